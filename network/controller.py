@@ -1,0 +1,310 @@
+"""The communication object of a node: send to any peer, receive from all, wait with a limit.
+
+Whoever calls moves the bytes: sending pushes what the kernel takes, waiting pumps every session in both directions. No thread
+runs behind it. Messages with a *head* (the blocks of an exchange) go to `on_block` the moment they arrive; all others wait in
+their session's bounded inbox until `get_one`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from .clock import Clock, SystemClock
+from .errors import NetworkError, PeerLost, TimedOut
+from .session import Sent, Session
+from .sockets import wait_sockets
+from .transport import Waiter
+
+FAREWELL_SECONDS = 2.0
+HIGH_WATER = 64 << 20  # bytes in line for one peer beyond which the sender waits for that peer
+
+BlockHandler = Callable[[int, tuple[int, ...], Any], None]
+
+
+class Controller:
+    """Sessions with the other nodes of a job, by node id.
+
+    `node_id` is ours. `on_block(sender, head, value)` receives the messages with a head. A peer whose connection ends
+    without a farewell shows in `lost`; `get_one` reports it once. `admit` and `interrupt` may be called from another
+    thread; everything else belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        sessions: Mapping[int, Session],
+        *,
+        clock: Clock | None = None,
+        wait: Waiter = wait_sockets,  # type: ignore[assignment]
+    ) -> None:
+        self.node_id = node_id
+        self.sessions: dict[int, Session] = {}
+        self.lost: dict[int, NetworkError] = {}
+        self.on_block: BlockHandler | None = None
+        self._clock = clock or SystemClock()
+        self._wait = wait
+        self._turn: deque[int] = deque()
+        self._unreported: deque[NetworkError] = deque()
+        self._classes: Sequence[type] = ()
+        self._closed_bytes = [0, 0]
+        self._lock = threading.Lock()
+        self._newcomers: list[tuple[int, Session]] = []
+        self._interruption: BaseException | None = None
+        self._waker, self._woken = socket.socketpair()
+        self._waker.setblocking(False)
+        self._woken.setblocking(False)
+        for peer, session in sessions.items():
+            self._add(peer, session)
+
+    def _add(self, peer: int, session: Session) -> None:
+        old = self.sessions.get(peer)
+        if old is not None:
+            old.close()
+        session.node_id = peer
+        session.use_classes(self._classes)
+        self.sessions[peer] = session
+        self.lost.pop(peer, None)
+        if peer not in self._turn:
+            self._turn.append(peer)
+
+    @property
+    def available_clients(self) -> list[int]:
+        """Ids of the peers that can be talked to, ascending."""
+        return sorted(peer for peer, session in self.sessions.items() if session.alive)
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes written to all sessions so far, protocol included."""
+        return self._closed_bytes[0] + sum(s.bytes_sent for s in self.sessions.values())
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read from all sessions so far, protocol included."""
+        return self._closed_bytes[1] + sum(s.bytes_read for s in self.sessions.values())
+
+    def use_classes(self, classes: Sequence[type]) -> None:
+        """Share the job's class table with every session, present and future."""
+        self._classes = classes
+        for session in self.sessions.values():
+            session.use_classes(classes)
+
+    def send_one(self, target: int | Iterable[int], value: object, timeout: float | None = None) -> None:
+        """Send `value` to one node or several; returns when the system has taken every byte, so arrays may change again.
+
+        While it waits for a slow peer it goes on receiving, so two nodes that send to each other do not block each other.
+
+        Raises: TypeError for a value that cannot travel, PeerLost, TimedOut, and what `interrupt` was given.
+        """
+        targets = [target] if isinstance(target, int) else list(target)
+        for peer in targets:
+            self.post(peer, value)
+        self.flush(targets, timeout)
+
+    def post(self, peer: int, value: object, head: Sequence[int] = ()) -> Sent:
+        """Put a message in line for `peer` without sending it yet; its arrays must stay unchanged until `flushed`."""
+        self._check()
+        session = self.sessions.get(peer)
+        if session is None:
+            raise PeerLost(peer, "an unknown address", f"node {self.node_id} has no connection with it")
+        if session.pending_bytes > HIGH_WATER:
+            self.flush([peer])
+        return session.queue(value, head)
+
+    def push(self) -> None:
+        """Hand what is in line to the system, as far as it takes it at once."""
+        for session in self.sessions.values():
+            if session.pending_bytes:
+                session.send()
+                self._note(session)
+
+    def flushed(self) -> bool:
+        """Whether the system has taken every queued byte."""
+        return not any(session.pending_bytes for session in self.sessions.values())
+
+    def flush(self, targets: Iterable[int] | None = None, timeout: float | None = None) -> None:
+        """Wait until the system has taken what is in line for `targets` (default: all).
+
+        Raises: PeerLost for a target that is gone, TimedOut naming the slow peers.
+        """
+        peers = list(self.sessions) if targets is None else list(targets)
+        self.push()
+
+        def slow() -> list[str]:
+            return [self.sessions[p].peer for p in peers if self.sessions[p].pending_bytes]
+
+        self.wait_until(lambda: not slow(), timeout, lambda: f"{', '.join(slow())} to take our data")
+        for peer in peers:
+            if targets is not None and peer in self.lost:
+                raise self.lost[peer]
+
+    def get_one(self, blocking: bool = True, timeout: float | None = None) -> tuple[int, Any] | None:
+        """The next message as (sender, value), fair between senders; None at once when there is none and not `blocking`.
+
+        Raises: PeerLost once for every peer that is lost (after its messages were taken), or when nobody is left to
+        wait for; TimedOut after `timeout` seconds.
+        """
+        found = self._take()
+        if found is None and blocking:
+            self.wait_until(self._has_news, timeout, lambda: f"a message from {self._names()}")
+            found = self._take()
+        elif found is None:
+            self.pump(0.0)
+            found = self._take()
+        if found is not None:
+            return found
+        if self._unreported:
+            raise self._unreported.popleft()
+        if blocking:
+            raise PeerLost(None, "every peer", f"all of them have left node {self.node_id}")
+        return None
+
+    def _has_news(self) -> bool:
+        if self._unreported or not any(session.alive for session in self.sessions.values()):
+            return True
+        return any(session.inbox for session in self.sessions.values())
+
+    def _take(self) -> tuple[int, Any] | None:
+        for _ in range(len(self._turn)):
+            peer = self._turn[0]
+            self._turn.rotate(-1)
+            message = self.sessions[peer].take()
+            if message is not None:
+                return peer, message.value
+        return None
+
+    def wait_until(self, ready: Callable[[], bool], timeout: float | None, what: Callable[[], str]) -> None:
+        """Pump until `ready()`.
+
+        Raises: TimedOut with `what()` after `timeout` seconds, and what `interrupt` was given.
+        """
+        start = self._clock.monotonic()
+        while not ready():
+            left = None
+            if timeout is not None:
+                left = start + timeout - self._clock.monotonic()
+                if left <= 0:
+                    raise TimedOut(what(), timeout)
+            self.pump(left)
+
+    def pump(self, timeout: float | None) -> None:
+        """Move bytes both ways; when nothing moves, wait up to `timeout` seconds (None: for ever) for something to.
+
+        Raises: what `interrupt` was given.
+        """
+        if not self._move():
+            reading = [s.link for s in self.sessions.values() if s.lost is None and len(s.inbox) < 256]
+            writing = [s.link for s in self.sessions.values() if s.pending_bytes]
+            if timeout is None or timeout > 0:
+                self._wait([*reading, self._woken], writing, timeout)  # type: ignore[list-item]
+                self._move()
+        self._check()
+
+    def _move(self) -> bool:
+        """One round of sending and receiving; whether anything moved."""
+        before = self.bytes_sent + self.bytes_read
+        for peer, session in list(self.sessions.items()):
+            if session.lost is not None:
+                continue
+            if session.pending_bytes:
+                session.send()
+            try:
+                session.receive()
+            finally:
+                self._note(session)
+            if self.on_block is not None and session.inbox:
+                self._deliver(peer, session)
+        moved = self.bytes_sent + self.bytes_read != before
+        return self._welcome() or moved
+
+    def _deliver(self, peer: int, session: Session) -> None:
+        """Hand over the messages with a head; the others keep their order."""
+        inbox, rest = session.inbox, []
+        while inbox:
+            message = inbox.popleft()
+            if message.head and self.on_block is not None:
+                self.on_block(peer, message.head, message.value)
+            else:
+                rest.append(message)
+        inbox.extend(rest)
+
+    def _note(self, session: Session) -> None:
+        peer = session.node_id
+        if isinstance(session.lost, PeerLost) and not session.left and peer is not None and peer not in self.lost:
+            self.lost[peer] = session.lost
+            self._unreported.append(session.lost)
+
+    def _welcome(self) -> bool:
+        """Take in what other threads brought; whether there was any."""
+        with contextlib.suppress(BlockingIOError):
+            self._woken.recv(64)
+        with self._lock:
+            newcomers, self._newcomers = self._newcomers, []
+        for peer, session in newcomers:
+            self._add(peer, session)
+        return bool(newcomers)
+
+    def admit(self, peer: int, session: Session) -> None:
+        """Take over the session of a newcomer (thread-safe)."""
+        with self._lock:
+            self._newcomers.append((peer, session))
+        self._wake()
+
+    def interrupt(self, error: BaseException) -> None:
+        """Make the running or next send or receive raise `error` (thread-safe); the first interruption wins."""
+        if self._interruption is None:
+            self._interruption = error
+        self._wake()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):
+            self._waker.send(b"!")
+
+    def _check(self) -> None:
+        if self._interruption is not None:
+            raise self._interruption
+
+    def _names(self) -> str:
+        return ", ".join(s.peer for s in self.sessions.values() if s.alive) or "anybody"
+
+    def close(self) -> None:
+        """Say farewell to everybody, let the last bytes go out within two seconds, and close; idempotent."""
+        sessions = [s for s in self.sessions.values() if s.lost is None]
+        for session in sessions:
+            session.leave()
+        self._drain_and_close(sessions)
+        for session in self.sessions.values():
+            session.close()
+        self._waker.close()
+        self._woken.close()
+
+    def _drain_and_close(self, sessions: list[Session]) -> None:
+        """Send what is left, then read until the peer closes too: closing over unread bytes would destroy sent ones."""
+        deadline = self._clock.monotonic() + FAREWELL_SECONDS
+        finished: set[int] = set()
+        while True:
+            open_sessions = [s for s in sessions if s.lost is None]
+            for session in open_sessions:
+                if session.send() and id(session) not in finished:
+                    finished.add(id(session))
+                    with contextlib.suppress(OSError):
+                        session.link.finish()
+                with contextlib.suppress(NetworkError):
+                    session.receive()
+                session.inbox.clear()
+            open_sessions = [s for s in sessions if s.lost is None]
+            left = deadline - self._clock.monotonic()
+            if not open_sessions or left <= 0:
+                return
+            self._wait([s.link for s in open_sessions], [s.link for s in open_sessions if s.pending_bytes], left)
+
+    def __enter__(self) -> Controller:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

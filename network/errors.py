@@ -1,0 +1,49 @@
+"""The vocabulary of failure: every way in which talking to another node can end.
+
+Each error says who, what and after how long, so that a person can act on it without reading code.
+"""
+
+from __future__ import annotations
+
+
+class NetworkError(Exception):
+    """Anything that stopped a conversation between nodes."""
+
+
+class ClosedByUs(NetworkError):
+    """This side closed the connection or left the job, so nothing more can be sent or received."""
+
+
+class PeerLost(NetworkError):
+    """The other side is gone: its connection ended without a farewell.
+
+    Attributes: `node_id` (None before it is known), `address` (text), `reason`.
+    """
+
+    def __init__(self, node_id: int | None, address: str, reason: str) -> None:
+        who = f"Node({node_id}) at {address}" if node_id is not None else address
+        super().__init__(f"{who} is lost: {reason}.")
+        self.node_id = node_id
+        self.address = address
+        self.reason = reason
+
+
+class TimedOut(NetworkError, TimeoutError):
+    """A wait reached its limit. Attributes: `what` was awaited, `seconds` of the limit."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"Timed out after {seconds:.3g} s waiting for {what}.")
+        self.what = what
+        self.seconds = seconds
+
+
+class Busy(NetworkError):
+    """The node works on another job and has no free slot."""
+
+
+class ProtocolError(NetworkError):
+    """The other side sent what the protocol does not allow; the connection is closed."""
+
+
+class Rejected(NetworkError):
+    """The other side refused us, or we refused it: wrong key, role, version or state."""

@@ -1,0 +1,187 @@
+"""Reading frames: a machine without I/O that says where the next bytes belong and collects whole messages."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .errors import ProtocolError
+from .values import Array, decode
+from .wire import HEADER, KINDS, MAC_BYTES, Kind, Limits, allocate, unpack
+
+SCRATCH_BYTES = 1 << 16
+DIRECT_BYTES = 1 << 13  # a gap of at least this size is read straight into its destination
+
+
+class Message(NamedTuple):
+    """One received message and its size in bytes."""
+
+    kind: Kind
+    head: tuple[int, ...]
+    value: Any
+    raw: int
+    overhead: int
+
+
+class FrameReader:
+    """Turns a byte stream into messages, with one copy at most for small frames and none for large arrays.
+
+    Ask `buffer()` where to read to, read there, tell `advance(n)` how much came; whole messages appear in `messages`.
+    With `opener` (a `seal.Opener`) the first frame must carry a MAC, and with `sealed` every frame.
+    """
+
+    def __init__(self, opener: Any = None, sealed: bool = False, limits: Limits = Limits()) -> None:  # noqa: B008
+        self.messages: deque[Message] = deque()
+        self.classes: Sequence[type] = ()
+        self._limits = limits
+        self._opener = opener
+        self._sealed = sealed
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._direct = False
+        self._header = bytearray(HEADER.size)
+        self._mac = bytearray(MAC_BYTES)
+        self._reset()
+        self._begin()
+
+    def _reset(self) -> None:
+        """Forget the message in the making."""
+        self._arrays: list[Array] = []
+        self._meta: Any = None
+        self._kind = Kind.MESSAGE
+        self._missing = 0  # bytes of the message's arrays that no frame has brought yet
+        self._sinks: list[memoryview] = []  # where those bytes go
+        self._overhead = 0
+
+    def _begin(self) -> None:
+        self._step = self._on_header
+        self._fill: list[memoryview] = [memoryview(self._header)]
+        self._metadata = bytearray()
+        self._data: list[memoryview] = []  # this frame's data, for its MAC
+
+    def buffer(self) -> memoryview:
+        """Where the next received bytes go; never empty."""
+        target = self._fill[0]
+        self._direct = len(target) >= DIRECT_BYTES
+        return target if self._direct else self._scratch
+
+    def advance(self, count: int) -> None:
+        """Take note that `count` bytes were put into the last `buffer()`.
+
+        Raises: ProtocolError; the connection must then be closed.
+        """
+        unread = self._scratch[:count]
+        if self._direct:
+            self._fill[0] = self._fill[0][count:]
+            unread = unread[:0]
+        while True:
+            unread = self._drain(unread)
+            if self._fill:  # then everything unread has found its place
+                return
+            self._step()
+
+    def _drain(self, unread: memoryview) -> memoryview:
+        """Move `unread` into the targets, drop those that are full, and return what is left."""
+        fill = self._fill
+        while fill:
+            target = fill[0]
+            size = min(len(target), len(unread))
+            target[:size] = unread[:size]
+            unread = unread[size:]
+            if size < len(target):
+                fill[0] = target[size:]
+                break
+            fill.pop(0)
+        return unread
+
+    def _on_header(self) -> None:
+        kind, flags, reserved, meta_bytes, data_bytes = HEADER.unpack(self._header)
+        if kind not in KINDS or flags or reserved:
+            raise ProtocolError(f"A frame of unknown kind {kind} (flags {flags}, reserved {reserved}) came in.")
+        if meta_bytes > self._limits.meta or data_bytes > self._limits.data:
+            raise ProtocolError(
+                f"A frame announces {meta_bytes} + {data_bytes} bytes; allowed are {self._limits.meta} + {self._limits.data}."
+            )
+        if (kind == Kind.MORE) != (self._missing > 0) or (kind == Kind.MORE and (meta_bytes or not data_bytes)):
+            raise ProtocolError(f"A frame of kind {Kind(kind).name} came out of turn.")
+        if kind in (Kind.MESSAGE, Kind.READY) and not meta_bytes:
+            raise ProtocolError(f"A frame of kind {Kind(kind).name} came without content.")
+        if kind != Kind.MORE:
+            self._kind = Kind(kind)
+        self._data_bytes = data_bytes
+        self._overhead += HEADER.size + meta_bytes
+        self._metadata = bytearray(meta_bytes)
+        self._step, self._fill = self._on_meta, [memoryview(self._metadata)]
+
+    def _on_meta(self) -> None:
+        if self._opener is None:
+            self._open_meta()
+            self._fill = self._take(self._data_bytes)
+        elif self._missing:  # MORE: the destinations are known and verified already
+            self._fill = self._take(self._data_bytes)
+        else:
+            self._fill = [memoryview(bytearray(self._data_bytes))]
+        self._data = list(self._fill)
+        self._step = self._on_data
+
+    def _open_meta(self) -> None:
+        if not self._metadata:
+            return
+        meta = unpack(self._metadata)
+        if type(meta) is not list or len(meta) != 3 or type(meta[0]) is not list or len(meta[0]) > 8:
+            raise ProtocolError("A received message is malformed.")
+        if not all(type(n) is int for n in meta[0]):
+            raise ProtocolError("A received message has a malformed key.")
+        self._meta = meta
+        self._arrays = allocate(meta[1], self._limits.message)
+        self._sinks = [a.reshape(-1).view(np.uint8).data for a in self._arrays if a.nbytes]
+        self._missing = sum(len(s) for s in self._sinks)
+
+    def _take(self, count: int) -> list[memoryview]:
+        """The next `count` bytes of the message's arrays, as targets."""
+        if count > self._missing:
+            raise ProtocolError(f"A frame brings {count} bytes where {self._missing} were announced.")
+        self._missing -= count
+        targets: list[memoryview] = []
+        while count:
+            sink = self._sinks[0]
+            part = sink[:count]
+            targets.append(part)
+            count -= len(part)
+            if len(part) == len(sink):
+                self._sinks.pop(0)
+            else:
+                self._sinks[0] = sink[len(part) :]
+        return targets
+
+    def _on_data(self) -> None:
+        if self._opener is None:
+            self._finish_frame()
+        else:
+            self._overhead += MAC_BYTES
+            self._step, self._fill = self._on_mac, [memoryview(self._mac)]
+
+    def _on_mac(self) -> None:
+        self._opener.verify([self._header, self._metadata, *self._data], bytes(self._mac))
+        if self._metadata:
+            self._open_meta()
+            held = self._data[0]
+            for target in self._take(self._data_bytes):
+                target[:] = held[: len(target)]
+                held = held[len(target) :]
+        self._finish_frame()
+
+    def _finish_frame(self) -> None:
+        if not self._missing:
+            if self._meta is None:
+                self.messages.append(Message(self._kind, (), None, 0, self._overhead))
+            else:
+                raw = sum(a.nbytes for a in self._arrays)
+                value = decode(self._meta[2], self._arrays, self.classes)
+                self.messages.append(Message(self._kind, tuple(self._meta[0]), value, raw, self._overhead))
+            self._reset()
+        if not self._sealed:
+            self._opener = None
+        self._begin()

@@ -1,0 +1,266 @@
+"""The handshake of both ends as machines without I/O: bytes in, bytes out, and two session keys at the end.
+
+    client  HELLO  versions, role, key id, nonce, caps, job
+    server  REPLY  version, role, nonce, caps  ||  HMAC(k_auth_s, T)
+    client  PROOF  HMAC(k_auth_c, T)
+    server  READY  the session's first frame, sealed with k_s2c; it confirms the keys to the client
+
+T is the hash of HELLO and REPLY, and every key follows from T and the shared key (see `key_schedule`). The server proves
+itself first, so a client never sends code or data to an impostor. Both nonces are in T, so a recording is worthless;
+versions, roles and caps are in T, so nobody on the path can change them; each end proves with a key of its own, so nothing
+can be reflected. What this gives is authenticity and integrity, neither secrecy nor forward secrecy.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable
+from typing import TypeAlias
+
+from .errors import NetworkError, ProtocolError, Rejected
+from .hello import (
+    HEAD,
+    LENGTH,
+    VERSIONS,
+    Hello,
+    HelloReader,
+    Reply,
+    choose_version,
+    hello_length,
+    parse_hello,
+    parse_reply,
+    reply_length,
+)
+from .hello_fields import NONCE_SIZE, Caps
+from .hint import Hint, Refused
+from .key_schedule import SessionKeys, derive
+from .keyring import Key
+from .seal import MAC_SIZE
+
+__all__ = [
+    "Caps",
+    "ClientHandshake",
+    "Hello",
+    "HelloReader",
+    "Hint",
+    "Refused",
+    "ServerHandshake",
+    "SessionKeys",
+    "parse_hello",
+]
+
+_Conversation: TypeAlias = Generator[tuple[int, bytes], bytes, bytes]
+
+
+class _Handshake(ABC):
+    """What both ends share: exact reading, and a definite end after success or the first fault.
+
+    Attributes: `need`, bytes still missing from the message that is being read, 0 at the end: whoever reads no more than
+    that leaves the session's bytes where they are; `leftover`, bytes fed beyond the end, which belong to the session.
+    """
+
+    def __init__(self) -> None:
+        self.need = 0
+        self.leftover = b""
+        self._buffer = bytearray()
+        self._conversation = self._talk()
+        self._end = ""
+        self._keys: SessionKeys | None = None
+
+    @abstractmethod
+    def _talk(self) -> _Conversation:
+        """Yield (bytes to read, bytes to send before) again and again; return the bytes to send last."""
+
+    @property
+    def done(self) -> bool:
+        """Whether this side has finished and `keys` are there."""
+        return self._keys is not None
+
+    @property
+    def keys(self) -> SessionKeys:
+        """The session's keys; ProtocolError before the end."""
+        if self._keys is None:
+            raise ProtocolError("The handshake is not finished, so there are no session keys.")
+        return self._keys
+
+    def feed(self, data: bytes | bytearray | memoryview) -> bytes:
+        """Take bytes that arrived and return those to send.
+
+        Raises: ProtocolError or Rejected (Refused, where a hint says why). After that, and after the end, every further
+        call raises ProtocolError.
+        """
+        if self._end:
+            raise ProtocolError(f"The handshake is over: {self._end}")
+        answer = b""
+        rest = memoryview(data)
+        while rest and self.need:
+            self._buffer += rest[: self.need]
+            taken = min(self.need, len(rest))
+            rest, self.need = rest[taken:], self.need - taken
+            if not self.need:
+                answer += self._advance(bytes(self._buffer))
+        self.leftover = bytes(rest)
+        return answer
+
+    def _advance(self, message: bytes) -> bytes:
+        self._buffer.clear()
+        try:
+            self.need, answer = self._conversation.send(message)
+        except StopIteration as end:
+            self._end = "it has succeeded, what follows belongs to the session."
+            answer = end.value
+        except NetworkError as error:
+            self._end = str(error)
+            raise
+        return answer
+
+
+class ClientHandshake(_Handshake):
+    """The end that connects.
+
+    Args:
+        key: what both sides must hold.
+        role: what this side is; the server decides whether the key admits it.
+        expect_role: what the server must be.
+        job: "" for an agent, else the job process that the agent shall hand the connection to.
+        caps: what this side tells about itself, at most 16 plain values.
+        nonce_source: gives n fresh random bytes.
+        binding: ties the keys to the channel; both sides must give the same.
+        versions: lowest and highest protocol version to offer.
+
+    Send what `start()` returns, then `feed` what arrives until `done`. The server has proven itself by then, and what it
+    told is in `peer_caps`; that it accepted us is known when its first frame (READY, sealed with `keys.server_key`)
+    verifies.
+    ValueError when an argument cannot be sent.
+    """
+
+    def __init__(
+        self,
+        key: Key,
+        role: str,
+        expect_role: str,
+        job: str = "",
+        caps: Caps | None = None,
+        nonce_source: Callable[[int], bytes] = secrets.token_bytes,
+        binding: bytes = b"",
+        versions: tuple[int, int] = VERSIONS,
+    ) -> None:
+        super().__init__()
+        self.peer_caps: Caps = {}
+        self._key = key
+        self._expect_role = expect_role
+        self._binding = binding
+        self._hello = Hello(versions, role, key.id, nonce_source(NONCE_SIZE), caps or {}, job)
+        self._hello_bytes = self._hello.to_bytes()
+
+    def start(self) -> bytes:
+        """The HELLO to send first. ProtocolError when called again: a nonce serves one connection."""
+        if self.need or self._end:
+            raise ProtocolError("This handshake has been started before; make a new one for each connection.")
+        self.need, hello = next(self._conversation)
+        return hello
+
+    def _talk(self) -> _Conversation:
+        status = (yield 1, self._hello_bytes)[0]
+        if status:
+            raise self._refusal(status)
+        length = reply_length((yield LENGTH.size, b""))
+        message = yield length, b""
+        core, mac = message[:-MAC_SIZE], message[-MAC_SIZE:]
+        schedule = derive(self._key, self._binding, self._hello_bytes, core)
+        if not hmac.compare_digest(schedule.server_proof, mac):
+            raise Rejected(
+                f"The server did not prove that it holds key {self._key.id.hex()}: it is an impostor, "
+                "or someone on the path altered the handshake."
+            )
+        reply = parse_reply(core)
+        low, high = self._hello.versions
+        if not low <= reply.version <= high:
+            raise ProtocolError(f"The server chose protocol version {reply.version}, offered were {low} to {high}.")
+        if reply.role != self._expect_role:
+            raise Rejected(f"The server must have the role '{self._expect_role}', got '{reply.role}'.")
+        self.peer_caps = reply.caps
+        self._keys = schedule.keys
+        return schedule.client_proof
+
+    def _refusal(self, status: int) -> NetworkError:
+        if status not in Hint.__members__.values():
+            return ProtocolError("The answer does not come from a Parallel-SGD program; check host and port.")
+        hint = Hint(status)
+        low, high = self._hello.versions
+        sentence = {
+            Hint.BAD_KEY: f"wrong key; compare key files: it does not accept key {self._key.id.hex()}",
+            Hint.VERSION: f"it does not speak protocol version {low} to {high}; install the same release on both sides",
+            Hint.NO_SUCH_JOB: f"it runs no job '{self._hello.job}'; the job has ended there or never started",
+            Hint.BUSY: "it is busy with another job; try again later",
+            Hint.ROLE: f"it does not admit the role '{self._hello.role}'",
+            Hint.FULL: "it has too many connections; try again later",
+        }[hint]
+        return Refused(hint, f"The peer says, unauthenticated: {sentence}.")
+
+
+class ServerHandshake(_Handshake):
+    """The end that accepts, fed with the HELLO (read by itself or handed over whole) and what follows.
+
+    Args:
+        keys: a `Keyring` or any keys, each of which opens every allowed role. Where a role has its own key (`peer` and
+            `code` at a job process), read the HELLO first and pass the keys and the one role that belong to it.
+        role: what this side is.
+        allowed_roles: what a client may be.
+        caps, nonce_source, binding, versions: as for `ClientHandshake`.
+
+    When `done`, the client has proven its key, and its role, caps and the job it asks for in `hello` are authentic; whether
+    that job is ours is for the caller to judge. A `Refused` error carries the hint to send before closing; after any
+    other error close without a word.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[Key],
+        role: str,
+        allowed_roles: Iterable[str],
+        caps: Caps | None = None,
+        nonce_source: Callable[[int], bytes] = secrets.token_bytes,
+        binding: bytes = b"",
+        versions: tuple[int, int] = VERSIONS,
+    ) -> None:
+        super().__init__()
+        self.hello: Hello | None = None
+        self._ring = {key.id: key for key in keys}
+        self._role = role
+        self._allowed_roles = frozenset(allowed_roles)
+        self._caps = caps or {}
+        self._nonce_source = nonce_source
+        self._binding = binding
+        self._versions = versions
+        self.need, _ = next(self._conversation)
+
+    @property
+    def peer_caps(self) -> Caps:
+        """What the client told about itself; to be believed when `done`."""
+        return self.hello.caps if self.hello is not None else {}
+
+    def _talk(self) -> _Conversation:
+        head = yield HEAD.size, b""
+        hello_bytes = head + (yield hello_length(head), b"")
+        hello = self.hello = parse_hello(hello_bytes, self._versions)
+        key = self._admit(hello)
+        version = choose_version(hello.versions, self._versions)
+        core = Reply(version, self._role, self._nonce_source(NONCE_SIZE), self._caps).to_bytes()
+        schedule = derive(key, self._binding, hello_bytes, core)
+        proof = yield MAC_SIZE, b"\0" + LENGTH.pack(len(core)) + core + schedule.server_proof
+        if not hmac.compare_digest(schedule.client_proof, proof):
+            raise Rejected(f"The client did not prove that it holds key {key.id.hex()}.")
+        self._keys = schedule.keys
+        return b""
+
+    def _admit(self, hello: Hello) -> Key:
+        """The key that this client has to prove."""
+        if hello.role not in self._allowed_roles:
+            raise Refused(Hint.ROLE, f"The role '{hello.role}' is not admitted here.")
+        key = self._ring.get(hello.key_id)
+        if key is None:
+            raise Refused(Hint.BAD_KEY, f"Key {hello.key_id.hex()} does not open the role '{hello.role}' here.")
+        return key

@@ -1,0 +1,171 @@
+"""The first messages on a connection, their strict parsers, and the one-byte hint that a refusal leaves behind.
+
+    HELLO  = "PSGD" || u16 length || msgpack {v: [min, max], role, key_id, n, caps, job}       client to server
+    REPLY  = 0 || u16 length || msgpack {v, role, n, caps} || 32-byte MAC                      server to client
+    hint   = one byte that is not 0, then the connection closes                                server to client
+
+Neither is longer than 1 KiB. Both come from strangers until a MAC has verified: a parser raises ProtocolError for
+whatever is not exactly right (types, ranges, unknown, missing or repeated fields, bytes left over) and nothing else.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from .errors import ProtocolError
+from .hello_fields import HELLO_CHECKS, REPLY_CHECKS, Caps, field_fault, is_version_range, pack_fields, unpack_fields
+from .hint import Hint, Refused
+from .seal import MAC_SIZE
+
+VERSIONS = (1, 1)
+"""Lowest and highest version of the protocol that this side speaks."""
+
+MESSAGE_LIMIT = 1024
+"""Bytes of one handshake message."""
+
+HEAD = struct.Struct("!4sH")
+LENGTH = struct.Struct("!H")
+
+_MAGIC = b"PSGD"
+_BODY_LIMIT = MESSAGE_LIMIT - HEAD.size
+_CORE_LIMIT = MESSAGE_LIMIT - 1 - LENGTH.size - MAC_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What a client says first.
+
+    Attributes: `versions` (lowest, highest), `role` it claims, `key_id` of the key it will prove, `nonce` (32 fresh
+    bytes), `caps` (what it can do; plain values), `job` ("" for the agent itself, else the job process it wants).
+    """
+
+    versions: tuple[int, int]
+    role: str
+    key_id: bytes
+    nonce: bytes
+    caps: Caps
+    job: str = ""
+
+    def to_bytes(self) -> bytes:
+        """The message as it travels; ValueError when a field is not what a parser would accept."""
+        fields = {
+            "v": list(self.versions),
+            "role": self.role,
+            "key_id": self.key_id,
+            "n": self.nonce,
+            "caps": dict(self.caps),
+            "job": self.job,
+        }
+        body = pack_fields(fields, HELLO_CHECKS, _BODY_LIMIT)
+        return HEAD.pack(_MAGIC, len(body)) + body
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a server answers: the `version` it chose, its `role`, `nonce` (32 fresh bytes) and `caps`."""
+
+    version: int
+    role: str
+    nonce: bytes
+    caps: Caps
+
+    def to_bytes(self) -> bytes:
+        """The core of the message, without length and MAC; ValueError when a field is not what a parser would accept."""
+        fields = {"v": self.version, "role": self.role, "n": self.nonce, "caps": dict(self.caps)}
+        return pack_fields(fields, REPLY_CHECKS, _CORE_LIMIT)
+
+
+class HelloReader:
+    """Takes exactly the bytes of a HELLO, so that a connection can be handed on with nothing read beyond it.
+
+    `need` says how many bytes are still missing; read at most that many and `feed` them. When it is 0, `hello` is the
+    parsed message and `data` its bytes. ProtocolError as soon as the bytes cannot become a HELLO any more.
+    """
+
+    __slots__ = ("_data", "need")
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self.need = HEAD.size
+
+    def feed(self, data: bytes | bytearray | memoryview) -> int:
+        """Add bytes and return the new `need`. Bytes beyond the HELLO, which the caller should not have read, are refused."""
+        rest = memoryview(data)
+        while rest:
+            if not self.need:
+                raise ProtocolError(f"A hello is followed by {len(rest)} bytes that it does not state.")
+            taken = rest[: self.need]
+            rest = rest[len(taken) :]
+            self._data += taken
+            self.need -= len(taken)
+            if not _MAGIC.startswith(self._data[: len(_MAGIC)]):
+                raise ProtocolError(_NO_HELLO)
+            if len(self._data) == HEAD.size:
+                self.need = hello_length(self._data)
+        return self.need
+
+    @property
+    def data(self) -> bytes:
+        """The bytes read so far: the whole HELLO when `need` is 0."""
+        return bytes(self._data)
+
+    @property
+    def hello(self) -> Hello:
+        """The parsed message. Raises like `parse_hello`."""
+        return parse_hello(self.data)
+
+
+_NO_HELLO = "These are not the first bytes of a Parallel-SGD connection."
+
+
+def hello_length(head: bytes | bytearray) -> int:
+    """The length of the body that follows the 6 bytes `head` of a HELLO, 1 to 1018."""
+    magic, length = HEAD.unpack(head)
+    if magic != _MAGIC:
+        raise ProtocolError(_NO_HELLO)
+    if not 1 <= length <= _BODY_LIMIT:
+        raise ProtocolError(f"A hello's body must have 1 to {_BODY_LIMIT} bytes, got {length}.")
+    return int(length)
+
+
+def reply_length(head: bytes) -> int:
+    """The length of core and MAC that follow the 2 bytes `head` of a REPLY."""
+    (length,) = LENGTH.unpack(head)
+    if not 1 <= length <= _CORE_LIMIT:
+        raise ProtocolError(f"A reply's core must have 1 to {_CORE_LIMIT} bytes, got {length}.")
+    return int(length) + MAC_SIZE
+
+
+def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS) -> Hello:
+    """Read a whole HELLO.
+
+    Raises: Refused (VERSION) when it speaks none of `versions`, whatever else a later version may have put into it;
+    ProtocolError for every other fault.
+    """
+    if len(data) < HEAD.size or hello_length(data[: HEAD.size]) != len(data) - HEAD.size:
+        raise ProtocolError(f"A hello of {len(data)} bytes does not have the length that it states.")
+    fields = unpack_fields(data[HEAD.size :])
+    offered = fields.get("v")
+    if is_version_range(offered) and not choose_version((offered[0], offered[1]), versions):
+        raise Refused(Hint.VERSION, f"The client speaks protocol versions {offered}, this side {list(versions)}.")
+    fault = field_fault(fields, HELLO_CHECKS)
+    if fault is not None:
+        raise ProtocolError(f"A hello {fault}.")
+    low, high = fields["v"]
+    return Hello((low, high), fields["role"], fields["key_id"], fields["n"], fields["caps"], fields["job"])
+
+
+def parse_reply(core: bytes) -> Reply:
+    """Read the core of a REPLY; ProtocolError for every fault. Nothing in it may be believed before its MAC verifies."""
+    fields = unpack_fields(core)
+    fault = field_fault(fields, REPLY_CHECKS)
+    if fault is not None:
+        raise ProtocolError(f"A reply {fault}.")
+    return Reply(fields["v"], fields["role"], fields["n"], fields["caps"])
+
+
+def choose_version(offered: tuple[int, int], own: tuple[int, int]) -> int:
+    """The highest version in both ranges, 0 if there is none."""
+    high = min(offered[1], own[1])
+    return high if high >= max(offered[0], own[0]) else 0

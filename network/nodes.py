@@ -1,0 +1,114 @@
+"""Who takes part in a job and where: node ids, addresses, and their assignment.
+
+Workers are numbered 0..n-1, the parameter server is -2, the submitter -1.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import ItemsView, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+DEFAULT_PORT = 15387
+SUBMITTER = -1
+PARAMETER_SERVER = -2
+
+
+class Address(NamedTuple):
+    """A host (name, IPv4 or IPv6 literal) and a TCP port."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str, default_port: int = DEFAULT_PORT) -> Address:
+        """Read `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 literal.
+
+        Raises: ValueError that shows the text when it is none of these or the port is not in 0..65535.
+        """
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"An address must be 'host' or 'host:port', got {text!r}.")
+        host, port_text = text.strip(), ""
+        if host.startswith("["):
+            host, bracket, rest = host[1:].partition("]")
+            if not bracket or (rest and not rest.startswith(":")):
+                raise ValueError(f"An IPv6 address with a port is written '[host]:port', got {text!r}.")
+            port_text = rest[1:]
+        elif host.count(":") == 1:
+            host, _, port_text = host.partition(":")
+        if not host or any(c.isspace() or c == "/" for c in host):
+            raise ValueError(f"An address must be 'host' or 'host:port', got {text!r}.")
+        if not port_text:
+            return cls(host, default_port)
+        if not (port_text.isascii() and port_text.isdigit()) or int(port_text) > 65535:
+            raise ValueError(f"The port of an address must be a number from 0 to 65535, got {text!r}.")
+        return cls(host, int(port_text))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is a literal that cannot leave this machine (127.0.0.0/8, ::1), or the name localhost."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+class NodeAssignment:
+    """Node ids and their addresses, in the order of assignment.
+
+    `key_file` names the cluster key that these nodes were started with; None means the usual places.
+
+    >>> nodes = NodeAssignment().add(0, "127.0.0.1").add(1, "127.0.0.1:15388")
+    >>> nodes.worker_ids, str(nodes[1])
+    ([0, 1], '127.0.0.1:15388')
+    """
+
+    def __init__(self, key_file: str | Path | None = None) -> None:
+        self.key_file = key_file
+        self._addresses: dict[int, Address] = {}
+
+    def add(self, node_id: int, address: str | Address) -> NodeAssignment:
+        """Assign `address` to `node_id`; returns self, so that calls chain.
+
+        Raises: ValueError when the id is taken or no legal node id, or another node has the same address.
+        """
+        if isinstance(node_id, bool) or not isinstance(node_id, int) or not (node_id >= 0 or node_id == -2):
+            raise ValueError(f"A node id must be 0 or more, or -2 for the parameter server, got {node_id!r}.")
+        if node_id in self._addresses:
+            raise ValueError(f"Node {node_id} already has the address {self._addresses[node_id]}.")
+        self._addresses[node_id] = address if isinstance(address, Address) else Address.parse(address)
+        return self
+
+    @property
+    def worker_ids(self) -> list[int]:
+        """Ids of the workers, ascending; the parameter server is not among them."""
+        return sorted(i for i in self._addresses if i >= 0)
+
+    @property
+    def has_parameter_server(self) -> bool:
+        """Whether one of the nodes is the parameter server."""
+        return PARAMETER_SERVER in self._addresses
+
+    def items(self) -> ItemsView[int, Address]:
+        """Pairs of node id and address."""
+        return self._addresses.items()
+
+    def __getitem__(self, node_id: int) -> Address:
+        return self._addresses[node_id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._addresses)
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    def __repr__(self) -> str:
+        return f"NodeAssignment({', '.join(f'{i}: {a}' for i, a in self._addresses.items())})"

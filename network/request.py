@@ -1,0 +1,47 @@
+"""The submitter's side: connect to every node of an assignment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .controller import Controller
+from .dial import CONNECT_SECONDS, Target, dial_all
+from .errors import NetworkError
+from .keys import find_keys
+from .nodes import SUBMITTER, NodeAssignment
+
+
+class Request:
+    """Opens authenticated connections to agents.
+
+    `key_file`: the cluster key; default: the assignment's own, `PSGD_KEY_FILE`, or the user's configuration directory.
+
+    >>> with Request().request(nodes) as com:  # doctest: +SKIP
+    ...     print(com.available_clients)
+    """
+
+    def __init__(self, key_file: str | Path | None = None) -> None:
+        self._key_file = key_file
+
+    def request(self, nodes: NodeAssignment, limit: float = CONNECT_SECONDS) -> Controller:
+        """Connect to all `nodes` at once, within `limit` seconds.
+
+        Raises: NetworkError naming every address that failed and why; nothing stays open then. KeyFileError.
+        """
+        if not len(nodes):
+            raise ValueError("Request needs at least one node, got an empty NodeAssignment.")
+        explicit = self._key_file or nodes.key_file
+        key = find_keys(Path(explicit) if explicit else None, os.environ, create=True).offered
+        targets = {
+            node_id: Target(address, key, "submitter", "agent", node_id=node_id, caps={"node": node_id})
+            for node_id, address in nodes.items()
+        }
+        sessions, errors = dial_all(targets, limit)
+        if errors:
+            for session in sessions.values():
+                session.close()
+            if len(errors) == 1:
+                raise next(iter(errors.values()))
+            raise NetworkError(" ".join(str(error) for error in errors.values()))
+        return Controller(SUBMITTER, sessions)

@@ -1,0 +1,201 @@
+"""Links over TCP and Unix sockets, listening, and poll as their waiter."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import stat
+import struct
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from .errors import NetworkError, TimedOut
+from .nodes import Address, is_loopback
+from .transport import Link
+
+SOCKET_BUFFER = 4 << 20
+MAX_UNIX_PATH = 107
+_MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once gains nothing
+
+
+class SocketLink(Link):
+    """A connected TCP or Unix socket, owned from now on."""
+
+    def __init__(self, sock: socket.socket, peer: str = "") -> None:
+        sock.setblocking(False)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
+        self._unix = sock.family == socket.AF_UNIX
+        self.binding = b""
+        if self._unix:
+            self.local = True
+            self.peer = peer or "a process of this host"
+            self.binding = b"unix uid %d" % _peer_uid(sock)
+        else:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            host, port = sock.getpeername()[:2]
+            self.local = is_loopback(host)
+            self.peer = peer or str(Address(host, port))
+        self._socket: socket.socket | None = sock
+
+    def fileno(self) -> int:
+        """The descriptor, for poll; -1 once closed."""
+        return -1 if self._socket is None else self._socket.fileno()
+
+    def _open(self) -> socket.socket:
+        if self._socket is None:
+            raise OSError(errno.EBADF, "the connection is closed")
+        return self._socket
+
+    def send(self, buffers: Sequence[bytes | memoryview]) -> int:
+        """See `Link`."""
+        try:
+            return self._open().sendmsg(buffers[:_MAX_BUFFERS])
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def receive(self, buffer: memoryview) -> int | None:
+        """See `Link`."""
+        try:
+            return self._open().recv_into(buffer)
+        except (BlockingIOError, InterruptedError):
+            return None
+
+    def finish(self) -> None:
+        """See `Link`."""
+        try:
+            self._open().shutdown(socket.SHUT_WR)
+        except OSError as error:
+            if error.errno not in (errno.ENOTCONN, errno.EBADF):
+                raise
+
+    def close(self) -> None:
+        """See `Link`."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def detach(self) -> socket.socket:
+        """Give the socket away; the link is closed without closing it."""
+        sock = self._open()
+        self._socket = None
+        return sock
+
+
+def _peer_uid(sock: socket.socket) -> int:
+    """The user at the other end of a Unix socket, as the kernel says.
+
+    Raises: NetworkError when it is another user than ours.
+    """
+    if hasattr(socket, "SO_PEERCRED"):
+        _pid, uid, _gid = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    else:  # macOS: struct xucred begins with version and uid; SOL_LOCAL is 0, LOCAL_PEERCRED is 1
+        _version, uid = struct.unpack("2I", sock.getsockopt(0, 1, 8))
+    if uid != os.getuid():
+        raise NetworkError(f"The process at the other end of a Unix socket belongs to user {uid}, not to us.")
+    return int(uid)
+
+
+def wait_sockets(
+    reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
+) -> None:
+    """The waiter of socket links; plain sockets (a waker, say) may be among them."""
+    poll = select.poll()
+    events: dict[int, int] = {}
+    for links, event in ((reading, select.POLLIN), (writing, select.POLLOUT)):
+        for link in links:
+            descriptor = link.fileno()
+            if descriptor >= 0:
+                events[descriptor] = events.get(descriptor, 0) | event
+    for descriptor, event in events.items():
+        poll.register(descriptor, event)
+    poll.poll(None if timeout is None else max(0.0, timeout) * 1000)
+
+
+def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, tuple[object, ...]]]:
+    """Socket addresses of `address`, in the order to try; a name server gets `limit` seconds.
+
+    Raises: NetworkError naming the host that is unknown, TimedOut.
+    """
+    found: list[tuple[socket.AddressFamily, tuple[object, ...]]] = []
+    problem: list[OSError] = []
+
+    def look_up() -> None:
+        try:
+            infos = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            found.extend((family, sockaddr) for family, _, _, _, sockaddr in infos)
+        except OSError as error:
+            problem.append(error)
+
+    if ":" in address.host or address.host.replace(".", "").isdigit():
+        look_up()
+    else:  # getaddrinfo has no time limit of its own
+        thread = threading.Thread(target=look_up, name=f"resolve {address.host}", daemon=True)
+        thread.start()
+        thread.join(limit)
+        if thread.is_alive():
+            raise TimedOut(f"the name server to resolve {address.host}", limit)
+    if problem or not found:
+        reason = problem[0].strerror if problem else "no address"
+        raise NetworkError(f"The host name in {address} cannot be resolved: {reason}.")
+    return found
+
+
+def listen_tcp(address: Address, backlog: int = 1024) -> socket.socket:
+    """A listening, non-blocking TCP socket; port 0 picks a free one.
+
+    Raises: NetworkError naming the address and, for a port in use, what to do.
+    """
+    family, sockaddr = resolve(address, 5.0)[0]
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(sockaddr)
+        sock.listen(backlog)
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise NetworkError(
+                f"Port {address.port} on {address.host} is in use; is another worker running? "
+                f"Choose another with --port, or 0 for a free one."
+            ) from error
+        raise NetworkError(f"Cannot listen on {address}: {error.strerror}.") from error
+    sock.setblocking(False)
+    return sock
+
+
+def listen_unix(path: Path, backlog: int = 1024) -> socket.socket:
+    """A listening, non-blocking Unix socket at `path`, mode 0600; a stale one of ours is replaced.
+
+    Raises: NetworkError when the path is too long for the system.
+    """
+    if len(os.fsencode(path)) > MAX_UNIX_PATH:
+        raise NetworkError(f"The path of a Unix socket may have {MAX_UNIX_PATH} bytes, got {path}.")
+    path.unlink(missing_ok=True)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(str(path))
+        path.chmod(0o600)
+        sock.listen(backlog)
+    except OSError as error:
+        sock.close()
+        raise NetworkError(f"Cannot listen on {path}: {error.strerror}.") from error
+    sock.setblocking(False)
+    return sock
+
+
+def trusted_unix_path(path: str) -> bool:
+    """Whether `path` is a socket of ours in a directory that only we can enter, so that nobody else can be behind it."""
+    try:
+        entry, folder = os.lstat(path), os.lstat(os.path.dirname(path))
+    except OSError:
+        return False
+    ours = entry.st_uid == os.getuid() == folder.st_uid
+    private = stat.S_ISDIR(folder.st_mode) and not folder.st_mode & 0o077
+    return ours and private and stat.S_ISSOCK(entry.st_mode) and len(os.fsencode(path)) <= MAX_UNIX_PATH

@@ -1,0 +1,166 @@
+"""Frames: how a message becomes bytes on a connection and comes back.
+
+    header `!BBHIQ` = kind, flags, reserved, meta length, data length (16 bytes)
+    meta   msgpack [head, layout, tree]; absent in MORE frames
+    data   raw bytes of the arrays, in the order of the layout
+    mac    32 bytes HMAC-SHA256 over (sequence number, header, meta, data) on sealed connections
+
+`head` is a short list of integers (the key of an exchanged block, or empty), `layout` lists dtype and shape of every array,
+`tree` is the value with places for the arrays (see `values`). A message whose arrays exceed one frame continues in MORE
+frames. Arrays go out from their own memory and come in straight into new arrays; limits are checked on the header before
+anything is allocated, and on a sealed connection nothing is decoded before its MAC verified.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgpack
+import numpy as np
+
+from .errors import ProtocolError
+from .values import DTYPES, Array, Tag, encode
+
+HEADER = struct.Struct("!BBHIQ")
+MAC_BYTES = 32
+
+
+class Kind(enum.IntEnum):
+    """What a frame is."""
+
+    READY = 1  # the server's first frame: key confirmation and limits; sealed on every connection
+    MESSAGE = 2
+    MORE = 3  # continues the data of the message before it
+    PING = 4
+    BYE = 5  # the sender leaves on purpose; the connection's end is no loss
+
+
+KINDS = frozenset(Kind)
+
+
+class Limits(NamedTuple):
+    """What a receiver accepts, in bytes."""
+
+    meta: int = 1 << 20
+    data: int = 8 << 20
+    message: int = 2 << 30
+
+
+class Packed(NamedTuple):
+    """A message ready to leave: its frames as buffers, and its size in three parts (bytes)."""
+
+    buffers: list[bytes | memoryview]
+    raw: int  # array bytes
+    overhead: int  # headers, meta, MACs
+
+    @property
+    def wire(self) -> int:
+        """All bytes that travel."""
+        return self.raw + self.overhead
+
+
+def pack(kind: Kind, head: Sequence[int], value: object, sealer: Any = None, classes: Sequence[type] = ()) -> Packed:
+    """Frame one message. `sealer` (a `seal.Sealer`) adds a MAC to each frame.
+
+    Raises: TypeError when the value cannot travel, ValueError when it exceeds `Limits`.
+    """
+    tree, arrays = encode(value, classes)
+    meta = msgpack.packb([list(head), [[a.dtype.str, *a.shape] for a in arrays], tree])
+    limits = Limits()
+    raw = sum(a.nbytes for a in arrays)
+    if len(meta) > limits.meta:
+        raise ValueError(
+            f"A message may hold {limits.meta} bytes beside its arrays, got {len(meta)}: send large data as arrays."
+        )
+    if raw > limits.message:
+        raise ValueError(f"A message may hold {limits.message} bytes of arrays, got {raw}: send it in parts.")
+    buffers: list[bytes | memoryview] = []
+    overhead = 0
+    for number, chunk in enumerate(_chunks([_as_bytes(a) for a in arrays if a.nbytes], limits.data)):
+        size = sum(len(c) for c in chunk)
+        first = meta if number == 0 else b""
+        frame = [HEADER.pack(kind if number == 0 else Kind.MORE, 0, 0, len(first), size), first, *chunk]
+        if sealer is not None:
+            frame.append(sealer.seal(frame))
+        overhead += HEADER.size + len(first) + (MAC_BYTES if sealer is not None else 0)
+        buffers += [part for part in frame if len(part)]
+    return Packed(buffers, raw, overhead)
+
+
+def _as_bytes(array: Array) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _chunks(views: list[memoryview], size: int) -> Iterator[list[memoryview]]:
+    """Cut the concatenation of `views` into pieces of `size` bytes; at least one, possibly empty."""
+    chunk: list[memoryview] = []
+    room = size
+    for view in views:
+        while len(view) > room:
+            chunk.append(view[:room])
+            yield chunk
+            view, chunk, room = view[room:], [], size
+        chunk.append(view)
+        room -= len(view)
+    yield chunk
+
+
+def unpack(meta: bytes | bytearray | memoryview) -> Any:
+    """Decode msgpack from the network: maps become `Tag`, everything is bounded by the input's length.
+
+    Raises: ProtocolError for anything but what `pack` makes.
+    """
+    size = len(meta)
+    try:
+        return msgpack.unpackb(
+            meta,
+            raw=False,
+            strict_map_key=True,
+            object_pairs_hook=_one_tag,
+            ext_hook=_no_extension,
+            max_array_len=size,
+            max_map_len=1,
+            max_str_len=size,
+            max_bin_len=size,
+            max_ext_len=0,
+        )
+    except ProtocolError:
+        raise
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+        raise ProtocolError(f"A received message is no valid msgpack: {error}.") from error
+
+
+def _one_tag(pairs: list[tuple[Any, Any]]) -> Tag:
+    if len(pairs) != 1 or not isinstance(pairs[0][0], str):
+        raise ProtocolError("A received message holds a map that is not a tag.")
+    return Tag(*pairs[0])
+
+
+def _no_extension(code: int, _data: bytes) -> Any:
+    raise ProtocolError(f"A received message holds the msgpack extension {code}.")
+
+
+def allocate(layout: Any, limit: int) -> list[Array]:
+    """New arrays for a received layout.
+
+    Raises: ProtocolError when a type is not allowed, a shape malformed, or the sum exceeds `limit` bytes.
+    """
+    if type(layout) is not list:
+        raise ProtocolError("A received message has a malformed layout.")
+    specs: list[tuple[Any, list[int]]] = []
+    total = 0
+    for entry in layout:
+        if type(entry) is not list or not entry or entry[0] not in DTYPES or len(entry) > 33:
+            raise ProtocolError("A received message describes an array of a type that may not travel.")
+        dtype, shape = DTYPES[entry[0]], entry[1:]
+        if not all(type(n) is int and 0 <= n <= limit for n in shape):
+            raise ProtocolError(f"A received message describes an array of the impossible shape {shape}.")
+        total += math.prod(shape) * dtype.itemsize
+        if total > limit:
+            raise ProtocolError(f"A received message announces {total} bytes of arrays, more than the {limit} allowed.")
+        specs.append((dtype, shape))
+    return [np.empty(shape, dtype) for dtype, shape in specs]

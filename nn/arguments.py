@@ -1,0 +1,56 @@
+"""Checks of constructor arguments, so that every error names the class, the argument, what is expected and what came."""
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+from nn.arrays import BATCH, Shape
+
+
+def integer(owner: object, name: str, value: Any, minimum: int) -> int:
+    """Return `value` as an int of at least `minimum`; raise TypeError or ValueError otherwise."""
+    kind = "a positive integer" if minimum == 1 else f"an integer of at least {minimum}"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{_name(owner)} '{name}' must be {kind}, got {value!r}")
+    if value < minimum:
+        raise ValueError(f"{_name(owner)} '{name}' must be {kind}, got {value}")
+    return int(value)
+
+
+def number(owner: object, name: str, value: Any, low: float, high: float = math.inf, *, open_low: bool = False) -> float:
+    """Return `value` as a finite float with low <= value < high (low < value if `open_low`)."""
+    bound = f"{'>' if open_low else '>='} {low:g}" + ("" if math.isinf(high) else f" and < {high:g}")
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{_name(owner)} '{name}' must be a number {bound}, got {value!r}")
+    result = float(value)
+    if not math.isfinite(result) or result < low or result >= high or (open_low and result == low):
+        raise ValueError(f"{_name(owner)} '{name}' must be a number {bound}, got {value}")
+    return result
+
+
+def instance(owner: object, name: str, value: Any, kind: type[Any]) -> Any:
+    """Return `value` if it is an instance of `kind`; a class in its place gets the hint to call it."""
+    if isinstance(value, type) and issubclass(value, kind):
+        raise TypeError(f"{_name(owner)} '{name}' must be a {kind.__name__}, got the class; write {value.__name__}()")
+    if not isinstance(value, kind):
+        raise TypeError(f"{_name(owner)} '{name}' must be a {kind.__name__}, got {type(value).__name__} {value!r}")
+    return value
+
+
+def shape(owner: object, name: str, value: Any, *, unknown: int = 0) -> Shape:
+    """Return `value` as a tuple of positive lengths, of which at most `unknown` may be -1 (or None)."""
+    expected = "a list of positive integers" + (" with at most one -1" if unknown else "")
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"{_name(owner)} '{name}' must be {expected}, got {value!r}")
+    axes = tuple(BATCH if axis is None else axis for axis in value)
+    for axis in axes:
+        if isinstance(axis, bool) or not isinstance(axis, Integral):
+            raise TypeError(f"{_name(owner)} '{name}' must be {expected}, got {value!r}")
+    if axes.count(BATCH) > unknown or any(axis < 1 and axis != BATCH for axis in axes):
+        raise ValueError(f"{_name(owner)} '{name}' must be {expected}, got {value!r}")
+    return tuple(int(axis) for axis in axes)
+
+
+def _name(owner: object) -> str:
+    return owner if isinstance(owner, str) else type(owner).__name__

@@ -1,0 +1,92 @@
+"""Fetching one published file over HTTP, checked against its published checksum."""
+
+import hashlib
+import urllib.request
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.client import HTTPException
+
+from tqdm import tqdm
+
+__all__ = ["DownloadError", "fetch"]
+
+_ATTEMPTS = 5  # per mirror, and each must bring the file further than the one before
+_TIMEOUT = 30.0  # seconds in which a server must say something
+_MAX_BYTES = 256 << 20
+_CHUNK = 1 << 16
+
+
+class DownloadError(OSError):
+    """No mirror gave the file; the message holds one reason per mirror."""
+
+
+class _Bar(tqdm):  # type: ignore[misc]  # tqdm has no annotations
+    """A progress bar without the thread that tqdm starts beside it."""
+
+    monitor_interval = 0
+
+
+def fetch(name: str, mirrors: Sequence[str], md5: str, timeout: float = _TIMEOUT) -> bytes:
+    """Return the content of file `name` from the first of `mirrors` (base URLs) whose copy has the checksum `md5`.
+
+    An interrupted transfer goes on where it stopped, by a Range request, or from the start where the server does not
+    know these. `timeout` (seconds) limits every single wait for the server. Progress is shown when stderr is a terminal.
+    The MD5 is the published one: it tells a damaged file, it is no defence against a forged one.
+
+    Raises DownloadError when no mirror has it, ValueError for a mirror that is no http or https URL.
+    """
+    for mirror in mirrors:
+        if not mirror.startswith(("http://", "https://")):
+            raise ValueError(f"a mirror must be an http or https URL, got {mirror!r}")
+    reasons = []
+    for mirror in mirrors:
+        url = f"{mirror.rstrip('/')}/{name}"
+        try:
+            content = _fetch_from(url, timeout)
+        except (OSError, HTTPException) as error:
+            reasons.append(f"{url}: {error or type(error).__name__}")
+            continue
+        found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        if found == md5:
+            return content
+        reasons.append(f"{url}: the file has MD5 {found}, the published one has {md5}")
+    raise DownloadError("; ".join(reasons) or "there is no mirror to ask")
+
+
+def _fetch_from(url: str, timeout: float) -> bytes:
+    """Return the whole file at `url`, over as many connections as it takes while each of them brings something."""
+    content = bytearray()
+    failure: Exception = DownloadError("the transfer broke off")
+    with _Bar(desc=url.rpartition("/")[2], unit="B", unit_scale=True, disable=None) as bar:
+        for _ in range(_ATTEMPTS):
+            before = len(content)
+            try:
+                if _continue(url, content, bar, timeout):
+                    return bytes(content)
+            except (OSError, HTTPException) as error:
+                failure = error
+            if len(content) <= before:
+                break
+    raise failure
+
+
+def _continue(url: str, content: bytearray, bar: _Bar, timeout: float) -> bool:
+    """Ask for what `content` still lacks, append it, and tell whether the file is complete."""
+    headers = {"User-Agent": "parallel-sgd"}
+    if content:
+        headers["Range"] = f"bytes={len(content)}-"
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310  # fetch has checked the scheme
+    with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
+        if response.status != HTTPStatus.PARTIAL_CONTENT:
+            content.clear()
+        elif not response.headers.get("Content-Range", "").startswith(f"bytes {len(content)}-"):
+            raise DownloadError(f"the server sent another range than {headers.get('Range', 'none')}")
+        length = response.headers.get("Content-Length", "")
+        expected = len(content) + int(length) if length.isdecimal() else None
+        bar.total, bar.n = expected, len(content)
+        while chunk := response.read(_CHUNK):
+            content += chunk
+            bar.update(len(chunk))
+            if len(content) > _MAX_BYTES:
+                raise DownloadError(f"the file must have at most {_MAX_BYTES} bytes")
+    return expected is None or len(content) == expected

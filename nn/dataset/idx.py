@@ -1,0 +1,71 @@
+"""Reading IDX files, the format of MNIST and its relatives, plain or compressed with gzip.
+
+Layout: two zero bytes, a type code, the number of axes, one big-endian u32 per axis, then the values in C order and
+big-endian. Source: http://yann.lecun.com/exdb/mnist/ (section "File formats").
+"""
+
+import gzip
+import math
+import os
+import struct
+import zlib
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["read_idx"]
+
+_DTYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_GZIP = b"\x1f\x8b"
+_MAX_AXES = 8
+_MAX_BYTES = 2 << 30  # a small compressed file may claim anything; data sets of this format are far smaller
+_CHUNK = 1 << 20
+
+
+def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Return the array in the IDX file at `path`; whether it is compressed is told by its content, not by its name.
+
+    The test images of MNIST alone, say, make a data set of their own:
+
+    >>> images = read_idx("t10k-images-idx3-ubyte.gz")
+    >>> labels = read_idx("t10k-labels-idx1-ubyte.gz")
+    >>> data = nn.dataset.ArrayDataset(images[:8500], labels[:8500], images[8500:], labels[8500:])
+
+    Raises OSError where the file cannot be opened, ValueError naming the file where it is no IDX file, is cut short or
+    has bytes behind its last value.
+    """
+    with open(path, "rb") as file:
+        compressed = file.read(len(_GZIP)) == _GZIP
+        file.seek(0)
+        if not compressed:
+            return _read(file, path)
+        try:
+            with gzip.GzipFile(fileobj=file) as content:
+                return _read(content, path)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{os.fspath(path)!r} is a damaged gzip file: {error}") from error
+
+
+def _read(file: IO[bytes], path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Read header and values from an open file."""
+    shown = repr(os.fspath(path))
+    magic = file.read(4)
+    if len(magic) != 4 or magic[:2] != b"\0\0" or magic[2] not in _DTYPES or not 1 <= magic[3] <= _MAX_AXES:
+        raise ValueError(f"{shown} is not an IDX file: it begins with the bytes {magic.hex(' ')}")
+    dtype, axes = np.dtype(_DTYPES[magic[2]]), magic[3]
+    sizes = file.read(4 * axes)
+    if len(sizes) != 4 * axes:
+        raise ValueError(f"{shown} ends within its header")
+    shape = struct.unpack(f">{axes}I", sizes)
+    size = math.prod(shape) * dtype.itemsize
+    if size > _MAX_BYTES:
+        raise ValueError(f"{shown} must hold at most {_MAX_BYTES} bytes of values, its shape {shape} claims {size}")
+    # in chunks: memory grows with what the file really holds, not with what its header claims
+    values = bytearray()
+    while len(values) < size and (chunk := file.read(min(_CHUNK, size - len(values)))):
+        values += chunk
+    if len(values) != size or file.read(1):
+        relation = "more" if len(values) == size else f"only {len(values)}"
+        raise ValueError(f"{shown} must hold {size} bytes of values for its shape {shape}, it has {relation}")
+    return np.frombuffer(values, dtype).astype(dtype.newbyteorder("="), copy=False).reshape(shape)

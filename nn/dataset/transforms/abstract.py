@@ -1,0 +1,71 @@
+"""What a transform is, and how several of them become one."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nn.dataset.checksum import Arrays
+
+__all__ = ["AbsTransformer", "Chain"]
+
+
+class AbsTransformer(ABC):
+    """Something done to a whole data set after loading and before training, on every worker alike.
+
+    A subclass implements `__call__`, and `get_config` when its constructor takes arguments. It must give equal results
+    for equal arguments: draw randomness from `seed` only (see `nn.random.keyed`), and leave the arrays it gets unchanged.
+
+    >>> transform = Shuffle().add(ImageCls())
+    >>> train_x, train_y, test_x, test_y = transform(*Digits().load(), seed=1)
+    """
+
+    @abstractmethod
+    def __call__(
+        self, train_x: NDArray[Any], train_y: NDArray[Any], test_x: NDArray[Any], test_y: NDArray[Any], seed: int = 0
+    ) -> Arrays:
+        """Return the four arrays transformed; `seed` is the job's seed, the same on every node."""
+
+    @property
+    def steps(self) -> tuple["AbsTransformer", ...]:
+        """The simple transforms this one consists of, in the order of their application."""
+        return (self,)
+
+    def add(self, other: "AbsTransformer") -> "AbsTransformer":
+        """Return the transform that applies this one, then `other`; neither of the two changes."""
+        return Chain((self, other))
+
+    def get_config(self) -> dict[str, object]:
+        """Return the keywords that make the constructor build an equal transform."""
+        return {}
+
+
+class Chain(AbsTransformer):
+    """Transforms applied one after the other; a chain inside a chain dissolves into its steps.
+
+    Raises TypeError when a step is no transform.
+    """
+
+    def __init__(self, steps: tuple[AbsTransformer, ...]) -> None:
+        for step in steps:
+            if not isinstance(step, AbsTransformer):
+                raise TypeError(f"Chain 'steps' must be transforms (AbsTransformer objects), got {step!r}")
+        self._steps = tuple(simple for step in steps for simple in step.steps)
+
+    @property
+    def steps(self) -> tuple[AbsTransformer, ...]:
+        """The simple transforms of the chain."""
+        return self._steps
+
+    def __call__(
+        self, train_x: NDArray[Any], train_y: NDArray[Any], test_x: NDArray[Any], test_y: NDArray[Any], seed: int = 0
+    ) -> Arrays:
+        """Apply every step with the same seed."""
+        arrays = (train_x, train_y, test_x, test_y)
+        for step in self._steps:
+            arrays = step(*arrays, seed=seed)
+        return arrays
+
+    def get_config(self) -> dict[str, object]:
+        """Return the steps; `nn.dataset.transforms.describe` turns them into plain data."""
+        return {"steps": self._steps}

@@ -1,0 +1,65 @@
+"""Images and class numbers made ready for a classifier."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nn.dataset.checksum import Arrays
+from nn.dataset.transforms.abstract import AbsTransformer
+
+__all__ = ["ImageCls"]
+
+_BRIGHTEST = np.float32(255)
+
+
+class ImageCls(AbsTransformer):
+    """Image classification: pixels to float32 in 0..1, images to rows, class numbers to one-hot rows.
+
+    Integer images become float32 divided by 255; float images stay as they are. With `flatten` images of any shape
+    become ``(n, features)``. Integer (or boolean) labels of shape ``(n,)`` or ``(n, 1)`` become one-hot float32 of shape
+    ``(n, classes)``, where ``classes`` is the largest label of training and test set plus one; float labels and labels
+    that are rows already stay as they are.
+
+    Raises TypeError for images that are neither integer nor float; ValueError for a negative label.
+    """
+
+    def __init__(self, flatten: bool = True) -> None:
+        if not isinstance(flatten, bool):
+            raise TypeError(f"ImageCls 'flatten' must be True or False, got {flatten!r}")
+        self.flatten = flatten
+
+    def get_config(self) -> dict[str, object]:
+        """Return the constructor's keywords."""
+        return {"flatten": self.flatten}
+
+    def __call__(
+        self, train_x: NDArray[Any], train_y: NDArray[Any], test_x: NDArray[Any], test_y: NDArray[Any], seed: int = 0
+    ) -> Arrays:
+        """Return images ``(n, features)`` and labels ``(n, classes)`` of both parts; nothing is random here."""
+        if _numbers_classes(train_y) and _numbers_classes(test_y):
+            lowest = min(int(train_y.min()), int(test_y.min()))
+            if lowest < 0:
+                raise ValueError(f"ImageCls needs labels that number the classes from 0, got {lowest}")
+            classes = max(int(train_y.max()), int(test_y.max())) + 1
+            train_y, test_y = _one_hot(train_y, classes), _one_hot(test_y, classes)
+        return self._images(train_x), train_y, self._images(test_x), test_y
+
+    def _images(self, images: NDArray[Any]) -> NDArray[Any]:
+        if images.dtype.kind in "iu":
+            images = np.true_divide(images, _BRIGHTEST, dtype=np.float32)
+        elif images.dtype.kind != "f":
+            raise TypeError(f"ImageCls needs integer or float images, got dtype {images.dtype}")
+        return images.reshape(len(images), math.prod(images.shape[1:])) if self.flatten else images
+
+
+def _numbers_classes(labels: NDArray[Any]) -> bool:
+    """Tell whether `labels` are class numbers, one per sample."""
+    return labels.dtype.kind in "biu" and labels.size == len(labels) > 0
+
+
+def _one_hot(labels: NDArray[Any], classes: int) -> NDArray[np.float32]:
+    rows = np.zeros((len(labels), classes), np.float32)
+    rows[np.arange(len(labels)), labels.reshape(-1).astype(np.intp)] = 1
+    return rows

@@ -1,0 +1,30 @@
+"""A random order of the training samples."""
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nn.dataset.checksum import Arrays
+from nn.dataset.transforms.abstract import AbsTransformer
+from nn.random import keyed
+
+__all__ = ["Shuffle"]
+
+
+class Shuffle(AbsTransformer):
+    """Put the training samples and their labels into one random order; the test set stays as it is.
+
+    The permutation depends on the seed and the number of samples only, so it is the same on every node. Two shuffles in
+    one chain use the same permutation twice.
+
+    Raises ValueError when there are not as many labels as samples.
+    """
+
+    def __call__(
+        self, train_x: NDArray[Any], train_y: NDArray[Any], test_x: NDArray[Any], test_y: NDArray[Any], seed: int = 0
+    ) -> Arrays:
+        """Return the training part in an order drawn from `seed`."""
+        if len(train_x) != len(train_y):
+            raise ValueError(f"Shuffle needs one label per sample, got {len(train_x)} samples and {len(train_y)} labels")
+        order = keyed(seed, "shuffle").permutation(len(train_x))
+        return train_x[order], train_y[order], test_x, test_y

@@ -1,0 +1,72 @@
+"""The graph of a model: its nodes in an order in which they can be computed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from nn.value import Node, Placeholder, Value, Variable
+
+if TYPE_CHECKING:
+    from nn.layer.layer import Layer
+
+
+class Graph:
+    """Everything that `output` depends on.
+
+    `nodes` is in topological order, `variables` in the order of first use, those of a layer together and in the order in
+    which the layer made them; `layers` in the order of first use.
+    """
+
+    def __init__(self, placeholder: Placeholder, output: Node) -> None:
+        self.placeholder = placeholder
+        self.output = output
+        self.nodes: list[Node] = []
+        self.layers: list[Layer] = []
+        self.variables: list[Variable] = []
+        for value in _topological(output):
+            if isinstance(value, Node):
+                self.nodes.append(value)
+                self.layers.extend(layer for layer in value.layers if layer not in self.layers)
+            elif isinstance(value, Variable):
+                found = [value] if value.owner is None else value.owner.variables
+                self.variables.extend(variable for variable in found if variable not in self.variables)
+            elif isinstance(value, Placeholder) and value is not placeholder:
+                raise ValueError("call() used an input that belongs to another model")
+
+    def name_layers(self) -> None:
+        """Give every layer without a name one made of its class and a number: dense_1, dense_2.
+
+        Raise ValueError where two layers bear the same name.
+        """
+        taken = Counter(layer.given_name for layer in self.layers if layer.given_name)
+        for name, count in taken.items():
+            if count > 1:
+                raise ValueError(f"{count} layers are named '{name}'; names must differ within a model")
+        numbers: Counter[str] = Counter()
+        for layer in self.layers:
+            kind = type(layer).__name__.lower()
+            while not layer.given_name:
+                numbers[kind] += 1
+                name = f"{kind}_{numbers[kind]}"
+                if name not in taken:
+                    layer.name = name
+                    break
+
+
+def _topological(output: Value) -> list[Value]:
+    """Depth first without recursion, so that very deep graphs work: inputs before what uses them."""
+    order: list[Value] = []
+    done: set[int] = set()
+    pending: list[tuple[Value, bool]] = [(output, False)]
+    while pending:
+        value, expanded = pending.pop()
+        if id(value) in done:
+            continue
+        if expanded or not isinstance(value, Node):
+            done.add(id(value))
+            order.append(value)
+        else:
+            pending.append((value, True))
+            pending.extend((source, False) for source in reversed(value.inputs))
+    return order

@@ -1,0 +1,299 @@
+"""Files of named arrays in the safetensors format: writer, reader, and the atomic replacement of a file on disk.
+
+Layout: ``u64 little-endian header length | JSON header, padded with spaces | array bytes``. Every header entry is
+``name: {"dtype", "shape", "data_offsets": [begin, end]}`` with offsets relative to the end of the header; the entry
+``__metadata__`` maps strings to strings. Source: https://github.com/huggingface/safetensors (section "Format").
+
+What this module writes also carries ``sha256``, the hash of the whole file taken with that field as 64 zeros. The field
+stands at a fixed place, the very first of the header, so it is found without trusting the JSON around it. Nothing in a
+file can run: it is parsed as numbers and text only.
+"""
+
+import hashlib
+import json
+import math
+import os
+import secrets
+import stat
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MAX_HEADER", "ModelFileError", "dump", "parse", "read_file", "write_file"]
+
+MAX_HEADER = 1 << 20  # bytes; the configuration of a very deep model takes some tens of KiB
+MAX_FILE = 2 << 30  # bytes; the default limit of read_file
+_MAX_RANK = 32  # what NumPy 1.26 can hold
+_MAX_BYTES = 1 << 62  # an array with an empty axis may not claim other axes that NumPy cannot count
+
+_LENGTH = struct.Struct("<Q")
+_PREFIX = b'{"__metadata__":{"sha256":"'
+_UNHASHED = "0" * 64
+_OWN_FORMAT = "psgd."
+_DTYPES = {
+    name: np.dtype(code)
+    for name, code in (
+        ("BOOL", "?"),
+        ("U8", "u1"),
+        ("I8", "i1"),
+        ("U16", "<u2"),
+        ("I16", "<i2"),
+        ("U32", "<u4"),
+        ("I32", "<i4"),
+        ("U64", "<u8"),
+        ("I64", "<i8"),
+        ("F16", "<f2"),
+        ("F32", "<f4"),
+        ("F64", "<f8"),
+        ("C64", "<c8"),
+    )
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
+
+class ModelFileError(ValueError):
+    """A file of arrays is damaged, forged, or not of this format; the message says what is wrong with it."""
+
+
+class _Entry(NamedTuple):
+    """Where one array lies: offsets count from the end of the header."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def dump(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
+    """Return the file content for `tensors`, sealed by its hash.
+
+    `metadata` may hold any strings but the key ``sha256``; ``format`` becomes ``psgd.tensors/1`` where it is missing.
+    Byte order and memory layout of the arrays do not matter; the order of the names is kept.
+
+    Raises TypeError for a dtype that safetensors does not have, ValueError for a name or text that cannot be stored and
+    for a header above `MAX_HEADER` bytes.
+    """
+    if "sha256" in metadata:
+        raise ValueError("metadata key 'sha256' is written by dump itself, leave it out")
+    if "__metadata__" in tensors:
+        raise ValueError("a tensor cannot have the name '__metadata__', it is reserved")
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"metadata must map str to str, got {key!r}: {type(value).__name__}")
+    parts = {name: _little_endian(name, array) for name, array in tensors.items()}
+    entries: dict[str, object] = {
+        "__metadata__": {"sha256": _UNHASHED, "format": _OWN_FORMAT + "tensors/1", **metadata},
+        **dict.fromkeys(parts),
+    }
+    # widest first, so that every array starts at a multiple of its item size
+    layout = sorted(parts, key=lambda name: -parts[name].dtype.itemsize)
+    offset = 0
+    for name in layout:
+        array = parts[name]
+        entries[name] = {
+            "dtype": _NAMES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [offset, offset + array.nbytes],
+        }
+        offset += array.nbytes
+    header = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    header += b" " * (-len(header) % 8)
+    if len(header) > MAX_HEADER:
+        raise ValueError(f"the header must fit in {MAX_HEADER} bytes, got {len(header)}: metadata or names too long")
+
+    body = [parts[name].reshape(-1).view(np.uint8).data for name in layout]
+    digest = hashlib.sha256(_LENGTH.pack(len(header)) + header)
+    for part in body:
+        digest.update(part)
+    sealed = _PREFIX + digest.hexdigest().encode() + header[len(_PREFIX) + len(_UNHASHED) :]
+    return b"".join([_LENGTH.pack(len(header)), sealed, *body])
+
+
+def parse(data: bytes | bytearray | memoryview) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return the arrays and the metadata of a file's content.
+
+    The arrays are read-only views of `data` (nothing is copied). A ``sha256`` in the metadata must match; only files of
+    other programs, whose ``format`` does not start with ``psgd.``, may lack it.
+
+    Raises ModelFileError for anything that is not exactly such a file: sizes that disagree with the file, holes,
+    overlaps or bytes behind the last array, duplicate or unknown keys, unknown dtypes, a wrong hash.
+    """
+    view = memoryview(data).cast("B").toreadonly()
+    if len(view) < _LENGTH.size:
+        raise ModelFileError(f"a tensor file has at least {_LENGTH.size} bytes, got {len(view)}")
+    (length,) = _LENGTH.unpack_from(view)
+    start = _LENGTH.size + length
+    if length > MAX_HEADER or start > len(view):
+        raise ModelFileError(
+            f"the header must fit in the file ({len(view)} bytes) and in {MAX_HEADER} bytes, it claims {length}"
+        )
+    header = _read_header(bytes(view[_LENGTH.size : start]))
+    metadata = _read_metadata(header.pop("__metadata__", {}))
+    entries = {name: _read_entry(name, value) for name, value in header.items()}
+    _check_layout(entries, len(view) - start)
+    _check_hash(view, metadata)
+
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, entry in entries.items():
+        array: NDArray[Any] = np.ndarray(entry.shape, entry.dtype, buffer=view, offset=start + entry.begin)
+        if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
+            raise ModelFileError(f"tensor {_shown(name)} is BOOL but holds bytes other than 0 and 1")
+        tensors[name] = array
+    return tensors, metadata
+
+
+def write_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Replace the file at `path` by `data` such that a crash at any moment leaves the old content or the new one.
+
+    A temporary file in the same directory is written and synchronised, takes the name in one step, and the directory is
+    synchronised too. When writing fails (a full disk, for one) the temporary file is removed, the old file stays as it
+    was, and the OSError names `path`.
+    """
+    target = Path(path)
+    temporary = target.with_name(f".psgd-{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror} (nothing was replaced)", str(target)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE) -> bytes:
+    """Return the content of a regular file of at most `limit` bytes.
+
+    Raises ModelFileError for anything else at `path` (a directory, a pipe, a device) and for a longer file, before it
+    reads any of it; OSError where the file cannot be opened.
+    """
+    # without O_NONBLOCK a named pipe would hold the caller until somebody writes to it
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelFileError(f"{os.fspath(path)!r} is not a regular file")
+        if status.st_size > limit:
+            raise ModelFileError(f"{os.fspath(path)!r} must have at most {limit} bytes, it has {status.st_size}")
+        return file.read(status.st_size)
+
+
+def _little_endian(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Return `array` in C order and little-endian; a 0-d array stays 0-d (np.ascontiguousarray would make it 1-d)."""
+    wanted = array.dtype.newbyteorder("<")
+    if wanted not in _NAMES:
+        raise TypeError(f"tensor {_shown(name)} must be one of {', '.join(_DTYPES)}, got dtype {array.dtype}")
+    return np.asarray(array, dtype=wanted, order="C")
+
+
+def _shown(value: object) -> str:
+    """Return text of a stranger's file in a form that can stand in a message: escaped, and cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _read_header(raw: bytes) -> dict[str, object]:
+    """Return the JSON object; padding may only be spaces at its end, so no other format can hide around it."""
+    text = raw.rstrip(b" ")
+    if not (text.startswith(b"{") and text.endswith(b"}")):
+        raise ModelFileError("the header must be a JSON object, padded with spaces at its end only")
+    try:
+        header = json.loads(text.decode(), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+    except ModelFileError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"the header is not valid JSON: {_shown(str(error))}") from error
+    if not isinstance(header, dict):
+        raise ModelFileError("the header must be a JSON object")
+    return header
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Build one JSON object; refuse a key that stands twice and text with half a surrogate pair."""
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ModelFileError("the header has a duplicate key")
+    for pair in pairs:
+        for text in pair:
+            if isinstance(text, str):
+                text.encode()
+    return fields
+
+
+def _refuse_constant(name: str) -> object:
+    raise ModelFileError(f"the header has {name}, which is not JSON")
+
+
+def _read_metadata(value: object) -> dict[str, str]:
+    """Check that the metadata maps text to text."""
+    if not isinstance(value, dict):
+        raise ModelFileError(f"__metadata__ must be an object of strings, got {_shown(value)}")
+    for key, text in value.items():
+        if not isinstance(text, str):
+            raise ModelFileError(f"__metadata__ {_shown(key)} must be a string, got {_shown(text)}")
+    return value
+
+
+def _read_entry(name: str, value: object) -> _Entry:
+    """Check one entry by itself: keys, types, and that shape and dtype give the claimed number of bytes."""
+    shown = _shown(name)
+    if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
+        raise ModelFileError(f"tensor {shown} must have dtype, shape and data_offsets and nothing else")
+    code, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
+    dtype = _DTYPES.get(code) if isinstance(code, str) else None
+    if dtype is None:
+        raise ModelFileError(f"tensor {shown} must have one of the dtypes {', '.join(_DTYPES)}, got {_shown(code)}")
+    if not _counts(shape) or len(shape) > _MAX_RANK:
+        raise ModelFileError(f"tensor {shown} must have a shape of at most {_MAX_RANK} sizes, got {_shown(shape)}")
+    if not _counts(offsets) or len(offsets) != 2:
+        raise ModelFileError(f"tensor {shown} must have data_offsets [begin, end], got {_shown(offsets)}")
+    begin, end = offsets
+    size = math.prod(shape) * dtype.itemsize
+    if size != end - begin or math.prod(max(axis, 1) for axis in shape) * dtype.itemsize > _MAX_BYTES:
+        raise ModelFileError(f"tensor {shown} has offsets {_shown(offsets)} that do not fit shape {_shown(shape)}")
+    return _Entry(dtype, tuple(shape), begin, end)
+
+
+def _counts(value: object) -> bool:
+    """Tell whether `value` is a list of integers >= 0 (True and 1.0 are none)."""
+    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+
+
+def _check_layout(entries: Mapping[str, _Entry], size: int) -> None:
+    """Check that the arrays cover the data part exactly: no hole, no overlap, nothing behind the last one."""
+    position = 0
+    for name, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):
+        if entry.begin != position:
+            what = "overlaps the one before it" if entry.begin < position else "leaves a hole before it"
+            raise ModelFileError(f"tensor {_shown(name)} {what}")
+        position = entry.end
+    if position != size:
+        raise ModelFileError(f"the arrays must fill the file: they take {_shown(position)} bytes, the file has {size}")
+
+
+def _check_hash(view: memoryview, metadata: Mapping[str, str]) -> None:
+    """Compare the file with the hash it carries."""
+    if "sha256" not in metadata:
+        if metadata.get("format", "").startswith(_OWN_FORMAT):
+            raise ModelFileError(f"a file of format {_shown(metadata['format'])} must carry its sha256")
+        return
+    begin = _LENGTH.size + len(_PREFIX)
+    end = begin + len(_UNHASHED)
+    if view[_LENGTH.size : begin] != _PREFIX:
+        raise ModelFileError("the sha256 of the file must be the first field of its header")
+    digest = hashlib.sha256(view[:begin])
+    digest.update(_UNHASHED.encode())
+    digest.update(view[end:])
+    if digest.hexdigest() != metadata["sha256"]:
+        raise ModelFileError("the content does not match its sha256: the file is damaged or was changed")

@@ -1,0 +1,69 @@
+"""What an operation is: shape inference, forward and backward on arrays, nothing else."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from nn.arrays import Array, Shape
+
+if TYPE_CHECKING:
+    from nn.value.value import Value
+
+
+class Mode(NamedTuple):
+    """How a plan is run: for training or not, and the key of every random draw of this run.
+
+    `key` is (seed, epoch, batch, block).
+    """
+
+    training: bool = False
+    key: tuple[int, ...] = (0, 0, 0, 0)
+
+
+class Operation(ABC):
+    """A differentiable function of arrays.
+
+    An instance in a graph holds its configuration only. A plan works with a copy of it, tells that copy the shapes once
+    (`allocate`) and then calls `forward` and `backward` many times; what these need beside their arguments is allocated
+    there. Neither keeps an argument.
+    """
+
+    in_place: ClassVar[bool] = False
+    """`out` of forward may be the memory of the first input, and `wanted[0]` of backward that of `gradient`."""
+
+    reads_inputs: ClassVar[bool] = True
+    """Backward reads the values of the inputs, so they must not have been overwritten."""
+
+    reads_output: ClassVar[bool] = False
+    """Backward reads the value of the output, so it must not have been overwritten."""
+
+    @abstractmethod
+    def infer(self, *shapes: Shape) -> Shape:
+        """Return the shape of the output; -1 is an unknown batch axis. Raise ValueError naming shapes that do not fit."""
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:  # noqa: B027
+        """Prepare work space for these shapes, all known. Called once for each copy."""
+
+    def begin(self, mode: Mode, position: int) -> None:  # noqa: B027
+        """Prepare one run. `position` is the operation's place in the graph. Only random operations need it."""
+
+    @abstractmethod
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the value into `out`."""
+
+    @abstractmethod
+    def backward(
+        self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]
+    ) -> None:
+        """Write the gradient of each input into `wanted`, overwriting it; None marks an input that needs none.
+
+        `gradient` is that of the output. Where `in_place` is set, `wanted[0]` may share its memory, so it is written last.
+        """
+
+    def __call__(self, first: Value, *others: Value) -> Value:
+        """Return the graph's node that applies this operation."""
+        return first.apply(self, *others)

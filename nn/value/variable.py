@@ -1,0 +1,91 @@
+"""What training changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nn import arguments
+from nn.arrays import Array
+from nn.initializer import GlorotUniform, Initializer
+from nn.value.value import Value
+
+if TYPE_CHECKING:
+    from nn.layer.layer import Layer
+
+
+class Variable(Value):
+    """An array with a gradient, held by a model's `VariableStore` from `setup` on.
+
+    `id` is the position in the model's `trainable_variables()`, -1 before that and for what is not trained.
+    `name` is `<layer>/<name>` for a layer's variable, for example `dense_1/kernel`.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        initializer: Initializer | None = None,
+        name: str | None = None,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__(arguments.shape("Variable", "shape", shape))
+        initializer = GlorotUniform() if initializer is None else initializer
+        self.initializer: Initializer = arguments.instance("Variable", "initializer", initializer, Initializer)
+        self.local_name = name
+        self.trainable = trainable
+        self.owner: Layer | None = None
+        self.id = -1
+        self._value: Array | None = None
+        self._gradient: Array | None = None
+
+    @property
+    def name(self) -> str:
+        """The name, unique in its model."""
+        own = self.local_name or "variable"
+        return f"{self.owner.name}/{own}" if self.owner is not None else own
+
+    @property
+    def bound(self) -> bool:
+        """Whether a model's store holds this variable."""
+        return self._value is not None
+
+    def bind(self, identity: int, value: Array, gradient: Array | None) -> None:
+        """Take memory from a store. A variable belongs to one model."""
+        if self.bound:
+            raise ValueError(f"Variable '{self.name}' already belongs to another model; build a new one for this model")
+        self.id, self._value, self._gradient = identity, value, gradient
+
+    @property
+    def value(self) -> Array:
+        """The live value, a view into the store's vector."""
+        if self._value is None:
+            raise ValueError(f"Variable '{self.name}' has no value yet; call the model's setup() first")
+        return self._value
+
+    @property
+    def gradient(self) -> Array:
+        """The live gradient, a view into the store's vector."""
+        if self._gradient is None:
+            state = "is not trained" if self.bound else "has no gradient yet; call the model's setup() first"
+            raise ValueError(f"Variable '{self.name}' {state}")
+        return self._gradient
+
+    def get_value(self) -> Array:
+        """Return a copy of the value."""
+        return self.value.copy()
+
+    def set_value(self, array: Array) -> None:
+        """Copy `array` into the value; raise ValueError unless its shape is the variable's."""
+        given = np.asarray(array)
+        if given.shape != self.shape:
+            raise ValueError(f"Variable '{self.name}' has shape {self.shape}, got an array of shape {given.shape}")
+        np.copyto(self.value, given, casting="same_kind" if given.dtype.kind == "f" else "unsafe")
+
+    def get_gradient(self) -> Array:
+        """Return a copy of the gradient."""
+        return self.gradient.copy()
+
+    def __repr__(self) -> str:
+        return f"Variable(name={self.name!r}, shape={self.shape}, id={self.id})"

@@ -1,0 +1,35 @@
+"""What the engine asks of whatever carries its packets: sockets, or memory within one process."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+Key = tuple[int, ...]  # (attempt, epoch, batch, variable), all counted from 0
+
+
+class Sent(NamedTuple):
+    """The size of one packet in bytes: `wire` is all that travels, `raw` its arrays, `overhead` the rest."""
+
+    raw: int
+    wire: int
+    overhead: int
+
+
+class Channel(Protocol):
+    """One worker's way to its peers. Nothing here blocks; what arrives is handed to `BlockExchange.deliver`."""
+
+    @property
+    def node_id(self) -> int:
+        """The worker that sends through this channel."""
+
+    def post(self, target: int, key: Key, content: object) -> Sent:
+        """Queue one packet. Its arrays stay referenced, not copied, until `flushed()`.
+
+        Raises: TypeError when the content cannot travel (`network.values`), ValueError when it is too large.
+        """
+
+    def flush(self) -> None:
+        """Push what is queued towards the peers, as far as that goes without waiting."""
+
+    def flushed(self) -> bool:
+        """True when the wire (or a copy) has taken every byte, so that the posted arrays may change."""

@@ -1,0 +1,148 @@
+"""Merging along the fixed binary tree over block ids, so that bits depend on neither arrival order nor who summed what.
+
+The tree over blocks 0..B-1: a node is the span [low, high) of block ids; it splits at `(low + high + 1) // 2`, so the left
+half holds the extra block of an odd span. The sum of a span is sum(left half) + sum(right half), in float32 arithmetic of
+the gradients themselves. Any worker that holds a whole span may send its sum in place of the blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Span = tuple[int, int]
+
+
+class BlockTree:
+    """The binary tree over `block_count` blocks; immutable. `parent` and `sibling` map every span but the root."""
+
+    def __init__(self, block_count: int) -> None:
+        if block_count < 1:
+            raise ValueError(f"BlockTree 'block_count' must be a positive integer, got {block_count}")
+        self.root: Span = (0, block_count)
+        self.parent: dict[Span, Span] = {}
+        self.sibling: dict[Span, Span] = {}
+        todo = [self.root]
+        while todo:
+            span = todo.pop()
+            if span[1] - span[0] > 1:
+                left, right = halves(span)
+                self.parent[left] = self.parent[right] = span
+                self.sibling[left], self.sibling[right] = right, left
+                todo += [left, right]
+
+    def __contains__(self, span: object) -> bool:
+        return span == self.root or span in self.parent
+
+    def cover(self, blocks: Collection[int]) -> list[Span]:
+        """The fewest spans that hold exactly `blocks`: the maximal whole subtrees, in block order."""
+        held = frozenset(blocks)
+        spans: list[Span] = []
+        todo = [self.root]
+        while todo:
+            span = todo.pop()
+            count = sum(block in held for block in range(*span))
+            if count == span[1] - span[0]:
+                spans.append(span)
+            elif count:
+                left, right = halves(span)
+                todo += [right, left]
+        return spans
+
+
+def halves(span: Span) -> tuple[Span, Span]:
+    """The two halves of a span of at least two blocks; the left one takes the extra block of an odd span."""
+    low, high = span
+    middle = (low + high + 1) // 2
+    return (low, middle), (middle, high)
+
+
+@lru_cache(maxsize=16)
+def block_tree(block_count: int) -> BlockTree:
+    """The tree over `block_count` blocks, shared by all codecs of a worker."""
+    return BlockTree(block_count)
+
+
+class TreeSum:
+    """Partial sums of one value, combined as soon as both halves of a span are there, up to the spans in `tops`.
+
+    Adding a span that is already covered changes nothing and is counted in `duplicates`. Buffers are reused after `reset`.
+    """
+
+    def __init__(self, tree: BlockTree, tops: Iterable[Span] | None = None) -> None:
+        self._tree = tree
+        self._tops = frozenset([tree.root] if tops is None else tops)
+        self._parts: dict[Span, tuple[Array, bool]] = {}  # the sum of a span, and whether its buffer is ours to overwrite
+        self._spare: list[Array] = []
+        self.duplicates = 0
+
+    def add(self, span: Span, value: Array, stays: bool) -> tuple[Span, Array] | None:
+        """Add the sum over `span`; returns a top and its sum (valid until `reset`) when this completed it.
+
+        `stays` promises that `value` remains unchanged until `reset`; otherwise it is copied where it must be kept.
+
+        Raises: ValueError when `span` is no node of the tree.
+        """
+        if span not in self._tree:
+            raise ValueError(f"A partial sum must cover a subtree of the blocks {self._tree.root}, got {span}")
+        if self._covered(span):
+            self.duplicates += 1
+            return None
+        if span[1] - span[0] > 1:
+            self._forget_inside(span)
+        ours = False
+        while span not in self._tops:
+            sibling = self._tree.sibling[span]
+            found = self._parts.pop(sibling, None)
+            if found is None:
+                self._keep(span, value, ours, stays)
+                return None
+            other, other_ours = found
+            left, right = (other, value) if sibling < span else (value, other)
+            out = other if other_ours else value if ours else self._buffer(value)
+            np.add(left, right, out=out)
+            if ours and other_ours:
+                self._spare.append(value)
+            value, ours, span = out, True, self._tree.parent[span]
+        return span, self._keep(span, value, ours, stays)
+
+    def missing(self) -> list[int]:
+        """The blocks that no partial sum covers yet."""
+        return [block for block in range(*self._tree.root) if not any(low <= block < high for low, high in self._parts)]
+
+    def reset(self) -> None:
+        """Forget all sums and reuse their buffers."""
+        self._spare += [value for value, ours in self._parts.values() if ours]
+        self._parts.clear()
+
+    def _keep(self, span: Span, value: Array, ours: bool, stays: bool) -> Array:
+        if not (ours or stays):
+            copy = self._buffer(value)
+            np.copyto(copy, value)
+            value, ours = copy, True
+        self._parts[span] = (value, ours)
+        return value
+
+    def _buffer(self, like: Array) -> Array:
+        return self._spare.pop() if self._spare else np.empty_like(like, subok=False)
+
+    def _covered(self, span: Span) -> bool:
+        parts, parent = self._parts, self._tree.parent
+        above: Span | None = span
+        while above is not None:
+            if above in parts:
+                return True
+            above = parent.get(above)
+        return False
+
+    def _forget_inside(self, span: Span) -> None:
+        inside = [part for part in self._parts if span[0] <= part[0] and part[1] <= span[1]]
+        for part in inside:
+            value, ours = self._parts.pop(part)
+            if ours:
+                self._spare.append(value)

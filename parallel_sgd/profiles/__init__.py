@@ -1,0 +1,8 @@
+"""How the samples of a batch are dealt to the workers."""
+
+from __future__ import annotations
+
+from .blockassignment import AbsBlockAssignment, DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
+from .interface import ISetting
+
+__all__ = ["AbsBlockAssignment", "DuplicateAssignment", "FixedBlockAssignment", "IIDBlockAssignment", "ISetting"]

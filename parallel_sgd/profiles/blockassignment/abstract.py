@@ -1,0 +1,66 @@
+"""The base of all block assignments: a subclass says which blocks each worker computes, the rest follows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from ..interface import ISetting
+
+
+class AbsBlockAssignment(ISetting):
+    """Deals the blocks of a batch to `node_count` workers, each block to `redundancy` of them.
+
+    Raises: ValueError when the numbers do not fit, before anything is sent anywhere.
+    """
+
+    def __init__(self, node_count: int, redundancy: int = 1) -> None:
+        name = type(self).__name__
+        for argument, value in (("node_count", node_count), ("redundancy", redundancy)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} '{argument}' must be a positive integer, got {value!r}")
+        if redundancy > node_count:
+            raise ValueError(
+                f"{name} 'redundancy' must not exceed the number of workers, got {redundancy} for {node_count} worker(s)"
+            )
+        self._node_count = node_count
+        self._redundancy = redundancy
+        self._node_2_block = [list(blocks) for blocks in self.deal(node_count, redundancy)]
+        if len(self._node_2_block) != node_count or not all(self._node_2_block):
+            raise ValueError(f"{name} must deal at least one block to each of {node_count} workers: {self._node_2_block}")
+        count = 1 + max(max(blocks) for blocks in self._node_2_block)
+        self._block_2_node = [[node for node in self.nodes if block in self._node_2_block[node]] for block in range(count)]
+        if not all(self._block_2_node):
+            raise ValueError(f"{name} must deal every block from 0 to {count - 1} to some worker: {self._node_2_block}")
+
+    @abstractmethod
+    def deal(self, node_count: int, redundancy: int) -> Sequence[Sequence[int]]:
+        """The blocks of each worker; block ids are 0..B-1 without a gap, neighbours close together.
+
+        Raises: ValueError when the numbers do not fit this assignment.
+        """
+
+    @property
+    def node_count(self) -> int:
+        """The number of workers."""
+        return self._node_count
+
+    @property
+    def redundancy(self) -> int:
+        """How many workers compute each block."""
+        return self._redundancy
+
+    @property
+    def block_count(self) -> int:
+        """The number of blocks in a batch."""
+        return len(self._block_2_node)
+
+    @property
+    def node_2_block(self) -> list[list[int]]:
+        """The blocks of each worker, in the order in which it computes them."""
+        return self._node_2_block
+
+    @property
+    def block_2_node(self) -> list[list[int]]:
+        """The workers that hold each block, in ascending order."""
+        return self._block_2_node
