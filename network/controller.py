@@ -17,6 +17,7 @@ from typing import Any
 
 from .clock import Clock, SystemClock
 from .errors import NetworkError, PeerLost, TimedOut
+from .nodes import Address
 from .session import Sent, Session
 from .sockets import wait_sockets
 from .transport import Waiter
@@ -30,9 +31,9 @@ BlockHandler = Callable[[int, tuple[int, ...], Any], None]
 class Controller:
     """Sessions with the other nodes of a job, by node id.
 
-    `node_id` is ours. `on_block(sender, head, value)` receives the messages with a head. A peer whose connection ends
-    without a farewell shows in `lost`; `get_one` reports it once. `admit` and `interrupt` may be called from another
-    thread; everything else belongs to one thread.
+    `node_id` is ours; `addresses` tells where the others are, if we called them. `on_block(sender, head, value)` receives the
+    messages with a head. A peer whose connection ends without a farewell shows in `lost`; `get_one` reports it once. `admit`
+    and `interrupt` may be called from another thread; everything else belongs to one thread.
     """
 
     def __init__(
@@ -46,12 +47,13 @@ class Controller:
         self.node_id = node_id
         self.sessions: dict[int, Session] = {}
         self.lost: dict[int, NetworkError] = {}
+        self.addresses: Mapping[int, Address] = {}
         self.on_block: BlockHandler | None = None
         self._clock = clock or SystemClock()
         self._wait = wait
         self._turn: deque[int] = deque()
         self._unreported: deque[NetworkError] = deque()
-        self._classes: Sequence[type] = ()
+        self.classes: Sequence[type] = ()
         self._closed_bytes = [0, 0]
         self._lock = threading.Lock()
         self._newcomers: list[tuple[int, Session]] = []
@@ -67,7 +69,7 @@ class Controller:
         if old is not None:
             old.close()
         session.node_id = peer
-        session.use_classes(self._classes)
+        session.use_classes(self.classes)
         self.sessions[peer] = session
         self.lost.pop(peer, None)
         if peer not in self._turn:
@@ -90,7 +92,7 @@ class Controller:
 
     def use_classes(self, classes: Sequence[type]) -> None:
         """Share the job's class table with every session, present and future."""
-        self._classes = classes
+        self.classes = classes
         for session in self.sessions.values():
             session.use_classes(classes)
 
@@ -268,6 +270,13 @@ class Controller:
     def _check(self) -> None:
         if self._interruption is not None:
             raise self._interruption
+
+    def loss_of(self, peer: int) -> NetworkError:
+        """Why `peer` cannot be talked to any more."""
+        if peer in self.lost:
+            return self.lost[peer]
+        session = self.sessions.get(peer)
+        return PeerLost(peer, session.link.peer if session else "an unknown address", "it has left the job")
 
     def _names(self) -> str:
         return ", ".join(s.peer for s in self.sessions.values() if s.alive) or "anybody"

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
 
+from .conversation import Conversation, Talk
 from .errors import NetworkError, ProtocolError, Rejected
 from .hello import (
     HEAD,
@@ -26,6 +25,8 @@ from .hello import (
     VERSIONS,
     Hello,
     HelloReader,
+    Hint,
+    Refused,
     Reply,
     choose_version,
     hello_length,
@@ -34,12 +35,12 @@ from .hello import (
     reply_length,
 )
 from .hello_fields import NONCE_SIZE, Caps
-from .hint import Hint, Refused
 from .key_schedule import SessionKeys, derive
-from .keyring import Key
+from .keyring import Key, Keyring
 from .seal import MAC_SIZE
 
 __all__ = [
+    "HANDSHAKE_SECONDS",
     "Caps",
     "ClientHandshake",
     "Hello",
@@ -51,27 +52,16 @@ __all__ = [
     "parse_hello",
 ]
 
-_Conversation: TypeAlias = Generator[tuple[int, bytes], bytes, bytes]
+HANDSHAKE_SECONDS = 5.0
+"""Limit for a whole handshake, from the connection to READY, hand-over to a job process included."""
 
 
-class _Handshake(ABC):
-    """What both ends share: exact reading, and a definite end after success or the first fault.
-
-    Attributes: `need`, bytes still missing from the message that is being read, 0 at the end: whoever reads no more than
-    that leaves the session's bytes where they are; `leftover`, bytes fed beyond the end, which belong to the session.
-    """
+class _Handshake(Conversation):
+    """What both ends share: they end with session keys."""
 
     def __init__(self) -> None:
-        self.need = 0
-        self.leftover = b""
-        self._buffer = bytearray()
-        self._conversation = self._talk()
-        self._end = ""
+        super().__init__()
         self._keys: SessionKeys | None = None
-
-    @abstractmethod
-    def _talk(self) -> _Conversation:
-        """Yield (bytes to read, bytes to send before) again and again; return the bytes to send last."""
 
     @property
     def done(self) -> bool:
@@ -84,37 +74,6 @@ class _Handshake(ABC):
         if self._keys is None:
             raise ProtocolError("The handshake is not finished, so there are no session keys.")
         return self._keys
-
-    def feed(self, data: bytes | bytearray | memoryview) -> bytes:
-        """Take bytes that arrived and return those to send.
-
-        Raises: ProtocolError or Rejected (Refused, where a hint says why). After that, and after the end, every further
-        call raises ProtocolError.
-        """
-        if self._end:
-            raise ProtocolError(f"The handshake is over: {self._end}")
-        answer = b""
-        rest = memoryview(data)
-        while rest and self.need:
-            self._buffer += rest[: self.need]
-            taken = min(self.need, len(rest))
-            rest, self.need = rest[taken:], self.need - taken
-            if not self.need:
-                answer += self._advance(bytes(self._buffer))
-        self.leftover = bytes(rest)
-        return answer
-
-    def _advance(self, message: bytes) -> bytes:
-        self._buffer.clear()
-        try:
-            self.need, answer = self._conversation.send(message)
-        except StopIteration as end:
-            self._end = "it has succeeded, what follows belongs to the session."
-            answer = end.value
-        except NetworkError as error:
-            self._end = str(error)
-            raise
-        return answer
 
 
 class ClientHandshake(_Handshake):
@@ -132,8 +91,7 @@ class ClientHandshake(_Handshake):
 
     Send what `start()` returns, then `feed` what arrives until `done`. The server has proven itself by then, and what it
     told is in `peer_caps`; that it accepted us is known when its first frame (READY, sealed with `keys.server_key`)
-    verifies.
-    ValueError when an argument cannot be sent.
+    verifies. ValueError when an argument cannot be sent.
     """
 
     def __init__(
@@ -156,13 +114,10 @@ class ClientHandshake(_Handshake):
         self._hello_bytes = self._hello.to_bytes()
 
     def start(self) -> bytes:
-        """The HELLO to send first. ProtocolError when called again: a nonce serves one connection."""
-        if self.need or self._end:
-            raise ProtocolError("This handshake has been started before; make a new one for each connection.")
-        self.need, hello = next(self._conversation)
-        return hello
+        """The HELLO to send first. A handshake serves one connection: ProtocolError when called again."""
+        return self._begin()
 
-    def _talk(self) -> _Conversation:
+    def _talk(self) -> Talk:
         status = (yield 1, self._hello_bytes)[0]
         if status:
             raise self._refusal(status)
@@ -205,22 +160,21 @@ class ServerHandshake(_Handshake):
     """The end that accepts, fed with the HELLO (read by itself or handed over whole) and what follows.
 
     Args:
-        keys: a `Keyring` or any keys, each of which opens every allowed role. Where a role has its own key (`peer` and
-            `code` at a job process), read the HELLO first and pass the keys and the one role that belong to it.
+        admits: for every role that may connect, the keys that open it, and nothing else: at an agent
+            {'submitter': cluster, 'agent': cluster}, at a job process {'peer': job_ring, 'code': control_ring}.
         role: what this side is.
-        allowed_roles: what a client may be.
+        job: the name that a HELLO must ask for; "" at an agent.
         caps, nonce_source, binding, versions: as for `ClientHandshake`.
 
-    When `done`, the client has proven its key, and its role, caps and the job it asks for in `hello` are authentic; whether
-    that job is ours is for the caller to judge. A `Refused` error carries the hint to send before closing; after any
-    other error close without a word.
+    When `done`, the client has proven its key and what `hello` says about it is authentic. A `Refused` error carries the
+    hint to send before closing; after any other error close without a word. ValueError when an argument cannot be sent.
     """
 
     def __init__(
         self,
-        keys: Iterable[Key],
+        admits: Mapping[str, Keyring],
         role: str,
-        allowed_roles: Iterable[str],
+        job: str = "",
         caps: Caps | None = None,
         nonce_source: Callable[[int], bytes] = secrets.token_bytes,
         binding: bytes = b"",
@@ -228,27 +182,27 @@ class ServerHandshake(_Handshake):
     ) -> None:
         super().__init__()
         self.hello: Hello | None = None
-        self._ring = {key.id: key for key in keys}
+        self._admits = dict(admits)
         self._role = role
-        self._allowed_roles = frozenset(allowed_roles)
+        self._job = job
         self._caps = caps or {}
         self._nonce_source = nonce_source
         self._binding = binding
         self._versions = versions
-        self.need, _ = next(self._conversation)
+        self._reply(versions[1])  # so that caps that cannot be sent show here, not when somebody calls
+        self._begin()
 
     @property
     def peer_caps(self) -> Caps:
         """What the client told about itself; to be believed when `done`."""
         return self.hello.caps if self.hello is not None else {}
 
-    def _talk(self) -> _Conversation:
+    def _talk(self) -> Talk:
         head = yield HEAD.size, b""
         hello_bytes = head + (yield hello_length(head), b"")
         hello = self.hello = parse_hello(hello_bytes, self._versions)
         key = self._admit(hello)
-        version = choose_version(hello.versions, self._versions)
-        core = Reply(version, self._role, self._nonce_source(NONCE_SIZE), self._caps).to_bytes()
+        core = self._reply(choose_version(hello.versions, self._versions))
         schedule = derive(key, self._binding, hello_bytes, core)
         proof = yield MAC_SIZE, b"\0" + LENGTH.pack(len(core)) + core + schedule.server_proof
         if not hmac.compare_digest(schedule.client_proof, proof):
@@ -256,11 +210,17 @@ class ServerHandshake(_Handshake):
         self._keys = schedule.keys
         return b""
 
+    def _reply(self, version: int) -> bytes:
+        return Reply(version, self._role, self._nonce_source(NONCE_SIZE), self._caps).to_bytes()
+
     def _admit(self, hello: Hello) -> Key:
         """The key that this client has to prove."""
-        if hello.role not in self._allowed_roles:
+        if hello.job != self._job:
+            raise Refused(Hint.NO_SUCH_JOB, f"The client asks for job '{hello.job}', this is '{self._job}'.")
+        ring = self._admits.get(hello.role)
+        if ring is None:
             raise Refused(Hint.ROLE, f"The role '{hello.role}' is not admitted here.")
-        key = self._ring.get(hello.key_id)
+        key = ring.find(hello.key_id)
         if key is None:
             raise Refused(Hint.BAD_KEY, f"Key {hello.key_id.hex()} does not open the role '{hello.role}' here.")
         return key

@@ -10,12 +10,13 @@ whatever is not exactly right (types, ranges, unknown, missing or repeated field
 
 from __future__ import annotations
 
+import enum
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .errors import ProtocolError
+from .errors import ProtocolError, Rejected
 from .hello_fields import HELLO_CHECKS, REPLY_CHECKS, Caps, field_fault, is_version_range, pack_fields, unpack_fields
-from .hint import Hint, Refused
 from .seal import MAC_SIZE
 
 VERSIONS = (1, 1)
@@ -30,6 +31,25 @@ LENGTH = struct.Struct("!H")
 _MAGIC = b"PSGD"
 _BODY_LIMIT = MESSAGE_LIMIT - HEAD.size
 _CORE_LIMIT = MESSAGE_LIMIT - 1 - LENGTH.size - MAC_SIZE
+
+
+class Hint(enum.IntEnum):
+    """Why a server refuses. Anyone could have sent that byte, so it serves to tell a person and for nothing else."""
+
+    BAD_KEY = 1
+    VERSION = 2
+    NO_SUCH_JOB = 3
+    BUSY = 4
+    ROLE = 5
+    FULL = 6
+
+
+class Refused(Rejected):
+    """A handshake that ends with a hint: a server sends `bytes([error.hint])` and closes, a client has received it."""
+
+    def __init__(self, hint: Hint, message: str) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +110,7 @@ class HelloReader:
         self.need = HEAD.size
 
     def feed(self, data: bytes | bytearray | memoryview) -> int:
-        """Add bytes and return the new `need`. Bytes beyond the HELLO, which the caller should not have read, are refused."""
+        """Add bytes and return the new `need`. Bytes beyond the HELLO are refused."""
         rest = memoryview(data)
         while rest:
             if not self.need:
@@ -147,7 +167,7 @@ def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS) -> Hello:
         raise ProtocolError(f"A hello of {len(data)} bytes does not have the length that it states.")
     fields = unpack_fields(data[HEAD.size :])
     offered = fields.get("v")
-    if is_version_range(offered) and not choose_version((offered[0], offered[1]), versions):
+    if is_version_range(offered) and not choose_version(offered, versions):
         raise Refused(Hint.VERSION, f"The client speaks protocol versions {offered}, this side {list(versions)}.")
     fault = field_fault(fields, HELLO_CHECKS)
     if fault is not None:
@@ -165,7 +185,7 @@ def parse_reply(core: bytes) -> Reply:
     return Reply(fields["v"], fields["role"], fields["n"], fields["caps"])
 
 
-def choose_version(offered: tuple[int, int], own: tuple[int, int]) -> int:
+def choose_version(offered: Sequence[int], own: Sequence[int]) -> int:
     """The highest version in both ranges, 0 if there is none."""
     high = min(offered[1], own[1])
     return high if high >= max(offered[0], own[0]) else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import msgpack
 
@@ -29,7 +29,8 @@ _CAP_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{0,64}")
 
 
-def is_version_range(value: Any) -> bool:
+def is_version_range(value: Any) -> TypeGuard[list[int]]:
+    """Whether `value` is [lowest, highest] version."""
     return isinstance(value, list) and len(value) == 2 and all(_is_version(number) for number in value) and value[0] <= value[1]
 
 
@@ -97,6 +98,7 @@ def field_fault(fields: Mapping[str, Any], checks: Checks) -> str | None:
 
 
 def pack_fields(fields: Mapping[str, Any], checks: Checks, limit: int) -> bytes:
+    """The fields as msgpack; ValueError when one breaks its rule or all together exceed `limit` bytes."""
     fault = field_fault(fields, checks)
     if fault is not None:
         raise ValueError(f"Handshake message {fault}")
@@ -107,6 +109,7 @@ def pack_fields(fields: Mapping[str, Any], checks: Checks, limit: int) -> bytes:
 
 
 def unpack_fields(body: bytes) -> dict[str, Any]:
+    """The map that `body` holds, its fields still unchecked; ProtocolError for anything but one map within limits."""
     try:
         fields = msgpack.unpackb(
             body,

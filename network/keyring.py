@@ -35,8 +35,8 @@ class Key:
     Attributes: `secret`; `id`, the first 8 bytes of SHA-256("psgd key id" || secret), which may be shown and sent.
     """
 
-    secret: bytes = field(repr=False)
-    id: bytes = field(init=False, repr=False)
+    secret: bytes
+    id: bytes = field(init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.secret, bytes) or len(self.secret) != KEY_SIZE:

@@ -44,4 +44,6 @@ class Request:
             if len(errors) == 1:
                 raise next(iter(errors.values()))
             raise NetworkError(" ".join(str(error) for error in errors.values()))
-        return Controller(SUBMITTER, sessions)
+        com = Controller(SUBMITTER, sessions)
+        com.addresses = dict(nodes.items())
+        return com

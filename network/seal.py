@@ -60,12 +60,16 @@ class Sealer(_Seals):
 class Opener(_Seals):
     """Checks the seals of what arrives; after the first wrong one every later frame is refused too."""
 
-    __slots__ = ()
+    __slots__ = ("_broken",)
+
+    def __init__(self, key: bytes, first: int = 0) -> None:
+        super().__init__(key, first)
+        self._broken = False
 
     def verify(self, parts: Iterable[bytes | bytearray | memoryview], mac: bytes | bytearray | memoryview) -> None:
         """Raise ProtocolError unless `mac` seals `parts` as the next frame of this session."""
-        if not hmac.compare_digest(self._next(parts), mac):
-            self._sequence = _SEQUENCE_END
+        self._broken = self._broken or not hmac.compare_digest(self._next(parts), mac)
+        if self._broken:
             raise ProtocolError(
                 "A frame's seal does not verify: it was altered, replayed, reordered or comes from another session."
             )

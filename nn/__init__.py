@@ -1,1 +1,22 @@
-"""Under construction."""
+"""`nn`: neural networks on CPUs in pure NumPy, in the manner of Keras. See nn/README.md for a guide."""
+
+from nn import (
+    activation,
+    callback,
+    dataset,
+    gradient_descent,
+    initializer,
+    layer,
+    loss,
+    metric,
+    model,
+    operation,
+    optimizer,
+    random,
+)
+from nn.value import Placeholder, Value, Variable
+
+__all__ = [
+    "Placeholder", "Value", "Variable", "activation", "callback", "dataset", "gradient_descent", "initializer", "layer",
+    "loss", "metric", "model", "operation", "optimizer", "random",
+]  # fmt: skip

@@ -146,3 +146,23 @@ class TreeSum:
             value, ours = self._parts.pop(part)
             if ours:
                 self._spare.append(value)
+
+
+class BlockMean(TreeSum):
+    """The mean over all blocks: the sum at the root divided by their number."""
+
+    def __init__(self, block_count: int) -> None:
+        super().__init__(block_tree(block_count))
+        self._count = block_count
+        self._mean: Array | None = None
+
+    def mean_with(self, span: Span, value: Array, stays: bool) -> Array | None:
+        """`add`, and the mean when this completed it; it remains valid until the next one is complete."""
+        done = self.add(span, value, stays)
+        if done is None:
+            return None
+        if self._count == 1:
+            return done[1]
+        if self._mean is None:
+            self._mean = np.empty_like(value, subok=False)
+        return np.divide(done[1], self._count, out=self._mean)

@@ -1,1 +1,20 @@
-"""Under construction."""
+"""Jobs on many nodes: submission, agents, retrieval. Knows no learning."""
+
+from .cohort import Cohort
+from .communication import Communication
+from .coordinator import Coordinator
+from .errors import JobAborted, SubmissionError
+from .executable import AbsExecutable, AbsSimpleExecutor, ReplyPackage
+from .reclaimer import Reclaimer
+
+__all__ = [
+    "AbsExecutable",
+    "AbsSimpleExecutor",
+    "Cohort",
+    "Communication",
+    "Coordinator",
+    "JobAborted",
+    "Reclaimer",
+    "ReplyPackage",
+    "SubmissionError",
+]

@@ -7,17 +7,20 @@ content.
 
 import os
 import re
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from nn.dataset.checksum import Arrays, checksum_of
-from nn.model.tensors import ModelFileError, dump, parse, read_file, write_file
+from nn.model.tensors import TEMPORARY_SUFFIX, ModelFileError, dump, parse, read_file, write_file
 
 __all__ = ["DEFAULT_LIMIT", "load_arrays", "save_arrays"]
 
 DEFAULT_LIMIT = 4 << 30  # bytes
 
 _NAMES = ("train_x", "train_y", "test_x", "test_y")
+_SUFFIX = ".tensors"
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
 _ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
 
@@ -30,15 +33,15 @@ def save_arrays(directory: str | os.PathLike[str], arrays: Arrays, limit: int = 
     Raises ValueError for a data set that alone exceeds `limit`, TypeError for a dtype that `nn.model.tensors` cannot
     store, OSError (and nothing has changed) where it cannot be written.
     """
-    size = sum(array.nbytes for array in arrays)
-    if size > limit:
-        raise ValueError(f"save_arrays 'limit' must allow the data set's {size} bytes, got {limit}")
     folder = Path(directory)
     checksum = checksum_of(arrays)
     path = _path(folder, checksum)
     if load_arrays(folder, checksum) is None:
+        content = dump(dict(zip(_NAMES, arrays, strict=True)), {"format": "psgd.data/1"})
+        if len(content) > limit:
+            raise ValueError(f"save_arrays 'limit' must allow the {len(content)} bytes of this data set, got {limit}")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_file(path, dump(dict(zip(_NAMES, arrays, strict=True)), {"format": "psgd.data/1"}))
+        write_file(path, content)
     _prune(folder, path, limit)
     return path
 
@@ -46,18 +49,39 @@ def save_arrays(directory: str | os.PathLike[str], arrays: Arrays, limit: int = 
 def load_arrays(directory: str | os.PathLike[str], checksum: str) -> Arrays | None:
     """Return the data set with this checksum as read-only arrays, or None where `directory` does not hold it.
 
-    A file whose content is not what its name says is removed and counts as absent. Raises ValueError when `checksum` is
-    not 64 hexadecimal digits.
+    A file whose content is not what its name says counts as absent; the next `save_arrays` replaces it. Raises
+    ValueError when `checksum` is not 64 hexadecimal digits.
     """
     path = _path(Path(directory), checksum)
     try:
-        tensors, _ = parse(read_file(path, limit=os.stat(path).st_size))
-    except FileNotFoundError:
+        tensors, _ = parse(read_file(path, limit=sys.maxsize))
+    except (FileNotFoundError, ModelFileError):
         return None
-    except ModelFileError:
-        tensors = {}
     if tuple(tensors) != _NAMES or checksum_of(tensors.values()) != checksum:
-        path.unlink(missing_ok=True)
         return None
-    _touch(path)
+    with suppress(FileNotFoundError):  # another process may drop the file at any time; its content is here already
+        os.utime(path)
     return tensors["train_x"], tensors["train_y"], tensors["test_x"], tensors["test_y"]
+
+
+def _path(folder: Path, checksum: str) -> Path:
+    if not _CHECKSUM.fullmatch(checksum):
+        raise ValueError(f"a checksum must be 64 hexadecimal digits, got {checksum!r}")
+    return folder / f"{checksum}{_SUFFIX}"
+
+
+def _prune(folder: Path, keep: Path, limit: int) -> None:
+    """Drop what was used longest ago, but never `keep`, and what writers that died have left."""
+    files: list[tuple[int, int, Path]] = []
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # other processes prune, too
+            status = path.stat()
+            if path.suffix == _SUFFIX:
+                files.append((status.st_mtime_ns, status.st_size, path))
+            elif path.suffix == TEMPORARY_SUFFIX and time.time() - status.st_mtime > _ABANDONED:
+                path.unlink()
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total > limit and path != keep:
+            path.unlink(missing_ok=True)
+            total -= size

@@ -1,10 +1,9 @@
 """A data set made of arrays that are already in memory."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from nn.arrays import Array
 from nn.dataset.checksum import Arrays
 from nn.dataset.interface import AbsDataset
 
@@ -37,7 +36,7 @@ class ArrayDataset(AbsDataset):
         return self._arrays
 
 
-def _samples(name: str, value: ArrayLike) -> NDArray[Any]:
+def _samples(name: str, value: ArrayLike) -> Array:
     """Return `value` as a read-only array of numbers with at least one sample."""
     try:
         array = np.asarray(value)

@@ -2,18 +2,19 @@
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+from nn.arrays import Array
 
 __all__ = ["Arrays", "checksum_of"]
 
-Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+Arrays: TypeAlias = tuple[Array, Array, Array, Array]
 """``(train_x, train_y, test_x, test_y)``"""
 
 
-def checksum_of(arrays: Iterable[NDArray[Any]]) -> str:
+def checksum_of(arrays: Iterable[Array]) -> str:
     """Return the SHA-256 over dtype, shape and bytes of every array, as 64 hexadecimal digits.
 
     Memory layout and byte order do not count: a transposed copy or a big-endian array of equal values has the same

@@ -5,6 +5,7 @@ import urllib.request
 from collections.abc import Sequence
 from http import HTTPStatus
 from http.client import HTTPException
+from urllib.error import HTTPError
 
 from tqdm import tqdm
 
@@ -63,8 +64,12 @@ def _fetch_from(url: str, timeout: float) -> bytes:
             try:
                 if _continue(url, content, bar, timeout):
                     return bytes(content)
+            except DownloadError:
+                raise
             except (OSError, HTTPException) as error:
                 failure = error
+                if isinstance(error, HTTPError):
+                    error.close()  # it is also the answer, and holds the connection
             if len(content) <= before:
                 break
     raise failure

@@ -9,10 +9,11 @@ import math
 import os
 import struct
 import zlib
-from typing import IO, Any
+from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
+
+from nn.arrays import Array
 
 __all__ = ["read_idx"]
 
@@ -23,7 +24,7 @@ _MAX_BYTES = 2 << 30  # a small compressed file may claim anything; data sets of
 _CHUNK = 1 << 20
 
 
-def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
+def read_idx(path: str | os.PathLike[str]) -> Array:
     """Return the array in the IDX file at `path`; whether it is compressed is told by its content, not by its name.
 
     The test images of MNIST alone, say, make a data set of their own:
@@ -47,7 +48,7 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
             raise ValueError(f"{os.fspath(path)!r} is a damaged gzip file: {error}") from error
 
 
-def _read(file: IO[bytes], path: str | os.PathLike[str]) -> NDArray[Any]:
+def _read(file: BinaryIO | gzip.GzipFile, path: str | os.PathLike[str]) -> Array:
     """Read header and values from an open file."""
     shown = repr(os.fspath(path))
     magic = file.read(4)

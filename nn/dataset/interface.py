@@ -3,15 +3,17 @@
 from abc import ABC, abstractmethod
 from functools import cached_property
 
+from nn.configurable import Configurable
 from nn.dataset.checksum import Arrays, checksum_of
 
 __all__ = ["AbsDataset"]
 
 
-class AbsDataset(ABC):
+class AbsDataset(Configurable, ABC):
     """A data set for supervised learning, split into a training part and a test part.
 
-    A subclass implements `load`, and `get_config` when its constructor takes arguments:
+    A subclass implements `load`, and `get_config` when its constructor takes arguments that are plain data
+    (samples themselves are none):
 
     >>> class Parity(AbsDataset):
     ...     def load(self, download=True):
@@ -36,10 +38,6 @@ class AbsDataset(ABC):
     def checksum(self) -> str:
         """Return `checksum_of` the four arrays (64 hexadecimal digits); loads them once and remembers the result."""
         return self._checksum
-
-    def get_config(self) -> dict[str, object]:
-        """Return the constructor's keywords as far as they are plain data; samples themselves are not."""
-        return {}
 
     @cached_property
     def _checksum(self) -> str:

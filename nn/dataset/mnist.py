@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from numpy.typing import NDArray
-
+from nn.arrays import Array
 from nn.dataset.checksum import Arrays
 from nn.dataset.directories import cache_directory, chosen_directories, find_file
 from nn.dataset.download import DownloadError, fetch
@@ -42,13 +41,11 @@ class MNIST(AbsDataset):
     }
     """MD5 of each file's published ``.gz``, by the file's name: images and labels to train on, then those to test on."""
 
-    def __init__(
-        self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = MIRRORS
-    ) -> None:
+    def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = MIRRORS) -> None:
         self.directory = None if directory is None else os.fspath(directory)
         self.mirrors = tuple(mirrors)
 
-    def get_config(self) -> dict[str, object]:
+    def get_config(self) -> dict[str, Any]:
         """Return the constructor's keywords."""
         return {"directory": self.directory, "mirrors": list(self.mirrors)}
 
@@ -111,7 +108,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none of them"
 
 
-def _read_pair(images_path: Path, labels_path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read_pair(images_path: Path, labels_path: Path) -> tuple[Array, Array]:
     """Read one part and check that labels belong to images."""
     images, labels = read_idx(images_path), read_idx(labels_path)
     if images.ndim != 3 or labels.ndim != 1 or labels.dtype.kind not in "iu" or not 0 < len(images) == len(labels):

@@ -23,10 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_HEADER", "ModelFileError", "dump", "parse", "read_file", "write_file"]
+__all__ = ["MAX_FILE", "MAX_HEADER", "TEMPORARY_SUFFIX", "ModelFileError", "dump", "parse", "read_file", "write_file"]
 
 MAX_HEADER = 1 << 20  # bytes; the configuration of a very deep model takes some tens of KiB
 MAX_FILE = 2 << 30  # bytes; the default limit of read_file
+TEMPORARY_SUFFIX = ".psgd-tmp"  # of a file that write_file has not finished
 _MAX_RANK = 32  # what NumPy 1.26 can hold
 _MAX_BYTES = 1 << 62  # an array with an empty axis may not claim other axes that NumPy cannot count
 
@@ -154,7 +155,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     was, and the OSError names `path`.
     """
     target = Path(path)
-    temporary = target.with_name(f".psgd-{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
     try:
         with open(temporary, "xb") as file:
             file.write(data)
@@ -175,18 +176,21 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE) -> bytes:
     """Return the content of a regular file of at most `limit` bytes.
 
-    Raises ModelFileError for anything else at `path` (a directory, a pipe, a device) and for a longer file, before it
-    reads any of it; OSError where the file cannot be opened.
+    Raises ModelFileError for a pipe, a device and the like, and for a longer file, before it reads any of it; OSError
+    where there is no file that can be opened.
     """
-    # without O_NONBLOCK a named pipe would hold the caller until somebody writes to it
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
+    with open(path, "rb", opener=_open_at_once) as file:
+        status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ModelFileError(f"{os.fspath(path)!r} is not a regular file")
         if status.st_size > limit:
             raise ModelFileError(f"{os.fspath(path)!r} must have at most {limit} bytes, it has {status.st_size}")
         return file.read(status.st_size)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open without waiting: a named pipe would hold the caller until somebody writes to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _little_endian(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -209,13 +213,11 @@ def _read_header(raw: bytes) -> dict[str, object]:
     if not (text.startswith(b"{") and text.endswith(b"}")):
         raise ModelFileError("the header must be a JSON object, padded with spaces at its end only")
     try:
-        header = json.loads(text.decode(), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        header: dict[str, object] = json.loads(text.decode(), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except ModelFileError:
         raise
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"the header is not valid JSON: {_shown(str(error))}") from error
-    if not isinstance(header, dict):
-        raise ModelFileError("the header must be a JSON object")
     return header
 
 

@@ -68,9 +68,7 @@ class Broadcasting(Operation):
         """Plan the sums over repeated axes."""
         self._sides = [Unbroadcast(shape, output, dtype) for shape in shapes]
 
-    def backward(
-        self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]
-    ) -> None:
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Compute each wanted partial product and sum it over the repeated axes."""
         for side in (1, 0):
             target = wanted[side]

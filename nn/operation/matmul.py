@@ -38,9 +38,7 @@ class MatMul(Operation):
         else:
             np.matmul(a, b, out=out)
 
-    def backward(
-        self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]
-    ) -> None:
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write gradient @ b^T for a and a^T @ gradient for b."""
         a, b = inputs
         for_a, for_b = wanted

@@ -23,9 +23,7 @@ class Negative(Operation):
         """Write -a."""
         np.negative(inputs[0], out=out)
 
-    def backward(
-        self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]
-    ) -> None:
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write -gradient."""
         if wanted[0] is not None:
             np.negative(gradient, out=wanted[0])

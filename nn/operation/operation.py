@@ -56,9 +56,7 @@ class Operation(ABC):
         """Write the value into `out`."""
 
     @abstractmethod
-    def backward(
-        self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]
-    ) -> None:
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write the gradient of each input into `wanted`, overwriting it; None marks an input that needs none.
 
         `gradient` is that of the output. Where `in_place` is set, `wanted[0]` may share its memory, so it is written last.

@@ -25,6 +25,6 @@ class Power(Broadcasting):
             factor = np.power(base, exponent - 1)
             np.multiply(factor, exponent, out=factor)
         else:
-            factor = np.log(base)
-            factor = np.multiply(factor, output)
-        return np.multiply(gradient, factor, out=out)
+            factor = np.multiply(np.log(base), output)
+        np.multiply(gradient, factor, out=out)
+        return out

@@ -18,9 +18,7 @@ class VariableStore:
     (`buffers`) has an array of its own each.
     """
 
-    def __init__(
-        self, variables: Sequence[Variable], buffers: Sequence[Variable], dtype: np.dtype[Any], seed: int
-    ) -> None:
+    def __init__(self, variables: Sequence[Variable], buffers: Sequence[Variable], dtype: np.dtype[Any], seed: int) -> None:
         sizes = [math.prod(variable.shape) for variable in variables]
         self.dtype = dtype
         self.values: Array = np.zeros(sum(sizes), dtype)
@@ -30,9 +28,7 @@ class VariableStore:
         start = 0
         for identity, (variable, size) in enumerate(zip(variables, sizes, strict=True)):
             part = slice(start, start + size)
-            variable.bind(
-                identity, self.values[part].reshape(variable.shape), self.gradients[part].reshape(variable.shape)
-            )
+            variable.bind(identity, self.values[part].reshape(variable.shape), self.gradients[part].reshape(variable.shape))
             start += size
         for variable in buffers:
             variable.bind(-1, np.zeros(variable.shape, dtype), None)

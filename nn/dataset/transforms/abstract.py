@@ -1,16 +1,17 @@
 """What a transform is, and how several of them become one."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
-from numpy.typing import NDArray
-
+from nn.arrays import Array
+from nn.configurable import Configurable
 from nn.dataset.checksum import Arrays
 
 __all__ = ["AbsTransformer", "Chain"]
 
 
-class AbsTransformer(ABC):
+class AbsTransformer(Configurable, ABC):
     """Something done to a whole data set after loading and before training, on every worker alike.
 
     A subclass implements `__call__`, and `get_config` when its constructor takes arguments. It must give equal results
@@ -21,9 +22,7 @@ class AbsTransformer(ABC):
     """
 
     @abstractmethod
-    def __call__(
-        self, train_x: NDArray[Any], train_y: NDArray[Any], test_x: NDArray[Any], test_y: NDArray[Any], seed: int = 0
-    ) -> Arrays:
+    def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return the four arrays transformed; `seed` is the job's seed, the same on every node."""
 
     @property
@@ -35,10 +34,6 @@ class AbsTransformer(ABC):
         """Return the transform that applies this one, then `other`; neither of the two changes."""
         return Chain((self, other))
 
-    def get_config(self) -> dict[str, object]:
-        """Return the keywords that make the constructor build an equal transform."""
-        return {}
-
 
 class Chain(AbsTransformer):
     """Transforms applied one after the other; a chain inside a chain dissolves into its steps.
@@ -46,7 +41,7 @@ class Chain(AbsTransformer):
     Raises TypeError when a step is no transform.
     """
 
-    def __init__(self, steps: tuple[AbsTransformer, ...]) -> None:
+    def __init__(self, steps: Sequence[AbsTransformer]) -> None:
         for step in steps:
             if not isinstance(step, AbsTransformer):
                 raise TypeError(f"Chain 'steps' must be transforms (AbsTransformer objects), got {step!r}")
@@ -57,15 +52,13 @@ class Chain(AbsTransformer):
         """The simple transforms of the chain."""
         return self._steps
 
-    def __call__(
-        self, train_x: NDArray[Any], train_y: NDArray[Any], test_x: NDArray[Any], test_y: NDArray[Any], seed: int = 0
-    ) -> Arrays:
+    def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Apply every step with the same seed."""
         arrays = (train_x, train_y, test_x, test_y)
         for step in self._steps:
             arrays = step(*arrays, seed=seed)
         return arrays
 
-    def get_config(self) -> dict[str, object]:
-        """Return the steps; `nn.dataset.transforms.describe` turns them into plain data."""
-        return {"steps": self._steps}
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's keywords."""
+        return {"steps": list(self._steps)}

@@ -12,7 +12,7 @@ __all__ = ["build", "describe"]
 _KINDS: dict[str, type[AbsTransformer]] = {kind.__name__: kind for kind in (Shuffle, ImageCls)}
 
 
-def describe(transformer: AbsTransformer) -> list[tuple[str, dict[str, object]]]:
+def describe(transformer: AbsTransformer) -> list[tuple[str, dict[str, Any]]]:
     """Return name and constructor keywords of every step, such that `build` makes an equal transform of them.
 
     >>> describe(Shuffle().add(ImageCls()))
@@ -36,4 +36,4 @@ def build(description: Sequence[tuple[str, dict[str, Any]]]) -> AbsTransformer:
         if name not in _KINDS:
             raise ValueError(f"a transform must be one of {', '.join(_KINDS)}, got {name!r}")
         steps.append(_KINDS[name](**config))
-    return steps[0] if len(steps) == 1 else Chain(tuple(steps))
+    return steps[0] if len(steps) == 1 else Chain(steps)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nn.arrays import Array
 from nn.dataset.checksum import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 
@@ -30,13 +31,11 @@ class ImageCls(AbsTransformer):
             raise TypeError(f"ImageCls 'flatten' must be True or False, got {flatten!r}")
         self.flatten = flatten
 
-    def get_config(self) -> dict[str, object]:
+    def get_config(self) -> dict[str, Any]:
         """Return the constructor's keywords."""
         return {"flatten": self.flatten}
 
-    def __call__(
-        self, train_x: NDArray[Any], train_y: NDArray[Any], test_x: NDArray[Any], test_y: NDArray[Any], seed: int = 0
-    ) -> Arrays:
+    def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return images ``(n, features)`` and labels ``(n, classes)`` of both parts; nothing is random here."""
         if _numbers_classes(train_y) and _numbers_classes(test_y):
             lowest = min(int(train_y.min()), int(test_y.min()))
@@ -46,7 +45,7 @@ class ImageCls(AbsTransformer):
             train_y, test_y = _one_hot(train_y, classes), _one_hot(test_y, classes)
         return self._images(train_x), train_y, self._images(test_x), test_y
 
-    def _images(self, images: NDArray[Any]) -> NDArray[Any]:
+    def _images(self, images: Array) -> Array:
         if images.dtype.kind in "iu":
             images = np.true_divide(images, _BRIGHTEST, dtype=np.float32)
         elif images.dtype.kind != "f":
@@ -54,12 +53,12 @@ class ImageCls(AbsTransformer):
         return images.reshape(len(images), math.prod(images.shape[1:])) if self.flatten else images
 
 
-def _numbers_classes(labels: NDArray[Any]) -> bool:
+def _numbers_classes(labels: Array) -> bool:
     """Tell whether `labels` are class numbers, one per sample."""
     return labels.dtype.kind in "biu" and labels.size == len(labels) > 0
 
 
-def _one_hot(labels: NDArray[Any], classes: int) -> NDArray[np.float32]:
+def _one_hot(labels: Array, classes: int) -> NDArray[np.float32]:
     rows = np.zeros((len(labels), classes), np.float32)
     rows[np.arange(len(labels)), labels.reshape(-1).astype(np.intp)] = 1
     return rows

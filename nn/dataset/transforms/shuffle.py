@@ -1,9 +1,6 @@
 """A random order of the training samples."""
 
-from typing import Any
-
-from numpy.typing import NDArray
-
+from nn.arrays import Array
 from nn.dataset.checksum import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.random import keyed
@@ -20,9 +17,7 @@ class Shuffle(AbsTransformer):
     Raises ValueError when there are not as many labels as samples.
     """
 
-    def __call__(
-        self, train_x: NDArray[Any], train_y: NDArray[Any], test_x: NDArray[Any], test_y: NDArray[Any], seed: int = 0
-    ) -> Arrays:
+    def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return the training part in an order drawn from `seed`."""
         if len(train_x) != len(train_y):
             raise ValueError(f"Shuffle needs one label per sample, got {len(train_x)} samples and {len(train_y)} labels")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from ..interface import ISetting
+from parallel_sgd.profiles.interface import ISetting
 
 
 class AbsBlockAssignment(ISetting):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
-from ...merge import Span, halves
+from parallel_sgd.merge import Span, halves
+
 from .abstract import AbsBlockAssignment
 
 
@@ -12,7 +14,7 @@ class FixedBlockAssignment(AbsBlockAssignment):
     """`blocks` blocks, dealt contiguous to n/r groups of r neighbours; the largest share is as small as possible.
 
     Shares are whole subtrees of the merge tree where that keeps them even, so most workers send one sum per variable.
-    4 blocks, n=2, r=1: `[[0, 1], [2, 3]]`; 4 blocks, n=3: `[[0], [1], [2, 3]]`.
+    4 blocks, n=2, r=1: `[[0, 1], [2, 3]]`; 4 blocks, n=3: `[[0, 1], [2], [3]]`.
     """
 
     def __init__(self, node_count: int, redundancy: int = 1, blocks: int = 4) -> None:
@@ -72,4 +74,4 @@ def _shares(span: Span, groups: int, largest: int) -> list[Span]:
         return _shares(left, left_groups, largest) + _shares(right, groups - left_groups, largest)
     size = span[1] - span[0]
     cuts = [span[0] + size * group // groups for group in range(groups + 1)]
-    return list(zip(cuts[:-1], cuts[1:], strict=True))
+    return list(pairwise(cuts))

@@ -1,0 +1,34 @@
+"""What an activation is."""
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar
+
+from nn.arrays import Array, Shape
+from nn.configurable import Configurable
+from nn.operation import Operation
+
+
+class Activation(Configurable, Operation, ABC):
+    """A function that keeps the shape of its input, given to a layer (`Dense(10, activation=Tanh())`) or called on a value.
+
+    To add one: give `forward` and `backward`, and say by `reads_inputs` and `reads_output` what backward looks at. One that
+    computes its gradient from its output alone works in place.
+    """
+
+    in_place: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = False
+    reads_output: ClassVar[bool] = True
+
+    def infer(self, *shapes: Shape) -> Shape:
+        """Return the shape of the input."""
+        return shapes[0]
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Write the gradient of the input, unless nobody wants it."""
+        if wanted[0] is not None:
+            self.derive(inputs[0], output, gradient, wanted[0])
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write gradient * d output / d x into `out`, which may be the memory of `gradient`."""
+        raise NotImplementedError

@@ -1,0 +1,39 @@
+"""What a callback is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nn.model.model import Model
+
+
+class Callback:
+    """Is called by `Model.fit` as training goes on. Override what you need.
+
+    `model` is the model in training, `params` tells `epoch`, `batch_size`, `steps` (batches per epoch) and `seed`. Epochs and
+    batches count from 0, as in Keras. `logs` holds `Loss` and the metrics so far in this epoch; at the end of an epoch also
+    the `val_...` results. A callback ends training after the current epoch by `self.model.stop_training = True`.
+    """
+
+    model: Model
+    params: Mapping[str, Any]
+
+    def on_train_begin(self) -> None:
+        """Training begins."""
+
+    def on_epoch_begin(self, epoch: int) -> None:
+        """An epoch begins."""
+
+    def on_batch_begin(self, batch: int) -> None:
+        """A batch begins."""
+
+    def on_batch_end(self, batch: int, logs: Mapping[str, float]) -> None:
+        """A batch ended and the parameters are updated."""
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """An epoch ended."""
+
+    def on_train_end(self, logs: Mapping[str, float]) -> None:
+        """Training ended; `logs` are those of the last epoch."""

@@ -1,0 +1,18 @@
+"""Training in one process."""
+
+from collections.abc import Iterator
+
+from nn.optimizer.interface import IOptimizer
+from nn.value import Variable
+
+
+class GDOptimizer(IOptimizer):
+    """Gradient descent with the gradients of this process; it waits for nobody."""
+
+    def gradient_ready(self, variable: Variable, block_id: int) -> None:
+        """Nothing to do: the store holds the gradient."""
+
+    def finish_batch(self) -> Iterator[int]:
+        """Apply the rule to the whole parameter vector."""
+        self.rule.update(self.store.values, self.store.gradients)
+        return iter(())

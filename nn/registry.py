@@ -1,0 +1,156 @@
+"""Names for the parts of a model, so that a file can say what to build without being able to say how.
+
+A built-in class is written as `<kind>.<class>`, a user's own as `custom:<class>`; the latter is found only among the classes
+that the caller of `load` passes. Arguments are checked against the constructor's signature before it is called.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nn import activation, gradient_descent, initializer, layer, loss, metric, optimizer
+from nn.configurable import Configurable
+
+_CUSTOM = "custom:"
+
+
+class UnknownClassError(ValueError):
+    """A description names a class that is neither built in nor passed by the caller."""
+
+
+def _tabulate() -> Mapping[str, type[Any]]:
+    kinds: dict[str, tuple[types.ModuleType, type[Any]]] = {
+        "activation": (activation, activation.Activation),
+        "gradient_descent": (gradient_descent, gradient_descent.IGradientDescent),
+        "initializer": (initializer, initializer.Initializer),
+        "layer": (layer, layer.Layer),
+        "loss": (loss, loss.Loss),
+        "metric": (metric, metric.Metric),
+        "optimizer": (optimizer, optimizer.IOptimizer),
+    }
+    return types.MappingProxyType(
+        {
+            f"{kind}.{name}": found
+            for kind, (module, base) in kinds.items()
+            for name, found in vars(module).items()
+            if isinstance(found, type) and issubclass(found, base) and not inspect.isabstract(found)
+        }
+    )
+
+
+BUILT_IN = _tabulate()
+"""Every class of the package that a file may name."""
+
+_NAMES = types.MappingProxyType({found: name for name, found in BUILT_IN.items()})
+
+
+def class_name(found: type[Any]) -> str:
+    """Return the name under which a file refers to a class."""
+    return _NAMES.get(found, _CUSTOM + found.__name__)
+
+
+def find_class(name: object, base: type[Any], custom_objects: Mapping[str, type[Any]]) -> type[Any]:
+    """Return the class of a name.
+
+    Raises UnknownClassError for a name that is not known, ValueError for a class that is not derived from `base`.
+    """
+    if isinstance(name, str) and name.startswith(_CUSTOM):
+        found = custom_objects.get(name.removeprefix(_CUSTOM))
+        if found is None:
+            own = name.removeprefix(_CUSTOM)[:80]
+            raise UnknownClassError(f"class {own!r} is not part of nn; pass it as custom_objects={{{own!r}: <the class>}}")
+    else:
+        found = BUILT_IN.get(name) if isinstance(name, str) else None
+        if found is None:
+            raise UnknownClassError(f"no class of nn is registered as {str(name)[:80]!r}")
+    if not isinstance(found, type) or not issubclass(found, base):
+        raise ValueError(f"expected a class derived from {base.__name__}, got {str(name)[:80]!r}")
+    return found
+
+
+def describe(value: Any) -> Any:
+    """Return a description of a configurable object, or of a plain value, as JSON can hold it."""
+    if isinstance(value, Configurable):
+        return {"class": class_name(type(value)), "config": describe_arguments(value)}
+    if isinstance(value, (list, tuple)):
+        return [describe(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"a configuration holds numbers, texts, lists and parts of models, got {type(value).__name__} {value!r}")
+
+
+def describe_arguments(value: Configurable) -> dict[str, Any]:
+    """Return the description of the constructor's arguments; raise ValueError where they do not fit the constructor."""
+    config = {name: describe(argument) for name, argument in value.get_config().items()}
+    _check_arguments(type(value), config, "get_config() of")
+    return config
+
+
+def build(description: object, base: type[Any], custom_objects: Mapping[str, type[Any]]) -> Any:
+    """Return the object of a description, which must be an instance of `base`; raise ValueError naming what is wrong."""
+    if not isinstance(description, dict) or description.keys() != {"class", "config"}:
+        raise ValueError(f"the description of a {base.__name__} must have 'class' and 'config', got {str(description)[:80]}")
+    found = find_class(description["class"], base, custom_objects)
+    return construct(found, description["config"], custom_objects)
+
+
+def construct(found: type[Any], config: object, custom_objects: Mapping[str, type[Any]]) -> Any:
+    """Return an instance of a class for a description of its arguments; raise ValueError naming what does not fit."""
+    if not isinstance(config, dict):
+        raise ValueError(f"the configuration of {found.__name__} must be an object, got {str(config)[:80]}")
+    _check_arguments(found, config, "description of")
+    arguments = {name: _build_argument(value, custom_objects) for name, value in config.items()}
+    _check_types(found, arguments)
+    try:
+        return found(**arguments)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{found.__name__} cannot be built: {error}") from error
+
+
+def _build_argument(value: object, custom_objects: Mapping[str, type[Any]]) -> object:
+    if isinstance(value, dict):
+        return build(value, Configurable, custom_objects)
+    if isinstance(value, list):
+        return [_build_argument(item, custom_objects) for item in value]
+    return value
+
+
+def _check_arguments(found: type[Any], config: Mapping[str, object], what: str) -> None:
+    parameters = inspect.signature(found).parameters.values()
+    names = {parameter.name for parameter in parameters if parameter.kind not in (parameter.VAR_POSITIONAL,)}
+    needed = {
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    unknown, missing = sorted(set(config) - names), sorted(needed - set(config))
+    if unknown or missing:
+        problem = f"has no argument {unknown[0][:80]!r}" if unknown else f"needs the argument {missing[0]!r}"
+        raise ValueError(f"{what} {found.__name__}: the constructor {problem}")
+
+
+def _check_types(found: type[Any], arguments: Mapping[str, object]) -> None:
+    try:
+        hints = typing.get_type_hints(found.__init__)
+    except NameError:  # a user's class may annotate with names that exist for the type checker only
+        return
+    for name, value in arguments.items():
+        if name in hints and not _matches(value, hints[name]):
+            raise ValueError(f"{found.__name__} '{name}' must be {hints[name]}, got {str(value)[:80]!r}")
+
+
+def _matches(value: object, hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_matches(value, option) for option in typing.get_args(hint))
+    if origin in (list, tuple, Sequence):
+        items = [option for option in typing.get_args(hint) if option is not ...]
+        return isinstance(value, (list, tuple)) and all(_matches(item, items[0]) for item in value)
+    if hint in (bool, int, float):
+        accepted = (int, float) if hint is float else hint
+        return isinstance(value, accepted) and isinstance(value, bool) == (hint is bool)
+    return not isinstance(hint, type) or isinstance(value, hint)

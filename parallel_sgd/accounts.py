@@ -1,0 +1,99 @@
+"""Exact accounts of what travelled: per codec, variable, link and direction, in bytes and packets.
+
+A sender enters a packet when it is posted, a receiver when it is delivered, whether or not a codec takes it. So for every
+link and variable sent = received + in flight, which `check_conserved` asserts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from .channel import Sent
+
+SENT = "sent"
+RECEIVED = "received"
+
+
+class Entry(NamedTuple):
+    """One line of the accounts of a node; sizes in bytes, `wire` = `raw` + `overhead`."""
+
+    codec: str
+    variable: int
+    peer: int
+    direction: str
+    packets: int
+    raw: int
+    wire: int
+    overhead: int
+
+
+class AccountError(Exception):
+    """Bytes or packets are missing or came from nowhere."""
+
+
+class Accounts:
+    """The books of one node. `codecs` names the codec class of each variable."""
+
+    def __init__(self, node_id: int, codecs: Sequence[str]) -> None:
+        self.node_id = node_id
+        self._codecs = tuple(codecs)
+        self._sums: dict[tuple[str, int, int], list[int]] = {}
+
+    def sent(self, variable: int, peer: int, size: Sent) -> None:
+        """Enter a packet that this node posted."""
+        self._enter((SENT, variable, peer), size)
+
+    def received(self, variable: int, peer: int, size: Sent) -> None:
+        """Enter a packet that was delivered to this node."""
+        self._enter((RECEIVED, variable, peer), size)
+
+    def entries(self) -> list[Entry]:
+        """All lines, ordered by direction, variable and peer."""
+        return [
+            Entry(self._codecs[variable], variable, peer, direction, packets, raw, wire, overhead)
+            for (direction, variable, peer), (packets, raw, wire, overhead) in sorted(self._sums.items())
+        ]
+
+    def total(self, direction: str) -> Sent:
+        """The bytes of one direction over all variables and links."""
+        sums = [sums for (way, _, _), sums in self._sums.items() if way == direction]
+        return Sent(*(sum(column) for column in zip(*(row[1:] for row in sums), strict=True))) if sums else Sent(0, 0, 0)
+
+    def _enter(self, key: tuple[str, int, int], size: Sent) -> None:
+        sums = self._sums.get(key)
+        if sums is None:
+            sums = self._sums[key] = [0, 0, 0, 0]
+        sums[0] += 1
+        sums[1] += size.raw
+        sums[2] += size.wire
+        sums[3] += size.overhead
+
+
+def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tuple[int, int, int], int]) -> None:
+    """Assert that sent = received + in flight for every link and variable of a job, and wire = raw + overhead.
+
+    `books` holds the entries of each node, `in_flight` the packets per (sender, receiver, variable) that were posted and not
+    delivered. A link is judged on bytes too where nothing is in flight. Links to nodes without books are left out.
+
+    Raises: AccountError naming node, peer and variable of the first discrepancy.
+    """
+    sent: dict[tuple[int, int, int], Entry] = {}
+    received: dict[tuple[int, int, int], Entry] = {}
+    for node, entries in books.items():
+        for entry in entries:
+            if entry.wire != entry.raw + entry.overhead:
+                raise AccountError(f"Node({node}): wire bytes are not raw bytes plus overhead in {entry}.")
+            if entry.peer in books:
+                if entry.direction == SENT:
+                    sent[node, entry.peer, entry.variable] = entry
+                else:
+                    received[entry.peer, node, entry.variable] = entry
+    for key in sorted(sent.keys() | received.keys()):
+        out, into, flying = sent.get(key), received.get(key), in_flight.get(key, 0)
+        posted, arrived = (out[4:] if out else (0, 0, 0, 0)), (into[4:] if into else (0, 0, 0, 0))
+        if posted[0] != arrived[0] + flying or (flying == 0 and posted != arrived):
+            raise AccountError(
+                f"Node({key[0]}) sent {posted} of variable {key[2]} to node({key[1]}), where {arrived} arrived and {flying} "
+                f"packet(s) are in flight (packets, raw, wire and overhead bytes)."
+            )

@@ -1,0 +1,52 @@
+"""The interface of sync types."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+
+from parallel_sgd.codec.bank import CodecBank
+from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.wait import Wait
+
+Step = tuple[int, int]  # (epoch, batch), counted from 0
+
+
+class ISyncType(ABC):
+    """Stands between the training process and the codecs of one worker: no socket, thread or clock of its own.
+
+    `timeout` is T in seconds, `clock` returns monotonic seconds, `names` are those of the variables, for messages.
+    """
+
+    def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
+        self.codecs = codecs
+        self.timeout = timeout
+        self.clock = clock
+        self.names = names
+
+    @abstractmethod
+    def begin(self, step: Step) -> None:
+        """A new batch begins; every result of the one before has been got."""
+
+    @abstractmethod
+    def put(self, variable: int, block_id: int, content: Array) -> None:
+        """A block of this worker is computed."""
+
+    @abstractmethod
+    def receive(self, sender: int, step: Step, variable: int, content: object) -> None:
+        """A message has arrived."""
+
+    @abstractmethod
+    def ready(self, variable: int) -> bool:
+        """True when `get` may be called and the blocks that were put may change."""
+
+    @abstractmethod
+    def wait(self, variable: int) -> Iterator[Wait]:
+        """Yield waits until the variable is ready.
+
+        Raises: TimeoutError naming variable, batch and what is missing.
+        """
+
+    @abstractmethod
+    def get(self, variable: int) -> Array:
+        """The result of a ready variable; valid until the next batch begins."""

@@ -1,0 +1,114 @@
+"""The engine behind the P-SGD optimizers: blocks go in, merged results come out (`nn.optimizer.Exchange`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .accounts import Accounts
+from .batch_sync import ISyncType
+from .channel import Key, Sent
+from .codec.bank import CodecBank
+from .wait import Wait
+
+Array = NDArray[Any]
+_NO_SIZE = Sent(0, 0, 0)
+
+
+class BlockExchange:
+    """One worker's exchange for one attempt of a job.
+
+    A value is known by (attempt, epoch, batch, block, variable); messages of another attempt are refused and counted.
+    """
+
+    def __init__(self, bank: CodecBank, sync: ISyncType, attempt: int = 0) -> None:
+        self._bank = bank
+        self._sync = sync
+        self._attempt = attempt
+        self._last_block = bank.assignment.node_2_block[bank.node_id][-1]
+        self._views: dict[int, tuple[Array, Array]] = {}
+        self._copies: dict[tuple[int, int], Array] = {}
+        self.refused = 0
+
+    @property
+    def accounts(self) -> Accounts:
+        """What was sent and received, exactly."""
+        return self._bank.accounts
+
+    @property
+    def sync(self) -> ISyncType:
+        """Decides when a result is ready; counts what came late."""
+        return self._sync
+
+    def begin(self, epoch: int, batch: int) -> None:
+        """A new batch begins, counted from 0; all results of the one before have been got."""
+        step = (epoch, batch)
+        self._bank.begin(step)
+        self._sync.begin(step)
+
+    def put(self, variable_id: int, block_id: int, content: Array) -> None:
+        """Give the gradient of one block to its codec.
+
+        `content` may be overwritten by the next block of this worker; that of its last block in a batch stays unchanged
+        until the batch is finished, and goes out without a copy.
+        """
+        if block_id != self._last_block and self._bank.codecs[variable_id].keeps_content:
+            content = self._copy(variable_id, block_id, content)
+        self._sync.put(variable_id, block_id, self._read_only(variable_id, content))
+
+    def ready(self, variable_id: int) -> bool:
+        """True when the merged result can be got and the wire has taken what was put.
+
+        Raises: whatever a codec raises on a received packet.
+        """
+        return self._sync.ready(variable_id)
+
+    def wait(self, variable_id: int) -> Iterator[Wait]:
+        """Yield waits until the variable is ready.
+
+        Raises: TimeoutError naming variable, batch and what is missing.
+        """
+        return self._sync.wait(variable_id)
+
+    def get(self, variable_id: int) -> Array:
+        """The merged result; read it before the next batch begins."""
+        return self._sync.get(variable_id)
+
+    def deliver(self, sender: int, key: Key, content: object, size: Sent = _NO_SIZE) -> None:
+        """Take one arrived packet; called in the worker's own context, never concurrently.
+
+        Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
+        """
+        if len(key) != 4 or not 0 <= key[3] < len(self._bank.codecs):
+            raise ValueError(f"A packet's key must be (attempt, epoch, batch, variable) of this job, got {key}")
+        attempt, epoch, batch, variable = key
+        self._bank.accounts.received(variable, sender, size)
+        if attempt != self._attempt:
+            self.refused += 1
+            return
+        self._sync.receive(sender, (epoch, batch), variable, content)
+
+    def close(self) -> None:
+        """The training is over: what is corked leaves, the codecs let go of memory."""
+        self._bank.flush()
+        self._bank.dispose()
+
+    def _copy(self, variable: int, block: int, content: Array) -> Array:
+        copy = self._copies.get((variable, block))
+        if copy is None:
+            copy = self._copies[variable, block] = np.empty_like(content, subok=False)
+        np.copyto(copy, content)
+        return copy
+
+    def _read_only(self, variable: int, content: Array) -> Array:
+        """A view that codecs cannot write through; gradients keep their place, so it is made once."""
+        known = self._views.get(variable)
+        if known is not None and known[0] is content:
+            return known[1]
+        view = content.view()
+        view.flags.writeable = False
+        self._views[variable] = (content, view)
+        return view

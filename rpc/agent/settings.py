@@ -1,0 +1,100 @@
+"""How an agent is set up: command line before environment before `worker.toml` before defaults."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from network.nodes import DEFAULT_PORT
+
+from ..shipping import ANY_CODE
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+_FILE_KEYS = {"listen": str, "port": int, "key_file": str, "work_dir": str, "slots": int, "log_level": str}
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+class SettingsError(ValueError):
+    """A setting is wrong; the message names it, the expectation and what came."""
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """Everything an agent needs to know.
+
+    `listen`: host to listen on; `port`: 0 picks a free one; `key_file`: None means the usual places (loopback only);
+    `work_dir`: None means the user's state directory; `slots`: jobs at once; `code_policy`: see `rpc.shipping.load`;
+    `keep_jobs`: ended jobs whose files are kept.
+    """
+
+    listen: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    key_file: str | None = None
+    work_dir: str | None = None
+    slots: int = 1
+    log_level: str = "INFO"
+    code_policy: str = ANY_CODE
+    keep_jobs: int = 20
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise SettingsError(f"The port must be a number from 0 to 65535, got {self.port}.")
+        if self.slots < 1:
+            raise SettingsError(f"The number of slots must be 1 or more, got {self.slots}.")
+        if self.keep_jobs < 1:
+            raise SettingsError(f"The number of jobs to keep must be 1 or more, got {self.keep_jobs}.")
+        if self.log_level.upper() not in LEVELS:
+            raise SettingsError(f"The log level must be one of {', '.join(LEVELS)}, got {self.log_level!r}.")
+
+    @property
+    def level(self) -> int:
+        """The log level as logging's number."""
+        return int(getattr(logging, self.log_level.upper()))
+
+
+def gather(options: Mapping[str, Any], environ: Mapping[str, str], file: Path) -> AgentSettings:
+    """Settings from command-line `options` (None: not given), the environment, and `file` where it exists.
+
+    Raises: SettingsError.
+    """
+    found: dict[str, Any] = _read_file(file) if file.is_file() else {}
+    if environ.get("PSGD_LISTEN"):
+        found["listen"] = environ["PSGD_LISTEN"]
+    if environ.get("PSGD_PORT"):
+        try:
+            found["port"] = int(environ["PSGD_PORT"])
+        except ValueError:
+            raise SettingsError(f"PSGD_PORT must be a number from 0 to 65535, got {environ['PSGD_PORT']!r}.") from None
+    if environ.get("PSGD_KEY_FILE"):
+        found["key_file"] = environ["PSGD_KEY_FILE"]
+    found.update({name: value for name, value in options.items() if value is not None})
+    return AgentSettings(**found)
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{file} cannot be read: {error}.") from error
+    for name, value in content.items():
+        if name not in _FILE_KEYS:
+            raise SettingsError(f"{file} may set {', '.join(_FILE_KEYS)}, got {name!r}.")
+        if type(value) is not _FILE_KEYS[name]:
+            raise SettingsError(f"{file}: {name} must be a {_FILE_KEYS[name].__name__}, got {value!r}.")
+    return content
+
+
+def default_work_dir(port: int, environ: Mapping[str, str] = os.environ) -> Path:
+    """`$XDG_STATE_HOME/psgd/agent-<port>`, else `~/.local/state/psgd/agent-<port>`."""
+    base = environ.get("XDG_STATE_HOME", "")
+    root = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state"
+    return root / "psgd" / f"agent-{port}"

@@ -1,0 +1,168 @@
+"""What an agent decides about one job: a state machine from acceptance to the free slot.
+
+starting    the job process exists; the submitter may still take everything back
+running     the executor works; the submitter may leave
+leaving     the outcome is known or the end was ordered; the process is expected to exit
+free        the process is gone, the outcome is told
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from ..machine import Machine
+
+HALT_SECONDS = 5.0  # from the order to stop until the process is killed
+EXIT_SECONDS = 3.0  # from the report of the outcome until the process is killed
+
+
+class Stage(enum.Enum):
+    """Where the job is."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    LEAVING = "leaving"
+    FREE = "free"
+
+
+@dataclass(frozen=True)
+class Reported:
+    """The job process has reached a state: running, done, failed or stopped."""
+
+    state: str
+    detail: str = ""
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProcessGone:
+    """The job process has ended; `how` says it in words."""
+
+    how: str
+
+
+@dataclass(frozen=True)
+class SubmitterGone:
+    """The submitter's connection has ended."""
+
+
+@dataclass(frozen=True)
+class AbortAsked:
+    """The submitter takes the job back."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class StopAsked:
+    """Somebody with the cluster's key wants the job to end."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True)
+class Kill:
+    """End the process and its children at once."""
+
+
+@dataclass(frozen=True)
+class OrderHalt:
+    """Ask the process to stop."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Record the state and tell everybody who watches."""
+
+    state: str
+    detail: str
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Free:
+    """The slot can take the next job."""
+
+
+class Slot(Machine):
+    """See the module. `deadline` is when to send the next Tick, or None."""
+
+    def __init__(self, start_limit: float, now: float) -> None:
+        super().__init__()
+        self.stage = Stage.STARTING
+        # the job process rolls back by itself at the limit, so this catches one that hangs
+        self.deadline: float | None = now + start_limit + EXIT_SECONDS
+        self._outcome: Tell | None = None
+
+    def _decide(self, event: object, now: float) -> list[object]:
+        if self.stage is Stage.FREE:
+            raise self._impossible(event)
+        if isinstance(event, Reported):
+            return self._on_report(event, now)
+        if isinstance(event, ProcessGone):
+            return self._on_gone(event)
+        if isinstance(event, SubmitterGone):
+            # before the start nobody else could roll this node back; afterwards the submitter may leave
+            return self._end("aborted", "The submitter left before the job had started.", now) if self._starting else []
+        if isinstance(event, AbortAsked):
+            return self._end("aborted", event.reason, now) if self.stage is not Stage.LEAVING else []
+        if isinstance(event, StopAsked):
+            return self._on_stop(event, now)
+        if isinstance(event, Tick):
+            return self._on_tick(now)
+        raise self._impossible(event)
+
+    @property
+    def _starting(self) -> bool:
+        return self.stage is Stage.STARTING
+
+    def _on_report(self, event: Reported, now: float) -> list[object]:
+        if self._outcome is not None:
+            return []
+        if event.state == "running":
+            if not self._starting:
+                return []
+            self.stage, self.deadline = Stage.RUNNING, None
+            return [Tell("running", "")]
+        self._outcome = Tell(event.state, event.detail, event.files)
+        self.stage, self.deadline = Stage.LEAVING, now + EXIT_SECONDS
+        return []
+
+    def _on_stop(self, event: StopAsked, now: float) -> list[object]:
+        if self.stage is Stage.LEAVING:
+            return []
+        if self._starting:
+            return self._end("aborted", event.reason, now)
+        self.stage, self.deadline = Stage.LEAVING, now + HALT_SECONDS
+        return [OrderHalt(event.reason)]
+
+    def _end(self, state: str, detail: str, now: float) -> list[object]:
+        self._outcome = Tell(state, detail)
+        self.stage, self.deadline = Stage.LEAVING, now + EXIT_SECONDS
+        return [Kill()]
+
+    def _on_tick(self, now: float) -> list[object]:
+        if self.deadline is None or now < self.deadline:
+            return []
+        if self._starting:
+            return self._end("failed", "The job process did not start its executor in time.", now)
+        if self._outcome is None:
+            self._outcome = Tell("stopped", "The job did not react to the order to stop and was killed.")
+        self.deadline = now + EXIT_SECONDS
+        return [Kill()]
+
+    def _on_gone(self, event: ProcessGone) -> list[object]:
+        outcome = self._outcome
+        if outcome is None:
+            state = "stopped" if self.stage is Stage.LEAVING else "failed"
+            outcome = Tell(state, f"The job process ended without a report: {event.how}.")
+        self.stage, self.deadline = Stage.FREE, None
+        return [outcome, Free()]

@@ -1,0 +1,157 @@
+"""What an executor talks through: messages to single nodes, and operations of its whole working group."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from network.controller import Controller
+
+_GROUP_HEAD = 2  # ints in the head of a message of a group operation: its kind and its number
+_GATHER, _RESULT = 1, 2
+BlockReceiver = Callable[[int, tuple[int, ...], Any], None]
+
+
+class Communication:
+    """The `com` of an executor.
+
+    Attributes: `node_id`, `group` (ids of the working group, ascending), `rank` and `size` within it, `output_directory`
+    for reports, `cache_directory` for data worth keeping between jobs, `controller` for those who move bytes themselves.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        group: Sequence[int],
+        output_directory: Path,
+        cache_directory: Path,
+        on_progress: Callable[[int], None],
+        job: str = "",
+        attempt: int = 0,
+    ) -> None:
+        self.controller = controller
+        self.node_id = controller.node_id
+        self.group = sorted(group)
+        self.rank = self.group.index(self.node_id)
+        self.size = len(self.group)
+        self.output_directory = output_directory
+        self.cache_directory = cache_directory
+        self.job = job
+        self.attempt = attempt
+        self.on_block: BlockReceiver | None = None
+        self._on_progress = on_progress
+        self._operation = 0
+        self._arrived: dict[tuple[int, int, int], Any] = {}
+        controller.on_block = self._receive
+
+    def _receive(self, sender: int, head: tuple[int, ...], value: Any) -> None:
+        if len(head) == _GROUP_HEAD:
+            self._arrived[(head[0], head[1], sender)] = value
+        elif self.on_block is not None:
+            self.on_block(sender, head, value)
+
+    @property
+    def available_clients(self) -> list[int]:
+        """Ids of the nodes that can be talked to, ascending."""
+        return self.controller.available_clients
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes sent to other nodes of the job, protocol included."""
+        return self.controller.bytes_sent
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes received from other nodes of the job, protocol included."""
+        return self.controller.bytes_read
+
+    def send_one(self, target: int | Iterable[int], value: object, timeout: float | None = None) -> None:
+        """Send to one node or several; see `network.Controller.send_one`."""
+        self.controller.send_one(target, value, timeout)
+
+    def get_one(self, blocking: bool = True, timeout: float | None = None) -> tuple[int, Any] | None:
+        """The next message as (sender, value); see `network.Controller.get_one`."""
+        return self.controller.get_one(blocking, timeout)
+
+    def report_progress(self, percent: float) -> None:
+        """Tell the submitter how far this node is, 0 to 100.
+
+        Raises: ValueError outside that range.
+        """
+        if not 0 <= percent <= 100:
+            raise ValueError(f"Progress must be from 0 to 100, got {percent}.")
+        self._on_progress(int(percent))
+
+    def allreduce(self, array: Any, op: str = "mean", timeout: float | None = None) -> np.ndarray[Any, Any]:
+        """Combine an array of the same shape from every node of the group, by 'mean', 'sum', 'max' or 'min'.
+
+        Every node gets the same bits: they are combined in the order of ranks, along a binary tree, by rank 0.
+        Raises: ValueError for an unknown `op` or shapes that differ, PeerLost, TimedOut.
+        """
+        if op not in _COMBINE:
+            raise ValueError(f"allreduce 'op' must be one of {', '.join(_COMBINE)}, got {op!r}.")
+        mine = np.asarray(array)
+        self._operation += 1
+        if self.rank:
+            self._send_group([self.group[0]], _GATHER, mine)
+            return np.asarray(self._await(_RESULT, self.group[0], timeout))
+        parts = [mine, *(np.asarray(self._await(_GATHER, peer, timeout)) for peer in self.group[1:])]
+        for peer, part in zip(self.group, parts, strict=True):
+            if part.shape != mine.shape:
+                raise ValueError(f"allreduce needs one shape; node {peer} has {part.shape}, node {self.node_id} {mine.shape}.")
+        result = _tree(parts, _COMBINE[op])
+        if op == "mean":
+            result = result / len(parts)
+        self._send_group(self.group[1:], _RESULT, result)
+        return result
+
+    def broadcast(self, value: Any, root: int = 0, timeout: float | None = None) -> Any:
+        """The value of rank `root`, on every node of the group.
+
+        Raises: ValueError when there is no such rank, PeerLost, TimedOut.
+        """
+        if not 0 <= root < self.size:
+            raise ValueError(f"broadcast 'root' must be a rank from 0 to {self.size - 1}, got {root}.")
+        self._operation += 1
+        if self.rank == root:
+            self._send_group([peer for peer in self.group if peer != self.node_id], _RESULT, value)
+            return value
+        return self._await(_RESULT, self.group[root], timeout)
+
+    def barrier(self, timeout: float | None = None) -> None:
+        """Return when every node of the group has come here.
+
+        Raises: PeerLost, TimedOut.
+        """
+        self.allreduce(np.zeros(1), "sum", timeout)
+
+    def _send_group(self, peers: Sequence[int], kind: int, value: object) -> None:
+        for peer in peers:
+            self.controller.post(peer, value, (kind, self._operation))
+        self.controller.flush(peers)
+
+    def _await(self, kind: int, peer: int, timeout: float | None) -> Any:
+        key = (kind, self._operation, peer)
+        lost = self.controller.lost
+        self.controller.wait_until(
+            lambda: key in self._arrived or peer in lost or peer not in self.available_clients,
+            timeout,
+            lambda: f"group operation {self._operation} of node {peer}",
+        )
+        if key not in self._arrived:
+            raise self.controller.loss_of(peer)
+        return self._arrived.pop(key)
+
+
+def _tree(parts: Sequence[np.ndarray[Any, Any]], combine: Callable[..., Any]) -> np.ndarray[Any, Any]:
+    if len(parts) <= 2:
+        return np.asarray(functools.reduce(combine, parts))
+    half = (len(parts) + 1) // 2
+    return np.asarray(combine(_tree(parts[:half], combine), _tree(parts[half:], combine)))
+
+
+_COMBINE: dict[str, Callable[..., Any]] = {"mean": np.add, "sum": np.add, "max": np.maximum, "min": np.minimum}

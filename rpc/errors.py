@@ -1,0 +1,20 @@
+"""What can go wrong with a job, beyond the network."""
+
+from __future__ import annotations
+
+from network.errors import NetworkError
+
+
+class SubmissionError(NetworkError):
+    """The job was not started anywhere; the message names the node and the reason."""
+
+
+class JobAborted(Exception):
+    """Raised inside an executor, at its next send or receive, when the job has been stopped."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(f"This job has been aborted. {reason}".rstrip())
+
+
+class InvalidTransition(RuntimeError):
+    """A state machine got an event that its state does not allow: a mistake in this program; the last events are attached."""

@@ -1,0 +1,98 @@
+"""What runs on the nodes of a job: the executor interface, and the simple case of one function."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .communication import Communication
+
+
+@dataclass(frozen=True)
+class ReplyPackage:
+    """Content that answers a request, or the result of an executor: any data that may travel (see network.values)."""
+
+    content: Any = None
+
+
+class AbsExecutable(ABC):
+    """An executor: made on every node of a job, fed with what it requests, started, and asked for its result.
+
+    Args:
+        node_id: the node it runs on.
+        working_group: the nodes that start together with it.
+        initializer_id: the node that answers its requests (the submitter, -1).
+
+    Attributes: `shipped`, the objects that were submitted with the class (`Coordinator.submit_group(..., objects=)`), set
+    before `requests` is called; `logger`, whose lines end in the job's log on this node.
+    """
+
+    def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
+        self.node_id = node_id
+        self.working_group = list(working_group)
+        self.initializer_id = initializer_id
+        self.shipped: Mapping[str, Any] = {}
+        self.logger = logging.getLogger(f"Fit-{node_id}")
+
+    @abstractmethod
+    def requests(self) -> Sequence[str]:
+        """Names of the resources that it needs first."""
+
+    @abstractmethod
+    def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
+        """Take the contents of the requested resources, in order; returns the names of what it needs next."""
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether it has all it needs to start."""
+
+    @abstractmethod
+    def start(self, com: Communication) -> None:
+        """Do the work. Runs only once all nodes of the working group are ready."""
+
+    @abstractmethod
+    def done(self) -> ReplyPackage:
+        """The result, after `start` has returned."""
+
+    def trace_files(self) -> Sequence[str]:
+        """Names of the report files that it has written into `com.output_directory`, for the submitter to fetch."""
+        return []
+
+
+class AbsSimpleExecutor(AbsExecutable):
+    """An executor that needs nothing: override `run`, whose return value is the result.
+
+    >>> class Hello(AbsSimpleExecutor):
+    ...     def run(self, com):
+    ...         return f"hello from {com.node_id}"
+    """
+
+    _result: Any = None
+
+    @abstractmethod
+    def run(self, com: Communication) -> Any:
+        """Do the work; the returned value must be data that may travel."""
+
+    def requests(self) -> Sequence[str]:
+        """Nothing."""
+        return []
+
+    def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
+        """Nothing."""
+        return []
+
+    def ready(self) -> bool:
+        """Always."""
+        return True
+
+    def start(self, com: Communication) -> None:
+        """Run and keep the result."""
+        self._result = self.run(com)
+
+    def done(self) -> ReplyPackage:
+        """What `run` returned."""
+        return self._result if isinstance(self._result, ReplyPackage) else ReplyPackage(self._result)

@@ -1,0 +1,24 @@
+"""Names of jobs and of their processes."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+
+_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
+
+
+def new_job_id() -> str:
+    """A fresh name: date, time and 32 random bits, as in `20261120-173000-9f86d081`."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
+
+
+def is_job_id(text: str) -> bool:
+    """Whether `text` may name a job, and a folder."""
+    return _JOB_ID.fullmatch(text) is not None and ".." not in text
+
+
+def process_name(job: str, node: int) -> str:
+    """What a connection asks for that wants the process of `node` in `job`."""
+    return f"{job}.{node}" if node >= 0 else f"{job}.ps{-node}"

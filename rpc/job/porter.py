@@ -1,0 +1,111 @@
+"""The job process's second thread: takes connections from the agent, proves keys, and passes on the order to stop.
+
+It costs nothing while training runs: it sleeps in poll. The training thread never waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from network.clock import Clock, SystemClock
+from network.door import Arrived, Door, Terms, TurnedAway
+from network.errors import ProtocolError
+from network.hello import Hello
+from network.keys import Key, Keyring
+from network.session import Session
+from network.sockets import wait_sockets
+
+from ..identity import process_name
+from ..logs import clean
+from ..messages import Audit, Begin, Halt, Operation, Took, Visitor
+from ..pair import Pair
+
+ORPHANED = 70  # exit code of a job process whose agent is gone
+logger = logging.getLogger(__name__)
+
+
+class Porter:
+    """Owns the socket pair. `on_peer(node, session)` and `on_halt(reason)` are called in the porter's thread."""
+
+    def __init__(
+        self, pair: Pair, begin: Begin, on_peer: Callable[[int, Session], None], on_halt: Callable[[str], None]
+    ) -> None:
+        self._pair = pair
+        self._begin = begin
+        self._on_peer = on_peer
+        self._on_halt = on_halt
+        self._clock: Clock = SystemClock()
+        self._terms = Terms(
+            {"code": Keyring((Key(begin.code_key),)), "peer": Keyring((Key(begin.peer_key),))},
+            "peer",
+            process_name(begin.job, begin.node),
+            {"node": begin.node},
+        )
+        self._door = Door(lambda _hello: self._terms, self._clock)
+        self._lock = threading.Lock()
+        self.code_sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="porter", daemon=True)
+
+    def start(self) -> None:
+        """Begin to take connections."""
+        self._thread.start()
+
+    def tell(self, operation: Operation) -> None:
+        """Send an operation to the agent (any thread)."""
+        with self._lock, contextlib.suppress(OSError):
+            self._pair.send(operation)
+
+    def _run(self) -> None:
+        while True:
+            deadline = self._door.deadline
+            left = None if deadline is None else deadline - self._clock.monotonic()
+            wait_sockets([self._pair.sock, *self._door.links], [], left)
+            self._pair.sock.setblocking(False)
+            try:
+                self._take_all()
+            finally:
+                self._pair.sock.setblocking(True)
+            for outcome in self._door.step():
+                self._settle(outcome)
+
+    def _take_all(self) -> None:
+        while True:
+            try:
+                received = self._pair.receive()
+            except BlockingIOError:
+                return
+            except ProtocolError as error:
+                logger.error("The agent sent something wrong: %s", error)
+                os._exit(ORPHANED)
+            if received is None:  # the agent has died; nobody would ever ask for our result
+                os._exit(ORPHANED)
+            operation, connection = received
+            if isinstance(operation, Visitor) and connection is not None:
+                self._door.add(connection, hello=operation.hello, seconds=operation.seconds, peer=operation.peer)
+                self.tell(Took())
+            elif isinstance(operation, Halt):
+                self._on_halt(operation.reason)
+
+    def _settle(self, outcome: Any) -> None:
+        if isinstance(outcome, TurnedAway):
+            logger.warning("A visitor from %s was turned away: %s", clean(outcome.peer), clean(outcome.reason))
+            self.tell(Audit("turned away", clean(f"{outcome.peer}: {outcome.reason}")))
+        elif isinstance(outcome, Arrived):
+            self._admit(outcome.session, outcome.hello)
+
+    def _admit(self, session: Session, hello: Hello) -> None:
+        if session.role == "code":
+            self.code_sessions.put(session)
+            return
+        node = hello.caps.get("node")
+        if type(node) is int and node != self._begin.node and hello.caps.get("attempt") == self._begin.attempt:
+            self._on_peer(node, session)
+            return
+        logger.warning("A peer that calls itself node %s of attempt %s was refused", node, hello.caps.get("attempt"))
+        session.close()

@@ -1,0 +1,113 @@
+"""doCommit as one job process sees it: who is connected, who is READY, when to start, when to roll back.
+
+The first node that has all it needs says READY to everybody; each of the others says READY when it has, too. A node starts
+when it is READY itself and has heard READY from the whole working group; at the limit, or when one of them is lost, it rolls
+back. Peers outside the group (the parameter server) must be connected, but nobody waits for their READY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..machine import Machine
+
+
+@dataclass(frozen=True)
+class Satisfied:
+    """This node has all it needs."""
+
+
+@dataclass(frozen=True)
+class Met:
+    """A peer is connected."""
+
+    peer: int
+
+
+@dataclass(frozen=True)
+class HeardReady:
+    """A peer said READY."""
+
+    peer: int
+
+
+@dataclass(frozen=True)
+class PeerGone:
+    """A peer is lost or has left."""
+
+    peer: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True)
+class SayReady:
+    """Tell `peer` that this node is READY."""
+
+    peer: int
+
+
+@dataclass(frozen=True)
+class Start:
+    """Everybody is READY: start the executor."""
+
+
+@dataclass(frozen=True)
+class RollBack:
+    """Give up before starting."""
+
+    reason: str
+
+
+class Rendezvous(Machine):
+    """See the module. `deadline` is when to send the next Tick."""
+
+    def __init__(self, node: int, group: Iterable[int], companions: Iterable[int], limit: float, now: float) -> None:
+        super().__init__()
+        self._group = frozenset(group) - {node}
+        self._needed = self._group | frozenset(companions)
+        self._limit = limit
+        self.deadline = now + limit
+        self._satisfied = False
+        self._met: set[int] = set()
+        self._told: set[int] = set()
+        self._ready: set[int] = set()
+        self.decided = False
+
+    def _decide(self, event: object, now: float) -> list[object]:
+        if self.decided:
+            return []
+        if isinstance(event, Satisfied):
+            self._satisfied = True
+        elif isinstance(event, Met):
+            self._met.add(event.peer)
+        elif isinstance(event, HeardReady):
+            self._ready.add(event.peer)
+        elif isinstance(event, PeerGone):
+            if event.peer in self._needed:
+                return self._roll_back(f"node {event.peer} was lost before the start: {event.reason}")
+        elif not isinstance(event, Tick):
+            raise self._impossible(event)
+        actions: list[object] = []
+        if self._satisfied:
+            actions += [SayReady(peer) for peer in sorted((self._met & self._group) - self._told)]
+            self._told |= self._met & self._group
+            if self._ready >= self._group and self._met >= self._needed:
+                self.decided = True
+                return [*actions, Start()]
+        if now >= self.deadline:
+            return actions + self._roll_back(f"not everybody was READY within {self._limit:g} s, missing: {self._missing()}")
+        return actions
+
+    def _missing(self) -> str:
+        missing = sorted((self._needed - self._met) | (self._group - self._ready))
+        return ", ".join(f"node {peer}" for peer in missing) or "this node itself"
+
+    def _roll_back(self, reason: str) -> list[object]:
+        self.decided = True
+        return [RollBack(reason)]

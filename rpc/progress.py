@@ -1,0 +1,39 @@
+"""How far the workers are: bars on a terminal, otherwise one plain line per change."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from tqdm import tqdm
+
+
+class ProgressDisplay:
+    """One bar per worker, 0 to 100."""
+
+    def __init__(self, nodes: list[int], logger: logging.Logger) -> None:
+        self._percent = dict.fromkeys(nodes, 0)
+        self._logger = logger
+        self._bars: dict[int, tqdm[None]] = {}
+        if sys.stderr.isatty():
+            for row, node in enumerate(nodes):
+                layout = "Worker({}): {{percentage:3.0f}}%|{{bar:40}}| {{elapsed}}".format(node)  # noqa: UP032  tqdm's own braces
+                self._bars[node] = tqdm(total=100, position=row, leave=True, bar_format=layout)
+
+    def update(self, node: int, percent: int) -> None:
+        """Show that `node` is at `percent`."""
+        if node not in self._percent or self._percent[node] == percent:
+            return
+        self._percent[node] = percent
+        if self._bars:
+            bar = self._bars[node]
+            bar.update(percent - bar.n)
+        else:
+            state = " ".join(f"Worker({n}):{p:3d}%" for n, p in self._percent.items())
+            self._logger.info("Current progress: %s | Running", state)
+
+    def close(self) -> None:
+        """Leave the display as it is."""
+        for bar in self._bars.values():
+            bar.close()
+        self._bars.clear()

@@ -1,0 +1,282 @@
+"""The submitter's half of the three-phase submission, as a state machine over the nodes of one group.
+
+canCommit   every agent accepts and its job process loads the code                      limit: first phase
+preCommit   every executor gets what it asks for                                        limit: data size / bandwidth
+doCommit    the executors meet, tell each other READY, and start                        limit: start
+running     until every node has ended
+
+Until all nodes run, any refusal, loss, failure or expired limit aborts the job on all of them: it runs everywhere or nowhere.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .machine import Machine
+
+FIRST_PHASE_SECONDS = 7.0
+START_SECONDS = 60.0
+# the nodes roll back by themselves at the start limit; the submitter gives them this long to say so
+_GRACE_SECONDS = 2.0
+
+
+class Phase(enum.Enum):
+    """Where the group is."""
+
+    CAN_COMMIT = "canCommit"
+    LOADED = "loaded"
+    PRE_COMMIT = "preCommit"
+    DO_COMMIT = "doCommit"
+    RUNNING = "running"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+# ---- events
+
+
+@dataclass(frozen=True)
+class Started:
+    """The submission begins."""
+
+
+@dataclass(frozen=True)
+class HasAccepted:
+    """An agent has accepted the job."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class HasRefused:
+    """An agent refuses the job."""
+
+    node: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class HasLoaded:
+    """A job process has made its executor."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    """The program begins to answer requests; `limit` seconds are given to all of them."""
+
+    limit: float
+
+
+@dataclass(frozen=True)
+class HasAsked:
+    """An executor asks for resources."""
+
+    node: int
+    requests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class HasPrepared:
+    """An executor has all it needs."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class IsRunning:
+    """An executor has started."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class HasEnded:
+    """A node has ended: done, failed, stopped or aborted."""
+
+    node: int
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class IsLost:
+    """The connection with a node's agent, or before the start with its job process, is gone."""
+
+    node: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """The program gives up."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+# ---- actions
+
+
+@dataclass(frozen=True)
+class AskCanCommit:
+    """Send canCommit to the node's agent."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class OpenCodeSession:
+    """Connect to the node's job process and send it the bundle."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Reply to the node's requests."""
+
+    node: int
+    requests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SendAbort:
+    """Tell the node's agent to give the job up."""
+
+    node: int
+    reason: str
+
+
+class Submission(Machine):
+    """See the module. `phase`, `reason` (why it failed), `deadline` of the phase, and the sets of nodes per step."""
+
+    def __init__(self, nodes: Sequence[int], names: dict[int, str], start_limit: float = START_SECONDS) -> None:
+        super().__init__()
+        self.nodes = tuple(nodes)
+        self.phase = Phase.CAN_COMMIT
+        self.reason = ""
+        self.deadline: float | None = None
+        self.accepted: set[int] = set()
+        self.loaded: set[int] = set()
+        self.prepared: set[int] = set()
+        self.running: set[int] = set()
+        self.ended: dict[int, tuple[str, str]] = {}
+        self._names = names
+        self._start_limit = start_limit
+        self._held: list[HasAsked] = []  # asked before the program began to answer
+        self._to_abort: set[int] = set()
+
+    def _decide(self, event: object, now: float) -> list[object]:
+        if isinstance(event, Started):
+            self.deadline = now + FIRST_PHASE_SECONDS
+            return [AskCanCommit(node) for node in self.nodes]
+        if isinstance(event, HasEnded):
+            return self._on_end(event)
+        if self.phase in (Phase.FAILED, Phase.ENDED):
+            return []  # what was on its way when the decision fell
+        if isinstance(event, Cancelled):
+            return self._fail(event.reason) if self._starting else []
+        if isinstance(event, IsLost):
+            return self._on_loss(event)
+        if isinstance(event, Tick):
+            return self._on_tick(now)
+        if isinstance(event, Dispatched):
+            return self._on_dispatch(event, now)
+        return self._on_step(event, now)
+
+    @property
+    def _starting(self) -> bool:
+        return self.phase not in (Phase.RUNNING, Phase.ENDED, Phase.FAILED)
+
+    def _on_step(self, event: object, now: float) -> list[object]:
+        if isinstance(event, HasRefused):
+            return self._fail(f"{self._names[event.node]} refuses the job: {event.reason}")
+        if isinstance(event, HasAccepted):
+            self.accepted.add(event.node)
+            # code goes out only when everybody has accepted; by then the job processes have come up
+            return [OpenCodeSession(node) for node in self.nodes] if len(self.accepted) == len(self.nodes) else []
+        if isinstance(event, HasLoaded) and event.node in self.accepted:
+            self.loaded.add(event.node)
+            if len(self.loaded) == len(self.nodes) and self.phase is Phase.CAN_COMMIT:
+                self.phase, self.deadline = Phase.LOADED, None
+            return []
+        if isinstance(event, HasAsked) and event.node in self.loaded:
+            if self.phase in (Phase.CAN_COMMIT, Phase.LOADED):
+                self._held.append(event)
+                return []
+            return [Answer(event.node, event.requests)]
+        if isinstance(event, HasPrepared) and event.node in self.loaded:
+            self.prepared.add(event.node)
+            self._check_prepared(now)
+            return []
+        if isinstance(event, IsRunning) and event.node in self.prepared:
+            self.running.add(event.node)
+            if len(self.running) == len(self.nodes):
+                self.phase, self.deadline = Phase.RUNNING, None
+            return []
+        raise self._impossible(event)
+
+    def _on_dispatch(self, event: Dispatched, now: float) -> list[object]:
+        if self.phase is not Phase.LOADED:
+            raise self._impossible(event)
+        self.phase, self.deadline = Phase.PRE_COMMIT, now + event.limit
+        held, self._held = self._held, []
+        self._check_prepared(now)
+        return [Answer(ask.node, ask.requests) for ask in held]
+
+    def _check_prepared(self, now: float) -> None:
+        if self.phase is Phase.PRE_COMMIT and len(self.prepared) == len(self.nodes):
+            self.phase, self.deadline = Phase.DO_COMMIT, now + self._start_limit + _GRACE_SECONDS
+
+    def _on_end(self, event: HasEnded) -> list[object]:
+        if event.node in self.ended:
+            return []
+        self.ended[event.node] = (event.state, event.detail)
+        self._to_abort.discard(event.node)
+        if self._starting:
+            # a short job may end before the last node's start is known; only a failure gives the job up
+            if event.state == "done" and event.node in self.running | self.prepared:
+                self.running.add(event.node)
+                if len(self.running) == len(self.nodes):
+                    self.phase, self.deadline = Phase.RUNNING, None
+            else:
+                return self._fail(f"{self._names[event.node]} did not start: {event.detail}")
+        if self.phase is Phase.RUNNING and len(self.ended) == len(self.nodes):
+            self.phase = Phase.ENDED
+        return []
+
+    def _on_loss(self, event: IsLost) -> list[object]:
+        if self._starting:
+            self.ended.setdefault(event.node, ("lost", event.reason))
+            return self._fail(f"{self._names[event.node]} was lost: {event.reason}")
+        return self._on_end(HasEnded(event.node, "lost", event.reason))
+
+    def _on_tick(self, now: float) -> list[object]:
+        if self.deadline is None or now < self.deadline:
+            return []
+        missing = {
+            Phase.CAN_COMMIT: set(self.nodes) - self.loaded,
+            Phase.PRE_COMMIT: set(self.nodes) - self.prepared,
+            Phase.DO_COMMIT: set(self.nodes) - self.running,
+        }.get(self.phase, set())
+        names = ", ".join(self._names[node] for node in sorted(missing))
+        return self._fail(f"{names} did not finish {self.phase.value} in time")
+
+    def _fail(self, reason: str) -> list[object]:
+        self.phase, self.reason, self.deadline = Phase.FAILED, reason, None
+        # agents that have not answered may have accepted meanwhile, so all of them are told
+        self._to_abort = {node for node in self.nodes if node not in self.ended}
+        return [SendAbort(node, reason) for node in sorted(self._to_abort)]
+
+    @property
+    def all_free(self) -> bool:
+        """After a failure: whether every node that was told to give up has confirmed it."""
+        return not self._to_abort

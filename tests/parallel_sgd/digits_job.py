@@ -1,0 +1,73 @@
+"""A small real job: an MLP on the embedded digits, run by workers of this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nn
+from network.testing.clock import VirtualClock
+from nn.dataset.transforms import ImageCls, Shuffle
+from nn.gradient_descent import ADAMOptimizer
+from nn.model import Model, SequentialModel
+from nn.optimizer import OpContainer, PSGDOptimizer
+from parallel_sgd.in_process import run_in_process
+from parallel_sgd.memory_channel import Link, MemoryChannel, reliable
+from parallel_sgd.report import TrainingReport
+from parallel_sgd.training import Samples
+from parallel_sgd.worker import Worker, WorkerPlan, build_worker
+
+ADAM = OpContainer(PSGDOptimizer, ADAMOptimizer, gd_params=(1e-3,))
+
+
+def digits() -> Samples:
+    return ImageCls()(*Shuffle()(*nn.dataset.Digits().load(), seed=3), seed=3)
+
+
+def mlp(dropout: float = 0.0, units: int = 32) -> Model:
+    model = SequentialModel(input_shape=[-1, 64], seed=5)
+    model.add(nn.layer.Dense(units, activation=nn.activation.Tanh()))
+    if dropout:
+        model.add(nn.layer.Dropout(dropout))
+    model.add(nn.layer.Dense(units, activation=nn.activation.Tanh()))
+    model.add(nn.layer.Dense(10, activation=nn.activation.Softmax()))
+    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    return model
+
+
+@dataclass
+class DigitsJob:
+    """Runs `plan`; afterwards `models`, `workers`, `results` and `progress` hold what each node has."""
+
+    plan: WorkerPlan
+    model: Model
+    directory: Path | None = None
+    link: Link = reliable
+    data: Samples = field(default_factory=digits)
+    clock: VirtualClock = field(default_factory=VirtualClock)
+
+    def __post_init__(self) -> None:
+        self.models: dict[int, Model] = {}
+        self.workers: dict[int, Worker] = {}
+        self.results: dict[int, dict[str, float]] = {}
+        self.progress: dict[int, list[int]] = {node: [] for node in self.plan.assignment.nodes}
+
+    def run(self) -> DigitsJob:
+        builds = dict.fromkeys(self.plan.assignment.nodes, self._build)
+        self.results = run_in_process(builds, self.clock, link=self.link)
+        return self
+
+    def weights(self) -> list[bytes]:
+        return [model.store.values.tobytes() for model in self.models.values()]
+
+    def _build(self, channel: MemoryChannel) -> Worker:
+        node = channel.node_id
+        model = Model.from_bytes(self.model.to_bytes())
+        report = None
+        if self.directory is not None:
+            report = TrainingReport(self.directory, "digits", node, [metric.name for metric in model.metrics])
+        self.models[node] = model
+        self.workers[node] = build_worker(
+            self.plan, model, self.data, channel, self.clock.monotonic, report=report, progress=self.progress[node].append
+        )
+        return self.workers[node]

@@ -1,0 +1,163 @@
+"""Plain: dense, all to all, exact to the bit; and DummyCodec: none of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from parallel_sgd.accounts import RECEIVED, SENT
+from parallel_sgd.codec import BlockWeight, DummyCodec, GlobalSettings, Plain
+from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
+from tests.parallel_sgd.array_job import SHAPES, ArrayJob, expected, gradient, tree_mean
+
+ASSIGNMENTS = [
+    IIDBlockAssignment(1),
+    IIDBlockAssignment(2),
+    IIDBlockAssignment(3),
+    IIDBlockAssignment(4, 2),
+    IIDBlockAssignment(4, 3),
+    IIDBlockAssignment(3, 3),
+    DuplicateAssignment(4, 2),
+    DuplicateAssignment(6, 3),
+    FixedBlockAssignment(1, 1, 4),
+    FixedBlockAssignment(2, 1, 4),
+    FixedBlockAssignment(3, 1, 4),
+    FixedBlockAssignment(3, 1, 8),
+    FixedBlockAssignment(4, 2, 7),
+]
+
+
+def check(job: ArrayJob, nodes: object = None) -> None:
+    """Every worker has, in every batch, the bits of the recursive mean over all blocks."""
+    for node in job.assignment.nodes if nodes is None else nodes:  # type: ignore[attr-defined]
+        assert len(job.results[node]) == job.batches
+        for batch, results in enumerate(job.results[node]):
+            for got, wanted in zip(results, expected(batch, job.assignment.block_count), strict=True):
+                assert got.dtype == np.float32
+                assert got.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=lambda a: f"{type(a).__name__}-{a.node_count}-{a.redundancy}")
+def test_every_worker_gets_the_mean_over_all_blocks(assignment: ISetting) -> None:
+    """SUB-20: the same bits everywhere, whoever holds which block."""
+    check(ArrayJob(assignment).run())
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS[1:], ids=lambda a: f"{type(a).__name__}-{a.node_count}-{a.redundancy}")
+def test_every_packet_twice_changes_nothing(assignment: ISetting) -> None:
+    """SUB-23: duplicates change nothing."""
+    check(ArrayJob(assignment, link=lambda *_: (0.0, 0.0)).run())
+
+
+def test_packets_of_whole_subtrees_are_their_sums() -> None:
+    """Two workers with two blocks each send one sum per variable, and to each other only."""
+    job = ArrayJob(FixedBlockAssignment(2, 1, 4), batches=1).run()
+    sent = [entry for entry in job.exchanges[0].accounts.entries() if entry.direction == SENT]
+    assert [(e.codec, e.variable, e.peer, e.packets, e.raw) for e in sent] == [
+        ("Plain", 0, 1, 1, 4 * 12),
+        ("Plain", 1, 1, 1, 4 * 4),
+    ]
+
+
+def test_copies_of_a_block_are_not_sent_to_its_holders() -> None:
+    job = ArrayJob(DuplicateAssignment(4, 2), batches=1).run()
+    assert {entry.peer for entry in job.exchanges[0].accounts.entries() if entry.direction == SENT} == {2, 3}
+    assert {entry.peer for entry in job.exchanges[0].accounts.entries() if entry.direction == RECEIVED} == {2, 3}
+
+
+@pytest.mark.parametrize("assignment", [DuplicateAssignment(4, 2), IIDBlockAssignment(4, 2), FixedBlockAssignment(4, 2, 4)])
+@pytest.mark.parametrize("dead", range(4))
+def test_any_one_worker_may_die_with_two_copies(assignment: ISetting, dead: int) -> None:
+    """SUB-31: the others go on without a time-out and with unchanged results."""
+    job = ArrayJob(assignment, batches=4, ends_after={dead: 2}).run()
+    assert len(job.results[dead]) == 2
+    check(job, nodes=set(range(4)) - {dead})
+    assert job.clock.monotonic() == 0.0
+
+
+def test_a_slow_copy_is_not_waited_for() -> None:
+    """SUB-31: what comes after its result was taken is dropped and counted."""
+    job = ArrayJob(DuplicateAssignment(4, 2), batches=3, link=lambda sender, *_: (0.5,) if sender == 3 else (0.0,)).run()
+    check(job)
+    assert job.clock.monotonic() == 0.0
+    assert job.sync(0).late == 0  # nothing had arrived when the job ended, and it was accounted for as in flight
+
+
+def test_a_single_block_goes_out_without_a_copy() -> None:
+    content = np.ones((3, 4), np.float32)
+    with GlobalSettings.use(IIDBlockAssignment(2)):
+        packet = Plain(0).update_blocks(BlockWeight(content, 0))
+    assert packet is not None
+    assert packet.content[2] is content  # type: ignore[index]
+
+
+def test_results_are_emptied_between_batches() -> None:
+    with GlobalSettings.use(IIDBlockAssignment(2)):
+        codec = Plain(0)
+    for batch in range(2):
+        assert codec.get_result() is None
+        codec.update_blocks(BlockWeight(gradient(batch, 0, 0), 0))
+        assert list(codec.missing_blocks()) == [1]
+        codec.receive_blocks((1, 2, gradient(batch, 1, 0)))
+        assert codec.get_result().tobytes() == expected(batch, 2)[0].tobytes()  # type: ignore[union-attr]
+
+
+def test_a_repeated_packet_is_counted() -> None:
+    with GlobalSettings.use(IIDBlockAssignment(3)):
+        codec = Plain(0)
+    codec.receive_blocks((1, 2, gradient(0, 1, 0)))
+    codec.receive_blocks((1, 2, gradient(0, 1, 0)))
+    assert codec.duplicates == 1
+
+
+def test_rescue_sends_own_sums_to_those_who_are_late() -> None:
+    """SUB-24: the content of the first sending, to the workers whose blocks are missing."""
+    with GlobalSettings.use(IIDBlockAssignment(3)):
+        codec = Plain(0)
+    codec.update_blocks(BlockWeight(gradient(0, 0, 0), 0))
+    codec.receive_blocks((1, 2, gradient(0, 1, 0)))
+    (packet,) = codec.do_something_to_save_yourself()  # type: ignore[misc]
+    assert packet.targets == (2,)
+    np.testing.assert_array_equal(packet.content[2], gradient(0, 0, 0))  # type: ignore[index]
+
+
+def test_dispose_lets_go_of_everything() -> None:
+    with GlobalSettings.use(IIDBlockAssignment(2)):
+        codec = Plain(0)
+    codec.update_blocks(BlockWeight(gradient(0, 0, 0), 0))
+    codec.dispose()
+    assert list(codec.missing_blocks()) == [0, 1]
+    assert codec.do_something_to_save_yourself() is None
+
+
+def test_plain_does_not_run_on_a_parameter_server() -> None:
+    with (
+        GlobalSettings.use(IIDBlockAssignment(2)),
+        pytest.raises(ValueError, match=r"among the workers range\(0, 2\), it cannot run on node -2"),
+    ):
+        Plain(-2)
+
+
+def test_dummy_codec_takes_the_mean_over_the_own_blocks() -> None:
+    job = ArrayJob(FixedBlockAssignment(2, 1, 4), codec=DummyCodec).run()
+    for node, blocks in enumerate([(0, 1), (2, 3)]):
+        for batch, results in enumerate(job.results[node]):
+            for variable in range(len(SHAPES)):
+                wanted = tree_mean([gradient(batch, block, variable) for block in blocks])
+                assert results[variable].tobytes() == wanted.tobytes()
+    assert job.exchanges[0].accounts.entries() == []
+
+
+def test_dummy_codec_refuses_packets() -> None:
+    with GlobalSettings.use(IIDBlockAssignment(2)):
+        codec = DummyCodec(0)
+    with pytest.raises(TypeError, match="DummyCodec exchanges nothing, got a packet with tuple"):
+        codec.receive_blocks((0, 1))
+
+
+def test_codecs_may_differ_per_variable() -> None:
+    """SUB-33: variable 1 stays local, variable 0 is exchanged by the default codec."""
+    job = ArrayJob(IIDBlockAssignment(2), codec={1: DummyCodec}, batches=1).run()
+    assert job.results[0][0][0].tobytes() == expected(0, 2)[0].tobytes()
+    assert job.results[0][0][1].tobytes() == gradient(0, 0, 1).tobytes()
+    assert {(entry.codec, entry.variable) for entry in job.exchanges[0].accounts.entries()} == {("Plain", 0)}

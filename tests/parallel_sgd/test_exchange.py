@@ -1,0 +1,205 @@
+"""BlockExchange: what codecs are given, what is refused, what is corked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from parallel_sgd.batch_sync import SynchronizedSGD
+from parallel_sgd.channel import Key, Sent
+from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, MissingParameter
+from parallel_sgd.codec.bank import CodecBank
+from parallel_sgd.codec.interfaces import Packets, netEncapsulation
+from parallel_sgd.codec.plain import Plain
+from parallel_sgd.codec.settings import REQUIRED, JobSettings
+from parallel_sgd.exchange import BlockExchange
+from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
+from tests.parallel_sgd.array_job import ArrayJob, expected
+
+
+class Recorder:
+    """A channel that keeps what it is given; its wire takes bytes when the test says so."""
+
+    def __init__(self, node_id: int = 0) -> None:
+        self.node_id = node_id
+        self.posted: list[tuple[int, Key, object]] = []
+        self.flushes = 0
+        self.taken = True
+
+    def post(self, target: int, key: Key, content: object) -> Sent:
+        self.posted.append((target, key, content))
+        return Sent(100, 110, 10)
+
+    def flush(self) -> None:
+        self.flushes += 1
+
+    def flushed(self) -> bool:
+        return self.taken
+
+
+class Keeping(Codec):
+    """Keeps every block, as a codec written for the published interface does."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.kept: list[np.ndarray] = []
+
+    def update_blocks(self, block_weight: BlockWeight) -> Packets:
+        self.kept.append(block_weight.content)
+        return netEncapsulation(1, block_weight.block_id)
+
+    def receive_blocks(self, content: object) -> Packets:
+        return None
+
+
+def exchange_of(
+    kind: type[Codec], assignment: ISetting, channel: Recorder, variables: int = 1, attempt: int = 0, cork: int = 1 << 16
+) -> tuple[BlockExchange, CodecBank]:
+    bank = CodecBank([kind] * variables, JobSettings(assignment), channel, attempt, cork)
+    sync = SynchronizedSGD(bank, 1.0, lambda: 0.0, tuple(f"v{i}" for i in range(variables)))
+    return BlockExchange(bank, sync, attempt), bank
+
+
+def test_a_codec_may_keep_what_it_is_given_until_the_batch_ends() -> None:
+    """The gradient vector is overwritten by the worker's next block; a codec must not notice."""
+    exchange, bank = exchange_of(Keeping, FixedBlockAssignment(1, 1, 3), Recorder())
+    gradient = np.zeros(4, np.float32)
+    exchange.begin(0, 0)
+    for block in range(3):
+        gradient[:] = block
+        exchange.put(0, block, gradient)
+    assert [part[0] for part in bank.codecs[0].kept] == [0, 1, 2]  # type: ignore[attr-defined]
+
+
+def test_content_is_read_only() -> None:
+    exchange, bank = exchange_of(Keeping, IIDBlockAssignment(2), Recorder())
+    gradient = np.zeros(4, np.float32)
+    exchange.begin(0, 0)
+    exchange.put(0, 0, gradient)
+    (content,) = bank.codecs[0].kept  # type: ignore[attr-defined]
+    assert np.shares_memory(content, gradient)
+    with pytest.raises(ValueError, match="read-only"):
+        content += 1
+    assert gradient.flags.writeable
+
+
+def test_the_key_is_attempt_epoch_batch_variable() -> None:
+    channel = Recorder()
+    exchange, _ = exchange_of(Keeping, IIDBlockAssignment(2), channel, variables=3, attempt=4)
+    exchange.begin(5, 6)
+    exchange.put(2, 0, np.zeros(1, np.float32))
+    assert channel.posted == [(1, (4, 5, 6, 2), 0)]
+
+
+def test_packets_are_corked_until_a_result_is_wanted() -> None:
+    channel = Recorder()
+    exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel, variables=2)
+    exchange.begin(0, 0)
+    for variable in range(2):
+        exchange.put(variable, 0, np.zeros(1, np.float32))
+    assert (len(channel.posted), channel.flushes) == (2, 0)
+    assert not exchange.ready(0)
+    assert channel.flushes == 1
+    assert not exchange.ready(0)
+    assert channel.flushes == 1
+
+
+def test_a_full_cork_leaves_during_backward() -> None:
+    channel = Recorder()
+    exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel, variables=3, cork=200)
+    exchange.begin(0, 0)
+    for variable in range(3):
+        exchange.put(variable, 0, np.zeros(1, np.float32))
+    assert channel.flushes == 1  # after 220 bytes; the third packet waits
+
+
+def test_no_result_before_the_wire_took_what_was_put() -> None:
+    """design.md, the flow of one batch: nobody reuses a buffer before the kernel has taken its bytes."""
+    channel = Recorder()
+    exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel)
+    exchange.begin(0, 0)
+    exchange.put(0, 0, np.zeros(1, np.float32))
+    exchange.deliver(1, (0, 0, 0, 0), (1, 2, np.ones(1, np.float32)))
+    channel.taken = False
+    assert not exchange.ready(0)
+    wait = next(iter(exchange.wait(0)))
+    assert wait.what() == "variable 0 (v0) of epoch 1, batch 1: the peers have not taken all that was sent to them"
+    channel.taken = True
+    assert exchange.ready(0)
+
+
+def test_another_attempt_is_refused_and_counted() -> None:
+    """design.md, names: frames of another attempt are refused and counted."""
+    exchange, bank = exchange_of(Plain, IIDBlockAssignment(2), Recorder(), attempt=1)
+    exchange.begin(0, 0)
+    exchange.put(0, 0, np.zeros(1, np.float32))
+    for attempt in (0, 2):
+        exchange.deliver(1, (attempt, 0, 0, 0), (1, 2, np.ones(1, np.float32)), Sent(4, 9, 5))
+    assert not exchange.ready(0)
+    assert exchange.refused == 2
+    assert [entry.packets for entry in bank.accounts.entries() if entry.direction == "received"] == [2]
+
+
+@pytest.mark.parametrize("key", [(), (0, 0, 0), (0, 0, 0, 7), (0, 0, 0, -1)])
+def test_a_malformed_key_is_refused(key: Key) -> None:
+    exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), Recorder())
+    with pytest.raises(ValueError, match=r"must be \(attempt, epoch, batch, variable\) of this job"):
+        exchange.deliver(1, key, None)
+
+
+class Needy(Codec):
+    """Reads a required parameter where `when` says."""
+
+    when = "__init__"
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        if self.when == "__init__":
+            GlobalSettings.get_params("bits", REQUIRED)
+
+    def update_blocks(self, block_weight: BlockWeight) -> Packets:
+        GlobalSettings.get_params("bits", REQUIRED)
+        return None
+
+    def receive_blocks(self, content: object) -> Packets:
+        return None
+
+
+class LaterNeedy(Needy):
+    """Reads it when a block comes."""
+
+    when = "update_blocks"
+
+
+@pytest.mark.parametrize("kind", [Needy, LaterNeedy])
+def test_a_missing_parameter_names_the_codec(kind: type[Codec]) -> None:
+    with pytest.raises(MissingParameter, match=f"{kind.__name__} needs the parameter 'bits'"):
+        ArrayJob(IIDBlockAssignment(1), codec=kind).run()
+
+
+def test_a_required_parameter_that_is_given_is_found() -> None:
+    job = ArrayJob(IIDBlockAssignment(2), codec=LaterNeedy, parameters={"bits": 3}, timeout=0.5)
+    with pytest.raises(TimeoutError, match="retry not available"):  # it has no result, but it found its parameter
+        job.run()
+
+
+def test_a_result_is_valid_until_the_next_batch() -> None:
+    channel = Recorder()
+    exchange, _ = exchange_of(Plain, IIDBlockAssignment(1), channel)
+    gradient = np.arange(3, dtype=np.float32)
+    exchange.begin(0, 0)
+    exchange.put(0, 0, gradient)
+    assert exchange.ready(0)
+    np.testing.assert_array_equal(exchange.get(0), [0, 1, 2])
+
+
+def test_an_attempt_of_its_own_gets_no_result() -> None:
+    job = ArrayJob(IIDBlockAssignment(2), attempts={0: 0, 1: 1}, timeout=1.0)
+    with pytest.raises(TimeoutError, match=r"missing block\(s\) 1 of node\(s\) 1"):
+        job.run()
+    assert job.exchanges[0].refused > 0
+
+
+def test_the_same_packets_give_the_same_result_in_every_run() -> None:
+    one, two = (ArrayJob(IIDBlockAssignment(3)).run() for _ in range(2))
+    assert one.results[2][1][0].tobytes() == two.results[2][1][0].tobytes() == expected(1, 3)[0].tobytes()

@@ -1,0 +1,100 @@
+"""Merging along the block tree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parallel_sgd.merge import BlockMean, BlockTree, TreeSum, block_tree
+from tests.parallel_sgd.array_job import gradient, tree_mean
+
+
+def values(blocks: int) -> list[np.ndarray]:
+    return [gradient(0, block, 0) for block in range(blocks)]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "held", "spans"),
+    [
+        (4, [0, 1, 2, 3], [(0, 4)]),
+        (4, [0, 1], [(0, 2)]),
+        (4, [1, 2], [(1, 2), (2, 3)]),
+        (5, [0, 1, 2], [(0, 3)]),
+        (5, [2, 3, 4], [(2, 3), (3, 5)]),
+        (1, [0], [(0, 1)]),
+        (6, [0, 2, 5], [(0, 1), (2, 3), (5, 6)]),
+    ],
+)
+def test_cover_finds_the_fewest_whole_subtrees(blocks: int, held: list[int], spans: list[tuple[int, int]]) -> None:
+    assert BlockTree(blocks).cover(held) == spans
+
+
+@settings(deadline=None, max_examples=60)
+@given(blocks=st.integers(1, 13), data=st.data())
+def test_bits_depend_on_neither_order_nor_grouping(blocks: int, data: st.DataObject) -> None:
+    """codecs.md law 7: any arrival order, any whole subtrees, any duplicates give the bits of the recursive sum."""
+    grads = values(blocks)
+    tree = block_tree(blocks)
+    spans = [tree.root, *tree.parent]
+    chosen = [*data.draw(st.lists(st.sampled_from(spans), max_size=6)), *((b, b + 1) for b in range(blocks))]
+    mean = BlockMean(blocks)
+    for _ in range(2):  # the second batch runs on the buffers of the first
+        done = None
+        for low, high in data.draw(st.permutations(chosen)):
+            part = tree_mean(grads[low:high]) if high - low == 1 else _total(grads[low:high])
+            scratch = part.copy()
+            result = mean.mean_with((low, high), scratch, stays=False)
+            scratch[...] = np.nan  # the caller reuses its array
+            if result is not None:
+                assert done is None
+                done = result
+        assert done is not None
+        assert done.tobytes() == tree_mean(grads).tobytes()
+        mean.reset()
+
+
+def _total(part: list[np.ndarray]) -> np.ndarray:
+    middle = (len(part) + 1) // 2
+    return part[0] if len(part) == 1 else _total(part[:middle]) + _total(part[middle:])
+
+
+def test_a_value_that_stays_is_neither_copied_nor_changed() -> None:
+    one, two = values(2)
+    before = one.copy()
+    tree = TreeSum(block_tree(2), tops=[(0, 1), (1, 2)])
+    assert tree.add((0, 1), one, stays=True) == ((0, 1), one)
+    total = TreeSum(block_tree(2))
+    assert total.add((0, 1), one, stays=True) is None
+    assert total.add((1, 2), two, stays=True) is not None
+    np.testing.assert_array_equal(one, before)
+
+
+def test_missing_names_the_blocks_that_nobody_covered() -> None:
+    total = TreeSum(block_tree(4))
+    total.add((2, 4), values(1)[0], stays=True)
+    assert total.missing() == [0, 1]
+
+
+def test_a_repeated_block_is_counted_and_ignored() -> None:
+    grads = values(2)
+    total = TreeSum(block_tree(2))
+    total.add((0, 1), grads[0], stays=True)
+    total.add((0, 1), grads[1], stays=True)
+    done = total.add((1, 2), grads[1], stays=True)
+    assert total.duplicates == 1
+    assert done is not None
+    np.testing.assert_array_equal(done[1], grads[0] + grads[1])
+    assert total.add((1, 2), grads[1], stays=True) is None
+    assert total.duplicates == 2
+
+
+def test_a_span_across_subtrees_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"must cover a subtree of the blocks \(0, 4\), got \(1, 3\)"):
+        TreeSum(block_tree(4)).add((1, 3), values(1)[0], stays=True)
+
+
+def test_a_tree_needs_a_block() -> None:
+    with pytest.raises(ValueError, match="'block_count' must be a positive integer, got 0"):
+        BlockTree(0)
