@@ -17,6 +17,7 @@ from typing import Any
 
 from .clock import Clock, SystemClock
 from .errors import NetworkError, PeerLost, TimedOut
+from .frames import Message
 from .nodes import Address
 from .session import Sent, Session
 from .sockets import wait_sockets
@@ -25,13 +26,13 @@ from .transport import Waiter
 FAREWELL_SECONDS = 2.0
 HIGH_WATER = 64 << 20  # bytes in line for one peer beyond which the sender waits for that peer
 
-BlockHandler = Callable[[int, tuple[int, ...], Any], None]
+BlockHandler = Callable[[int, Message], None]
 
 
 class Controller:
     """Sessions with the other nodes of a job, by node id.
 
-    `node_id` is ours; `addresses` tells where the others are, if we called them. `on_block(sender, head, value)` receives the
+    `node_id` is ours; `addresses` tells where the others are, if we called them. `on_block(sender, message)` receives the
     messages with a head. A peer whose connection ends without a farewell shows in `lost`; `get_one` reports it once. `admit`
     and `interrupt` may be called from another thread; everything else belongs to one thread.
     """
@@ -230,7 +231,7 @@ class Controller:
         while inbox:
             message = inbox.popleft()
             if message.head and self.on_block is not None:
-                self.on_block(peer, message.head, message.value)
+                self.on_block(peer, message)
             else:
                 rest.append(message)
         inbox.extend(rest)
@@ -281,9 +282,12 @@ class Controller:
     def _names(self) -> str:
         return ", ".join(s.peer for s in self.sessions.values() if s.alive) or "anybody"
 
-    def close(self) -> None:
-        """Say farewell to everybody, let the last bytes go out within two seconds, and close; idempotent."""
-        sessions = [s for s in self.sessions.values() if s.lost is None]
+    def close(self, *, farewell: bool = True) -> None:
+        """Say farewell to everybody, let the last bytes go out within two seconds, and close; idempotent.
+
+        Without `farewell` the peers see a loss at once, which is what a failing node owes them.
+        """
+        sessions = [s for s in self.sessions.values() if s.lost is None] if farewell else []
         for session in sessions:
             session.leave()
         self._drain_and_close(sessions)

@@ -31,10 +31,11 @@ def number(owner: object, name: str, value: Any, low: float, high: float = math.
 
 def instance(owner: object, name: str, value: Any, kind: type[Any]) -> Any:
     """Return `value` if it is an instance of `kind`; a class in its place gets the hint to call it."""
+    expected = f"{_name(owner)} '{name}' must be an instance of {kind.__name__}"
     if isinstance(value, type) and issubclass(value, kind):
-        raise TypeError(f"{_name(owner)} '{name}' must be a {kind.__name__}, got the class; write {value.__name__}()")
+        raise TypeError(f"{expected}, got the class; write {value.__name__}()")
     if not isinstance(value, kind):
-        raise TypeError(f"{_name(owner)} '{name}' must be a {kind.__name__}, got {type(value).__name__} {value!r}")
+        raise TypeError(f"{expected}, got {type(value).__name__} {value!r}")
     return value
 
 

@@ -98,6 +98,21 @@ def build(description: object, base: type[Any], custom_objects: Mapping[str, typ
     return construct(found, description["config"], custom_objects)
 
 
+def custom_classes(*parts: object) -> dict[str, type[Any]]:
+    """Return the classes among `parts` and their arguments that are no part of nn, by name: what `load` must be given."""
+    found: dict[str, type[Any]] = {}
+    todo = list(parts)
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Configurable):
+            if class_name(type(part)).startswith(_CUSTOM):
+                found[type(part).__name__] = type(part)
+            todo += part.get_config().values()
+        elif isinstance(part, (list, tuple)):
+            todo += part
+    return found
+
+
 def construct(found: type[Any], config: object, custom_objects: Mapping[str, type[Any]]) -> Any:
     """Return an instance of a class for a description of its arguments; raise ValueError naming what does not fit."""
     if not isinstance(config, dict):

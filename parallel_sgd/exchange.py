@@ -43,6 +43,11 @@ class BlockExchange:
         """Decides when a result is ready; counts what came late."""
         return self._sync
 
+    @property
+    def takes_first_copy(self) -> bool:
+        """Whether every codec can do without a node whose blocks others hold too."""
+        return all(codec.takes_first_copy for codec in self._bank.codecs)
+
     def begin(self, epoch: int, batch: int) -> None:
         """A new batch begins, counted from 0; all results of the one before have been got."""
         step = (epoch, batch)

@@ -37,7 +37,7 @@ class Fabric:
         self._waiting: dict[int, list[tuple[float, int, int, Key, bytes]]] = {node: [] for node in nodes}
         self._reader = FrameReader()
         self._reader.classes = classes
-        self.lost: Counter[tuple[int, int, int]] = Counter()  # (sender, receiver, variable): packets that did not arrive
+        self.lost: Counter[tuple[int, int, int]] = Counter()  # (sender, receiver, variable): packets lost, less those repeated
 
     def channel(self, node_id: int) -> MemoryChannel:
         """The way of one node to the others."""
@@ -53,7 +53,8 @@ class Fabric:
         packed = pack(Kind.MESSAGE, key, content, None, self._classes)
         frames = b"".join(packed.buffers)
         copies = self._link(sender, target, key)
-        self.lost[sender, target, key[-1]] += 1 - len(copies)
+        if len(copies) != 1:
+            self.lost[sender, target, key[-1]] += 1 - len(copies)
         for delay in copies:
             self._order += 1
             heapq.heappush(self._waiting[target], (self._clock() + delay, self._order, sender, key, frames))

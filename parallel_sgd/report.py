@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 _SEPARATORS = frozenset('/\\:*?"<>|')
 
@@ -26,18 +25,17 @@ def check_title(title: str) -> str:
 class TrainingReport:
     """Writes `TR-<title>-N(i).csv` and `EV-<title>-N(i).csv` into `directory`; numbers read back equal.
 
-    Rows are kept until `save`, which the training calls after every epoch, so that a step costs no file access.
+    Files of that name are replaced. Rows of block steps are kept until `save`, so that a step costs no file access; no file
+    stays open.
     """
 
     def __init__(self, directory: Path, title: str, node_id: int, metrics: Sequence[str]) -> None:
         check_title(title)
         self.steps_path = directory / f"TR-{title}-N({node_id}).csv"
         self.evaluations_path = directory / f"EV-{title}-N({node_id}).csv"
-        self._steps = self.steps_path.open("w", newline="", encoding="utf-8")
-        self._evaluations = self.evaluations_path.open("w", newline="", encoding="utf-8")
         self._rows: list[tuple[float | int, ...]] = []
-        _write(self._steps, [("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics)])
-        _write(self._evaluations, [("Loss", *metrics)])
+        _write(self.steps_path, "w", [("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics)])
+        _write(self.evaluations_path, "w", [("Loss", *metrics)])
 
     def step(self, row: tuple[float | int, ...]) -> None:
         """One block step: seconds since the first batch, epoch and batch (from 1), block steps per epoch of this worker,
@@ -47,21 +45,14 @@ class TrainingReport:
 
     def evaluation(self, values: Sequence[float]) -> None:
         """One epoch: loss and metrics on the test set."""
-        _write(self._evaluations, [values])
+        _write(self.evaluations_path, "a", [values])
 
     def save(self) -> None:
-        """Bring everything into the files."""
-        _write(self._steps, self._rows)
+        """Bring the rows of block steps into the file."""
+        _write(self.steps_path, "a", self._rows)
         self._rows.clear()
 
-    def close(self) -> None:
-        """Save and close the files; harmless when closed already."""
-        if not self._steps.closed:
-            self.save()
-            self._steps.close()
-            self._evaluations.close()
 
-
-def _write(file: IO[str], rows: Sequence[Sequence[object]]) -> None:
-    csv.writer(file, lineterminator="\n").writerows(rows)
-    file.flush()
+def _write(path: Path, mode: str, rows: Sequence[Sequence[object]]) -> None:
+    with path.open(mode, newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)

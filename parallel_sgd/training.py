@@ -87,7 +87,7 @@ class TrainingProcess:
         finally:
             self._exchange.close()
             if self._report is not None:
-                self._report.close()
+                self._report.save()
         return result
 
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:

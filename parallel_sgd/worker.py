@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +37,7 @@ class WorkerPlan:
     optimizer: OpContainer = field(default_factory=lambda: OpContainer(PSGDOptimizer, ADAMOptimizer))
     codec: CodecChoice = None
     default_codec: type[Codec] = Plain
-    codec_parameters: Mapping[Hashable, Any] = field(default_factory=dict)
+    codec_parameters: Mapping[Any, Any] = field(default_factory=dict)
     sync_type: type[ISyncType] = SynchronizedSGD
     timeout_ms: float = 10_000
     attempt: int = 0

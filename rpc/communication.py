@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from network.controller import Controller
+from network.controller import BlockHandler, Controller
+from network.frames import Message
 
 _GROUP_HEAD = 2  # ints in the head of a message of a group operation: its kind and its number
 _GATHER, _RESULT = 1, 2
-BlockReceiver = Callable[[int, tuple[int, ...], Any], None]
 
 
 class Communication:
@@ -42,17 +42,32 @@ class Communication:
         self.cache_directory = cache_directory
         self.job = job
         self.attempt = attempt
-        self.on_block: BlockReceiver | None = None
+        self._on_block: BlockHandler | None = None
+        self._early: list[tuple[int, Message]] = []  # a peer may start, and send, before our executor listens
         self._on_progress = on_progress
         self._operation = 0
         self._arrived: dict[tuple[int, int, int], Any] = {}
         controller.on_block = self._receive
 
-    def _receive(self, sender: int, head: tuple[int, ...], value: Any) -> None:
-        if len(head) == _GROUP_HEAD:
-            self._arrived[(head[0], head[1], sender)] = value
-        elif self.on_block is not None:
-            self.on_block(sender, head, value)
+    def _receive(self, sender: int, message: Message) -> None:
+        if len(message.head) == _GROUP_HEAD:
+            kind, number = message.head
+            self._arrived[kind, number, sender] = message.value
+        elif self._on_block is not None:
+            self._on_block(sender, message)
+        else:
+            self._early.append((sender, message))
+
+    @property
+    def on_block(self) -> BlockHandler | None:
+        """Who gets the messages with a head of its own (the blocks of an exchange), as (sender, message)."""
+        return self._on_block
+
+    @on_block.setter
+    def on_block(self, handler: BlockHandler | None) -> None:
+        self._on_block = handler
+        while handler is not None and self._early:
+            handler(*self._early.pop(0))
 
     @property
     def available_clients(self) -> list[int]:

@@ -21,7 +21,7 @@ from network.version import VERSION
 
 from . import submission as sub
 from .download import Download
-from .errors import SubmissionError
+from .errors import NodeBusy, SubmissionError
 from .executable import AbsExecutable, ReplyPackage
 from .identity import new_job_id, process_name
 from .logs import SUBMIT_LOGGER, clean
@@ -109,6 +109,7 @@ class Coordinator:
         self._roster = {node: [session.link.peer, "", ""] for node, session in com.sessions.items()}
         self._code: dict[int, Session] = {}
         self._lost: set[int] = set()
+        self._busy = False
         self._downloads: dict[int, Download] = {}
         self._reply: Callable[[int, str], Any] | None = None
         self._percent: dict[int, int] = {}  # a fast worker reports before anyone looks
@@ -199,7 +200,8 @@ class Coordinator:
     def _raise_failure(self) -> None:
         for group in self._groups:
             if group.machine.phase is sub.Phase.FAILED:
-                raise SubmissionError(f"The job was not started: {group.machine.reason}.".replace("..", "."))
+                kind = NodeBusy if self._busy else SubmissionError
+                raise kind(f"The job was not started: {group.machine.reason}.".replace("..", "."))
 
     def _take_back(self, reason: str) -> None:
         """Free all nodes that may have taken the job, and wait for that."""
@@ -386,6 +388,7 @@ class Coordinator:
             self._roster[node] = [str(self._com.addresses[node]), operation.host, operation.unix_path]
             self._feed_node(node, sub.HasAccepted(node))
         elif isinstance(operation, Refused):
+            self._busy = self._busy or operation.busy_since > 0
             self._feed_node(node, sub.HasRefused(node, clean(operation.reason)))
         elif isinstance(operation, Progress):
             self._percent[node] = operation.percent

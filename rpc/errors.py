@@ -9,6 +9,10 @@ class SubmissionError(NetworkError):
     """The job was not started anywhere; the message names the node and the reason."""
 
 
+class NodeBusy(SubmissionError):
+    """The job was not started because a node works on another one; trying again later can help."""
+
+
 class JobAborted(Exception):
     """Raised inside an executor, at its next send or receive, when the job has been stopped."""
 

@@ -6,6 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ class AbsExecutable(ABC):
         working_group: the nodes that start together with it.
         initializer_id: the node that answers its requests (the submitter, -1).
 
-    Attributes: `shipped`, the objects that were submitted with the class (`Coordinator.submit_group(..., objects=)`), set
-    before `requests` is called; `logger`, whose lines end in the job's log on this node.
+    Attributes: `shipped`, the objects that were submitted with the class (`Coordinator.submit_group(..., objects=)`), and
+    `cache_directory`, for data worth keeping between jobs; both are set before `requests` is called. `logger`, whose lines
+    end in the job's log on this node.
     """
 
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
@@ -36,6 +38,7 @@ class AbsExecutable(ABC):
         self.working_group = list(working_group)
         self.initializer_id = initializer_id
         self.shipped: Mapping[str, Any] = {}
+        self.cache_directory = Path()
         self.logger = logging.getLogger(f"Fit-{node_id}")
 
     @abstractmethod
@@ -49,6 +52,10 @@ class AbsExecutable(ABC):
     @abstractmethod
     def ready(self) -> bool:
         """Whether it has all it needs to start."""
+
+    def prepare(self) -> None:
+        """Do what takes time before the start, once everything is there; nobody has started when this runs."""
+        return
 
     @abstractmethod
     def start(self, com: Communication) -> None:

@@ -9,6 +9,12 @@ from nn import arguments
 from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
 
+FADE_CHECK = 128
+"""Steps between two looks at momenta that fade out; at b1 = 0.9 a number of 1e-30 needs 175 steps to become denormal."""
+
+FADED = 1e-30
+"""Momenta below this move no parameter: with the usual epsilon by at most 1e-22 learning rates."""
+
 
 class ADAMOptimizer(IGradientDescent):
     """Adaptive moment estimation (Kingma and Ba, 2015), step t:
@@ -41,6 +47,9 @@ class ADAMOptimizer(IGradientDescent):
         momentum, square = slots
         np.multiply(momentum, self.beta1, out=momentum)
         np.add(momentum, gradient, out=momentum)
+        if self.step % FADE_CHECK == 0:
+            # where gradients stay 0 momenta would become denormal, on which CPUs are fifty times slower
+            momentum[np.abs(momentum) < FADED] = 0
         np.multiply(gradient, gradient, out=out)
         np.multiply(square, self.beta2, out=square)
         np.add(square, out, out=square)

@@ -66,7 +66,7 @@ class Model(Configurable, ABC):
             return list(self._store.variables)
         if self._graph is not None:
             return [variable for variable in self._graph.variables if variable.trainable]
-        raise ValueError(f"{type(self).__name__} has no variables yet; call setup() first")
+        raise ValueError(self._missing())
 
     @property
     def built(self) -> bool:
@@ -77,14 +77,14 @@ class Model(Configurable, ABC):
     def store(self) -> VariableStore:
         """The variables' memory; raise ValueError before they exist."""
         if self._store is None:
-            raise ValueError(f"{type(self).__name__} has no variables yet; {self._missing()}")
+            raise ValueError(self._missing())
         return self._store
 
     @property
     def graph(self) -> Graph:
         """The graph; raise ValueError before it exists."""
         if self._graph is None:
-            raise ValueError(f"{type(self).__name__} has no graph yet; {self._missing()}")
+            raise ValueError(self._missing())
         return self._graph
 
     @property
@@ -151,7 +151,7 @@ class Model(Configurable, ABC):
         samples, runner = self._ready(x)
         labels = self._labels(label, samples)
         if validation_data is not None:
-            check_samples(validation_data[0], samples.shape)
+            self._labels(validation_data[1], check_samples(validation_data[0], self.graph.placeholder.shape))
         for callback in callbacks:
             arguments.instance("fit()", "callbacks", callback, Callback)
             callback.model = self
@@ -258,9 +258,8 @@ class Model(Configurable, ABC):
             variable.set_value(values[variable.name])
 
     def _missing(self) -> str:
-        if self._loss is None:
-            return "call setup() first"
-        return "it was given no input_shape, so they are made from the first data"
+        reason = "call setup() first" if self._loss is None else "without an input_shape it is built from the first data"
+        return f"{type(self).__name__} is not built yet; {reason}"
 
     def _ready(self, x: Array) -> tuple[Array, Runner]:
         """Check the samples; build the model from them if their shape was not known before."""

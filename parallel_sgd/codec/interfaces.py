@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from types import GenericAlias
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,9 +26,13 @@ class BlockWeight(NamedTuple):
 
 
 class netEncapsulation:
-    """A packet: `content` for one worker or several. What may travel is listed in the guide."""
+    """A packet: `content` for one worker or several. What may travel is listed in the guide.
+
+    `netEncapsulation[tuple[int, ndarray]]` is allowed in annotations.
+    """
 
     __slots__ = ("content", "targets")
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     def __init__(self, targets: int | Iterable[int], content: object) -> None:
         self.targets: tuple[int, ...] = (targets,) if isinstance(targets, (int, np.integer)) else tuple(targets)
@@ -51,6 +56,10 @@ class Codec(ABC):
     #: True: `BlockWeight.content` may be kept until the batch's result has been taken. A codec that sets False reads it
     #: within `update_blocks`, except that of its worker's last block, which stays; this saves a copy per block.
     keeps_content: ClassVar[bool] = True
+
+    #: True: the first copy of a block counts and nobody's silence is missed as long as each block comes from somewhere, so
+    #: that a job with redundant blocks can go on without a lost node.
+    takes_first_copy: ClassVar[bool] = False
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id

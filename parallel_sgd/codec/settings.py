@@ -32,7 +32,7 @@ class MissingParameter(LookupError):
 class JobSettings:
     """The settings of one job as one worker sees them. `codec` names the class whose code runs, for messages."""
 
-    def __init__(self, assignment: ISetting, parameters: Mapping[Hashable, Any] | None = None) -> None:
+    def __init__(self, assignment: ISetting, parameters: Mapping[Any, Any] | None = None) -> None:
         self.assignment = assignment
         self.parameters = dict(parameters or {})
         self.codec = ""
@@ -74,7 +74,7 @@ class GlobalSettings:
 
     @staticmethod
     @contextmanager
-    def use(assignment: ISetting, parameters: Mapping[Hashable, Any] | None = None) -> Iterator[None]:
+    def use(assignment: ISetting, parameters: Mapping[Any, Any] | None = None) -> Iterator[None]:
         """Settings for a `with` block: what a test of a codec needs."""
         token = _CURRENT.set(JobSettings(assignment, parameters))
         try:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from network.errors import NetworkError
@@ -39,6 +42,8 @@ def _parser() -> argparse.ArgumentParser:
     code = parser.add_mutually_exclusive_group()
     code.add_argument("--no-shipped-code", action="store_true", help="take only jobs that bring no classes of their own")
     code.add_argument("--allow-code", metavar="FILE", help="take only code whose SHA-256 is listed in FILE")
+    parser.add_argument("--announce", metavar="FILE", help="write host:port to FILE once it listens; removed at the end")
+    parser.add_argument("--end-with-parent", action="store_true", help="end when stdin, a pipe from the parent, closes")
     parser.add_argument("--version", action="version", version=VERSION)
     return parser
 
@@ -47,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent until Ctrl-C or SIGTERM; returns 0, or 2 when it cannot start."""
     options = vars(_parser().parse_args(arguments))
     new_key, no_code, allowed = options.pop("new_key"), options.pop("no_shipped_code"), options.pop("allow_code")
+    announce, end_with_parent = options.pop("announce"), options.pop("end_with_parent")
     if no_code or allowed:
         options["code_policy"] = NO_CODE if no_code else str(Path(allowed).absolute())
     try:
@@ -55,18 +61,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = gather({"code_policy": ANY_CODE, **options}, os.environ, Path("worker.toml"))
         if new_key:
             return _make_key(settings.key_file)
-        attach_console(settings.level)
+        _show_log(settings.level)
         agent = Agent(settings)
     except (NetworkError, SettingsError) as error:
         sys.stderr.write(f"worker.py: {error}\n")
         return EXIT_USAGE
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: agent.stop())
+    if end_with_parent:
+        threading.Thread(target=_await_end_of_stdin, args=(agent.stop,), name="parent", daemon=True).start()
     try:
-        agent.serve_forever()
+        with _announced(announce, str(agent.address)):
+            agent.serve_forever()
     finally:
         agent.close()
     return EXIT_OK
+
+
+def _show_log(level: int) -> None:
+    """Show lines from `level` on stderr; the log files get everything from INFO on, whatever is shown."""
+    attach_console(min(level, logging.INFO))
+    for handler in logging.getLogger().handlers:
+        handler.setLevel(level)
+
+
+def _await_end_of_stdin(then: Callable[[], None]) -> None:
+    with contextlib.suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    then()
+
+
+@contextlib.contextmanager
+def _announced(path: str | None, address: str) -> Iterator[None]:
+    """Keep `address` in the file `path`, which appears with its whole content, while the agent listens."""
+    if path is None:
+        yield
+        return
+    draft = f"{path}.{os.getpid()}"
+    Path(draft).write_text(f"{address}\n", "utf-8")
+    os.replace(draft, path)
+    try:
+        yield
+    finally:
+        Path(path).unlink(missing_ok=True)
 
 
 def _make_key(key_file: str | None) -> int:

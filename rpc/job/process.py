@@ -93,7 +93,7 @@ class JobProcess:
             state = "failed"
             logging.getLogger(self._name).error("%s", detail)
         files = self._files()
-        self.controller.close()
+        self.controller.close(farewell=state == "done")
         logging.shutdown()
         self.porter.tell(Reached(state, detail[-_DETAIL_LIMIT:], files))
 
@@ -108,6 +108,7 @@ class JobProcess:
         self._send_code(Loaded(VERSION))
         self._satisfy(self.executable)
         self._send_code(Prepared())
+        self.executable.prepare()
         com = self._meet(load)
         self._code.close()
         gc.collect()
@@ -168,6 +169,7 @@ class JobProcess:
         if not isinstance(made, AbsExecutable):
             raise TypeError(f"A job runs an AbsExecutable, got {type(made).__qualname__}.")
         made.shipped = objects.get("objects", {})
+        made.cache_directory = Path(self.begin.cache)
         return made
 
     def _satisfy(self, executable: AbsExecutable) -> None:
@@ -186,16 +188,13 @@ class JobProcess:
         begin, controller = self.begin, self.controller
         companions = [n for n in load.roster if n not in begin.group] if begin.node in begin.group and begin.node >= 0 else []
         machine = rendezvous.Rendezvous(begin.node, begin.group, companions, begin.start_limit, time.monotonic())
-        controller.on_block = lambda sender, head, _value: ready.append(sender) if head == _READY else None
-        ready: list[int] = []
         events: list[object] = [rendezvous.Satisfied()]
         self._dial_peers(load, companions)
         met: set[int] = set()
         while True:
             events += [rendezvous.Met(peer) for peer in controller.available_clients if peer not in met]
             met |= set(controller.available_clients)
-            events += [rendezvous.HeardReady(peer) for peer in ready]
-            ready.clear()
+            events += [rendezvous.HeardReady(peer) for peer in self._take_ready()]
             events += [rendezvous.PeerGone(peer, str(error)) for peer, error in controller.lost.items()]
             events.append(rendezvous.Tick())
             for event in events:
@@ -220,6 +219,15 @@ class JobProcess:
                 raise JobAborted(f"The submitter gave up before the start: {self._session.lost}")
             controller.pump(min(0.2, max(0.0, machine.deadline - time.monotonic())))
             self._session.receive()
+
+    def _take_ready(self) -> list[int]:
+        """Peers that have said READY; it is the first thing they say, what follows is for the executor."""
+        ready = []
+        for peer, session in self.controller.sessions.items():
+            if session.inbox and session.inbox[0].head == _READY:
+                session.inbox.popleft()
+                ready.append(peer)
+        return ready
 
     def _dial_peers(self, load: Load, companions: list[int]) -> None:
         """The higher id calls the lower one, and workers call the parameter server."""

@@ -87,7 +87,6 @@ def test_blocks_equal_one_big_batch() -> None:
             big.compute_gradients(x[rows], y[rows])
             rule.update(big.store.values, big.store.gradients)
     np.testing.assert_allclose(job.models[0].store.values, big.store.values, rtol=0, atol=1e-6)
-    assert job.models[0].store.values.tobytes() != big.store.values.tobytes()
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 4])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from network.testing.clock import VirtualClock
-from parallel_sgd.batch_sync import SynchronizedSGD
+from parallel_sgd.batch_sync import ISyncType, SynchronizedSGD
 from parallel_sgd.codec.bank import CodecBank, CodecChoice, choose_codecs
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings
@@ -53,6 +53,7 @@ class ArrayJob:
     assignment: ISetting
     batches: int = 3
     codec: CodecChoice = Plain
+    sync_type: type[ISyncType] = SynchronizedSGD
     timeout: float = 10.0
     link: Link = reliable
     parameters: Mapping[Hashable, Any] = field(default_factory=dict)
@@ -78,7 +79,7 @@ class ArrayJob:
         attempt = self.attempts.get(channel.node_id, 0)
         settings = JobSettings(self.assignment, self.parameters)
         bank = CodecBank(choose_codecs(self.codec, Plain, len(SHAPES)), settings, channel, attempt)
-        exchange = BlockExchange(bank, SynchronizedSGD(bank, self.timeout, self.clock.monotonic, NAMES), attempt)
+        exchange = BlockExchange(bank, self.sync_type(bank, self.timeout, self.clock.monotonic, NAMES), attempt)
         self.exchanges[channel.node_id] = exchange
         return Worker(None, exchange, self._train(channel.node_id, exchange))  # type: ignore[arg-type]
 

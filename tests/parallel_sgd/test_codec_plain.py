@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from parallel_sgd.accounts import RECEIVED, SENT
 from parallel_sgd.codec import BlockWeight, DummyCodec, GlobalSettings, Plain
@@ -47,6 +49,14 @@ def test_every_worker_gets_the_mean_over_all_blocks(assignment: ISetting) -> Non
 def test_every_packet_twice_changes_nothing(assignment: ISetting) -> None:
     """SUB-23: duplicates change nothing."""
     check(ArrayJob(assignment, link=lambda *_: (0.0, 0.0)).run())
+
+
+@settings(deadline=None, max_examples=40)
+@given(assignment=st.sampled_from(ASSIGNMENTS), data=st.data())
+def test_delays_and_copies_in_any_combination_change_nothing(assignment: ISetting, data: st.DataObject) -> None:
+    """SUB-22, SUB-23: hypothesis chooses when each packet arrives and how often."""
+    delays = st.lists(st.sampled_from([0.0, 0.1, 0.25, 3.0]), min_size=1, max_size=2)
+    check(ArrayJob(assignment, link=lambda *_: data.draw(delays)).run())
 
 
 def test_packets_of_whole_subtrees_are_their_sums() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import copy_context
+
 import numpy as np
 import pytest
 
@@ -55,7 +57,8 @@ class Keeping(Codec):
 def exchange_of(
     kind: type[Codec], assignment: ISetting, channel: Recorder, variables: int = 1, attempt: int = 0, cork: int = 1 << 16
 ) -> tuple[BlockExchange, CodecBank]:
-    bank = CodecBank([kind] * variables, JobSettings(assignment), channel, attempt, cork)
+    settings = JobSettings(assignment)
+    bank = copy_context().run(CodecBank, [kind] * variables, settings, channel, attempt, cork)  # settings stay in there
     sync = SynchronizedSGD(bank, 1.0, lambda: 0.0, tuple(f"v{i}" for i in range(variables)))
     return BlockExchange(bank, sync, attempt), bank
 
@@ -126,6 +129,25 @@ def test_no_result_before_the_wire_took_what_was_put() -> None:
     assert wait.what() == "variable 0 (v0) of epoch 1, batch 1: the peers have not taken all that was sent to them"
     channel.taken = True
     assert exchange.ready(0)
+
+
+def test_a_message_for_a_result_that_was_taken_is_late() -> None:
+    """SUB-23: an optimizer may take one variable while it waits for another; who still asks gets the result."""
+    channel = Recorder()
+    exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel, variables=2)
+    exchange.begin(0, 7)
+    for variable in range(2):
+        exchange.put(variable, 0, np.zeros(1, np.float32))
+    exchange.deliver(1, (0, 0, 7, 0), (1, 2, np.full(1, 4, np.float32)))
+    assert exchange.ready(0)
+    np.testing.assert_array_equal(exchange.get(0), [2])
+    channel.posted.clear()
+    exchange.deliver(1, (0, 0, 7, 0), (1, 2, np.full(1, 4, np.float32)))
+    exchange.deliver(1, (0, 0, 7, 0), (1, 2, np.full(1, 4, np.float32), 1))
+    assert not exchange.ready(1)
+    assert exchange.sync.late == 2
+    ((target, key, content),) = channel.posted
+    assert (target, key, content) == (1, (0, 0, 7, 0), (0, 0, np.float32(2)))
 
 
 def test_another_attempt_is_refused_and_counted() -> None:

@@ -17,8 +17,8 @@ def test_tables_have_the_documented_names_columns_and_rows(tmp_path: Path) -> No
     report.evaluation([1 / 3, 0.9576])
     report.save()
     report.step((0.5, 1, 3, 10, 3, 1e-17, 1.0))
-    report.close()
-    report.close()
+    report.save()
+    report.save()
     assert (tmp_path / "TR-P-SGD-N(3).csv").read_text() == (
         "Time,Epochs,Batches,in,Total,Loss,accuracy\n0.25,1,2,10,2,0.30000000000000004,0.5\n0.5,1,3,10,3,1e-17,1.0\n"
     )
@@ -28,7 +28,6 @@ def test_tables_have_the_documented_names_columns_and_rows(tmp_path: Path) -> No
 def test_numbers_read_back_equal(tmp_path: Path) -> None:
     report = TrainingReport(tmp_path, "t", 0, [])
     report.evaluation([0.1 + 0.7])
-    report.close()
     with report.evaluations_path.open() as file:
         assert float(list(csv.reader(file))[1][0]) == 0.1 + 0.7
 

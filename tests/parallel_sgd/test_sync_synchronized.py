@@ -11,7 +11,7 @@ import pytest
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, netEncapsulation
 from parallel_sgd.codec.interfaces import Packets
-from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
+from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from tests.parallel_sgd.array_job import ArrayJob, expected
 from tests.parallel_sgd.test_codec_plain import check
 
@@ -79,6 +79,37 @@ def test_every_documented_form_of_packets_works(codec: type[Codec]) -> None:
         for node in range(3):
             for got, mean in zip(job.results[node][batch], expected(batch, 3), strict=True):
                 np.testing.assert_allclose(got, 3 * mean, rtol=1e-5, atol=1e-3)
+
+
+class ByBlock(Codec):
+    """The way codecs of the original system are written: blocks kept in a dict, subscripted annotations, no `super()`."""
+
+    def __init__(self, node_id):  # type: ignore[no-untyped-def]
+        Codec.__init__(self, node_id)
+        self.blocks: dict[int, np.ndarray] = {}
+
+    def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation[tuple[int, np.ndarray]]:  # type: ignore[type-arg]
+        self.blocks[block_weight.block_id] = block_weight.content
+        self.combine()
+        others = GlobalSettings.get_default().get_adversary(block_weight.block_id)
+        return netEncapsulation(others, (block_weight.block_id, block_weight.content))
+
+    def receive_blocks(self, content: tuple[int, np.ndarray]) -> None:
+        self.blocks[content[0]] = content[1]
+        self.combine()
+
+    def combine(self) -> None:
+        if len(self.blocks) == GlobalSettings.get_default().block_count:
+            self.set_result(sum(self.blocks.values()) / len(self.blocks))
+            self.blocks.clear()
+
+
+def test_a_codec_of_the_original_system_works() -> None:
+    """contracts/codecs.md: custom codecs written against the published interface keep working; several blocks per worker."""
+    job = ArrayJob(FixedBlockAssignment(2, 1, 4), codec=ByBlock).run()
+    for batch in range(job.batches):
+        for got, mean in zip(job.results[1][batch], expected(batch, 4), strict=True):
+            np.testing.assert_allclose(got, mean, rtol=1e-4, atol=1e-3)
 
 
 class Wrong(Sum):

@@ -15,7 +15,8 @@ Step = tuple[int, int]  # (epoch, batch), counted from 0
 class ISyncType(ABC):
     """Stands between the training process and the codecs of one worker: no socket, thread or clock of its own.
 
-    `timeout` is T in seconds, `clock` returns monotonic seconds, `names` are those of the variables, for messages.
+    `timeout` is T in seconds, `clock` returns monotonic seconds, `names` are those of the variables, for messages. `late`
+    counts messages that came after the result of their batch was taken.
     """
 
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
@@ -23,6 +24,12 @@ class ISyncType(ABC):
         self.timeout = timeout
         self.clock = clock
         self.names = names
+        self.late = 0
+
+    @property
+    @abstractmethod
+    def stashed(self) -> int:
+        """Messages that wait for their batch; whoever reads for this worker may pause while there are many."""
 
     @abstractmethod
     def begin(self, step: Step) -> None:

@@ -26,7 +26,6 @@ class SynchronizedSGD(ISyncType):
 
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
-        self.late = 0
         self._step: Step = (-1, -1)
         self._previous: Step = (-1, -1)
         self._stash: dict[Step, list[tuple[int, int, object]]] = {}
@@ -35,7 +34,7 @@ class SynchronizedSGD(ISyncType):
 
     @property
     def stashed(self) -> int:
-        """Messages that wait for their batch; whoever reads for this worker may pause while there are many."""
+        """Messages that wait for their batch."""
         return sum(map(len, self._stash.values()))
 
     def begin(self, step: Step) -> None:

@@ -1,0 +1,195 @@
+"""`ParallelSGD`: a model, a data set and a transform, trained in parallel on the nodes that one names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from network.controller import Controller
+from network.nodes import NodeAssignment
+from network.request import Request
+from nn import arguments
+from nn.dataset.interface import AbsDataset
+from nn.dataset.transforms.abstract import AbsTransformer
+from nn.gradient_descent import ADAMOptimizer
+from nn.gradient_descent.interface import IGradientDescent
+from nn.model import Model
+from nn.optimizer import IOptimizer, PSGDOptimizer
+from rpc import Coordinator
+from rpc.errors import NodeBusy
+from rpc.identity import new_job_id
+from rpc.logs import SUBMIT_LOGGER, attach_console
+
+from .batch_sync import ISyncType, SynchronizedSGD
+from .batches import Batches
+from .codec.bank import CodecChoice
+from .driver import covers_all_blocks
+from .errors import JobFailed
+from .executors import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, WorkerExecutor
+from .local_run import run_here
+from .nodes import InProcessNodes, LocalNodes
+from .patience import Patience
+from .profiles import IIDBlockAssignment
+from .result import JobResult
+from .spec import AssignmentType, JobSpec, make_spec
+from .training import Samples
+
+_log = logging.getLogger(SUBMIT_LOGGER)
+
+
+class ParallelSGD:
+    """A training job.
+
+    Args:
+        model: set up (loss, metrics, input shape); it is not changed, its weights are the start.
+        data: the data set.
+        transform: applied on each worker after loading, or None.
+    """
+
+    def __init__(self, model: Model, data: AbsDataset, transform: AbsTransformer | None = None) -> None:
+        self._model = arguments.instance("ParallelSGD", "model", model, Model)
+        self._data = arguments.instance("ParallelSGD", "data", data, AbsDataset)
+        self._transform = (
+            None if transform is None else arguments.instance("ParallelSGD", "transform", transform, AbsTransformer)
+        )
+
+    def parallel(
+        self,
+        nodes: NodeAssignment,
+        redundancy: int = 1,
+        block_size: int = 64,
+        epoch: int = 10,
+        assignment_type: AssignmentType = IIDBlockAssignment,
+        sync_type: type[ISyncType] = SynchronizedSGD,
+        op_type: type[IOptimizer] = PSGDOptimizer,
+        gd_type: type[IGradientDescent] = ADAMOptimizer,
+        codec: CodecChoice = None,
+        gd_params: tuple[Any, ...] = (),
+        ps_codec: CodecChoice = None,
+        network_bandwidth: float = 1048576,
+        mission_title: str = "P-SGD",
+        ssgd_timeout_limit: float = 10000,
+        codec_extra_parameters: Mapping[Hashable, Any] | None = None,
+        *,
+        job_title: str | None = None,
+        seed: int = 0,
+        wait: float = 0.0,
+        blas_threads: int | str = 1,
+        directory: str | Path = ".",
+    ) -> JobResult:
+        """Train on all `nodes` and return the mean of their last evaluations.
+
+        Args:
+            nodes: from `parse_worker`, `local_workers` or `in_process`.
+            redundancy: on how many workers each block is computed.
+            block_size: samples of one block.
+            epoch: passes over the training set.
+            assignment_type: a class or a callable (node_count, redundancy) that deals the blocks.
+            sync_type: when a result counts as ready.
+            op_type: what is exchanged.
+            gd_type: the gradient-descent rule, made with `gd_params`.
+            codec: a codec class for all variables, or {variable id: class}; default `Plain`.
+            ps_codec: likewise on the parameter server.
+            network_bandwidth: bytes per second, sets the limit of preCommit.
+            mission_title: part of file names (`job_title` is another name for it).
+            ssgd_timeout_limit: milliseconds after which an overdue result is rescued or given up.
+            codec_extra_parameters: what `GlobalSettings.get_params` returns.
+            seed: of every random draw; weights are never drawn anew.
+            wait: seconds to wait for busy nodes.
+            blas_threads: per worker, or 'auto' for the cores of the host divided by its jobs.
+            directory: where the `Node-<i>-Retrieve` folders go.
+
+        Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the
+            job could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
+        """
+        attach_console()
+        workers = nodes.worker_ids
+        if not workers or workers != list(range(len(workers))):
+            raise ValueError(f"'nodes' must hold the workers 0..n-1, got {workers}")
+        arrays = self._data.load()
+        spec = make_spec(
+            self._model,
+            self._data,
+            self._transform,
+            len(workers),
+            nodes.has_parameter_server,
+            redundancy=redundancy,
+            block_size=block_size,
+            epoch=epoch,
+            assignment_type=assignment_type,
+            sync_type=sync_type,
+            op_type=op_type,
+            gd_type=gd_type,
+            codec=codec,
+            gd_params=gd_params,
+            ps_codec=ps_codec,
+            network_bandwidth=network_bandwidth,
+            mission_title=mission_title if job_title is None else job_title,
+            ssgd_timeout_limit=ssgd_timeout_limit,
+            codec_extra_parameters=codec_extra_parameters,
+            seed=seed,
+            blas_threads=blas_threads,
+        )
+        batches = Batches(len(arrays[0]), spec.plan.block_size, spec.plan.assignment.block_count)
+        _log.info("Start job.")
+        listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
+        _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
+        if batches.tail:
+            _log.info(
+                "%s of %s training samples do not fill a batch of %s and are left out of each epoch.",
+                batches.tail,
+                len(arrays[0]),
+                batches.batch_size,
+            )
+        if isinstance(nodes, InProcessNodes):
+            return run_here(spec, arrays, new_job_id(), Path(directory))
+        return Patience(wait, NodeBusy).call(lambda: _run_on_agents(spec, arrays, nodes, Path(directory)))
+
+
+def _run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directory: Path) -> JobResult:
+    with Request().request(nodes) as com:
+        return _run(spec, arrays, com, nodes, directory)
+
+
+def _run(spec: JobSpec, arrays: Samples, com: Controller, nodes: NodeAssignment, directory: Path) -> JobResult:
+    coordinator = Coordinator(com, spec.bandwidth, _log, title=spec.title, blas_threads=spec.blas_threads, directory=directory)
+    _log.info("Job id: %s.", coordinator.job)
+    answer = answers(spec, arrays)
+    size = sum(a.nbytes for a in arrays) + len(answer(0, MODEL))
+    coordinator.submit_group(WorkerExecutor, nodes.worker_ids, size, spec.shipped())
+    coordinator.resources_dispatch(answer)
+    _log.info("Submission sent %s bytes and read %s bytes.", coordinator.bytes_sent, coordinator.bytes_read)
+    results, _ = coordinator.join(stop_on_interrupt=isinstance(nodes, LocalNodes))
+    lost = set(coordinator.failures)
+    if lost and not (results and covers_all_blocks(spec.plan.assignment, lost)):
+        raise JobFailed(coordinator.failures, coordinator.files, coordinator.job)
+    models = {}
+    for node, files in coordinator.files.items():
+        for path in files:
+            if node in results and path.suffix == ".model":
+                models[node] = Model.load(path, spec.shipped()["custom_objects"])
+    figures = {node: content["result"] for node, content in results.items() if node >= 0}
+    accounts = {node: content["accounts"] for node, content in results.items()}
+    return JobResult(figures, models, coordinator.files, accounts, coordinator.job)
+
+
+def answers(spec: JobSpec, arrays: Samples) -> Callable[[int, str], Any]:
+    """What the submitter replies to the requests of its workers."""
+    plan = spec.plan
+    codec = plan.codec
+    names = {v: c.__name__ for v, c in codec.items()} if isinstance(codec, Mapping) else (codec or plan.default_codec).__name__
+    replies: dict[str, Any] = {
+        SETTING: {"block_size": plan.block_size, "seed": plan.seed, "attempt": plan.attempt},
+        MODEL: np.frombuffer(spec.model.to_bytes(), np.uint8),
+        OPTIMIZER: {"op_type": plan.optimizer.op_type.__name__, "gd_type": plan.optimizer.gd_type.__name__},
+        DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": sum(a.nbytes for a in arrays)},
+        MISC: {"title": spec.title, "epochs": plan.epochs, "timeout_ms": plan.timeout_ms},
+        EXTRA: dict(plan.codec_parameters),
+        SAMPLES: [np.asarray(a) for a in arrays],
+        TRANSFER: {"codec": str(names), "sync_type": plan.sync_type.__name__},
+    }
+    return lambda _node, request: replies[request]

@@ -1,0 +1,91 @@
+"""Which nodes a job gets: from worker.json, as local processes, or inside this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from network.nodes import Address, NodeAssignment
+from rpc.launch.local import local_agents
+
+from .node_ids import Parameter_Server
+
+
+def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "worker.json") -> NodeAssignment:
+    """The first `worker_cnt` workers of a node file, and with `ps` its parameter server.
+
+    The file holds `{"PS": address, "Worker": [address, ...]}`, an address being `host` or `host:port`.
+    Raises: ValueError naming file, expectation and what it holds; FileNotFoundError.
+    """
+    _check_count("worker_cnt", worker_cnt)
+    path = Path(filename)
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f'The node file {path} does not exist; write {{"Worker": ["127.0.0.1"]}} into it, or name another file.'
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"The node file {path} is no valid JSON: {error}.") from error
+    if not isinstance(content, dict) or not isinstance(content.get("Worker"), list):
+        raise ValueError(
+            f'The node file {path} must hold {{"PS": address, "Worker": [address, ...]}}, got {str(content)[:80]}.'
+        )
+    workers = content["Worker"]
+    if len(workers) < worker_cnt:
+        raise ValueError(f"The node file {path} lists {len(workers)} workers, but {worker_cnt} were asked for.")
+    nodes = NodeAssignment()
+    try:
+        if ps:
+            if not isinstance(content.get("PS"), str):
+                raise ValueError("it names no parameter server ('PS')")
+            nodes.add(Parameter_Server, content["PS"])
+        for node_id, address in enumerate(workers[:worker_cnt]):
+            nodes.add(node_id, Address.parse(address))
+    except ValueError as error:
+        raise ValueError(f"The node file {path} cannot be used: {error}.".replace("..", ".")) from error
+    return nodes
+
+
+class LocalNodes(NodeAssignment):
+    """Nodes on agents that this process has started; Ctrl-C stops their job, because they end with this process."""
+
+
+@contextmanager
+def local_workers(count: int, ps: bool = False) -> Iterator[LocalNodes]:
+    """Start `count` agents on free ports of this machine (and one for a parameter server) and yield their nodes.
+
+    They have a key of their own and end with the `with` block, or with this process.
+
+    >>> with parallel_sgd.local_workers(2) as nodes:  # doctest: +SKIP
+    ...     job.parallel(nodes, codec=Plain)
+    """
+    _check_count("count", count)
+    with local_agents(count + bool(ps)) as agents:
+        nodes = LocalNodes(key_file=agents.key_file)
+        ids = [*range(count), Parameter_Server] if ps else range(count)
+        for node_id, address in zip(ids, agents.addresses, strict=True):
+            nodes.add(node_id, address)
+        yield nodes
+
+
+class InProcessNodes(NodeAssignment):
+    """Nodes inside this process: one after the other, deterministic, over memory; the same bits as on agents."""
+
+
+@contextmanager
+def in_process(count: int, ps: bool = False) -> Iterator[InProcessNodes]:
+    """Yield `count` nodes (and a parameter server) that run a job inside this process: for breakpoints, tests, teaching."""
+    _check_count("count", count)
+    nodes = InProcessNodes()
+    for node_id in [*range(count), Parameter_Server] if ps else range(count):
+        nodes.add(node_id, Address("in-process", node_id + 3))
+    yield nodes
+
+
+def _check_count(name: str, count: object) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"'{name}' must be a positive integer, got {count!r}")

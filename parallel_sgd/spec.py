@@ -1,0 +1,156 @@
+"""What a job is: the arguments of `parallel()`, checked before anything is sent, in the parts that travel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nn.dataset import ArrayDataset
+from nn.dataset.interface import AbsDataset
+from nn.dataset.transforms.abstract import AbsTransformer
+from nn.gradient_descent.interface import IGradientDescent
+from nn.model import Model
+from nn.optimizer import IOptimizer, OpContainer
+from nn.registry import custom_classes
+
+from .batch_sync import ISyncType
+from .codec.bank import CodecChoice, choose_codecs
+from .codec.interfaces import Codec
+from .codec.plain import Plain
+from .profiles import ISetting
+from .report import check_title
+from .worker import WorkerPlan
+
+AssignmentType = Callable[[int, int], ISetting]
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A checked job; `plan` is what all workers agree on."""
+
+    plan: WorkerPlan
+    model: Model
+    data: AbsDataset
+    transform: AbsTransformer | None
+    title: str
+    server_codec: CodecChoice
+    bandwidth: float
+    blas_threads: int
+
+    def shipped(self) -> dict[str, Any]:
+        """The objects that need code: built-in ones go by name and configuration, a user's own with their code."""
+        plan = self.plan
+        return {
+            "assignment": plan.assignment,
+            "optimizer": plan.optimizer,
+            "codec": plan.codec,
+            "default_codec": plan.default_codec,
+            "sync_type": plan.sync_type,
+            "server_codec": self.server_codec,
+            "transform": self.transform,
+            "dataset": self._dataset_recipe(),
+            "custom_objects": custom_classes(self.model, self.model.loss, *self.model.metrics, self.model.rule),
+        }
+
+    def _dataset_recipe(self) -> tuple[type[AbsDataset], dict[str, Any]] | None:
+        """How a worker can make the data set by itself; None where only the samples describe it."""
+        kind = type(self.data)
+        built_in = kind.__module__.startswith("nn.dataset.") and kind is not ArrayDataset
+        return (kind, self.data.get_config()) if built_in else None
+
+
+def make_spec(
+    model: Model,
+    data: AbsDataset,
+    transform: AbsTransformer | None,
+    worker_count: int,
+    has_server: bool,
+    *,
+    redundancy: int,
+    block_size: int,
+    epoch: int,
+    assignment_type: AssignmentType,
+    sync_type: type[ISyncType],
+    op_type: type[IOptimizer],
+    gd_type: type[IGradientDescent],
+    codec: CodecChoice,
+    gd_params: tuple[Any, ...],
+    ps_codec: CodecChoice,
+    network_bandwidth: float,
+    mission_title: str,
+    ssgd_timeout_limit: float,
+    codec_extra_parameters: Mapping[Hashable, Any] | None,
+    seed: int,
+    blas_threads: int | str,
+) -> JobSpec:
+    """Check every argument of `parallel()`.
+
+    Raises: ValueError or TypeError naming the argument, the expectation and what came.
+    """
+    if not (isinstance(sync_type, type) and issubclass(sync_type, ISyncType)):
+        raise TypeError(f"'sync_type' must be a class derived from ISyncType, got {sync_type!r}")
+    if not callable(assignment_type):
+        raise TypeError(f"'assignment_type' must be a class or a callable (node_count, redundancy), got {assignment_type!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"'seed' must be an integer of 0 or more, got {seed!r}")
+    if isinstance(network_bandwidth, bool) or not network_bandwidth > 0:
+        raise ValueError(f"'network_bandwidth' must be a positive number of bytes per second, got {network_bandwidth!r}")
+    assignment = assignment_type(worker_count, redundancy)
+    if not isinstance(assignment, ISetting):
+        raise TypeError(f"'assignment_type' must give an ISetting, got {type(assignment).__qualname__}")
+    variables = len(model.trainable_variables())
+    choose_codecs(codec, Plain, variables)
+    choose_codecs(ps_codec, Plain, variables)
+    if ps_codec is not None and not has_server:
+        raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
+    container = OpContainer(op_type, gd_type, tuple(gd_params))
+    container.rule()
+    plan = WorkerPlan(
+        assignment,
+        block_size,
+        epoch,
+        seed,
+        container,
+        codec,
+        _default_codec(has_server),
+        _checked_parameters(codec_extra_parameters),
+        sync_type,
+        ssgd_timeout_limit,
+    )
+    return JobSpec(
+        plan,
+        model,
+        data,
+        transform,
+        check_title(mission_title),
+        ps_codec,
+        float(network_bandwidth),
+        _threads(blas_threads),
+    )
+
+
+def _default_codec(has_server: bool) -> type[Codec]:
+    return Plain
+
+
+def _checked_parameters(parameters: Mapping[Hashable, Any] | None) -> dict[Hashable, Any]:
+    if parameters is None:
+        return {}
+    if not isinstance(parameters, Mapping):
+        raise TypeError(f"'codec_extra_parameters' must be a dict, got {type(parameters).__qualname__}")
+    checked: dict[Hashable, Any] = {}
+    for key, value in parameters.items():
+        if type(key) not in (int, str):
+            raise TypeError(f"The keys of 'codec_extra_parameters' must be str or int, got {key!r}")
+        checked[key] = value
+    return checked
+
+
+def _threads(blas_threads: int | str) -> int:
+    """0 stands for 'auto'."""
+    if blas_threads == "auto":
+        return 0
+    if isinstance(blas_threads, bool) or not isinstance(blas_threads, int) or blas_threads < 1:
+        raise ValueError(f"'blas_threads' must be a positive integer or 'auto', got {blas_threads!r}")
+    return blas_threads

@@ -1,0 +1,122 @@
+"""Agents of this machine for as long as a `with` block lasts: on free loopback ports, with a key of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import network
+from network.errors import NetworkError
+from network.keys import create_key_file
+from network.nodes import Address
+
+START_SECONDS = 20.0  # for all agents to listen, on the slowest machine
+END_SECONDS = 5.0  # for all agents to end their jobs and leave
+_LOOK_SECONDS = 0.005
+
+
+@dataclass(frozen=True)
+class LocalAgents:
+    """Agents that listen: where, with which key, as which processes; `directory` holds their work directories and logs."""
+
+    addresses: list[Address]
+    key_file: Path
+    pids: list[int]
+    directory: Path
+
+
+@contextlib.contextmanager
+def local_agents(count: int, *, slots: int = 1, log_level: str = "WARNING") -> Iterator[LocalAgents]:
+    """Start `count` agents with `slots` each, and end them with the block.
+
+    They use a temporary key and temporary work directories, which exist until the end of the block. They show their log from
+    `log_level` on stderr; everything from INFO on is in their log files. An agent ends with this process, however that ends;
+    Ctrl-C at the terminal reaches this process only.
+
+    Raises: ValueError for a wrong count, NetworkError when an agent does not come up.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"local_agents 'count' must be a positive integer, got {count!r}.")
+    directory = Path(tempfile.mkdtemp(prefix="psgd-"))
+    agents: list[subprocess.Popen[bytes]] = []
+    try:
+        key_file = directory / "key"
+        create_key_file(key_file)
+        for number in range(count):
+            agents.append(_start(directory, number, key_file, slots, log_level))
+        addresses = _await_addresses(directory, agents)
+        yield LocalAgents(addresses, key_file, [agent.pid for agent in agents], directory)
+    finally:
+        _end(agents)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _start(directory: Path, number: int, key_file: Path, slots: int, log_level: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "rpc.agent.cli", "--listen", "127.0.0.1", "--port", "0", "--end-with-parent"]
+    command += ["--key-file", str(key_file), "--work-dir", str(directory / f"agent-{number}")]
+    command += ["--announce", str(_announcement(directory, number)), "--slots", str(slots), "--log-level", log_level]
+    return subprocess.Popen(
+        command,
+        cwd=directory,  # no worker.toml of the user's folder has a say
+        env=_environment(),
+        stdin=subprocess.PIPE,  # its end tells the agent that we are gone
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C at the terminal is for the program, which then ends its agents
+    )
+
+
+def _announcement(directory: Path, number: int) -> Path:
+    return directory / f"address-{number}"
+
+
+def _environment() -> dict[str, str]:
+    """Ours without settings meant for other agents; this project can be imported from wherever it is."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_") or name == "PSGD_DATA"}
+    root = Path(network.__file__).resolve().parent.parent
+    paths = [os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
+    kept["PYTHONPATH"] = os.pathsep.join([str(root), *paths])
+    return kept
+
+
+def _await_addresses(directory: Path, agents: list[subprocess.Popen[bytes]]) -> list[Address]:
+    deadline = time.monotonic() + START_SECONDS
+    addresses: list[Address] = []
+    while len(addresses) < len(agents):
+        number = len(addresses)
+        try:
+            addresses.append(Address.parse(_announcement(directory, number).read_text("utf-8")))
+        except FileNotFoundError:
+            code = agents[number].poll()
+            if code is not None:
+                raise NetworkError(f"Local worker {number} ended with exit code {code}; its message is above.") from None
+            if time.monotonic() >= deadline:
+                raise NetworkError(f"Local worker {number} did not listen within {START_SECONDS:g} s.") from None
+            time.sleep(_LOOK_SECONDS)
+    return addresses
+
+
+def _end(agents: list[subprocess.Popen[bytes]]) -> None:
+    """Ask all to leave, and kill who does not; a job process ends with its agent."""
+    try:
+        for agent in agents:
+            agent.terminate()
+        deadline = time.monotonic() + END_SECONDS
+        for agent in agents:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                agent.wait(max(0.0, deadline - time.monotonic()))
+    finally:  # Ctrl-C may come here too
+        for agent in agents:
+            if agent.poll() is None:
+                os.kill(agent.pid, signal.SIGKILL)
+                agent.wait()
+            if agent.stdin is not None:
+                agent.stdin.close()

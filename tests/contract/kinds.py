@@ -1,0 +1,22 @@
+"""Finds every public kind of something, so that a new one without a row in its contract table fails a test."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from types import ModuleType
+
+
+def public_kinds(base: type, package: ModuleType) -> set[type]:
+    """The concrete public subclasses of `base` that are defined anywhere in `package`."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    todo, found = [base], set()
+    while todo:
+        for kind in todo.pop().__subclasses__():
+            todo.append(kind)
+            inside = kind.__module__ == package.__name__ or kind.__module__.startswith(f"{package.__name__}.")
+            if inside and not kind.__name__.startswith("_") and not inspect.isabstract(kind):
+                found.add(kind)
+    return found

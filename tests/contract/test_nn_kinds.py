@@ -1,0 +1,207 @@
+"""One behaviour suite for every kind of `nn`, over the rows of `nn_rows.py`, and no kind without a row."""
+
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+from nn import registry
+from nn.graph import Graph
+from nn.operation import Mode, Operation
+from nn.plan import Plan
+from nn.random import keyed
+from nn.testing import check_gradients, check_loss_gradient
+from nn.value import Node, Placeholder, Value, VariableStore
+from tests.contract.nn_rows import (
+    ACTIVATIONS,
+    LAYERS,
+    LOSSES,
+    METRICS,
+    OPERATIONS,
+    RULES,
+    GraphRow,
+    LossRow,
+    MetricRow,
+    RuleRow,
+)
+
+GRAPHS = [*OPERATIONS, *ACTIVATIONS, *LAYERS]
+STEPS = 40
+
+
+def name(row: Any) -> str:
+    return f"{row.kind.__name__} {row.label}".strip()
+
+
+def concrete_classes(base: type[Any]) -> Iterator[type[Any]]:
+    """Every class of the package below `base` that can be made."""
+    for found in base.__subclasses__():
+        if found.__module__.startswith("nn.") and not inspect.isabstract(found):
+            yield found
+        yield from concrete_classes(found)
+
+
+@pytest.mark.parametrize(
+    ("base", "rows"),
+    [
+        (Operation, [*OPERATIONS, *ACTIVATIONS]),
+        (nn.layer.Layer, LAYERS),
+        (nn.loss.Loss, LOSSES),
+        (nn.metric.Metric, METRICS),
+        (nn.gradient_descent.IGradientDescent, RULES),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_no_kind_without_a_row(base: type[Any], rows: list[Any]) -> None:
+    covered = {row.kind for row in rows}
+    missing = sorted(kind.__name__ for kind in set(concrete_classes(base)) - covered)
+    assert not missing, f"add a row to tests/contract/nn_rows.py for {', '.join(missing)}"
+
+
+def test_the_walk_finds_classes_of_the_package_that_can_be_made() -> None:
+    """The test above can fail."""
+
+    class Base(ABC):
+        @abstractmethod
+        def run(self) -> None: ...
+
+    class Middle(Base):
+        __module__ = "nn.somewhere"
+
+    class Found(Middle):
+        __module__ = "nn.somewhere.found"
+
+        def run(self) -> None: ...
+
+    class Users(Found):
+        __module__ = "elsewhere"
+
+    assert set(concrete_classes(Base)) == {Found}
+    assert issubclass(Users, Base)
+
+
+@pytest.mark.parametrize("row", GRAPHS, ids=name)
+def test_gradients(row: GraphRow) -> None:
+    check_gradients(row.build(), row.sample, draw=row.draw)
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("row", [row for row in GRAPHS if row.value is not None], ids=name)
+def test_values(row: GraphRow, training: bool) -> None:
+    placeholder = Placeholder((-1, *row.sample))
+    output = row.build()(placeholder)
+    assert isinstance(output, Node)
+    graph = Graph(placeholder, output)
+    dtype = np.dtype(np.float64)
+    if graph.variables:
+        VariableStore(graph.variables, [], dtype, 3)
+    x = row.draw(keyed(0, "values"), (5, *row.sample))
+    result = Plan(graph, x.shape, dtype, training=training).forward(x, Mode(training=training))
+    assert row.value is not None
+    np.testing.assert_allclose(result, row.value(x, *(variable.value for variable in graph.variables)), rtol=1e-12)
+    assert output.shape == (-1, *result.shape[1:])
+
+
+@pytest.mark.parametrize("row", [*ACTIVATIONS, *LAYERS], ids=name)
+def test_after_a_row_like_any_other(row: GraphRow) -> None:
+    """In place or not, between other operations the gradients stay right."""
+    build = row.build()
+
+    def between(x: Value) -> Value:
+        inner = build(x * x + 0.5)
+        return inner * inner
+
+    check_gradients(between, row.sample, draw=row.draw)
+
+
+@pytest.mark.parametrize("row", LOSSES, ids=name)
+@pytest.mark.parametrize("samples", [1, 5])
+def test_loss_values_and_gradients(row: LossRow, samples: int) -> None:
+    label, output = row.sample(keyed(0, "loss"), samples)
+    check_loss_gradient(row.build(), label, output)
+    loss = row.build()
+    prepared = loss.prepare(label, output.shape, output.dtype)
+    loss.allocate(output.shape, output.dtype)
+    assert loss.value(prepared, output) == pytest.approx(row.value(label, output), rel=1e-12)
+
+
+@pytest.mark.parametrize("row", METRICS, ids=name)
+def test_metrics_are_exact_over_batches_of_any_size(row: MetricRow) -> None:
+    label, prediction = row.sample(keyed(0, "metric"), 50)
+    expected = row.value(label, prediction)
+    metric = row.build()
+    assert np.isnan(metric.result())
+    for sizes in ([50], [1, 7, 42], [49, 1]):
+        metric.reset()
+        start = 0
+        for size in sizes:
+            metric.update(label[start : start + size], prediction[start : start + size])
+            start += size
+        assert metric.result() == pytest.approx(expected, rel=1e-12)
+        assert type(metric.result()) is float
+
+
+@pytest.mark.parametrize("row", RULES, ids=name)
+@pytest.mark.parametrize("length", [3, 40_000])
+def test_rules_follow_their_formula(row: RuleRow, length: int) -> None:
+    """Also over the border of a chunk."""
+    gradients = list(keyed(0, "rule").standard_normal((STEPS, length)))
+    parameters = np.zeros(length)
+    rule = row.build()
+    for gradient in gradients:
+        rule.update(parameters, gradient)
+    np.testing.assert_allclose(parameters, row.formula(gradients), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("row", RULES, ids=name)
+def test_delta_is_what_update_adds(row: RuleRow) -> None:
+    gradients = keyed(0, "rule").standard_normal((5, 40_000)).astype(np.float32)
+    updated, added = np.ones(40_000, np.float32), np.ones(40_000, np.float32)
+    first, second = row.build(), row.build()
+    for gradient in gradients:
+        first.update(updated, gradient)
+        change = np.empty_like(added)
+        second.delta(gradient, change)
+        added += change
+        assert np.array_equal(updated, added)
+        assert gradient.flags.writeable
+
+
+@pytest.mark.parametrize("row", RULES, ids=name)
+def test_a_restored_rule_goes_on_bit_for_bit(row: RuleRow) -> None:
+    gradients = keyed(0, "rule").standard_normal((6, 100)).astype(np.float32)
+    straight, resumed = np.zeros(100, np.float32), np.zeros(100, np.float32)
+    rule, first, second = row.build(), row.build(), row.build()
+    for gradient in gradients:
+        rule.update(straight, gradient)
+    for gradient in gradients[:3]:
+        first.update(resumed, gradient)
+    second.load_state_dict(first.state_dict())
+    first.update(resumed.copy(), gradients[0])  # the state is a copy: what the other does meanwhile changes nothing
+    for gradient in gradients[3:]:
+        second.update(resumed, gradient)
+    assert np.array_equal(straight, resumed)
+
+
+@pytest.mark.parametrize("row", RULES, ids=name)
+def test_a_rule_refuses_what_does_not_fit(row: RuleRow) -> None:
+    kind = row.kind.__name__
+    with pytest.raises(ValueError, match=rf"{kind} takes two vectors of equal length, got shapes \(3,\) and \(4,\)"):
+        row.build().update(np.zeros(3), np.zeros(4))
+    with pytest.raises(ValueError, match=f"{kind} state must hold step"):
+        row.build().load_state_dict({"something": 1})
+
+
+@pytest.mark.parametrize("row", [*ACTIVATIONS, *LAYERS, *LOSSES, *METRICS, *RULES], ids=name)
+def test_a_description_builds_an_equal_object(row: Any) -> None:
+    made = row.build()
+    described = json.loads(json.dumps(registry.describe(made)))
+    again = registry.build(described, row.kind, {})
+    assert type(again) is type(made)
+    assert registry.describe(again) == described
+    assert repr(again) == repr(made)

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+
+from nn.initializer import Constant
+from nn.value import Variable, VariableStore
+
+
+def store_of(*variables: Variable, dtype: str = "float32") -> VariableStore:
+    return VariableStore(variables, [], np.dtype(dtype), 0)
+
+
+def test_values_and_gradients_are_views_into_two_vectors() -> None:
+    first, second = Variable([2, 3], name="a"), Variable([4], name="b")
+    store = store_of(first, second)
+    assert store.values.shape == store.gradients.shape == (10,)
+    assert (first.id, second.id) == (0, 1)
+    store.values[:] = np.arange(10)
+    store.gradients[:] = -np.arange(10)
+    assert first.value.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert second.gradient.tolist() == [-6, -7, -8, -9]
+    first.value[0, 0] = 7
+    assert store.values[0] == 7
+
+
+def test_getters_copy_and_the_setter_checks() -> None:
+    variable = Variable([2], Constant(3), name="w")
+    store = store_of(variable)
+    taken, gradient = variable.get_value(), variable.get_gradient()
+    taken[0], gradient[0] = 9, 9
+    assert store.values.tolist() == [3, 3]
+    assert store.gradients.tolist() == [0, 0]
+    variable.set_value([1, 2])
+    assert store.values.tolist() == [1, 2]
+    with pytest.raises(ValueError, match=r"Variable 'w' has shape \(2,\), got an array of shape \(3,\)"):
+        variable.set_value(np.zeros(3))
+
+
+def test_a_variable_without_a_store_says_what_is_missing() -> None:
+    variable = Variable([1], name="w")
+    with pytest.raises(ValueError, match=r"Variable 'w' has no value yet; call the model's setup\(\) first"):
+        variable.get_value()
+    with pytest.raises(ValueError, match="Variable 'w' has no gradient yet"):
+        variable.get_gradient()
+
+
+def test_a_variable_belongs_to_one_store() -> None:
+    variable = Variable([1], name="w")
+    store_of(variable)
+    with pytest.raises(ValueError, match="'w' already belongs to another model"):
+        store_of(variable)
+
+
+def test_buffers_have_values_but_no_gradients() -> None:
+    trained, fixed = Variable([2]), Variable([3], Constant(2), name="mean", trainable=False)
+    store = VariableStore([trained], [fixed], np.dtype("float64"), 0)
+    assert store.values.shape == (2,)
+    assert store.everything == [trained, fixed]
+    assert fixed.get_value().tolist() == [2, 2, 2]
+    assert fixed.id == -1
+    with pytest.raises(ValueError, match="Variable 'mean' is not trained"):
+        fixed.get_gradient()
+
+
+def test_first_values_depend_on_seed_and_place_only() -> None:
+    def draw(seed: int) -> list[np.ndarray]:
+        variables = [Variable([3, 3]), Variable([3, 3])]
+        VariableStore(variables, [], np.dtype("float32"), seed)
+        return [variable.get_value() for variable in variables]
+
+    first, again, other = draw(1), draw(1), draw(2)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first[0], first[1])
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("shape", [[0], [-1, 2], [2.5], "ab", 3])
+def test_bad_shapes_are_refused(shape: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="Variable 'shape' must be a list of positive integers, got"):
+        Variable(shape)  # type: ignore[arg-type]
+
+
+def test_a_class_in_place_of_an_initializer_gets_a_hint() -> None:
+    with pytest.raises(TypeError, match=r"got the class; write Constant\(\)"):
+        Variable([1], Constant)  # type: ignore[arg-type]

@@ -1,0 +1,128 @@
+"""The worker's loop on a real model."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nn.gradient_descent import ADAMOptimizer
+from nn.optimizer import GDOptimizer, OpContainer
+from parallel_sgd.channel import Key
+from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
+from parallel_sgd.worker import WorkerPlan
+from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp
+
+
+def rows_of(path: Path) -> list[list[str]]:
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_tables_of_a_job(tmp_path: Path) -> None:
+    """SUB-17: one TR row per block step, one EV row per epoch; people count from 1."""
+    plan = WorkerPlan(FixedBlockAssignment(2, 1, 4), block_size=64, epochs=2, optimizer=ADAM)
+    job = DigitsJob(plan, mlp(), directory=tmp_path).run()
+    head, *rows = rows_of(tmp_path / "TR-digits-N(1).csv")
+    assert head == ["Time", "Epochs", "Batches", "in", "Total", "Loss", "accuracy"]
+    batches = 1500 // 256
+    assert len(rows) == 2 * batches * 2
+    assert [row[1:5] for row in rows[:3]] == [["1", "1", "10", "1"], ["1", "1", "10", "2"], ["1", "2", "10", "3"]]
+    assert rows[-1][1:5] == ["2", "5", "10", "20"]
+    assert float(rows[-1][5]) < float(rows[0][5])
+    head, *rows = rows_of(tmp_path / "EV-digits-N(1).csv")
+    assert head == ["Loss", "accuracy"]
+    assert len(rows) == 2
+    assert [float(value) for value in rows[-1]] == list(job.results[1].values())
+
+
+def test_rows_say_what_the_block_step_gave(tmp_path: Path) -> None:
+    plan = WorkerPlan(IIDBlockAssignment(1), block_size=100, epochs=1, optimizer=ADAM)
+    DigitsJob(plan, mlp(), directory=tmp_path).run()
+    x, y, _, _ = digits()
+    model = mlp()
+    loss, prediction = model.compute_gradients(x[:100], y[:100])
+    first = rows_of(tmp_path / "TR-digits-N(0).csv")[1]
+    assert float(first[5]) == loss
+    assert float(first[6]) == np.mean(prediction.argmax(1) == y[:100].argmax(1))
+
+
+def test_the_result_is_the_last_evaluation_and_progress_goes_to_100() -> None:
+    """SUB-12: progress 0..100 after every epoch."""
+    job = DigitsJob(WorkerPlan(IIDBlockAssignment(2), block_size=50, epochs=3, optimizer=ADAM), mlp()).run()
+    _, _, test_x, test_y = digits()
+    assert job.results[0] == job.models[0].evaluate(test_x, test_y)
+    assert list(job.results[0]) == ["Loss", "accuracy"]
+    assert all(type(value) is float for value in job.results[0].values())
+    assert job.progress == {0: [33, 66, 100], 1: [33, 66, 100]}
+
+
+def test_training_learns() -> None:
+    job = DigitsJob(WorkerPlan(IIDBlockAssignment(2), block_size=16, epochs=10, optimizer=ADAM), mlp(units=64)).run()
+    assert job.results[1]["accuracy"] > 0.9
+
+
+def test_the_tail_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-30: samples that do not fill a batch are named, not silently dropped."""
+    with caplog.at_level(logging.INFO, "parallel_sgd.training"):
+        DigitsJob(WorkerPlan(IIDBlockAssignment(1), block_size=64, epochs=1, optimizer=ADAM), mlp()).run()
+    assert caplog.messages == ["The last 28 training samples do not fill a batch of 64 and are not used."]
+
+
+def test_a_set_smaller_than_a_batch_is_refused() -> None:
+    """SUB-30: with the needed number."""
+    with pytest.raises(ValueError, match=r"at least one batch of 2048 samples \(block_size 512 x 4 blocks\), got 1500"):
+        DigitsJob(WorkerPlan(FixedBlockAssignment(2, 1, 4), block_size=512), mlp()).run()
+
+
+@pytest.mark.parametrize("dead", range(4))
+def test_one_of_two_copies_may_die_in_mid_epoch(dead: int) -> None:
+    """SUB-31: no time-out, unchanged weights."""
+    plan = WorkerPlan(DuplicateAssignment(4, 2), block_size=64, epochs=2, optimizer=ADAM)
+    whole = DigitsJob(plan, mlp()).run()
+    silent = []
+
+    def link(sender: int, _receiver: int, key: Key) -> tuple[float, ...]:
+        if sender == dead and (key[1], key[2]) >= (0, 5):
+            silent.append(key)
+            return ()
+        return (0.0,)
+
+    job = DigitsJob(plan, mlp(), link=link).run()
+    assert silent
+    assert job.clock.monotonic() == 0.0
+    assert job.weights() == whole.weights()
+
+
+def test_a_time_out_ends_the_job_and_keeps_the_rows(tmp_path: Path) -> None:
+    plan = WorkerPlan(IIDBlockAssignment(2), block_size=64, epochs=2, optimizer=ADAM, timeout_ms=1500)
+    link = lambda s, r, key: () if key[:3] >= (0, 0, 4) else (0.0,)  # noqa: E731
+    job = DigitsJob(plan, mlp(), directory=tmp_path, link=link)
+    with pytest.raises(TimeoutError, match=r"Waited 3 s for variable 5 \(dense_3/bias\) of epoch 1, batch 5"):
+        job.run()
+    assert job.clock.monotonic() == 3.0
+    assert len(rows_of(tmp_path / "TR-digits-N(0).csv")) == 1 + 5
+
+
+def test_an_optimizer_without_exchange_runs_alone() -> None:
+    """The process asks its optimizer what to wait for; this one waits for nobody."""
+    plan = WorkerPlan(IIDBlockAssignment(2), block_size=64, epochs=1, optimizer=OpContainer(GDOptimizer, ADAMOptimizer))
+    job = DigitsJob(plan, mlp()).run()
+    assert len(set(job.weights())) == 2
+    assert job.workers[0].exchange.accounts.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epochs": 0}, "'epoch' must be a positive integer, got 0"),
+        ({"epochs": 1.5}, "'epoch' must be a positive integer, got 1.5"),
+        ({"timeout_ms": 0}, "'ssgd_timeout_limit' must be a positive number of milliseconds, got 0"),
+    ],
+)
+def test_a_wrong_plan_is_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        WorkerPlan(IIDBlockAssignment(1), **changes)  # type: ignore[arg-type]
