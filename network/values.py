@@ -7,12 +7,14 @@ place, the caller moves their bytes. Decoding never imports, calls or constructs
 
 In the tree a scalar stands for itself, a list for a list; everything else is a map with one key, the tag:
 `t` tuple, `d` dict as a flat list of keys and values, `a` array number i, `s` NumPy scalar and `b` long bytes in array
-number i, `i` integer beyond 64 bits, `o` object (class number, fields), `e` enum member, `n` named tuple.
+number i, `i` integer beyond 64 bits, `o` object (class number, fields), `e` enum member, `n` named tuple. Arrays are
+numbered in the order of the tree and each is used once, so a short tree cannot grow into much memory.
 """
 
 from __future__ import annotations
 
 import enum
+import types
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,14 +25,13 @@ from .errors import ProtocolError
 
 Array = NDArray[Any]
 # little-endian codes of everything that may travel; object, string and void types may not
-DTYPES = {
-    np.dtype(code).str: np.dtype(code)
-    for code in "b1 i1 u1 <i2 <u2 <i4 <u4 <i8 <u8 <f2 <f4 <f8 <c8 <c16".replace("b1", "?").split()
-}
+DTYPES = {np.dtype(code).str: np.dtype(code) for code in "? i1 u1 <i2 <u2 <i4 <u4 <i8 <u8 <f2 <f4 <f8 <c8 <c16".split()}
 MAX_DEPTH = 64
+MAX_DIMENSIONS = 32  # what every supported NumPy can hold
 LONG_BYTES = 4096  # shorter byte strings stay in the tree
+LONG_INTEGER = 512  # bytes of the longest integer
 _PLAIN = frozenset({type(None), bool, float, str})
-_BUILT_IN = (int, float, complex, str, bytes, bytearray, list, dict, set, frozenset)
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 
 
 class Tag(NamedTuple):
@@ -54,12 +55,28 @@ def decode(tree: Any, arrays: Sequence[Array], classes: Sequence[type] = ()) -> 
 
     Raises: ProtocolError when the tree is not one that `encode` makes.
     """
+    places = _Places(arrays)
     try:
-        return _decode(tree, arrays, classes, 0)
-    except ProtocolError:
-        raise
+        value = _decode(tree, places, classes, 0)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise ProtocolError(f"A received value is malformed: {error}.") from error
+    if places.used != len(arrays):
+        raise ProtocolError(f"A received value uses {places.used} of its {len(arrays)} arrays.")
+    return value
+
+
+class _Places:
+    """The arrays of a received value, which must be used one after the other."""
+
+    def __init__(self, arrays: Sequence[Array]) -> None:
+        self._arrays = arrays
+        self.used = 0
+
+    def take(self, number: Any) -> Array:
+        if type(number) is not int or number != self.used or number >= len(self._arrays):
+            raise ProtocolError(f"A received value refers to array {number!r:.40}, the next is {self.used}.")
+        self.used += 1
+        return self._arrays[number]
 
 
 def _encode(value: Any, arrays: list[Array], classes: Sequence[type], depth: int) -> Any:
@@ -69,7 +86,7 @@ def _encode(value: Any, arrays: list[Array], classes: Sequence[type], depth: int
     if depth > MAX_DEPTH:
         raise TypeError(f"A value nested more than {MAX_DEPTH} levels (or into itself) cannot travel.")
     if kind is int:
-        return value if -(1 << 63) <= value < 1 << 64 else {"i": str(value)}
+        return value if -(1 << 63) <= value < 1 << 64 else {"i": _long_integer(value)}
     if kind is np.ndarray:
         return {"a": _place(value, arrays)}
     if kind is bytes:
@@ -89,7 +106,7 @@ def _encode(value: Any, arrays: list[Array], classes: Sequence[type], depth: int
     if isinstance(value, np.generic) and not isinstance(value, (np.str_, np.bytes_)):
         return {"s": _place(np.asarray(value), arrays)}
     if isinstance(value, np.ndarray):  # a subclass would arrive as a plain array
-        raise TypeError(f"{kind.__module__}.{kind.__qualname__} cannot travel: send a plain numpy.ndarray.")
+        raise TypeError(f"{_name(kind)} cannot travel: send a plain numpy.ndarray.")
     return _encode_object(value, arrays, classes, depth)
 
 
@@ -99,39 +116,62 @@ def _encode_object(value: Any, arrays: list[Array], classes: Sequence[type], dep
         number = classes.index(kind)
     except ValueError:
         raise TypeError(
-            f"{kind.__module__}.{kind.__qualname__} cannot travel: send arrays, numbers, strings, tuples, lists or dicts, "
+            f"{_name(kind)} cannot travel: send arrays, numbers, strings, tuples, lists or dicts, "
             f"or define its class in the module of the code that is shipped with the job."
         ) from None
     if isinstance(value, enum.Enum):
+        if value.name not in kind.__members__:
+            raise TypeError(f"A combination of members of {_name(kind)} cannot travel: send its value.")
         return {"e": [number, value.name]}
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and hasattr(kind, "_fields") and not getattr(value, "__dict__", None):
         return {"n": [number, [_encode(v, arrays, classes, depth + 1) for v in value]]}
-    if isinstance(value, _BUILT_IN):  # only its fields would arrive, not what it contains
-        raise TypeError(f"{kind.__module__}.{kind.__qualname__} cannot travel: it extends a built-in container or number.")
+    if not all(base.__flags__ & _HEAP_TYPE for base in kind.__mro__[:-1]):  # only its fields would arrive, not its content
+        raise TypeError(f"{_name(kind)} cannot travel: it extends a built-in type; keep the content in a field.")
     fields: list[Any] = []
     for name, item in _state(value).items():
+        if not _is_field(name):
+            raise TypeError(f"{_name(kind)} cannot travel: its field {name!r} is no plain name.")
         fields.append(name)
         fields.append(_encode(item, arrays, classes, depth + 1))
     return {"o": [number, fields]}
 
 
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_field(name: Any) -> bool:
+    return isinstance(name, str) and name.isidentifier() and not name.startswith("__")
+
+
 def _state(value: Any) -> dict[str, Any]:
     """The instance's own fields: its `__dict__` and filled `__slots__`."""
     state = dict(getattr(value, "__dict__", {}))
-    state.update((name, getattr(value, name)) for name in _slots(type(value)) if hasattr(value, name))
+    for name, slot in _slots(type(value)).items():
+        try:
+            state[name] = slot.__get__(value)
+        except AttributeError:  # an empty slot
+            continue
     return state
 
 
-def _slots(cls: type) -> list[str]:
-    names: list[str] = []
-    for base in cls.__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        names += [slots] if isinstance(slots, str) else slots
-    return [name for name in names if name not in ("__dict__", "__weakref__")]
+def _slots(cls: type) -> dict[str, types.MemberDescriptorType]:
+    """Slots by name. Their descriptors are used directly: a property of a subclass may hide one, and would be code."""
+    bases = reversed(cls.__mro__)
+    return {n: d for base in bases for n, d in vars(base).items() if isinstance(d, types.MemberDescriptorType)}
+
+
+def _long_integer(value: int) -> bytes:
+    size = value.bit_length() // 8 + 1
+    if size > LONG_INTEGER:
+        raise TypeError(f"An integer of {size} bytes cannot travel: at most {LONG_INTEGER} bytes.")
+    return value.to_bytes(size, "big", signed=True)
 
 
 def _place(array: Array, arrays: list[Array]) -> int:
     code = array.dtype.str
+    if array.ndim > MAX_DIMENSIONS:
+        raise TypeError(f"An array of {array.ndim} dimensions cannot travel: at most {MAX_DIMENSIONS}.")
     if code not in DTYPES:
         little = array.dtype.newbyteorder("<")
         if little.str not in DTYPES:
@@ -142,64 +182,67 @@ def _place(array: Array, arrays: list[Array]) -> int:
     return len(arrays) - 1
 
 
-def _decode(tree: Any, arrays: Sequence[Array], classes: Sequence[type], depth: int) -> Any:
+def _decode(tree: Any, places: _Places, classes: Sequence[type], depth: int) -> Any:
     kind = type(tree)
     if kind in _PLAIN or kind is int or kind is bytes:
         return tree
     if depth > MAX_DEPTH:
         raise ProtocolError(f"A received value is nested more than {MAX_DEPTH} levels.")
     if kind is list:
-        return [_decode(v, arrays, classes, depth + 1) for v in tree]
+        return [_decode(v, places, classes, depth + 1) for v in tree]
     if kind is not Tag:
         raise ProtocolError(f"A received value holds the unknown type {kind.__qualname__}.")
     name, body = tree
     if name == "a":
-        return arrays[_index(body, len(arrays))]
+        return places.take(body)
     if name == "t":
-        return tuple([_decode(v, arrays, classes, depth + 1) for v in _listed(body)])
+        return tuple([_decode(v, places, classes, depth + 1) for v in _listed(body)])
     if name == "d":
-        flat = [_decode(v, arrays, classes, depth + 1) for v in _listed(body)]
+        flat = [_decode(v, places, classes, depth + 1) for v in _listed(body)]
         result = dict(zip(flat[::2], flat[1::2], strict=True))
         if len(result) * 2 != len(flat) or not all(type(k) in (int, str) for k in result):
             raise ProtocolError("A received dict has a repeated key or a key that is neither int nor str.")
         return result
     if name == "s":
-        return arrays[_index(body, len(arrays))][()]
+        return _of_kind(places.take(body), 0)[()]
     if name == "b":
-        return arrays[_index(body, len(arrays))].tobytes()
+        return _of_kind(places.take(body), 1, DTYPES["|u1"]).tobytes()
     if name == "i":
-        if not isinstance(body, str) or len(body) > 1024:
-            raise ProtocolError("A received integer is longer than 1024 digits.")
-        return int(body)
-    return _decode_object(name, body, arrays, classes, depth)
+        if type(body) is not bytes or not 0 < len(body) <= LONG_INTEGER:
+            raise ProtocolError(f"A received integer has not 1 to {LONG_INTEGER} bytes.")
+        return int.from_bytes(body, "big", signed=True)
+    return _decode_object(name, body, places, classes, depth)
 
 
-def _decode_object(name: str, body: Any, arrays: Sequence[Array], classes: Sequence[type], depth: int) -> Any:
+def _decode_object(name: str, body: Any, places: _Places, classes: Sequence[type], depth: int) -> Any:
     number, content = _listed(body)
-    cls: Any = classes[_index(number, len(classes))]
+    if type(number) is not int or not 0 <= number < len(classes):
+        raise ProtocolError(f"A received value is of class {number!r:.40}, the job has {len(classes)}.")
+    cls: Any = classes[number]
     if name == "e" and issubclass(cls, enum.Enum):
         return cls.__members__[content]
-    if name == "n" and issubclass(cls, tuple):
-        return tuple.__new__(cls, [_decode(v, arrays, classes, depth + 1) for v in _listed(content)])
+    if name == "n" and issubclass(cls, tuple) and len(_listed(content)) == len(cls._fields):
+        return tuple.__new__(cls, [_decode(v, places, classes, depth + 1) for v in content])
     if name != "o" or issubclass(cls, (enum.Enum, tuple, type)):
-        raise ProtocolError(f"A received value has the tag {name!r}, which {cls.__qualname__} does not take.")
-    instance = object.__new__(cls)
-    flat, slots = _listed(content), _slots(cls)
-    for field, item in zip(flat[::2], flat[1::2], strict=True):
-        if not isinstance(field, str) or not field.isidentifier() or field.startswith("__"):
-            raise ProtocolError(f"A received {cls.__qualname__} has the forbidden field {field!r}.")
-        decoded = _decode(item, arrays, classes, depth + 1)
+        raise ProtocolError(f"A received {cls.__qualname__} does not fit its tag {name!r:.40}.")
+    flat = _listed(content)
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    if len(fields) * 2 != len(flat) or not all(map(_is_field, fields)):
+        raise ProtocolError(f"A received {cls.__qualname__} has a repeated or forbidden field.")
+    instance, slots = object.__new__(cls), _slots(cls)
+    for field, item in fields.items():
+        decoded = _decode(item, places, classes, depth + 1)
         if field in slots:
-            object.__setattr__(instance, field, decoded)
+            slots[field].__set__(instance, decoded)
         else:  # past a property of that name, whose setter would be code that runs
             instance.__dict__[field] = decoded
     return instance
 
 
-def _index(number: Any, count: int) -> int:
-    if type(number) is not int or not 0 <= number < count:
-        raise ProtocolError(f"A received value refers to entry {number!r} of {count}.")
-    return number
+def _of_kind(array: Array, dimensions: int, dtype: Any = None) -> Array:
+    if array.ndim != dimensions or (dtype is not None and array.dtype != dtype):
+        raise ProtocolError("A received scalar or byte string comes as an array of another kind.")
+    return array
 
 
 def _listed(body: Any) -> list[Any]:

@@ -23,10 +23,11 @@ import msgpack
 import numpy as np
 
 from .errors import ProtocolError
-from .values import DTYPES, Array, Tag, encode
+from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
 
 HEADER = struct.Struct("!BBHIQ")
 MAC_BYTES = 32
+MAX_HEAD = 8  # integers
 
 
 class Kind(enum.IntEnum):
@@ -68,8 +69,13 @@ def pack(kind: Kind, head: Sequence[int], value: object, sealer: Any = None, cla
 
     Raises: TypeError when the value cannot travel, ValueError when it exceeds `Limits`.
     """
+    if len(head) > MAX_HEAD:
+        raise ValueError(f"The head of a message may have {MAX_HEAD} integers, got {len(head)}.")
     tree, arrays = encode(value, classes)
-    meta = msgpack.packb([list(head), [[a.dtype.str, *a.shape] for a in arrays], tree])
+    try:
+        meta = msgpack.packb([list(head), [[a.dtype.str, *a.shape] for a in arrays], tree])
+    except UnicodeEncodeError as error:
+        raise TypeError(f"A str that is no valid Unicode cannot travel: {error.reason}.") from None
     limits = Limits()
     raw = sum(a.nbytes for a in arrays)
     if len(meta) > limits.meta:
@@ -154,13 +160,18 @@ def allocate(layout: Any, limit: int) -> list[Array]:
     specs: list[tuple[Any, list[int]]] = []
     total = 0
     for entry in layout:
-        if type(entry) is not list or not entry or entry[0] not in DTYPES or len(entry) > 33:
+        if type(entry) is not list or not 1 <= len(entry) <= MAX_DIMENSIONS + 1:
+            raise ProtocolError("A received message has a malformed layout.")
+        code, *shape = entry
+        if type(code) is not str or code not in DTYPES:
             raise ProtocolError("A received message describes an array of a type that may not travel.")
-        dtype, shape = DTYPES[entry[0]], entry[1:]
         if not all(type(n) is int and 0 <= n <= limit for n in shape):
-            raise ProtocolError(f"A received message describes an array of the impossible shape {shape}.")
-        total += math.prod(shape) * dtype.itemsize
+            raise ProtocolError("A received message describes an array of an impossible shape.")
+        total += math.prod(shape) * DTYPES[code].itemsize
         if total > limit:
             raise ProtocolError(f"A received message announces {total} bytes of arrays, more than the {limit} allowed.")
-        specs.append((dtype, shape))
-    return [np.empty(shape, dtype) for dtype, shape in specs]
+        specs.append((DTYPES[code], shape))
+    try:
+        return [np.empty(shape, dtype) for dtype, shape in specs]
+    except (ValueError, MemoryError) as error:  # a 0 among dimensions whose product no index can count, or no memory
+        raise ProtocolError(f"A received message describes arrays that cannot be made here: {error}.") from error

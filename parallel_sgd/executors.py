@@ -14,6 +14,7 @@ from nn.dataset import checksum_of
 from nn.model import Model
 from rpc import AbsExecutable, Communication, ReplyPackage
 
+from .batches import Batches
 from .driver import SocketChannel, covers_all_blocks, deliverer, drive
 from .report import TrainingReport
 from .training import Samples
@@ -107,6 +108,9 @@ class WorkerExecutor(AbsExecutable):
             progress=com.report_progress,
         )
         com.on_block = deliverer(worker.exchange.deliver)
+        batches = Batches(len(self._samples[0]), plan.block_size, plan.assignment.block_count)
+        if batches.tail:
+            self.logger.info("%s samples do not fill a batch of %s and are left out.", batches.tail, batches.batch_size)
         self.logger.info("Training begins: %s epochs, %s.", plan.epochs, self._describe(plan))
         result = drive(worker.process, com.controller, clock, self._survivor(plan, worker))
         model_name = f"MODEL-{title}-N({self.node_id}).model"

@@ -135,6 +135,7 @@ class ParallelSGD:
             blas_threads=blas_threads,
         )
         batches = Batches(len(arrays[0]), spec.plan.block_size, spec.plan.assignment.block_count)
+        Path(directory).mkdir(parents=True, exist_ok=True)
         _log.info("Start job.")
         listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
         _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
@@ -168,7 +169,7 @@ def _run(spec: JobSpec, arrays: Samples, com: Controller, nodes: NodeAssignment,
     if lost and not (results and covers_all_blocks(spec.plan.assignment, lost)):
         raise JobFailed(coordinator.failures, coordinator.files, coordinator.job)
     models = {}
-    for node, files in coordinator.files.items():
+    for node, files in sorted(coordinator.files.items()):
         for path in files:
             if node in results and path.suffix == ".model":
                 models[node] = Model.load(path, spec.shipped()["custom_objects"])

@@ -8,12 +8,12 @@ from pathlib import Path
 from nn.model import Model
 from rpc.shipping import pack
 
-from .in_process import SkippingClock, run_in_process
 from .memory_channel import MemoryChannel
 from .report import TrainingReport
 from .result import JobResult
 from .spec import JobSpec
 from .training import Samples
+from .turns import SkippingClock, run_in_process
 from .worker import Worker, build_worker
 
 

@@ -13,6 +13,7 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import IOptimizer, OpContainer
 from nn.registry import custom_classes
+from rpc.download import is_safe_name
 
 from .batch_sync import ISyncType
 from .codec.bank import CodecChoice, choose_codecs
@@ -123,11 +124,20 @@ def make_spec(
         model,
         data,
         transform,
-        check_title(mission_title),
+        _checked_title(mission_title),
         ps_codec,
         float(network_bandwidth),
         _threads(blas_threads),
     )
+
+
+def _checked_title(title: str) -> str:
+    """The title, if result files with it in their names can be fetched from a worker."""
+    if not is_safe_name(f"MODEL-{check_title(title)}-N(0000).model"):
+        raise ValueError(
+            f"'mission_title' must be at most 100 letters, digits, spaces or any of ._()+-, without '..', got {title!r}"
+        )
+    return title
 
 
 def _default_codec(has_server: bool) -> type[Codec]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
@@ -20,8 +19,6 @@ from .wait import Wait
 Array = NDArray[Any]
 Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
 Training = Generator[Wait, None, dict[str, float]]
-
-_log = logging.getLogger("parallel_sgd.training")
 
 
 class TrainingProcess:
@@ -66,12 +63,6 @@ class TrainingProcess:
         Raises: TimeoutError when peers do not answer in time; whatever model, codecs or data raise.
         """
         _, _, test_x, test_y = self._data
-        if self._batches.tail:
-            _log.info(
-                "The last %d training samples do not fill a batch of %d and are not used.",
-                self._batches.tail,
-                self._batches.batch_size,
-            )
         result: dict[str, float] = {}
         try:
             self._start = self._clock()

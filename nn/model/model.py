@@ -115,13 +115,13 @@ class Model(Configurable, ABC):
             self._allocate(trace(self, self.input_shape))
 
     def compile(self, optimizer: type[IGradientDescent] | IGradientDescent | OpContainer) -> None:
-        """Say how to train: a rule class, a rule, or an `OpContainer`. A rule that has state goes on with it."""
+        """Say how to train: a rule class, a rule, or an `OpContainer`. The model takes a copy of a rule: its own is `model.rule`."""
         container = OpContainer(GDOptimizer, optimizer) if isinstance(optimizer, type) else optimizer
         if isinstance(container, OpContainer):
             self.op_type, self.rule = container.op_type, container.rule()
         else:
             self.op_type = GDOptimizer
-            self.rule = arguments.instance("compile()", "optimizer", container, IGradientDescent)
+            self.rule = deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent))
         self._optimizer = None
 
     def fit(

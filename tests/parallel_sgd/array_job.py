@@ -14,9 +14,9 @@ from parallel_sgd.codec.bank import CodecBank, CodecChoice, choose_codecs
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.exchange import BlockExchange
-from parallel_sgd.in_process import run_in_process
 from parallel_sgd.memory_channel import Link, MemoryChannel, reliable
 from parallel_sgd.profiles import ISetting
+from parallel_sgd.turns import run_in_process
 from parallel_sgd.wait import Wait
 from parallel_sgd.worker import Worker
 

@@ -13,9 +13,9 @@ from parallel_sgd.codec import GlobalSettings, Plain
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.exchange import BlockExchange
-from parallel_sgd.in_process import Deadlock, SkippingClock, run_in_process
 from parallel_sgd.memory_channel import Fabric, MemoryChannel
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
+from parallel_sgd.turns import Deadlock, SkippingClock, run_in_process
 from parallel_sgd.wait import Wait
 from parallel_sgd.worker import Worker
 from tests.parallel_sgd.array_job import ArrayJob

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import logging
 from pathlib import Path
 
 import numpy as np
@@ -63,13 +62,6 @@ def test_the_result_is_the_last_evaluation_and_progress_goes_to_100() -> None:
 def test_training_learns() -> None:
     job = DigitsJob(WorkerPlan(IIDBlockAssignment(2), block_size=16, epochs=10, optimizer=ADAM), mlp(units=64)).run()
     assert job.results[1]["accuracy"] > 0.9
-
-
-def test_the_tail_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-30: samples that do not fill a batch are named, not silently dropped."""
-    with caplog.at_level(logging.INFO, "parallel_sgd.training"):
-        DigitsJob(WorkerPlan(IIDBlockAssignment(1), block_size=64, epochs=1, optimizer=ADAM), mlp()).run()
-    assert caplog.messages == ["The last 28 training samples do not fill a batch of 64 and are not used."]
 
 
 def test_a_set_smaller_than_a_batch_is_refused() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nn
+from nn.dataset.transforms import ImageCls
 from tests.nn.model.models import classifier, samples
 
 
@@ -228,6 +229,17 @@ def test_wrong_arguments_are_named(arguments: dict[str, object], error: type[Exc
         model.fit(x, y, verbose=0, **arguments)  # type: ignore[arg-type]
 
 
+def test_models_do_not_share_a_rule() -> None:
+    rule, (x, y) = nn.gradient_descent.ADAMOptimizer(0.01), samples()
+    first, second, alone = classifier(), classifier(), classifier()
+    for model in (first, second):
+        model.compile(rule)
+    for model in (first, second, alone):
+        model.fit(x, y, epoch=1, verbose=0)
+    assert np.array_equal(second.store.values, alone.store.values)
+    assert rule.step == 0
+
+
 def test_parallel_training_is_refused_with_the_way_out() -> None:
     model, (x, y) = classifier(), samples()
     model.compile(nn.optimizer.OpContainer(nn.optimizer.PSGDOptimizer, nn.gradient_descent.ADAMOptimizer))
@@ -239,7 +251,7 @@ def test_parallel_training_is_refused_with_the_way_out() -> None:
 
 def test_digits() -> None:
     """The embedded data set: the tutorial's network learns it in seconds."""
-    x, y, test_x, test_y = nn.dataset.transforms.ImageCls()(*nn.dataset.Digits().load())
+    x, y, test_x, test_y = ImageCls()(*nn.dataset.Digits().load())
     model = nn.model.SequentialModel([-1, 64])
     for _ in range(2):
         model.add(nn.layer.Dense(128, activation=nn.activation.Tanh()))

@@ -25,7 +25,7 @@ X = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 0.5]])
     [
         lambda x: x + 2, lambda x: 2 + x, lambda x: x - 2, lambda x: 2 - x, lambda x: x * 3, lambda x: 3 * x, lambda x: x / 4,
         lambda x: 4 / x, lambda x: x**2, lambda x: 2**x, lambda x: -x, lambda x: x @ np.arange(6.0).reshape(3, 2),
-        lambda x: x + np.array([1.0, 2.0, 3.0]), lambda x: np.array([1.0, 2.0, 3.0]) * x, 
+        lambda x: x + np.array([1.0, 2.0, 3.0]), lambda x: np.array([1.0, 2.0, 3.0]) * x,
         lambda x: x.reshape(-1, 3, 1) * x.reshape(-1, 1, 3),
         lambda x: (x + x) * x - x / (x + 1), lambda x: np.float32(2) * x, lambda x: x.reshape(-1, 1, 3) * np.ones((4, 1)),
     ],

@@ -1,0 +1,1 @@
+"""Training of multi-layer perceptrons against torch and scikit-learn."""

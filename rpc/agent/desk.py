@@ -1,0 +1,163 @@
+"""Where an agent serves submitters: their sessions, what they ask for, and the files that they fetch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from network.errors import NetworkError, ProtocolError
+from network.session import Session
+from network.transport import Link
+
+from ..logs import clean
+from ..messages import (
+    FROM_SUBMITTER,
+    Abort,
+    CanCommit,
+    Fetch,
+    FetchEnd,
+    Jobs,
+    ListJobs,
+    Operation,
+    State,
+    Stop,
+    Watch,
+    parse,
+)
+from . import slot
+from .audit import AuditLog
+from .delivery import deliver
+from .jobs import JobFolders, JobRecord
+from .retrieval import send_files
+from .runs import Runs
+
+MOST_SESSIONS = 256
+_STREAM_AHEAD = 4 << 20  # bytes in line for one session before a transfer pauses
+_LOG_PARTS = 9  # more than a rotating log ever has
+
+
+class Desk:
+    """`log` is the agent's own log file; it goes with the files of every job that ran while it was written."""
+
+    def __init__(self, runs: Runs, folders: JobFolders, audit: AuditLog, logger: logging.Logger, log: Path) -> None:
+        self._runs, self._folders, self._audit, self._logger, self._log = runs, folders, audit, logger, log
+        self._sessions: list[Session] = []
+        self._streams: dict[Session, Iterator[Operation]] = {}
+
+    @property
+    def reading(self) -> list[Link]:
+        """What to poll for bytes."""
+        return [session.link for session in self._sessions]
+
+    @property
+    def writing(self) -> list[Link]:
+        """What to poll for room."""
+        return [session.link for session in self._sessions if session.pending_bytes]
+
+    @property
+    def hurried(self) -> bool:
+        """Whether a transfer can go on at once, so nobody should wait."""
+        return any(session.pending_bytes < _STREAM_AHEAD for session in self._streams)
+
+    def admit(self, session: Session) -> None:
+        """Serve a session from now on, unless there are too many."""
+        if len(self._sessions) >= MOST_SESSIONS:
+            session.close()
+        else:
+            self._sessions.append(session)
+
+    def step(self) -> None:
+        """Read, obey and send, for every session; one that misbehaves is closed and harms nobody else."""
+        for session in list(self._sessions):
+            try:
+                self._serve(session)
+            except ProtocolError as error:
+                self._logger.warning("%s broke the protocol: %s", clean(session.link.peer), clean(str(error)))
+                self._audit.write("protocol", f"{session.link.peer}: {error}")
+                session.close()
+            except Exception:  # whatever one submitter causes, the others are served
+                self._logger.exception("Serving %s failed", clean(session.link.peer))
+                session.close()
+            if session.lost is not None or session.left:
+                session.close()
+                self._sessions.remove(session)
+                self._streams.pop(session, None)
+                self._runs.forget(session)
+
+    def _serve(self, session: Session) -> None:
+        session.receive()
+        while (message := session.take()) is not None:
+            self._obey(session, parse(message.value, FROM_SUBMITTER))
+        stream = self._streams.get(session)
+        while stream is not None and session.lost is None and session.pending_bytes < _STREAM_AHEAD:
+            part = next(stream, None)
+            if part is None:
+                del self._streams[session]
+                break
+            deliver(session, part)
+        session.send()
+
+    def _obey(self, session: Session, operation: Operation) -> None:
+        if isinstance(operation, CanCommit):
+            deliver(session, self._runs.take(operation, session))
+        elif isinstance(operation, Abort):
+            self._audit.write("abort", f"job {operation.job} by {session.link.peer}")
+            self._runs.end(operation.job, slot.AbortAsked(operation.reason))
+        elif isinstance(operation, Stop):
+            self._audit.write("stop", f"job {operation.job} by {session.link.peer}")
+            self._runs.end(operation.job, slot.StopAsked(operation.reason))
+        elif isinstance(operation, Watch):
+            self._watch(session, operation.job)
+        elif isinstance(operation, ListJobs):
+            deliver(session, Jobs([_entry(record) for record in self._folders]))
+        elif isinstance(operation, Fetch):
+            if session in self._streams:
+                raise ProtocolError("It asked for files before it had those it asked for.")
+            self._audit.write("retrieve", f"job {operation.job or '(newest)'} by {session.link.peer}")
+            self._streams[session] = self._fetch(operation.job, self._record(operation.job, session))
+
+    def _watch(self, session: Session, job: str) -> None:
+        record = self._record(job, session)
+        if record is None:
+            deliver(session, State(job, 0, "unknown", "This worker knows no such job."))
+            return
+        deliver(session, State(record.job, record.node, record.state, record.detail))
+        for run in self._runs:
+            if run.record is record and session not in run.watchers:
+                run.watchers.append(session)
+
+    def _record(self, job: str, session: Session) -> JobRecord | None:
+        """The newest record of `job` ("" for any); where this agent ran several nodes of it, that of the session's node."""
+        node = session.caps.get("node")
+        return (self._folders.find(job, node) if isinstance(node, int) else None) or self._folders.find(job)
+
+    def _fetch(self, job: str, record: JobRecord | None) -> Iterator[Operation]:
+        if record is None:
+            what = f"job {clean(job)}" if job else "any job"
+            yield FetchEnd(job, "unknown", f"This worker knows nothing of {what}.")
+            return
+        parts = [self._log.with_name(f"{self._log.name}.{number}") for number in range(_LOG_PARTS, 0, -1)]
+        logs = [part for part in [*parts, self._log] if part.exists() and part.stat().st_mtime >= record.started]
+        yield from send_files(record, self._folders.folder(record), logs)
+
+    def close(self) -> None:
+        """Send what goes out at once, and close all sessions."""
+        for session in self._sessions:
+            try:
+                session.send()
+            except NetworkError as error:
+                self._logger.info("%s: %s", clean(session.link.peer), error)
+            session.close()
+        self._sessions.clear()
+        self._streams.clear()
+
+
+def _entry(record: JobRecord) -> dict[str, str | int | float]:
+    return {
+        "job": record.job,
+        "title": record.title,
+        "node": record.node,
+        "state": record.state,
+        "started": record.started,
+    }

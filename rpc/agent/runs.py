@@ -1,0 +1,158 @@
+"""The job processes of an agent: at most so many as it has slots, each told about to everybody who watches it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+from network.clock import Clock
+from network.session import Session
+from network.version import VERSION
+
+from ..host import host_name
+from ..logs import clean
+from ..messages import Accepted, CanCommit, Progress, Refused, State
+from . import slot
+from .admission import objection
+from .audit import AuditLog
+from .delivery import deliver
+from .jobs import JobFolders
+from .run import Run
+from .settings import AgentSettings
+from .work_dir import WorkDirectory
+
+_REAP_SECONDS = 0.01
+
+
+class Runs:
+    """Starts, watches and ends them. `unix_path` is where peers on this host may call the agent, "" for nowhere."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        work: WorkDirectory,
+        folders: JobFolders,
+        audit: AuditLog,
+        logger: logging.Logger,
+        clock: Clock,
+        unix_path: str,
+    ) -> None:
+        self._settings, self._work, self._folders = settings, work, folders
+        self._audit, self._logger, self._clock = audit, logger, clock
+        self._unix_path = unix_path
+        self._runs: list[Run] = []
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def find(self, name: str) -> Run | None:
+        """The run whose process goes by `name`."""
+        return next((run for run in self._runs if run.name == name), None)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `step` must be called again (monotonic), even if no process speaks."""
+        deadlines = [run.slot.deadline for run in self._runs if run.slot.deadline is not None]
+        if any(run.pair is None for run in self._runs):  # it has hung up and will be reaped
+            deadlines.append(self._clock.monotonic() + _REAP_SECONDS)
+        return min(deadlines, default=None)
+
+    def take(self, order: CanCommit, submitter: Session) -> Accepted | Refused:
+        """Start the job process that `order` asks for, unless something speaks against it; returns the answer."""
+        problem = objection(order)
+        if problem:
+            return Refused(order.job, order.node, problem, 0.0)
+        if len(self._runs) >= self._settings.slots:
+            holder = self._runs[0].record
+            since = time.strftime("%H:%M:%S", time.localtime(holder.started))
+            return Refused(order.job, order.node, f"busy with job '{clean(holder.title)}' since {since}", holder.started)
+        try:
+            run = self._start(order, submitter)
+        except OSError as error:
+            return Refused(order.job, order.node, f"the job process cannot be started: {error.strerror or error}", 0.0)
+        self._runs.append(run)
+        self._logger.info("Job %s (%s) accepted as node %s, process %s.", order.job, clean(order.title), order.node, run.pid)
+        self._audit.write("accepted", f"job {run.name} from {submitter.link.peer}")
+        return Accepted(order.job, order.node, host_name(), self._unix_path, VERSION)
+
+    def _start(self, order: CanCommit, submitter: Session) -> Run:
+        record = self._folders.create(order.job, order.node, order.title)
+        try:
+            return Run(
+                order,
+                record,
+                self._folders.folder(record),
+                submitter,
+                cache=self._work.cache,
+                code_policy=self._settings.code_policy,
+                now=self._clock.monotonic(),
+                on_tell=self._tell,
+                on_progress=self._progress,
+                on_audit=self._audit.write,
+            )
+        except OSError as error:
+            record.state, record.detail, record.ended = "failed", str(error), time.time()
+            self._folders.save(record)
+            raise
+
+    def step(self) -> None:
+        """Take in what the processes say, and free the slots of those that have ended."""
+        now = self._clock.monotonic()
+        for run in list(self._runs):
+            for event in [*run.read(), slot.Tick()]:
+                run.handle(event, now)
+            if run.free:
+                self._runs.remove(run)
+                self._clean_up()
+                self._logger.info("Worker restarting...")
+
+    def _clean_up(self) -> None:
+        try:
+            removed = self._folders.clean_up()
+        except OSError as error:  # a process that has escaped may still write there
+            self._logger.warning("Old jobs cannot be removed: %s", error)
+            return
+        if removed:
+            self._logger.info("Removed old jobs: %s", ", ".join(removed))
+
+    def end(self, job: str, event: slot.AbortAsked | slot.StopAsked) -> None:
+        """Let all processes of `job` here know that somebody wants it to end."""
+        for run in self._runs:
+            if run.order.job == job:
+                run.handle(event, self._clock.monotonic())
+
+    def forget(self, session: Session) -> None:
+        """A session has ended: it watches nothing any more, and a job that it was starting is taken back."""
+        for run in self._runs:
+            run.watchers = [watcher for watcher in run.watchers if watcher is not session]
+            if run.submitter is session:
+                run.handle(slot.SubmitterGone(), self._clock.monotonic())
+
+    def _tell(self, run: Run, tell: slot.Tell) -> None:
+        """Record a state of a job and tell it to everybody who watches."""
+        record = run.record
+        record.state, record.detail = tell.state, tell.detail
+        if tell.state != "running":
+            record.ended, record.files = time.time(), list(tell.files)
+            level = logging.INFO if tell.state == "done" else logging.WARNING
+            lines = tell.detail.strip().splitlines()
+            self._logger.log(level, "Job %s: %s. %s", run.name, tell.state, clean(lines[-1] if lines else ""))
+        try:
+            self._folders.save(record)
+        except OSError as error:
+            self._logger.error("The record of job %s cannot be written: %s", run.name, error)
+        for session in run.watchers:
+            deliver(session, State(record.job, record.node, tell.state, tell.detail))
+
+    def _progress(self, run: Run, percent: int) -> None:
+        for session in run.watchers:
+            deliver(session, Progress(run.record.job, run.record.node, percent))
+
+    def close(self) -> None:
+        """End all processes."""
+        for run in self._runs:
+            run.handle(slot.AbortAsked("The worker was ended."), self._clock.monotonic())
+            run.end()
+            run.handle(slot.ProcessGone("the worker was ended"), self._clock.monotonic())
+        self._runs.clear()
