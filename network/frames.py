@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .errors import ProtocolError
+from .seal import Opener
 from .values import Array, decode
-from .wire import HEADER, KINDS, MAC_BYTES, Kind, Limits, allocate, unpack
+from .wire import HEADER, KINDS, MAC_BYTES, MAX_HEAD, Kind, Limits, allocate, unpack
 
 SCRATCH_BYTES = 1 << 16
 DIRECT_BYTES = 1 << 13  # a gap of at least this size is read straight into its destination
@@ -19,7 +21,6 @@ DIRECT_BYTES = 1 << 13  # a gap of at least this size is read straight into its 
 class Message(NamedTuple):
     """One received message and its size in bytes."""
 
-    kind: Kind
     head: tuple[int, ...]
     value: Any
     raw: int
@@ -30,12 +31,22 @@ class FrameReader:
     """Turns a byte stream into messages, with one copy at most for small frames and none for large arrays.
 
     Ask `buffer()` where to read to, read there, tell `advance(n)` how much came; whole messages appear in `messages`.
-    With `opener` (a `seal.Opener`) the first frame must carry a MAC, and with `sealed` every frame.
+    With `opener` (a `seal.Opener`) the first frame must carry a MAC, and with `sealed` every frame. With `expect_ready` the
+    first frame must be READY, whose value goes to `ready`; `farewell` tells that BYE came, after which nothing may come.
     """
 
-    def __init__(self, opener: Any = None, sealed: bool = False, limits: Limits = Limits()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        opener: Opener | None = None,
+        sealed: bool = False,
+        limits: Limits = Limits(),  # noqa: B008
+        expect_ready: bool = False,
+    ) -> None:
         self.messages: deque[Message] = deque()
         self.classes: Sequence[type] = ()
+        self.ready: Any = None
+        self.farewell = False
+        self._expect_ready = expect_ready
         self._limits = limits
         self._opener = opener
         self._sealed = sealed
@@ -49,14 +60,15 @@ class FrameReader:
     def _reset(self) -> None:
         """Forget the message in the making."""
         self._arrays: list[Array] = []
-        self._meta: Any = None
+        self._head: tuple[int, ...] = ()
+        self._tree: Any = None
         self._kind = Kind.MESSAGE
         self._missing = 0  # bytes of the message's arrays that no frame has brought yet
-        self._sinks: list[memoryview] = []  # where those bytes go
+        self._sinks: deque[memoryview] = deque()  # where those bytes go
         self._overhead = 0
 
     def _begin(self) -> None:
-        self._step = self._on_header
+        self._step: Callable[[], None] = self._on_header
         self._fill: list[memoryview] = [memoryview(self._header)]
         self._metadata = bytearray()
         self._data: list[memoryview] = []  # this frame's data, for its MAC
@@ -104,11 +116,14 @@ class FrameReader:
             raise ProtocolError(
                 f"A frame announces {meta_bytes} + {data_bytes} bytes; allowed are {self._limits.meta} + {self._limits.data}."
             )
-        if (kind == Kind.MORE) != (self._missing > 0) or (kind == Kind.MORE and (meta_bytes or not data_bytes)):
-            raise ProtocolError(f"A frame of kind {Kind(kind).name} came out of turn.")
-        if kind in (Kind.MESSAGE, Kind.READY) and not meta_bytes:
-            raise ProtocolError(f"A frame of kind {Kind(kind).name} came without content.")
-        if kind != Kind.MORE:
+        more = kind == Kind.MORE
+        if more != (self._missing > 0) or more == (meta_bytes > 0) or (more and not data_bytes):
+            raise ProtocolError(f"A frame of kind {Kind(kind).name} came out of turn or without content.")
+        if not more:
+            if self.farewell or self._expect_ready != (kind == Kind.READY):
+                raise ProtocolError(
+                    f"A frame of kind {Kind(kind).name} came {'after BYE' if self.farewell else 'out of turn'}."
+                )
             self._kind = Kind(kind)
         self._data_bytes = data_bytes
         self._overhead += HEADER.size + meta_bytes
@@ -116,27 +131,25 @@ class FrameReader:
         self._step, self._fill = self._on_meta, [memoryview(self._metadata)]
 
     def _on_meta(self) -> None:
-        if self._opener is None:
+        if self._opener is None and self._metadata:
             self._open_meta()
-            self._fill = self._take(self._data_bytes)
-        elif self._missing:  # MORE: the destinations are known and verified already
+        if self._opener is None or not self._metadata:  # a MORE frame's destinations are verified already
             self._fill = self._take(self._data_bytes)
         else:
-            self._fill = [memoryview(bytearray(self._data_bytes))]
+            self._fill = [np.empty(self._data_bytes, np.uint8).data]
         self._data = list(self._fill)
         self._step = self._on_data
 
     def _open_meta(self) -> None:
-        if not self._metadata:
-            return
         meta = unpack(self._metadata)
-        if type(meta) is not list or len(meta) != 3 or type(meta[0]) is not list or len(meta[0]) > 8:
+        if type(meta) is not list or len(meta) != 3:
             raise ProtocolError("A received message is malformed.")
-        if not all(type(n) is int for n in meta[0]):
-            raise ProtocolError("A received message has a malformed key.")
-        self._meta = meta
-        self._arrays = allocate(meta[1], self._limits.message)
-        self._sinks = [a.reshape(-1).view(np.uint8).data for a in self._arrays if a.nbytes]
+        head, layout, self._tree = meta
+        if type(head) is not list or len(head) > MAX_HEAD or not all(type(n) is int for n in head):
+            raise ProtocolError("A received message has a malformed head.")
+        self._head = tuple(head)
+        self._arrays = allocate(layout, self._limits.message)
+        self._sinks = deque(a.reshape(-1).view(np.uint8).data for a in self._arrays if a.nbytes)
         self._missing = sum(len(s) for s in self._sinks)
 
     def _take(self, count: int) -> list[memoryview]:
@@ -151,7 +164,7 @@ class FrameReader:
             targets.append(part)
             count -= len(part)
             if len(part) == len(sink):
-                self._sinks.pop(0)
+                self._sinks.popleft()
             else:
                 self._sinks[0] = sink[len(part) :]
         return targets
@@ -161,10 +174,10 @@ class FrameReader:
             self._finish_frame()
         else:
             self._overhead += MAC_BYTES
-            self._step, self._fill = self._on_mac, [memoryview(self._mac)]
+            self._step, self._fill = functools.partial(self._on_mac, self._opener), [memoryview(self._mac)]
 
-    def _on_mac(self) -> None:
-        self._opener.verify([self._header, self._metadata, *self._data], bytes(self._mac))
+    def _on_mac(self, opener: Opener) -> None:
+        opener.verify([self._header, self._metadata, *self._data], bytes(self._mac))
         if self._metadata:
             self._open_meta()
             held = self._data[0]
@@ -175,13 +188,17 @@ class FrameReader:
 
     def _finish_frame(self) -> None:
         if not self._missing:
-            if self._meta is None:
-                self.messages.append(Message(self._kind, (), None, 0, self._overhead))
-            else:
-                raw = sum(a.nbytes for a in self._arrays)
-                value = decode(self._meta[2], self._arrays, self.classes)
-                self.messages.append(Message(self._kind, tuple(self._meta[0]), value, raw, self._overhead))
+            self._finish_message(decode(self._tree, self._arrays, self.classes))
             self._reset()
         if not self._sealed:
             self._opener = None
         self._begin()
+
+    def _finish_message(self, value: Any) -> None:
+        if self._kind is Kind.READY:
+            self._expect_ready, self.ready = False, value
+        elif self._kind is Kind.BYE:
+            self.farewell = True
+        else:
+            raw = sum(a.nbytes for a in self._arrays)
+            self.messages.append(Message(self._head, value, raw, self._overhead))

@@ -29,12 +29,12 @@ class MemoryLink(Link):
         self.binding = b""
         self._out = outgoing
         self._in = incoming
-        self.changed = changed
+        self._changed = changed
         self._closed = False
 
     def send(self, buffers: Sequence[bytes | memoryview]) -> int:
         """See `Link`."""
-        with self.changed:
+        with self._changed:
             if self._closed or self._out.ended:
                 raise OSError(errno.EPIPE, "the connection is closed")
             count = 0
@@ -44,12 +44,12 @@ class MemoryLink(Link):
                 count += min(room, len(part))
                 if room < len(part):
                     break
-            self.changed.notify_all()
+            self._changed.notify_all()
             return count
 
     def receive(self, buffer: memoryview) -> int | None:
         """See `Link`."""
-        with self.changed:
+        with self._changed:
             if self._closed:
                 raise OSError(errno.EBADF, "the connection is closed")
             count = min(len(buffer), len(self._in.data))
@@ -57,12 +57,12 @@ class MemoryLink(Link):
                 return 0 if self._in.ended else None
             buffer[:count] = self._in.data[:count]
             del self._in.data[:count]
-            self.changed.notify_all()
+            self._changed.notify_all()
             return count
 
     def ready(self, *, writing: bool) -> bool:
         """Whether `receive` (or, when `writing`, `send`) would do something now."""
-        with self.changed:
+        with self._changed:
             if self._closed:
                 return True
             if writing:
@@ -71,35 +71,38 @@ class MemoryLink(Link):
 
     def finish(self) -> None:
         """See `Link`."""
-        with self.changed:
+        with self._changed:
             self._out.ended = True
-            self.changed.notify_all()
+            self._changed.notify_all()
 
     def close(self) -> None:
         """See `Link`."""
-        with self.changed:
+        with self._changed:
             self._closed = True
             self._out.ended = self._in.ended = True
-            self.changed.notify_all()
+            self._changed.notify_all()
 
 
-def memory_pair(capacity: int = CAPACITY, names: tuple[str, str] = ("memory:a", "memory:b")) -> tuple[MemoryLink, MemoryLink]:
-    """Two connected links; each direction holds at most `capacity` bytes."""
-    there, back = _Pipe(capacity), _Pipe(capacity)
-    changed = threading.Condition()
-    return MemoryLink(there, back, changed, names[1]), MemoryLink(back, there, changed, names[0])
+class MemoryNetwork:
+    """Pairs of links that can be waited for together."""
 
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
 
-def wait_memory(reading: Sequence[MemoryLink], writing: Sequence[MemoryLink], timeout: float | None) -> None:
-    """The waiter of memory links that share one condition (all links of one pair do)."""
-    links = [link for link in (*reading, *writing) if isinstance(link, MemoryLink)]
-    if not links:
-        return
+    def pair(
+        self, capacity: int = CAPACITY, names: tuple[str, str] = ("memory:a", "memory:b")
+    ) -> tuple[MemoryLink, MemoryLink]:
+        """Two connected links; each direction holds at most `capacity` bytes."""
+        there, back = _Pipe(capacity), _Pipe(capacity)
+        return MemoryLink(there, back, self._changed, names[1]), MemoryLink(back, there, self._changed, names[0])
 
-    def news() -> bool:
-        return any(r.ready(writing=False) for r in reading if isinstance(r, MemoryLink)) or any(
-            w.ready(writing=True) for w in writing
-        )
+    def wait(self, reading: Sequence[object], writing: Sequence[object], timeout: float | None) -> None:
+        """The waiter of this network's links; whatever else is among them is not waited for."""
 
-    with links[0].changed:
-        links[0].changed.wait_for(news, timeout)
+        def news() -> bool:
+            return any(link.ready(writing=False) for link in reading if isinstance(link, MemoryLink)) or any(
+                link.ready(writing=True) for link in writing if isinstance(link, MemoryLink)
+            )
+
+        with self._changed:
+            self._changed.wait_for(news, timeout)

@@ -29,24 +29,35 @@ class Address(NamedTuple):
         """
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"An address must be 'host' or 'host:port', got {text!r}.")
-        host, port_text = text.strip(), ""
+        host, separator, port_text = text.strip(), "", ""
         if host.startswith("["):
             host, bracket, rest = host[1:].partition("]")
-            if not bracket or (rest and not rest.startswith(":")):
-                raise ValueError(f"An IPv6 address with a port is written '[host]:port', got {text!r}.")
-            port_text = rest[1:]
+            separator, port_text = rest[:1], rest[1:]
+            if not bracket or separator not in ("", ":") or ":" not in host:
+                raise ValueError(f"An IPv6 address with a port is written '[address]:port', got {text!r}.")
         elif host.count(":") == 1:
-            host, _, port_text = host.partition(":")
-        if not host or any(c.isspace() or c == "/" for c in host):
+            host, separator, port_text = host.partition(":")
+        if ":" in host and not is_ip(host):
+            raise ValueError(f"A host with colons must be an IPv6 address, got {text!r}.")
+        if not host or not host.isprintable() or any(c.isspace() or c in "/[]" for c in host):
             raise ValueError(f"An address must be 'host' or 'host:port', got {text!r}.")
-        if not port_text:
+        if not separator:
             return cls(host, default_port)
-        if not (port_text.isascii() and port_text.isdigit()) or int(port_text) > 65535:
+        if not (port_text.isascii() and port_text.isdigit()) or len(port_text) > 5 or int(port_text) > 65535:
             raise ValueError(f"The port of an address must be a number from 0 to 65535, got {text!r}.")
         return cls(host, int(port_text))
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def is_ip(host: str) -> bool:
+    """Whether `host` is an IPv4 or IPv6 literal, so that no name server is asked."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def is_loopback(host: str) -> bool:
@@ -78,9 +89,9 @@ class NodeAssignment:
     def add(self, node_id: int, address: str | Address) -> NodeAssignment:
         """Assign `address` to `node_id`; returns self, so that calls chain.
 
-        Raises: ValueError when the id is taken or no legal node id, or another node has the same address.
+        Raises: ValueError when the id is taken or no legal node id, or the address is malformed.
         """
-        if isinstance(node_id, bool) or not isinstance(node_id, int) or not (node_id >= 0 or node_id == -2):
+        if isinstance(node_id, bool) or not isinstance(node_id, int) or node_id < 0 and node_id != PARAMETER_SERVER:
             raise ValueError(f"A node id must be 0 or more, or -2 for the parameter server, got {node_id!r}.")
         if node_id in self._addresses:
             raise ValueError(f"Node {node_id} already has the address {self._addresses[node_id]}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,7 +13,9 @@ from .seal import Opener, Sealer
 from .transport import Link
 from .wire import Kind, Limits, pack
 
-INBOX_LIMIT = 256  # messages; a session that holds more is not read, so the sender is slowed
+INBOX_LIMIT = 256  # messages, and
+INBOX_BYTES = 256 << 20  # their size: a session that holds as much is not read, so the sender is slowed
+_BUFFERS_AT_ONCE = 64
 
 
 class Sent(NamedTuple):
@@ -51,11 +54,13 @@ class Session:
         self.sealed = sealed
         self.lost: NetworkError | None = None
         self.left = False
+        self._leaving = False
         self.bytes_sent = self.bytes_read = 0
         self.pending_bytes = 0
         self._sealer = Sealer(send_key)
         # the server's first frame is sealed on every connection: it confirms the keys
-        self._reader = FrameReader(Opener(receive_key) if sealed or not is_server else None, sealed, limits)
+        opener = Opener(receive_key) if sealed or not is_server else None
+        self._reader = FrameReader(opener, sealed, limits, expect_ready=not is_server)
         self._pending: deque[bytes | memoryview] = deque()
         if is_server:
             self._queue(Kind.READY, (), {"sealed": sealed}, self._sealer)
@@ -68,14 +73,19 @@ class Session:
     def confirm(self) -> bool:
         """Whether the peer's READY is there, which proves that it holds the session's keys; only a client needs it.
 
-        Raises: ProtocolError when another frame came first.
+        Raises: ProtocolError when it has another idea of the session than we have.
         """
-        if not self.inbox:
+        if self._reader.ready is None:
             return False
-        if self.inbox[0].kind is not Kind.READY:
-            raise ProtocolError(f"{self.peer} did not begin its session with READY.")
-        self.inbox.popleft()
+        if self._reader.ready != {"sealed": self.sealed}:
+            raise ProtocolError(f"{self.peer} and this side do not agree whether frames are sealed.")
         return True
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether `receive` would read: the connection lives and the inbox has room."""
+        inbox = self.inbox
+        return self.lost is None and len(inbox) < INBOX_LIMIT and sum(m.raw + m.overhead for m in inbox) < INBOX_BYTES
 
     @property
     def alive(self) -> bool:
@@ -89,10 +99,13 @@ class Session:
     def queue(self, value: object, head: Sequence[int] = (), kind: Kind = Kind.MESSAGE) -> Sent:
         """Put a message in line; `send` moves it.
 
-        Raises: TypeError when the value cannot travel; the error in `lost` when the connection has ended.
+        Raises: TypeError when the value cannot travel; the error in `lost` when the connection has ended, ClosedByUs after
+        `leave`.
         """
         if self.lost is not None:
             raise self.lost
+        if self._leaving:
+            raise ClosedByUs(f"This side has left {self.peer}.")
         return self._queue(kind, head, value, self._sealer if self.sealed else None)
 
     def _queue(self, kind: Kind, head: Sequence[int], value: object, sealer: Sealer | None) -> Sent:
@@ -106,7 +119,7 @@ class Session:
         pending = self._pending
         while pending and self.lost is None:
             try:
-                count = self.link.send(tuple(pending) if len(pending) <= 64 else [pending[i] for i in range(64)])
+                count = self.link.send(list(itertools.islice(pending, _BUFFERS_AT_ONCE)))
             except OSError as error:
                 self._end(error.strerror or str(error))
                 break
@@ -122,7 +135,7 @@ class Session:
 
     def receive(self) -> None:
         """Move what has arrived into `inbox`, unless it is full. An ended or broken link shows in `lost`."""
-        while self.lost is None and len(self.inbox) < INBOX_LIMIT:
+        while self.wants_more:
             buffer = self._reader.buffer()
             try:
                 count = self.link.receive(buffer)
@@ -140,27 +153,19 @@ class Session:
             except ProtocolError as error:
                 self._end(str(error).rstrip("."))
                 raise
-            self._note_farewell()
+            self.left = self._reader.farewell
             if count < len(buffer):  # the link had no more: a poll costs less than a read in vain
                 return
 
-    def _note_farewell(self) -> None:
-        if self.inbox and self.inbox[-1].kind is Kind.BYE:
-            self.inbox.pop()
-            self.left = True
-
     def take(self) -> Message | None:
-        """The oldest message that carries a value, or None; PING is not for the user."""
-        while self.inbox:
-            message = self.inbox.popleft()
-            if message.kind is Kind.MESSAGE:
-                return message
-        return None
+        """The oldest message that nobody has taken, or None."""
+        return self.inbox.popleft() if self.inbox else None
 
     def leave(self) -> None:
         """Say farewell after everything queued; the peer then knows that the end of the connection is no loss."""
-        if self.alive:
+        if self.alive and not self._leaving:
             self.queue(None, kind=Kind.BYE)
+            self._leaving = True
 
     def close(self) -> None:
         """End the connection at once; what is queued is dropped."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import NetworkError, TimedOut
-from .nodes import Address, is_loopback
+from .nodes import Address, is_ip, is_loopback
 from .transport import Link
 
 SOCKET_BUFFER = 4 << 20
@@ -122,16 +122,16 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
     Raises: NetworkError naming the host that is unknown, TimedOut.
     """
     found: list[tuple[socket.AddressFamily, tuple[object, ...]]] = []
-    problem: list[OSError] = []
+    problem: list[str] = []
 
     def look_up() -> None:
         try:
             infos = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
             found.extend((family, sockaddr) for family, _, _, _, sockaddr in infos)
-        except OSError as error:
-            problem.append(error)
+        except (OSError, UnicodeError) as error:  # UnicodeError: a label that is empty or too long
+            problem.append(getattr(error, "strerror", None) or str(error))
 
-    if ":" in address.host or address.host.replace(".", "").isdigit():
+    if is_ip(address.host):
         look_up()
     else:  # getaddrinfo has no time limit of its own
         thread = threading.Thread(target=look_up, name=f"resolve {address.host}", daemon=True)
@@ -140,7 +140,7 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
         if thread.is_alive():
             raise TimedOut(f"the name server to resolve {address.host}", limit)
     if problem or not found:
-        reason = problem[0].strerror if problem else "no address"
+        reason = problem[0] if problem else "no address"
         raise NetworkError(f"The host name in {address} cannot be resolved: {reason}.")
     return found
 
@@ -173,13 +173,13 @@ def listen_tcp(address: Address, backlog: int = 1024) -> socket.socket:
 def listen_unix(path: Path, backlog: int = 1024) -> socket.socket:
     """A listening, non-blocking Unix socket at `path`, mode 0600; a stale one of ours is replaced.
 
-    Raises: NetworkError when the path is too long for the system.
+    Raises: NetworkError when the path is too long for the system or cannot be used.
     """
     if len(os.fsencode(path)) > MAX_UNIX_PATH:
         raise NetworkError(f"The path of a Unix socket may have {MAX_UNIX_PATH} bytes, got {path}.")
-    path.unlink(missing_ok=True)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        path.unlink(missing_ok=True)
         sock.bind(str(path))
         path.chmod(0o600)
         sock.listen(backlog)

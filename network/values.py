@@ -25,7 +25,8 @@ from .errors import ProtocolError
 
 Array = NDArray[Any]
 # little-endian codes of everything that may travel; object, string and void types may not
-DTYPES = {np.dtype(code).str: np.dtype(code) for code in "? i1 u1 <i2 <u2 <i4 <u4 <i8 <u8 <f2 <f4 <f8 <c8 <c16".split()}
+_CODES = ("?", "i1", "u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
+DTYPES = {np.dtype(code).str: np.dtype(code) for code in _CODES}
 MAX_DEPTH = 64
 MAX_DIMENSIONS = 32  # what every supported NumPy can hold
 LONG_BYTES = 4096  # shorter byte strings stay in the tree
@@ -74,7 +75,7 @@ class _Places:
 
     def take(self, number: Any) -> Array:
         if type(number) is not int or number != self.used or number >= len(self._arrays):
-            raise ProtocolError(f"A received value refers to array {number!r:.40}, the next is {self.used}.")
+            raise ProtocolError(f"A received value does not refer to array {self.used} of {len(self._arrays)} in its turn.")
         self.used += 1
         return self._arrays[number]
 
@@ -217,7 +218,7 @@ def _decode(tree: Any, places: _Places, classes: Sequence[type], depth: int) -> 
 def _decode_object(name: str, body: Any, places: _Places, classes: Sequence[type], depth: int) -> Any:
     number, content = _listed(body)
     if type(number) is not int or not 0 <= number < len(classes):
-        raise ProtocolError(f"A received value is of class {number!r:.40}, the job has {len(classes)}.")
+        raise ProtocolError(f"A received value names none of the {len(classes)} classes that may travel.")
     cls: Any = classes[number]
     if name == "e" and issubclass(cls, enum.Enum):
         return cls.__members__[content]

@@ -36,8 +36,7 @@ class Kind(enum.IntEnum):
     READY = 1  # the server's first frame: key confirmation and limits; sealed on every connection
     MESSAGE = 2
     MORE = 3  # continues the data of the message before it
-    PING = 4
-    BYE = 5  # the sender leaves on purpose; the connection's end is no loss
+    BYE = 4  # the sender's last frame: it leaves on purpose, and the connection's end is no loss
 
 
 KINDS = frozenset(Kind)

@@ -28,9 +28,10 @@ def make_pair() -> tuple[socket.socket, socket.socket]:
 
 
 class Pair:
-    """One end. Operations are refused unless they are of `accepts`."""
+    """One end, which never blocks. Operations are refused unless they are of `accepts`."""
 
     def __init__(self, sock: socket.socket, accepts: Iterable[type[Operation]]) -> None:
+        sock.setblocking(False)
         self.sock = sock
         self._accepts = tuple(accepts)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
@@ -43,7 +44,7 @@ class Pair:
     def send(self, operation: Operation, descriptor: int | None = None) -> None:
         """Send one operation, with a descriptor if given.
 
-        Raises: OSError when the other end is gone, BlockingIOError when it does not read (non-blocking sockets only).
+        Raises: OSError when the other end is gone, BlockingIOError when it does not read.
         """
         tree, _ = encode(operation.to_value())
         packet = msgpack.packb(tree)
@@ -55,7 +56,7 @@ class Pair:
     def receive(self) -> tuple[Operation, socket.socket | None] | None:
         """The next operation and the connection that came with it; None when the other end is gone.
 
-        Raises: ProtocolError for anything unexpected, BlockingIOError when there is nothing (non-blocking sockets only).
+        Raises: ProtocolError for anything unexpected, BlockingIOError when there is nothing.
         """
         try:
             packet, ancillary, _, _ = self.sock.recvmsg(MAX_PACKET, socket.CMSG_SPACE(4 * 4), _CLOEXEC)

@@ -175,19 +175,21 @@ class Submission(Machine):
         self._to_abort: set[int] = set()
 
     def _decide(self, event: object, now: float) -> list[object]:
-        if isinstance(event, Started):
-            self.deadline = now + FIRST_PHASE_SECONDS
-            return [AskCanCommit(node) for node in self.nodes]
         if isinstance(event, HasEnded):
-            return self._on_end(event)
-        if self.phase in (Phase.FAILED, Phase.ENDED):
-            return []  # what was on its way when the decision fell
-        if isinstance(event, Cancelled):
-            return self._fail(event.reason) if self._starting else []
-        if isinstance(event, IsLost):
-            return self._on_loss(event)
+            return self._on_end(event, now)
+        if self.phase is Phase.FAILED:
+            return self._after_failure(event)
+        if self.phase is Phase.ENDED:
+            return []  # what was on its way when the last node ended
         if isinstance(event, Tick):
             return self._on_tick(now)
+        if isinstance(event, IsLost):
+            return self._on_loss(event, now)
+        if isinstance(event, Cancelled):
+            return self._fail(event.reason)
+        if isinstance(event, Started) and self.deadline is None and not self.accepted:
+            self.deadline = now + FIRST_PHASE_SECONDS
+            return [AskCanCommit(node) for node in self.nodes]
         if isinstance(event, Dispatched):
             return self._on_dispatch(event, now)
         return self._on_step(event, now)
@@ -197,16 +199,18 @@ class Submission(Machine):
         return self.phase not in (Phase.RUNNING, Phase.ENDED, Phase.FAILED)
 
     def _on_step(self, event: object, now: float) -> list[object]:
-        if isinstance(event, HasRefused):
-            return self._fail(f"{self._names[event.node]} refuses the job: {event.reason}")
-        if isinstance(event, HasAccepted):
+        """A node is one step further. Agents and job processes speak on different connections, so what an agent says of the
+        start or the end may overtake what the process itself said before: the later step implies the earlier ones."""
+        if isinstance(event, (HasAccepted, HasRefused)) and self._answers_first_time(event.node):
+            if isinstance(event, HasRefused):
+                self.ended[event.node] = ("refused", event.reason)
+                return self._fail(f"{self._names[event.node]} refuses the job: {event.reason}")
             self.accepted.add(event.node)
             # code goes out only when everybody has accepted; by then the job processes have come up
             return [OpenCodeSession(node) for node in self.nodes] if len(self.accepted) == len(self.nodes) else []
         if isinstance(event, HasLoaded) and event.node in self.accepted:
             self.loaded.add(event.node)
-            if len(self.loaded) == len(self.nodes) and self.phase is Phase.CAN_COMMIT:
-                self.phase, self.deadline = Phase.LOADED, None
+            self._enter_next_phase(now)
             return []
         if isinstance(event, HasAsked) and event.node in self.loaded:
             if self.phase in (Phase.CAN_COMMIT, Phase.LOADED):
@@ -215,68 +219,87 @@ class Submission(Machine):
             return [Answer(event.node, event.requests)]
         if isinstance(event, HasPrepared) and event.node in self.loaded:
             self.prepared.add(event.node)
-            self._check_prepared(now)
+            self._enter_next_phase(now)
             return []
-        if isinstance(event, IsRunning) and event.node in self.prepared:
-            self.running.add(event.node)
-            if len(self.running) == len(self.nodes):
-                self.phase, self.deadline = Phase.RUNNING, None
+        if isinstance(event, IsRunning) and event.node in self.accepted:
+            self._note_start(event.node, now)
             return []
         raise self._impossible(event)
 
+    def _answers_first_time(self, node: int) -> bool:
+        return self.phase is Phase.CAN_COMMIT and node in self.nodes and node not in self.accepted
+
+    def _note_start(self, node: int, now: float) -> None:
+        for step in (self.loaded, self.prepared, self.running):
+            step.add(node)
+        self._enter_next_phase(now)
+
+    def _enter_next_phase(self, now: float) -> None:
+        """Go on when all nodes have taken the step that this phase waits for."""
+        everybody = len(self.nodes)
+        if self._starting and len(self.running) == everybody:
+            self.phase, self.deadline = Phase.RUNNING, None
+        elif self.phase is Phase.CAN_COMMIT and len(self.loaded) == everybody:
+            self.phase, self.deadline = Phase.LOADED, None
+        elif self.phase is Phase.PRE_COMMIT and len(self.prepared) == everybody:
+            self.phase, self.deadline = Phase.DO_COMMIT, now + self._start_limit + _GRACE_SECONDS
+
     def _on_dispatch(self, event: Dispatched, now: float) -> list[object]:
+        if self.phase is Phase.RUNNING:
+            return []  # executors that ask for nothing do not wait for the program
         if self.phase is not Phase.LOADED:
             raise self._impossible(event)
         self.phase, self.deadline = Phase.PRE_COMMIT, now + event.limit
         held, self._held = self._held, []
-        self._check_prepared(now)
+        self._enter_next_phase(now)
         return [Answer(ask.node, ask.requests) for ask in held]
 
-    def _check_prepared(self, now: float) -> None:
-        if self.phase is Phase.PRE_COMMIT and len(self.prepared) == len(self.nodes):
-            self.phase, self.deadline = Phase.DO_COMMIT, now + self._start_limit + _GRACE_SECONDS
-
-    def _on_end(self, event: HasEnded) -> list[object]:
+    def _on_end(self, event: HasEnded, now: float) -> list[object]:
+        self._to_abort.discard(event.node)
         if event.node in self.ended:
             return []
         self.ended[event.node] = (event.state, event.detail)
-        self._to_abort.discard(event.node)
         if self._starting:
             # a short job may end before the last node's start is known; only a failure gives the job up
-            if event.state == "done" and event.node in self.running | self.prepared:
-                self.running.add(event.node)
-                if len(self.running) == len(self.nodes):
-                    self.phase, self.deadline = Phase.RUNNING, None
-            else:
+            if event.state != "done" or event.node not in self.accepted:
                 return self._fail(f"{self._names[event.node]} did not start: {event.detail}")
+            self._note_start(event.node, now)
         if self.phase is Phase.RUNNING and len(self.ended) == len(self.nodes):
             self.phase = Phase.ENDED
         return []
 
-    def _on_loss(self, event: IsLost) -> list[object]:
+    def _on_loss(self, event: IsLost, now: float) -> list[object]:
         if self._starting:
-            self.ended.setdefault(event.node, ("lost", event.reason))
-            return self._fail(f"{self._names[event.node]} was lost: {event.reason}")
-        return self._on_end(HasEnded(event.node, "lost", event.reason))
+            # its agent may still be there and is told to give up, but nobody waits for its answer
+            actions = self._fail(f"{self._names[event.node]} was lost: {event.reason}")
+            self._forget(event)
+            return actions
+        return self._on_end(HasEnded(event.node, "lost", event.reason), now)
 
     def _on_tick(self, now: float) -> list[object]:
         if self.deadline is None or now < self.deadline:
             return []
-        missing = {
-            Phase.CAN_COMMIT: set(self.nodes) - self.loaded,
-            Phase.PRE_COMMIT: set(self.nodes) - self.prepared,
-            Phase.DO_COMMIT: set(self.nodes) - self.running,
-        }.get(self.phase, set())
-        names = ", ".join(self._names[node] for node in sorted(missing))
+        reached = {Phase.CAN_COMMIT: self.loaded, Phase.PRE_COMMIT: self.prepared, Phase.DO_COMMIT: self.running}[self.phase]
+        names = ", ".join(self._names[node] for node in self.nodes if node not in reached)
         return self._fail(f"{names} did not finish {self.phase.value} in time")
 
     def _fail(self, reason: str) -> list[object]:
         self.phase, self.reason, self.deadline = Phase.FAILED, reason, None
-        # agents that have not answered may have accepted meanwhile, so all of them are told
+        # agents that have not answered may have accepted meanwhile, so they are told, too
         self._to_abort = {node for node in self.nodes if node not in self.ended}
-        return [SendAbort(node, reason) for node in sorted(self._to_abort)]
+        return [SendAbort(node, reason) for node in self.nodes if node in self._to_abort]
+
+    def _after_failure(self, event: object) -> list[object]:
+        """Only who need not be waited for any more matters now."""
+        if isinstance(event, (HasRefused, IsLost)):
+            self._forget(event)
+        return []
+
+    def _forget(self, event: HasRefused | IsLost) -> None:
+        self.ended.setdefault(event.node, ("refused" if isinstance(event, HasRefused) else "lost", event.reason))
+        self._to_abort.discard(event.node)
 
     @property
     def all_free(self) -> bool:
-        """After a failure: whether every node that was told to give up has confirmed it."""
+        """After a failure: whether every node that was told to give up has confirmed it, refused, or is lost."""
         return not self._to_abort

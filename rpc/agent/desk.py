@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from network.errors import NetworkError, ProtocolError
+from network.errors import ProtocolError
 from network.session import Session
 from network.transport import Link
 
@@ -144,10 +144,7 @@ class Desk:
     def close(self) -> None:
         """Send what goes out at once, and close all sessions."""
         for session in self._sessions:
-            try:
-                session.send()
-            except NetworkError as error:
-                self._logger.info("%s: %s", clean(session.link.peer), error)
+            session.send()
             session.close()
         self._sessions.clear()
         self._streams.clear()

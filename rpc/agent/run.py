@@ -9,46 +9,39 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
-import network
 from network.door import PassedOn
 from network.errors import ProtocolError
 from network.hello import Hint
+from network.session import Session
 
 from ..messages import FROM_JOB_PROCESS, Advanced, Audit, Begin, CanCommit, Halt, Operation, Reached, Took, Visitor
 from ..pair import Pair, make_pair
 from . import slot
+from .environment import child_environment
 from .jobs import JobRecord
 
 MOST_UNTAKEN = 64  # visitors sent to the process that it has not taken yet
-_KEPT_VARIABLES = ("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "PSGD_DATA")
-_BLAS_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_MOST_READ = 256  # operations of one process per round, so that a talkative one cannot hold up the others
 _CHILD = "from rpc.job.process import main; main()"
 
 logger = logging.getLogger(__name__)
 
 
-def child_environment(environ: Mapping[str, str], blas_threads: int) -> dict[str, str]:
-    """What a job process may see: no key, nothing that the agent's user did not mean for it, and the BLAS threads."""
-    kept = {name: environ[name] for name in _KEPT_VARIABLES if name in environ}
-    kept.update({name: value for name, value in environ.items() if name.startswith("LC_")})
-    root = str(Path(network.__file__).resolve().parent.parent)
-    kept["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environ.get("PYTHONPATH")])])
-    kept["PYTHONSAFEPATH"] = "1"
-    kept.update(dict.fromkeys(_BLAS_VARIABLES, str(blas_threads)))
-    return kept
-
-
 class Run:
-    """A job process and its slot. `on_tell(run, state, detail)` and `on_progress(run, percent)` are called as they happen."""
+    """A job process and its slot. `watchers` are told of it, the first of them being its `submitter`.
+
+    `on_tell(run, tell)` and `on_progress(run, percent)` are called as things happen. Raises: OSError when it cannot be started.
+    """
 
     def __init__(
         self,
         order: CanCommit,
         record: JobRecord,
         folder: Path,
+        submitter: Session,
         *,
         cache: Path,
         code_policy: str,
@@ -59,30 +52,15 @@ class Run:
     ) -> None:
         self.order = order
         self.record = record
+        self.submitter = submitter
+        self.watchers = [submitter]
         self.slot = slot.Slot(order.start_limit, now)
         self.free = False
-        self._folder = folder
         self._on_tell, self._on_progress, self._on_audit = on_tell, on_progress, on_audit
         self._untaken = 0
-        ours, theirs = make_pair()
-        log = os.open(folder / record.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _CHILD, str(theirs.fileno())],
-                cwd=folder,
-                env=child_environment(os.environ, order.blas_threads),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                umask=0o077,
-            )
-        finally:
-            os.close(log)
-            theirs.close()  # else connections in flight would outlive a dead process
+        self._halted = False
+        self._process, ours = _start(folder, record.log, order.blas_threads)
         self.pair: Pair | None = Pair(ours, FROM_JOB_PROCESS)
-        ours.setblocking(False)
         self._send(
             Begin(
                 order.job,
@@ -113,7 +91,7 @@ class Run:
             return False
         try:
             self.pair.send(operation, connection.fileno() if connection else None)
-        except OSError:  # gone, which `step` will see, or hung with a full pair, which its limit will end
+        except OSError:  # gone, which `read` will see, or hung with a full pair, which its limit will end
             return False
         return True
 
@@ -129,34 +107,39 @@ class Run:
     def read(self) -> list[object]:
         """Take in what the process says; returns events for `handle`."""
         events: list[object] = []
-        while self.pair is not None:
+        for _ in range(_MOST_READ):
+            if self.pair is None:
+                break
             try:
                 received = self.pair.receive()
             except BlockingIOError:
                 break
             except (ProtocolError, OSError) as error:
                 logger.error("Job %s: its process spoke out of turn and is ended: %s", self.name, error)
-                self.kill()
                 received = None
             if received is None:
-                self.pair.close()
-                self.pair = None
+                self._hang_up()
                 break
             operation, connection = received
             if connection is not None:
                 connection.close()
-            if isinstance(operation, Took):
-                self._untaken -= 1
-            elif isinstance(operation, Advanced):
-                self._on_progress(self, operation.percent)
-            elif isinstance(operation, Audit):
-                self._on_audit(operation.event, f"job {self.name}: {operation.detail}")
-            elif isinstance(operation, Reached):
-                events.append(slot.Reported(operation.state, operation.detail, tuple(operation.files)))
+            events += self._take(operation)
         if self.pair is None and self._process.poll() is not None:
-            self.kill()  # children that it left behind
             events.append(slot.ProcessGone(_how(self._process.returncode)))
         return events
+
+    def _take(self, operation: Operation) -> list[object]:
+        if isinstance(operation, Took):
+            self._untaken = max(0, self._untaken - 1)
+        elif isinstance(operation, Advanced):
+            self._on_progress(self, max(0, min(100, operation.percent)))
+        elif isinstance(operation, Audit):
+            self._on_audit(operation.event, f"job {self.name}: {operation.detail}")
+        elif isinstance(operation, Reached):
+            # after the order to stop a process may fail because the others have stopped already; that is no failure
+            state = "stopped" if self._halted and operation.state == "failed" else operation.state
+            return [slot.Reported(state, operation.detail, tuple(operation.files))]
+        return []
 
     def handle(self, event: object, now: float) -> None:
         """Let the slot decide on `event`, and do as it says."""
@@ -164,30 +147,58 @@ class Run:
             return
         for action in self.slot.handle(event, now):
             if isinstance(action, slot.Kill):
-                self.kill()
+                self._kill()
             elif isinstance(action, slot.OrderHalt):
+                self._halted = True
                 self._send(Halt(action.reason))
             elif isinstance(action, slot.Tell):
                 self._on_tell(self, action)
             elif isinstance(action, slot.Free):
                 self.free = True
 
-    def kill(self) -> None:
+    def _kill(self) -> None:
         """End the process and all it has started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def wait(self) -> None:
-        """Reap a killed process."""
-        self._process.wait()
+    def _hang_up(self) -> None:
+        """The process has ended, or must: its children are ended with it, and its exit code stays what it was."""
+        self._kill()
         if self.pair is not None:
             self.pair.close()
             self.pair = None
 
-    @property
-    def reaping(self) -> bool:
-        """The process has hung up but is not reaped yet, so somebody must look again soon."""
-        return self.pair is None and not self.free
+    def end(self) -> None:
+        """End the process and all it has started, and wait for that."""
+        self._hang_up()
+        self._process.wait()
+
+
+def _start(folder: Path, log_name: str, blas_threads: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A fresh interpreter with its output in the job's log, and our end of the pair with it."""
+    ours, theirs = make_pair()
+    log = -1
+    try:
+        log = os.open(folder / log_name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        process = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, str(theirs.fileno())],
+            cwd=folder,
+            env=child_environment(os.environ, blas_threads),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+            umask=0o077,
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()  # else connections in flight would outlive a dead process
+        if log >= 0:
+            os.close(log)
+    return process, ours
 
 
 def _how(code: int) -> str:

@@ -15,6 +15,7 @@ from ..machine import Machine
 
 HALT_SECONDS = 5.0  # from the order to stop until the process is killed
 EXIT_SECONDS = 3.0  # from the report of the outcome until the process is killed
+ROLL_BACK_SECONDS = 2.0  # a job process rolls back by itself at the start limit; this much later it counts as hung
 
 
 class Stage(enum.Enum):
@@ -98,8 +99,7 @@ class Slot(Machine):
     def __init__(self, start_limit: float, now: float) -> None:
         super().__init__()
         self.stage = Stage.STARTING
-        # the job process rolls back by itself at the limit, so this catches one that hangs
-        self.deadline: float | None = now + start_limit + EXIT_SECONDS
+        self.deadline: float | None = now + start_limit + ROLL_BACK_SECONDS
         self._outcome: Tell | None = None
 
     def _decide(self, event: object, now: float) -> list[object]:
@@ -113,7 +113,7 @@ class Slot(Machine):
             # before the start nobody else could roll this node back; afterwards the submitter may leave
             return self._end("aborted", "The submitter left before the job had started.", now) if self._starting else []
         if isinstance(event, AbortAsked):
-            return self._end("aborted", event.reason, now) if self.stage is not Stage.LEAVING else []
+            return self._end("aborted", event.reason, now) if self._outcome is None else []
         if isinstance(event, StopAsked):
             return self._on_stop(event, now)
         if isinstance(event, Tick):

@@ -9,12 +9,12 @@ import contextlib
 import logging
 import os
 import queue
+import signal
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from network.clock import Clock, SystemClock
-from network.door import Arrived, Door, Terms, TurnedAway
+from network.door import Arrived, Door, Outcome, Terms, TurnedAway
 from network.errors import ProtocolError
 from network.hello import Hello
 from network.keys import Key, Keyring
@@ -49,6 +49,8 @@ class Porter:
         )
         self._door = Door(lambda _hello: self._terms, self._clock)
         self._lock = threading.Lock()
+        self._admitted: set[int] = set()
+        self._has_code_session = False
         self.code_sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="porter", daemon=True)
 
@@ -57,22 +59,27 @@ class Porter:
         self._thread.start()
 
     def tell(self, operation: Operation) -> None:
-        """Send an operation to the agent (any thread)."""
-        with self._lock, contextlib.suppress(OSError):
-            self._pair.send(operation)
+        """Send an operation to the agent (any thread); waits while the agent does not read."""
+        with self._lock, contextlib.suppress(OSError):  # when it is gone, so are we: see `_take_all`
+            while True:
+                try:
+                    self._pair.send(operation)
+                    return
+                except BlockingIOError:
+                    wait_sockets([], [self._pair.sock], None)
 
     def _run(self) -> None:
-        while True:
-            deadline = self._door.deadline
-            left = None if deadline is None else deadline - self._clock.monotonic()
-            wait_sockets([self._pair.sock, *self._door.links], [], left)
-            self._pair.sock.setblocking(False)
-            try:
+        try:
+            while True:
+                deadline = self._door.deadline
+                left = None if deadline is None else deadline - self._clock.monotonic()
+                wait_sockets([self._pair.sock, *self._door.links], [], left)
                 self._take_all()
-            finally:
-                self._pair.sock.setblocking(True)
-            for outcome in self._door.step():
-                self._settle(outcome)
+                for outcome in self._door.step():
+                    self._settle(outcome)
+        except BaseException:  # without this thread nobody could reach or stop the process
+            logger.exception("The porter failed")
+            _end_all()
 
     def _take_all(self) -> None:
         while True:
@@ -82,9 +89,11 @@ class Porter:
                 return
             except ProtocolError as error:
                 logger.error("The agent sent something wrong: %s", error)
-                os._exit(ORPHANED)
+                _end_all()
+                return
             if received is None:  # the agent has died; nobody would ever ask for our result
-                os._exit(ORPHANED)
+                _end_all()
+                return
             operation, connection = received
             if isinstance(operation, Visitor) and connection is not None:
                 self._door.add(connection, hello=operation.hello, seconds=operation.seconds, peer=operation.peer)
@@ -92,7 +101,7 @@ class Porter:
             elif isinstance(operation, Halt):
                 self._on_halt(operation.reason)
 
-    def _settle(self, outcome: Any) -> None:
+    def _settle(self, outcome: Outcome) -> None:
         if isinstance(outcome, TurnedAway):
             logger.warning("A visitor from %s was turned away: %s", clean(outcome.peer), clean(outcome.reason))
             self.tell(Audit("turned away", clean(f"{outcome.peer}: {outcome.reason}")))
@@ -100,12 +109,27 @@ class Porter:
             self._admit(outcome.session, outcome.hello)
 
     def _admit(self, session: Session, hello: Hello) -> None:
-        if session.role == "code":
+        node, attempt = hello.caps.get("node"), hello.caps.get("attempt")
+        if session.role == "code" and not self._has_code_session:
+            self._has_code_session = True
             self.code_sessions.put(session)
-            return
-        node = hello.caps.get("node")
-        if type(node) is int and node != self._begin.node and hello.caps.get("attempt") == self._begin.attempt:
+        elif session.role == "peer" and type(node) is int and self._expects(node) and attempt == self._begin.attempt:
+            self._admitted.add(node)
             self._on_peer(node, session)
-            return
-        logger.warning("A peer that calls itself node %s of attempt %s was refused", node, hello.caps.get("attempt"))
-        session.close()
+        else:
+            who = clean(f"{session.role} {node} of attempt {attempt}", 80)
+            logger.warning("A second or unexpected visitor was refused: %s", who)
+            self.tell(Audit("refused", f"{who} from {clean(session.link.peer)}"))
+            session.close()
+
+    def _expects(self, node: int) -> bool:
+        """Whether `node` may call: once, and within the group only the higher ids call."""
+        called_by_us = node in self._begin.group and node <= self._begin.node
+        return not called_by_us and node not in self._admitted
+
+
+def _end_all() -> None:
+    """End this process, and what the executor has started with it."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(ORPHANED)

@@ -80,19 +80,18 @@ class Rendezvous(Machine):
         self.decided = False
 
     def _decide(self, event: object, now: float) -> list[object]:
+        if not isinstance(event, (Satisfied, Met, HeardReady, PeerGone, Tick)):
+            raise self._impossible(event)
         if self.decided:
-            return []
+            return []  # what was on its way when the decision fell
+        if isinstance(event, PeerGone) and event.peer in self._needed:
+            return self._roll_back(f"node {event.peer} was lost before the start: {event.reason}")
         if isinstance(event, Satisfied):
             self._satisfied = True
-        elif isinstance(event, Met):
+        elif isinstance(event, (Met, HeardReady)):  # who is heard is met
             self._met.add(event.peer)
-        elif isinstance(event, HeardReady):
-            self._ready.add(event.peer)
-        elif isinstance(event, PeerGone):
-            if event.peer in self._needed:
-                return self._roll_back(f"node {event.peer} was lost before the start: {event.reason}")
-        elif not isinstance(event, Tick):
-            raise self._impossible(event)
+            if isinstance(event, HeardReady):
+                self._ready.add(event.peer)
         actions: list[object] = []
         if self._satisfied:
             actions += [SayReady(peer) for peer in sorted((self._met & self._group) - self._told)]
