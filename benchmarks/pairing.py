@@ -116,7 +116,7 @@ def _serve(module: str, argument: str) -> None:
             if run is None:
                 run = importlib.import_module(module).prepare(argument)
             reply: dict[str, object] = {"seconds": run()}
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a peer raises is its reply
             reply = {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
         replies.write(json.dumps(reply) + "\n")
         replies.flush()

@@ -16,7 +16,7 @@ def prepare(argument: str) -> Callable[[], float]:
 
     def run() -> float:
         start = time.perf_counter()
-        model.partial_fit(x, y, classes)
+        model.partial_fit(x, y, classes=classes)
         return time.perf_counter() - start
 
     return run
