@@ -31,9 +31,9 @@ def main() -> int:
         seconds = time.perf_counter() - start
     print(result)
     print(f"Trained on {WORKERS} workers in {seconds:.1f} s, submission included. The workers have been stopped.")
-    print(f"Logs, tables (TR: every step, EV: every epoch) and models of both workers lie in {OUTPUT}:")
-    for node, files in sorted(result.files.items()):
-        print(f"  worker {node}: " + ", ".join(str(path.relative_to(OUTPUT)) for path in files))
+    for what, names in (("Logs", "*.log"), ("Every step", "TR-*.csv"), ("Every epoch", "EV-*.csv"), ("Models", "*.model")):
+        found = [path for files in result.files.values() for path in files if path.match(names)]
+        print(f"{what + ':':13} {len(found)} files, {OUTPUT}/Node-*-Retrieve/{names}")
     return 0 if result["accuracy"] >= 0.9 else 1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nn.arrays import Array, Shape
+from nn.arrays import Array, Shape, empty
 from nn.graph import Graph
 from nn.operation import Mode, Operation
 from nn.value import Constant, Node, Value, Variable
@@ -37,7 +37,7 @@ class Plan:
         self._training = training
 
         placeholder = graph.placeholder
-        self._arrays[placeholder] = np.empty(shape, dtype)
+        self._arrays[placeholder] = empty(shape, dtype)
         for position, node in enumerate(graph.nodes):
             self._place(node, position, placeholder)
         self._forward = [(*self._calls[node], self._arrays[node]) for node in graph.nodes]
@@ -47,7 +47,7 @@ class Plan:
         self._backward: list[_Step] = []
         if training:
             wanted = _gradient_takers(graph, input_gradient)
-            self.output_gradient: Array = np.empty(self.output.shape, dtype)
+            self.output_gradient: Array = empty(self.output.shape, dtype)
             self.input_gradient: Array | None = np.zeros(shape, dtype) if input_gradient else None
             self._plan_backward(graph, wanted)
 
@@ -85,7 +85,7 @@ class Plan:
             self._random.append((operation, position))
         self._entries.extend((inputs, index) for index, source in enumerate(node.inputs) if source is placeholder)
         shared = self._may_overwrite(node) and inputs[0].size == np.prod(output, dtype=int)
-        self._arrays[node] = inputs[0].reshape(output) if shared else np.empty(output, self._dtype)
+        self._arrays[node] = inputs[0].reshape(output) if shared else empty(output, self._dtype)
         self._calls[node] = (operation, inputs)
 
     def _array(self, value: Value) -> Array:
@@ -123,7 +123,7 @@ class Plan:
                     gradients[source] = self._gradient_memory(node, index, source, step.gradient)
                 target = gradients[source]
                 if source in begun:
-                    target = np.empty(target.shape, self._dtype)
+                    target = empty(target.shape, self._dtype)
                     step.sums.append((gradients[source], target))
                 begun.add(source)
                 step.wanted.append(target)
@@ -139,8 +139,8 @@ class Plan:
         shape = self._arrays[source].shape
         in_place = index == 0 and node.operation.in_place and self._uses[source] == 1
         if in_place and gradient.size == self._arrays[source].size:
-            return gradient.reshape(shape)
-        return np.empty(shape, self._dtype)
+            return gradient if gradient.shape == shape else gradient.reshape(shape)
+        return empty(shape, self._dtype)
 
 
 class _Step:

@@ -50,6 +50,8 @@ _NAMES = types.MappingProxyType({found: name for name, found in BUILT_IN.items()
 
 def class_name(found: type[Any]) -> str:
     """Return the name under which a file refers to a class."""
+    if found.__module__.startswith("nn.model."):
+        return f"model.{found.__name__}"
     return _NAMES.get(found, _CUSTOM + found.__name__)
 
 
@@ -99,7 +101,10 @@ def build(description: object, base: type[Any], custom_objects: Mapping[str, typ
 
 
 def custom_classes(*parts: object) -> dict[str, type[Any]]:
-    """Return the classes among `parts` and their arguments that are no part of nn, by name: what `load` must be given."""
+    """Return the classes of `parts` and of their arguments that are no part of nn, by name: what `load` must be given.
+
+    A part may be an object or, for what is configured by class, a class.
+    """
     found: dict[str, type[Any]] = {}
     todo = list(parts)
     while todo:
@@ -110,6 +115,8 @@ def custom_classes(*parts: object) -> dict[str, type[Any]]:
             todo += part.get_config().values()
         elif isinstance(part, (list, tuple)):
             todo += part
+        elif isinstance(part, type) and class_name(part).startswith(_CUSTOM):
+            found[part.__name__] = part
     return found
 
 

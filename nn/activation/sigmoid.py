@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nn.activation.activation import Activation
-from nn.arrays import Array, Shape
+from nn.arrays import Array, Shape, empty
 
 
 class Sigmoid(Activation):
@@ -14,7 +14,7 @@ class Sigmoid(Activation):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         """Make room for the derivative."""
-        self._slope = np.empty(output, dtype)
+        self._slope = empty(output, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write the logistic function of x."""

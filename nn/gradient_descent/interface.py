@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn import arguments
-from nn.arrays import Array
+from nn.arrays import Array, empty, zeros
 from nn.configurable import Configurable
 
 CHUNK = 32 * 1024
@@ -69,10 +69,13 @@ class IGradientDescent(Configurable, ABC):
             expected, got = ", ".join(("step", *self.slots)), ", ".join(sorted(state)) or "nothing"
             raise ValueError(f"{type(self).__name__} state must hold {expected}; got {got}")
         step = arguments.integer(self, "step", state["step"], minimum=0)
-        slots = {name: np.array(state[name]) for name in self.slots if name in names}
-        if len({slot.shape for slot in slots.values()}) > 1 or any(slot.ndim != 1 for slot in slots.values()):
+        given = {name: np.asarray(state[name]) for name in self.slots if name in names}
+        if len({slot.shape for slot in given.values()}) > 1 or any(slot.ndim != 1 for slot in given.values()):
             raise ValueError(f"{type(self).__name__} state must hold vectors of one length")
-        self.step, self._slots = step, slots
+        self.step = step
+        self._slots = {name: empty(slot.shape, slot.dtype) for name, slot in given.items()}
+        for name, slot in self._slots.items():
+            np.copyto(slot, given[name])
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
@@ -84,7 +87,7 @@ class IGradientDescent(Configurable, ABC):
                 f"{type(self).__name__} takes two vectors of equal length, got shapes {vector.shape} and {gradients.shape}"
             )
         if not self._slots:
-            self._slots = {name: np.zeros(len(vector), vector.dtype) for name in self.slots}
+            self._slots = {name: zeros(vector.shape, vector.dtype) for name in self.slots}
         for slot in self._slots.values():
             if slot.shape != vector.shape or slot.dtype != vector.dtype:
                 raise ValueError(
@@ -92,6 +95,6 @@ class IGradientDescent(Configurable, ABC):
                     f"got {len(vector)} of {vector.dtype}"
                 )
         if self._scratch.dtype != vector.dtype or not self._scratch.size:
-            self._scratch = np.empty(CHUNK, vector.dtype)
+            self._scratch = empty((CHUNK,), vector.dtype)
         self.step += 1
         self.begin_step()

@@ -73,12 +73,13 @@ class Cross_Entropy_With_Softmax(Loss):
 
     def gradient(self, label: Array, output: Array, out: Array) -> None:
         """Write (softmax(z) - y) / batch."""
+        share = 1 / len(output)
         if label.ndim == 1:
-            np.copyto(out, self._probabilities)
-            out[self._samples, label] -= 1
+            np.multiply(self._probabilities, share, out=out)
+            out[self._samples, label] -= share
         else:
             np.subtract(self._probabilities, label, out=out)
-        np.multiply(out, 1 / len(output), out=out)
+            np.multiply(out, share, out=out)
 
     def prediction(self, output: Array) -> Array:
         """Return softmax(z)."""

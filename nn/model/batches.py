@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nn.arrays import Array, Shape
+from nn.arrays import Array, Shape, empty
 
 
 def check_samples(x: Any, input_shape: Shape) -> Array:
@@ -29,9 +29,9 @@ class Batches:
     def __init__(self, x: Array, label: Array, size: int, dtype: np.dtype[Any]) -> None:
         self.samples = len(x)
         self._x, self._label, self._size = x, label, min(size, len(x))
-        self._rows = np.empty((self._size, *x.shape[1:]), x.dtype)
+        self._rows = empty((self._size, *x.shape[1:]), x.dtype)
         self._label_rows = np.empty((self._size, *label.shape[1:]), label.dtype)
-        self._converted = None if x.dtype == dtype else np.empty(self._rows.shape, dtype)
+        self._converted = None if x.dtype == dtype else empty(self._rows.shape, dtype)
 
     def __len__(self) -> int:
         return -(-len(self._x) // self._size)

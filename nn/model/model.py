@@ -115,14 +115,16 @@ class Model(Configurable, ABC):
             self._allocate(trace(self, self.input_shape))
 
     def compile(self, optimizer: type[IGradientDescent] | IGradientDescent | OpContainer) -> None:
-        """Say how to train: a rule class, a rule, or an `OpContainer`. The model takes a copy of a rule: its own is `model.rule`."""
+        """Say how to train: a rule class, a rule, or an `OpContainer`. The model's own rule, a copy, is `model.rule`."""
         container = OpContainer(GDOptimizer, optimizer) if isinstance(optimizer, type) else optimizer
         if isinstance(container, OpContainer):
-            self.op_type, self.rule = container.op_type, container.rule()
+            self.adopt(container.op_type, container.rule())
         else:
-            self.op_type = GDOptimizer
-            self.rule = deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent))
-        self._optimizer = None
+            self.adopt(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
+
+    def adopt(self, op_type: type[IOptimizer], rule: IGradientDescent) -> None:
+        """Train with this very rule, state included, by an optimizer of this type."""
+        self.op_type, self.rule, self._optimizer = op_type, rule, None
 
     def fit(
         self,

@@ -33,7 +33,7 @@ def pack(model: Model) -> bytes:
     """Return the file of a model; raise ValueError before `setup`, TypeError for a configuration that JSON cannot hold."""
     values = {variable.name: variable.value for variable in model.store.everything}
     config = {
-        "model": {"class": _model_name(type(model)), "config": registry.describe_arguments(model)},
+        "model": {"class": registry.class_name(type(model)), "config": registry.describe_arguments(model)},
         "input_shape": list(model.graph.placeholder.shape),
         "seed": model.seed,
         "dtype": model.dtype.name,
@@ -65,7 +65,7 @@ def unpack(data: bytes | memoryview, base: type[Any], custom_objects: Mapping[st
         return _rebuild(_read_config(metadata.get("config", "")), values, base, custom_objects)
     except ModelFileError:
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"model file: {error}") from error
 
 
@@ -126,17 +126,12 @@ def _restore_optimizer(
     numbers = description["state"]
     if not isinstance(numbers, dict) or not all(type(value) in (int, float) for value in numbers.values()):
         raise ValueError(f"the 'state' of a rule must hold numbers, got {str(numbers)[:80]}")
+    for name, value in arrays.items():
+        if (value.shape, value.dtype) != (model.store.values.shape, model.dtype):
+            raise ValueError(f"'{name}' does not fit the model's {model.store.values.size} parameters of {model.dtype}")
     rule.load_state_dict({**numbers, **{name.removeprefix(_RULE): value for name, value in arrays.items()}})
-    for name, value in rule.state_dict().items():
-        if isinstance(value, np.ndarray) and (value.shape, value.dtype) != (model.store.values.shape, model.dtype):
-            raise ValueError(f"rule state '{name}' does not fit the model's {model.store.values.size} parameters")
-    model.compile(rule)
-    model.op_type = registry.find_class(description["class"], IOptimizer, custom_objects)
-
-
-def _model_name(found: type[Model]) -> str:
-    inside = found.__module__.startswith("nn.model.")
-    return f"model.{found.__name__}" if inside else registry.class_name(found)
+    op_type = registry.find_class(description["class"], IOptimizer, custom_objects)
+    model.adopt(op_type, rule)
 
 
 def _built_in_models(base: type[Any]) -> dict[str, type[Model]]:
@@ -144,4 +139,5 @@ def _built_in_models(base: type[Any]) -> dict[str, type[Model]]:
     below = [base]
     for found in below:
         below.extend(found.__subclasses__())
-    return {_model_name(found): found for found in below if _model_name(found).startswith("model.") and found is not base}
+    names = {registry.class_name(found): found for found in below if found is not base}
+    return {name: found for name, found in names.items() if name.startswith("model.")}

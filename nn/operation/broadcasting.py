@@ -38,7 +38,7 @@ class Unbroadcast:
     def space(self, wanted: Array) -> Array:
         """Return an array of the broadcast shape to compute in: `wanted` itself where the shapes agree."""
         if not self._axes:
-            return wanted.reshape(self._full)
+            return wanted if wanted.shape == self._full else wanted.reshape(self._full)
         if self._space is None:
             self._space = np.empty(self._full, self._dtype)
         return self._space
@@ -46,7 +46,7 @@ class Unbroadcast:
     def reduce(self, gradient: Array, wanted: Array) -> None:
         """Write the sum of `gradient` over the repeated axes into `wanted`."""
         if not self._axes:
-            if not np.may_share_memory(gradient, wanted):
+            if gradient is not wanted and not np.may_share_memory(gradient, wanted):
                 np.copyto(wanted, gradient.reshape(self._shape))
         elif self._ones is not None:
             np.matmul(self._ones, gradient.reshape(self._ones.size, -1), out=wanted.reshape(-1))

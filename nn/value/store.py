@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, zeros
 from nn.random import keyed
 from nn.value.variable import Variable
 
@@ -21,8 +21,8 @@ class VariableStore:
     def __init__(self, variables: Sequence[Variable], buffers: Sequence[Variable], dtype: np.dtype[Any], seed: int) -> None:
         sizes = [math.prod(variable.shape) for variable in variables]
         self.dtype = dtype
-        self.values: Array = np.zeros(sum(sizes), dtype)
-        self.gradients: Array = np.zeros(sum(sizes), dtype)
+        self.values: Array = zeros((sum(sizes),), dtype)
+        self.gradients: Array = zeros((sum(sizes),), dtype)
         self.variables = list(variables)
         self.buffers = list(buffers)
         start = 0
@@ -31,7 +31,7 @@ class VariableStore:
             variable.bind(identity, self.values[part].reshape(variable.shape), self.gradients[part].reshape(variable.shape))
             start += size
         for variable in buffers:
-            variable.bind(-1, np.zeros(variable.shape, dtype), None)
+            variable.bind(-1, zeros(variable.shape, dtype), None)
         self.initialize(seed)
 
     @property

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
 import parallel_sgd.codec
 from parallel_sgd.channel import Key
-from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, netEncapsulation
+from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, SyncPS, netEncapsulation
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from tests.contract.kinds import public_kinds
 from tests.parallel_sgd.array_job import ArrayJob, gradient
@@ -22,17 +23,23 @@ class Row:
 
     exchanges: bool  # sends packets, so that all replicas agree
     assignments: tuple[ISetting, ...]
+    server: bool = False  # needs a parameter server, which runs the same codec
 
 
 EVERY = (IIDBlockAssignment(1), IIDBlockAssignment(3), DuplicateAssignment(4, 2), FixedBlockAssignment(2, 1, 4))
 ROWS: dict[type[Codec], Row] = {
     Plain: Row(exchanges=True, assignments=EVERY),
     DummyCodec: Row(exchanges=False, assignments=EVERY),
+    SyncPS: Row(exchanges=True, assignments=EVERY, server=True),
 }
 CASES = [(kind, assignment) for kind, row in ROWS.items() for assignment in row.assignments]
 EXCHANGING = [case for case in CASES if ROWS[case[0]].exchanges and case[1].node_count > 1]
 each = pytest.mark.parametrize(("kind", "assignment"), CASES)
 each_exchanging = pytest.mark.parametrize(("kind", "assignment"), EXCHANGING)
+
+
+def job_of(kind: type[Codec], assignment: ISetting, **settings: Any) -> ArrayJob:
+    return ArrayJob(assignment, codec=kind, server=kind if ROWS[kind].server else None, **settings).run()
 
 
 def bits(job: ArrayJob) -> list[list[bytes]]:
@@ -47,12 +54,12 @@ def test_every_codec_has_a_row() -> None:
 @each
 def test_the_same_job_gives_the_same_bits(kind: type[Codec], assignment: ISetting) -> None:
     """Law 2: determinism."""
-    assert bits(ArrayJob(assignment, codec=kind).run()) == bits(ArrayJob(assignment, codec=kind).run())
+    assert bits(job_of(kind, assignment)) == bits(job_of(kind, assignment))
 
 
 @each
 def test_every_batch_gives_a_result_of_the_shape_that_was_put(kind: type[Codec], assignment: ISetting) -> None:
-    job = ArrayJob(assignment, codec=kind).run()
+    job = job_of(kind, assignment)
     for node in assignment.nodes:
         shapes = [[value.shape for value in batch] for batch in job.results[node]]
         assert shapes == [[(3, 4), (4,)]] * job.batches
@@ -75,7 +82,7 @@ def test_content_is_never_changed(kind: type[Codec], assignment: ISetting) -> No
 @each_exchanging
 def test_all_replicas_agree(kind: type[Codec], assignment: ISetting) -> None:
     """Law 7: hash-equal after every synchronous step."""
-    assert len(set(map(tuple, bits(ArrayJob(assignment, codec=kind).run())))) == 1
+    assert len(set(map(tuple, bits(job_of(kind, assignment))))) == 1
 
 
 def delayed() -> Callable[[int, int, Key], tuple[float, ...]]:
@@ -104,7 +111,7 @@ def test_the_way_of_packets_changes_nothing(
     kind: type[Codec], assignment: ISetting, link: Callable[[], Callable[[int, int, Key], tuple[float, ...]]]
 ) -> None:
     """Law 7, SUB-22, SUB-23: arrival order, duplicates, and a lost packet that a rescue replaces."""
-    assert bits(ArrayJob(assignment, codec=kind, link=link()).run()) == bits(ArrayJob(assignment, codec=kind).run())
+    assert bits(job_of(kind, assignment, link=link())) == bits(job_of(kind, assignment))
 
 
 @each

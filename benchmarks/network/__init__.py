@@ -1,0 +1,1 @@
+"""Messages between two processes over loopback TCP, against plain sockets and torch gloo."""

@@ -1,0 +1,34 @@
+"""What `import nn` costs and brings along."""
+
+import json
+import subprocess
+import sys
+
+CODE = """
+import json, sys, time
+import numpy
+start = time.perf_counter()
+import nn
+print(json.dumps([time.perf_counter() - start, sorted(sys.modules)]))
+"""
+LIMIT = 0.25
+
+
+def imported() -> tuple[float, set[str]]:
+    result = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    seconds, modules = json.loads(result.stdout)
+    return seconds, {name.partition(".")[0] for name in modules}
+
+
+def test_it_is_quick() -> None:
+    """The best of three: other processes may be busy."""
+    assert min(imported()[0] for _ in range(3)) < LIMIT
+
+
+def test_it_brings_numpy_and_tqdm_only() -> None:
+    """conventions.md, Model: pandas and other extras only inside the function that needs them."""
+    code = "import sys, numpy.random, tqdm; print(*sys.modules)"
+    bare = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    allowed = {name.partition(".")[0] for name in bare.stdout.split()} | {"nn"}
+    others = {name for name in imported()[1] - allowed if name not in sys.stdlib_module_names}
+    assert not others, f"import nn imports {sorted(others)}"

@@ -1,0 +1,50 @@
+import pytest
+
+import nn
+from nn import registry
+from nn.model import Model
+from tests.nn.model.models import Line, classifier
+
+
+class OwnTanh(nn.activation.Tanh):
+    """A user's class."""
+
+
+class OwnOptimizer(nn.optimizer.GDOptimizer):
+    """A user's class."""
+
+
+def test_names() -> None:
+    assert registry.class_name(nn.layer.Dense) == "layer.Dense"
+    assert registry.class_name(nn.gradient_descent.ADAMOptimizer) == "gradient_descent.ADAMOptimizer"
+    assert registry.class_name(nn.model.SequentialModel) == "model.SequentialModel"
+    assert registry.class_name(OwnTanh) == "custom:OwnTanh"
+
+
+def test_base_classes_cannot_be_named_by_a_file() -> None:
+    for base in (nn.layer.Layer, nn.activation.Activation, nn.loss.Loss, nn.optimizer.IOptimizer):
+        assert base not in registry.BUILT_IN.values()
+    with pytest.raises(TypeError):
+        registry.BUILT_IN["layer.Own"] = nn.layer.Dense  # type: ignore[index]
+
+
+def test_the_classes_that_must_travel_are_found_wherever_they_are() -> None:
+    model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2, activation=OwnTanh())])
+    model.setup(nn.loss.MSELoss())
+    assert registry.custom_classes(model, model.loss) == {"OwnTanh": OwnTanh}
+    assert registry.custom_classes(Line(), OwnOptimizer, nn.optimizer.GDOptimizer) == {
+        "Line": Line,
+        "OwnOptimizer": OwnOptimizer,
+    }
+    assert registry.custom_classes(classifier()) == {}
+    loaded = Model.from_bytes(model.to_bytes(), registry.custom_classes(model))
+    assert isinstance(loaded, nn.model.SequentialModel)
+
+
+def test_only_data_can_be_described() -> None:
+    class Odd(nn.layer.Flatten):
+        def get_config(self) -> dict[str, object]:
+            return {"name": object()}
+
+    with pytest.raises(TypeError, match="a configuration holds numbers, texts, lists and parts of models, got object"):
+        registry.describe(Odd())

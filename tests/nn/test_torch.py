@@ -1,0 +1,131 @@
+"""Cross-check with torch, where it is installed: values, gradients and training."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nn
+from nn.arrays import Array
+from nn.graph import Graph
+from nn.operation import Mode
+from nn.plan import Plan
+from nn.random import keyed
+from nn.value import Node, Placeholder, VariableStore
+
+torch = pytest.importorskip("torch")
+
+ACTIVATIONS: list[tuple[nn.activation.Activation, Callable[..., object]]] = [
+    (nn.activation.Linear(), lambda x: x),
+    (nn.activation.Tanh(), torch.tanh),
+    (nn.activation.Sigmoid(), torch.sigmoid),
+    (nn.activation.ReLU(), torch.relu),
+    (nn.activation.Softmax(), lambda x: torch.softmax(x, -1)),
+]
+PRECISION = {"float32": (1e-5, 1e-4), "float64": (1e-9, 1e-9)}
+
+
+@settings(max_examples=30, deadline=None, database=None)
+@given(
+    batch=st.integers(1, 9),
+    features=st.integers(1, 17),
+    units=st.integers(1, 13),
+    place=st.integers(0, len(ACTIVATIONS) - 1),
+    dtype=st.sampled_from(["float32", "float64"]),
+    seed=st.integers(0, 1000),
+)
+def test_dense_with_every_activation(batch: int, features: int, units: int, place: int, dtype: str, seed: int) -> None:
+    activation, reference = ACTIVATIONS[place]
+    generator = keyed(seed, "torch")
+    placeholder = Placeholder((-1, features))
+    layer = nn.layer.Dense(units, activation=activation)
+    output = layer(placeholder)
+    assert isinstance(output, Node)
+    store = VariableStore(layer.variables, [], np.dtype(dtype), seed)
+    store.values[:] = generator.standard_normal(store.values.shape)
+    x = generator.standard_normal((batch, features)).astype(dtype)
+    weights = generator.standard_normal((batch, units)).astype(dtype)
+    plan = Plan(Graph(placeholder, output), x.shape, store.dtype, training=True, input_gradient=True)
+    result = plan.forward(x, Mode(training=True))
+    forward, backward = PRECISION[dtype]
+
+    tensors = [torch.tensor(array, requires_grad=True) for array in (x, layer.kernel.value, layer.bias.value)]
+    expected = reference(tensors[0] @ tensors[1] + tensors[2])
+    expected.backward(torch.tensor(weights))  # type: ignore[attr-defined]
+    np.testing.assert_allclose(result, expected.detach().numpy(), rtol=forward, atol=forward)  # type: ignore[attr-defined]
+    plan.output_gradient[:] = weights
+    plan.backward()
+    gradients = (plan.input_gradient, layer.kernel.gradient, layer.bias.gradient)
+    for found, tensor in zip(gradients, tensors, strict=True):
+        assert found is not None
+        np.testing.assert_allclose(found, tensor.grad.numpy(), rtol=backward, atol=backward)
+
+
+@pytest.mark.parametrize("rows", [False, True], ids=["class numbers", "rows"])
+def test_cross_entropy(rows: bool) -> None:
+    generator = keyed(0, "torch")
+    score = generator.standard_normal((7, 5)) * 30
+    label = generator.dirichlet(np.ones(5), 7) if rows else generator.integers(0, 5, 7)
+    loss, gradient = nn.loss.Cross_Entropy_With_Softmax(), np.empty_like(score)
+    prepared = loss.prepare(label, score.shape, score.dtype)
+    loss.allocate(score.shape, score.dtype)
+    tensor = torch.tensor(score, requires_grad=True)
+    expected = torch.nn.functional.cross_entropy(tensor, torch.tensor(label))
+    expected.backward()
+    assert loss.value(prepared, score) == pytest.approx(expected.item(), rel=1e-12)
+    loss.gradient(prepared, score, gradient)
+    np.testing.assert_allclose(gradient, tensor.grad.numpy(), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("rule", "reference"),
+    [
+        (nn.gradient_descent.SGDOptimizer(0.05), lambda w: torch.optim.SGD([w], lr=0.05)),
+        (nn.gradient_descent.ADAMOptimizer(), lambda w: torch.optim.Adam([w])),
+        (
+            nn.gradient_descent.ADAMOptimizer(0.03, 0.8, 0.99, 1e-5),
+            lambda w: torch.optim.Adam([w], lr=0.03, betas=(0.8, 0.99), eps=1e-5),
+        ),
+    ],
+    ids=repr,
+)
+def test_rules_over_a_hundred_steps(rule: nn.gradient_descent.IGradientDescent, reference: Callable[..., object]) -> None:
+    generator = keyed(0, "torch")
+    start = generator.standard_normal(500)
+    parameters, tensor = start.copy(), torch.nn.Parameter(torch.tensor(start))
+    optimizer = reference(tensor)
+    for _ in range(100):
+        gradient = generator.standard_normal(500)
+        rule.update(parameters, gradient)
+        tensor.grad = torch.tensor(gradient)
+        optimizer.step()  # type: ignore[attr-defined]
+    np.testing.assert_allclose(parameters, tensor.detach().numpy(), rtol=1e-6, atol=1e-12)
+
+
+def test_training_a_whole_network() -> None:
+    generator = keyed(1, "torch")
+    x, y = generator.standard_normal((96, 12)), generator.integers(0, 4, 96)
+    model = nn.model.SequentialModel([-1, 12], dtype="float64")
+    model.add(nn.layer.Dense(20, activation=nn.activation.Tanh()))
+    model.add(nn.layer.Dense(4, activation=nn.activation.Softmax()))
+    model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    model.compile(nn.gradient_descent.ADAMOptimizer(0.01))
+
+    network = torch.nn.Sequential(torch.nn.Linear(12, 20), torch.nn.Tanh(), torch.nn.Linear(20, 4)).double()
+    for place, variable in zip((0, 0, 2, 2), model.trainable_variables(), strict=True):
+        name = "weight" if variable.value.ndim == 2 else "bias"
+        value: Array = variable.value.T.copy() if variable.value.ndim == 2 else variable.get_value()
+        setattr(network[place], name, torch.nn.Parameter(torch.tensor(value)))
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    inputs, labels = torch.tensor(x), torch.tensor(y)
+    for _ in range(5):
+        for start in range(0, 96, 16):
+            optimizer.zero_grad()
+            part = slice(start, start + 16)
+            torch.nn.functional.cross_entropy(network(inputs[part]), labels[part]).backward()
+            optimizer.step()
+    model.fit(x, y, epoch=5, batch_size=16, shuffle=False, verbose=0)
+    expected = torch.softmax(network(inputs), -1).detach().numpy()
+    np.testing.assert_allclose(model.predict(x), expected, rtol=1e-6)
