@@ -5,7 +5,6 @@ gives its seconds. The processes are started without the variables that steer Op
 with a fixed number of BLAS threads, before NumPy is imported.
 """
 
-import ctypes
 import importlib
 import json
 import os
@@ -15,6 +14,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from nn.blas import describe_blas
 
 STEERING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -60,22 +61,6 @@ def take_turns(contenders: Mapping[str, tuple[str, str]], threads: int, rounds: 
 def ratio(numerator: Result, denominator: Result) -> float:
     """Return the median of the ratios of the single rounds, which drifts of the machine's speed do not touch."""
     return statistics.median(a / b for a, b in zip(numerator.seconds, denominator.seconds, strict=True))
-
-
-def blas() -> str:
-    """Return which kernels OpenBLAS picked in this process, and for how many threads."""
-    import numpy
-
-    folders = [Path(numpy.__file__).parent.parent / "numpy.libs", Path(numpy.__file__).parent / ".dylibs"]
-    for library in (path for folder in folders if folder.is_dir() for path in folder.glob("*openblas*")):
-        functions = ctypes.CDLL(str(library))
-        for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
-            name = getattr(functions, f"{prefix}openblas_get_corename{suffix}", None)
-            count = getattr(functions, f"{prefix}openblas_get_num_threads{suffix}", None)
-            if name is not None and count is not None:
-                name.restype = ctypes.c_char_p
-                return f"OpenBLAS kernels {name().decode()}, {count()} thread(s)"
-    return f"not OpenBLAS of the NumPy wheel, NumPy {numpy.__version__}"
 
 
 class _Contender:
@@ -130,6 +115,6 @@ def run_child(module: str, arguments: Sequence[str], threads: int) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--blas"]:
-        print(blas())
+        print(describe_blas())
     else:
         _serve(*sys.argv[1:])

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from .clock import Clock, SystemClock
-from .errors import NetworkError, PeerLost, TimedOut
+from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError, TimedOut
 from .frames import Message
 from .nodes import Address
 from .session import Sent, Session
@@ -57,6 +57,8 @@ class Controller:
         self.classes: Sequence[type] = ()
         self._closed_bytes = [0, 0]
         self._lock = threading.Lock()
+        self._closed = False
+        self._called = False
         self._newcomers: list[tuple[int, Session]] = []
         self._interruption: BaseException | None = None
         self._waker, self._woken = socket.socketpair()
@@ -69,12 +71,15 @@ class Controller:
         old = self.sessions.get(peer)
         if old is not None:
             old.close()
+            self._closed_bytes[0] += old.bytes_sent
+            self._closed_bytes[1] += old.bytes_read
         session.node_id = peer
         session.use_classes(self.classes)
         self.sessions[peer] = session
         self.lost.pop(peer, None)
         if peer not in self._turn:
             self._turn.append(peer)
+        self._note(session)
 
     @property
     def available_clients(self) -> list[int]:
@@ -105,19 +110,30 @@ class Controller:
         Raises: TypeError for a value that cannot travel, PeerLost, TimedOut, and what `interrupt` was given.
         """
         targets = [target] if isinstance(target, int) else list(target)
+        start = self._clock.monotonic()
         for peer in targets:
+            if timeout is not None and self._session(peer).pending_bytes > HIGH_WATER:
+                self.flush([peer], start + timeout - self._clock.monotonic())
             self.post(peer, value)
-        self.flush(targets, timeout)
+        self.flush(targets, None if timeout is None else start + timeout - self._clock.monotonic())
 
     def post(self, peer: int, value: object, head: Sequence[int] = ()) -> Sent:
-        """Put a message in line for `peer` without sending it yet; its arrays must stay unchanged until `flushed`."""
+        """Put a message in line for `peer` without sending it yet; its arrays must stay unchanged until `flushed`.
+
+        Raises: TypeError for a value that cannot travel, ClosedByUs, PeerLost for a peer that is gone.
+        """
         self._check()
-        session = self.sessions.get(peer)
-        if session is None:
-            raise PeerLost(peer, "an unknown address", f"node {self.node_id} has no connection with it")
+        session = self._session(peer)
         if session.pending_bytes > HIGH_WATER:
             self.flush([peer])
         return session.queue(value, head)
+
+    def _session(self, peer: int) -> Session:
+        """The living session with `peer`."""
+        session = self.sessions.get(peer)
+        if session is None or not session.alive:
+            raise self.loss_of(peer)
+        return session
 
     def push(self) -> None:
         """Hand what is in line to the system, as far as it takes it at once."""
@@ -139,12 +155,12 @@ class Controller:
         self.push()
 
         def slow() -> list[str]:
-            return [self.sessions[p].peer for p in peers if self.sessions[p].pending_bytes]
+            return [s.peer for p in peers if (s := self.sessions.get(p)) is not None and s.pending_bytes]
 
         self.wait_until(lambda: not slow(), timeout, lambda: f"{', '.join(slow())} to take our data")
         for peer in peers:
-            if targets is not None and peer in self.lost:
-                raise self.lost[peer]
+            if targets is not None and (peer in self.lost or self.sessions[peer].unsent_bytes):
+                raise self.loss_of(peer)
 
     def get_one(self, blocking: bool = True, timeout: float | None = None) -> tuple[int, Any] | None:
         """The next message as (sender, value), fair between senders; None at once when there is none and not `blocking`.
@@ -152,6 +168,7 @@ class Controller:
         Raises: PeerLost once for every peer that is lost (after its messages were taken), or when nobody is left to
         wait for; TimedOut after `timeout` seconds.
         """
+        self._check()
         found = self._take()
         if found is None and blocking:
             self.wait_until(self._has_news, timeout, lambda: f"a message from {self._names()}")
@@ -186,6 +203,7 @@ class Controller:
 
         Raises: TimedOut with `what()` after `timeout` seconds, and what `interrupt` was given.
         """
+        self._check()
         start = self._clock.monotonic()
         while not ready():
             left = None
@@ -196,45 +214,43 @@ class Controller:
             self.pump(left)
 
     def pump(self, timeout: float | None) -> None:
-        """Move bytes both ways; when nothing moves, wait up to `timeout` seconds (None: for ever) for something to.
+        """Wait up to `timeout` seconds (None: for ever) until bytes can be moved or somebody has gone, and move them.
 
         Raises: what `interrupt` was given.
         """
-        if not self._move():
-            reading = [s.link for s in self.sessions.values() if s.lost is None and len(s.inbox) < 256]
+        # to wait first and then move costs half the system calls of trying first
+        if (timeout is None or timeout > 0) and not self._deliver() and not self._called:
+            reading = [s.link for s in self.sessions.values() if s.wants_more]
             writing = [s.link for s in self.sessions.values() if s.pending_bytes]
-            if timeout is None or timeout > 0:
-                self._wait([*reading, self._woken], writing, timeout)  # type: ignore[list-item]
-                self._move()
+            self._wait([*reading, self._woken], writing, timeout)  # type: ignore[list-item]
+        self._welcome()
+        for session in self.sessions.values():
+            if session.lost is None:
+                session.send()
+                with contextlib.suppress(ProtocolError):  # the session is lost then, and tells why
+                    session.receive()
+                self._note(session)
+        self._deliver()
         self._check()
 
-    def _move(self) -> bool:
-        """One round of sending and receiving; whether anything moved."""
-        before = self.bytes_sent + self.bytes_read
+    def _deliver(self) -> bool:
+        """Hand over the messages with a head, the others keep their order; whether there was one."""
+        if self.on_block is None:
+            return False
+        found = False
         for peer, session in list(self.sessions.items()):
-            if session.lost is not None:
-                continue
-            if session.pending_bytes:
-                session.send()
+            inbox, rest = session.inbox, []
             try:
-                session.receive()
+                while inbox:
+                    message = inbox.popleft()
+                    if message.head:
+                        found = True
+                        self.on_block(peer, message)
+                    else:
+                        rest.append(message)
             finally:
-                self._note(session)
-            if self.on_block is not None and session.inbox:
-                self._deliver(peer, session)
-        moved = self.bytes_sent + self.bytes_read != before
-        return self._welcome() or moved
-
-    def _deliver(self, peer: int, session: Session) -> None:
-        """Hand over the messages with a head; the others keep their order."""
-        inbox, rest = session.inbox, []
-        while inbox:
-            message = inbox.popleft()
-            if message.head and self.on_block is not None:
-                self.on_block(peer, message)
-            else:
-                rest.append(message)
-        inbox.extend(rest)
+                inbox.extendleft(reversed(rest))
+        return found
 
     def _note(self, session: Session) -> None:
         peer = session.node_id
@@ -242,20 +258,26 @@ class Controller:
             self.lost[peer] = session.lost
             self._unreported.append(session.lost)
 
-    def _welcome(self) -> bool:
-        """Take in what other threads brought; whether there was any."""
-        with contextlib.suppress(BlockingIOError):
+    def _welcome(self) -> None:
+        """Take in what other threads brought."""
+        if not self._called:
+            return
+        self._called = False  # before looking: who calls from here on is heard the next time
+        with contextlib.suppress(OSError):  # taken with an earlier call, or closed
             self._woken.recv(64)
         with self._lock:
             newcomers, self._newcomers = self._newcomers, []
         for peer, session in newcomers:
             self._add(peer, session)
-        return bool(newcomers)
 
     def admit(self, peer: int, session: Session) -> None:
         """Take over the session of a newcomer (thread-safe)."""
         with self._lock:
-            self._newcomers.append((peer, session))
+            closed = self._closed
+            if not closed:
+                self._newcomers.append((peer, session))
+        if closed:
+            session.close()
         self._wake()
 
     def interrupt(self, error: BaseException) -> None:
@@ -267,6 +289,7 @@ class Controller:
     def _wake(self) -> None:
         with contextlib.suppress(OSError):
             self._waker.send(b"!")
+        self._called = True  # after the byte, so that whoever reacts to this finds it
 
     def _check(self) -> None:
         if self._interruption is not None:
@@ -277,7 +300,9 @@ class Controller:
         if peer in self.lost:
             return self.lost[peer]
         session = self.sessions.get(peer)
-        return PeerLost(peer, session.link.peer if session else "an unknown address", "it has left the job")
+        if session is None:
+            return PeerLost(peer, "an unknown address", f"node {self.node_id} has no connection with it")
+        return session.lost if isinstance(session.lost, ClosedByUs) else PeerLost(peer, session.link.peer, "it has left")
 
     def _names(self) -> str:
         return ", ".join(s.peer for s in self.sessions.values() if s.alive) or "anybody"
@@ -287,6 +312,9 @@ class Controller:
 
         Without `farewell` the peers see a loss at once, which is what a failing node owes them.
         """
+        with self._lock:
+            self._closed = True
+        self._welcome()
         sessions = [s for s in self.sessions.values() if s.lost is None] if farewell else []
         for session in sessions:
             session.leave()

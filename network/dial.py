@@ -6,11 +6,11 @@ import errno
 import os
 import socket
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .clock import Clock, SystemClock
 from .errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
-from .handshake import ClientHandshake
+from .handshake import Caps, ClientHandshake, Refused
 from .keys import Key
 from .nodes import Address
 from .session import Session
@@ -20,7 +20,10 @@ CONNECT_SECONDS = 5.0
 
 
 class Target(NamedTuple):
-    """Whom to call, as what, and with which key. `unix_path` is tried first where it is trustworthy."""
+    """Whom to call, as what, and with which key.
+
+    `unix_path` is tried first where it is trustworthy. The cap `seal` asks for MACs where nobody is on the path, too.
+    """
 
     address: Address
     key: Key
@@ -28,7 +31,7 @@ class Target(NamedTuple):
     expect: str
     job: str = ""
     node_id: int | None = None
-    caps: dict[str, object] | None = None
+    caps: Caps | None = None
     unix_path: str = ""
 
 
@@ -52,30 +55,37 @@ def dial_all(
     sessions: dict[int, Session] = {}
     errors: dict[int, NetworkError] = {}
     calls: dict[int, _Call] = {}
-    for key, target in targets.items():
-        try:
-            calls[key] = _Call(target, max(0.05, deadline - clock.monotonic()))
-        except NetworkError as error:
-            errors[key] = error
-    while calls:
-        for key, call in list(calls.items()):
+    try:
+        for key, target in targets.items():
             try:
-                session = call.step()
+                calls[key] = _Call(target, max(0.05, deadline - clock.monotonic()))
             except NetworkError as error:
                 errors[key] = error
-            else:
-                if session is None:
-                    continue
-                sessions[key] = session
-            del calls[key]
-        left = deadline - clock.monotonic()
-        if left <= 0:
-            for key, call in calls.items():
-                call.close()
-                errors[key] = TimedOut(f"{call.name} to answer", limit)
-            break
-        if calls:
-            wait_sockets([c.sock for c in calls.values() if not c.writing], [c.sock for c in calls.values() if c.writing], left)
+        while calls:
+            for key, call in list(calls.items()):
+                try:
+                    session = call.step()
+                except NetworkError as error:
+                    errors[key] = error
+                else:
+                    if session is None:
+                        continue
+                    sessions[key] = session
+                del calls[key]
+            left = deadline - clock.monotonic()
+            if left <= 0:
+                errors |= {key: TimedOut(f"{call.name} to answer", limit) for key, call in calls.items()}
+                break
+            writing = [call.sock for call in calls.values() if call.connecting]
+            if calls:
+                wait_sockets([call.sock for call in calls.values() if not call.connecting], writing, left)
+    except BaseException:
+        for session in sessions.values():
+            session.close()
+        raise
+    finally:
+        for call in calls.values():
+            call.close()
     return sessions, errors
 
 
@@ -96,23 +106,27 @@ class _Call:
                 raise
         self._handshake: ClientHandshake | None = None
         self._session: Session | None = None
-        self._connect()
+        self._sent = self._read = 0
+        self.sock: socket.socket | SocketLink
+        self._connect("it has no address that this system can use")
 
-    def _connect(self) -> None:
-        family, route = self._routes.pop(0)
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        self.sock: socket.socket | SocketLink = sock
-        self.writing = True
-        code = sock.connect_ex(route)  # type: ignore[arg-type]
-        if code not in (0, errno.EINPROGRESS):
-            self._try_next(code)
-
-    def _try_next(self, code: int) -> None:
-        self.sock.close()
-        if not self._routes:
-            raise PeerLost(self.target.node_id, str(self.target.address), f"cannot connect: {os.strerror(code)}")
-        self._connect()
+    def _connect(self, reason: str) -> None:
+        """Begin to connect by the next route that lets us; PeerLost with `reason` of the last failure when none is left."""
+        while self._routes:
+            family, route = self._routes.pop(0)
+            try:
+                sock = socket.socket(family, socket.SOCK_STREAM)
+            except OSError as error:  # no descriptor left, or a family that this system lacks
+                reason = error.strerror or str(error)
+                continue
+            sock.setblocking(False)
+            code = sock.connect_ex(route)  # type: ignore[arg-type]
+            if code in (0, errno.EINPROGRESS):
+                self.sock, self.connecting = sock, True
+                return
+            sock.close()
+            reason = os.strerror(code)
+        raise self._lost(f"cannot connect: {reason}")
 
     def step(self) -> Session | None:
         """Go as far as the socket lets us; the session once it is confirmed."""
@@ -137,7 +151,8 @@ class _Call:
             return
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            self._try_next(code)
+            sock.close()
+            self._connect(os.strerror(code))
             return
         try:
             sock.getpeername()
@@ -146,10 +161,16 @@ class _Call:
                 return  # still on its way
             raise
         link = SocketLink(sock, str(self.target.address))
-        self.sock, self.writing = link, False
-        caps: dict[str, Any] = {"seal": not link.local, **(self.target.caps or {})}
+        self.sock, self.connecting = link, False
+        wish = self.target.caps or {}
+        self._seal = not link.local or bool(wish.get("seal"))
         self._handshake = ClientHandshake(
-            self.target.key, self.target.role, self.target.expect, self.target.job, caps=caps, binding=link.binding
+            self.target.key,
+            self.target.role,
+            self.target.expect,
+            self.target.job,
+            {**wish, "seal": self._seal},
+            binding=link.binding,
         )
         self._put(self._handshake.start())
 
@@ -157,6 +178,7 @@ class _Call:
         # a handshake message is smaller than any socket buffer, so it goes out in one piece or the link is broken
         if data and self._link().send([data]) != len(data):
             raise self._lost("it does not take our handshake")
+        self._sent += len(data)
 
     def _on_handshake(self, handshake: ClientHandshake) -> None:
         while not handshake.done:  # never more than the handshake needs: what follows belongs to the session
@@ -166,6 +188,7 @@ class _Call:
                 return
             if count == 0:
                 raise self._lost("it closed the connection during the handshake")
+            self._read += count
             self._put(handshake.feed(bytes(view[:count])))
         link, keys = self._link(), handshake.keys
         self._session = Session(
@@ -173,11 +196,12 @@ class _Call:
             keys.client_key,
             keys.server_key,
             role=self.target.expect,
-            sealed=bool(not link.local or handshake.peer_caps.get("seal")),
+            sealed=self._seal or bool(handshake.peer_caps.get("seal")),
             is_server=False,
             node_id=self.target.node_id,
             caps=handshake.peer_caps,
         )
+        self._session.bytes_sent, self._session.bytes_read = self._sent, self._read
 
     def _on_session(self, session: Session) -> Session | None:
         session.receive()
@@ -197,11 +221,13 @@ class _Call:
 
     def _named(self, error: NetworkError) -> NetworkError:
         """The same error, telling with whom: a handshake knows no address."""
-        if self.target.address.host in str(error):
+        if isinstance(error, PeerLost):
             return error
-        kind = ProtocolError if isinstance(error, ProtocolError) else Rejected
-        return kind(f"{self.name}: {error}")
+        text = f"{self.name}: {error}"
+        if isinstance(error, Refused):
+            return Refused(error.hint, text)
+        return ProtocolError(text) if isinstance(error, ProtocolError) else Rejected(text)
 
     def close(self) -> None:
-        """Give up."""
+        """Give up; idempotent."""
         self.sock.close()

@@ -1,7 +1,8 @@
 """The door: connections that have proven nothing yet. Bounded in number, size and time, so that no stranger can lock it.
 
-A visitor has five seconds in all to say hello and prove a key. At most 64 visitors stand here, 8 of one address; a newcomer
-pushes out the oldest, so idlers cannot keep an honest peer waiting. What becomes of a visitor is decided by a *policy* on its
+A visitor has five seconds in all to say hello and prove a key. At most 64 visitors stand here, of whom at most 8 of one
+address have not yet said hello; a newcomer pushes out the oldest, those without a hello first, so idlers cannot keep an honest
+peer waiting, and many honest ones may come from one host at once. What becomes of a visitor is decided by a *policy* on its
 hello: serve it here with some keys, pass the whole connection on to a job process, or turn it away with a hint.
 """
 
@@ -74,7 +75,7 @@ class Door:
         self._policy = policy
         self._clock = clock or SystemClock()
         self._visitors: list[_Visitor] = []
-        self._evicted: list[TurnedAway] = []
+        self._outcomes: list[Outcome] = []
 
     @property
     def links(self) -> list[SocketLink]:
@@ -89,28 +90,34 @@ class Door:
     def add(self, sock: socket.socket, *, hello: bytes = b"", seconds: float = HANDSHAKE_SECONDS, peer: str = "") -> None:
         """Take in a fresh connection, or one whose `hello` was read elsewhere and that has `seconds` left."""
         try:
-            link = SocketLink(sock, peer)
+            visitor = _Visitor(SocketLink(sock, peer), self._clock.monotonic() + seconds, hello)
         except (OSError, NetworkError) as error:
             sock.close()
-            self._evicted.append(TurnedAway(peer or "a visitor", str(error)))
+            self._outcomes.append(TurnedAway(peer or "a visitor", str(error)))
             return
-        visitor = _Visitor(link, self._clock.monotonic() + seconds, hello)
-        same = [v for v in self._visitors if v.host == visitor.host]
-        if len(same) >= MOST_PER_ADDRESS:
-            self._evict(same[0])
-        elif len(self._visitors) >= MOST_VISITORS:
-            self._evict(self._visitors[0])
+        if len(self._silent(visitor.host)) >= MOST_PER_ADDRESS or len(self._visitors) >= MOST_VISITORS:
+            self._advance()  # their hello may have arrived by now
+        if len(silent := self._silent(visitor.host)) >= MOST_PER_ADDRESS:
+            self._evict(silent[0])
+        if len(self._visitors) >= MOST_VISITORS:
+            self._evict(next((v for v in self._visitors if v.silent), self._visitors[0]))
         self._visitors.append(visitor)
+
+    def _silent(self, host: str) -> list[_Visitor]:
+        return [v for v in self._visitors if v.silent and v.host == host]
 
     def _evict(self, visitor: _Visitor) -> None:
         self._visitors.remove(visitor)
         visitor.link.close()
-        self._evicted.append(TurnedAway(visitor.link.peer, "more visitors came than may wait at the door"))
+        self._outcomes.append(TurnedAway(visitor.link.peer, "more visitors came than may wait at the door"))
 
     def step(self) -> list[Outcome]:
         """Serve every visitor as far as its bytes go; returns what became of those that are through."""
-        outcomes: list[Outcome] = list(self._evicted)
-        self._evicted.clear()
+        self._advance()
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def _advance(self) -> None:
         now = self._clock.monotonic()
         for visitor in list(self._visitors):
             outcome: Outcome | None
@@ -122,16 +129,21 @@ class Door:
                 outcome = TurnedAway(visitor.link.peer, f"no key was proven within {HANDSHAKE_SECONDS:g} s")
             if outcome is not None:
                 self._visitors.remove(visitor)
-                outcomes.append(outcome)
+                self._outcomes.append(outcome)
                 if isinstance(outcome, TurnedAway):
                     visitor.link.close()
-        return outcomes
 
     def close(self) -> None:
-        """Send everybody away."""
+        """Send everybody away, also those whose outcome nobody has asked for; idempotent."""
         for visitor in self._visitors:
             visitor.link.close()
+        for outcome in self._outcomes:
+            if isinstance(outcome, Arrived):
+                outcome.session.close()
+            elif isinstance(outcome, PassedOn):
+                outcome.sock.close()
         self._visitors.clear()
+        self._outcomes.clear()
 
 
 class _Visitor:
@@ -139,17 +151,24 @@ class _Visitor:
 
     def __init__(self, link: SocketLink, deadline: float, hello: bytes) -> None:
         self.link = link
-        self.host = link.peer.rpartition(":")[0] if not link.peer.startswith("a ") else link.peer
+        self.host = link.peer.rpartition(":")[0] or link.peer
         self.deadline = deadline
         self._reader = HelloReader()
-        if hello:
-            self._reader.feed(hello)
+        self._reader.feed(hello)
         self._handshake: ServerHandshake | None = None
+        self._seal = not link.local
+        self._read = len(hello)
+        self._sent = 0
+
+    @property
+    def silent(self) -> bool:
+        """Whether it has not said a whole hello yet."""
+        return self._reader.need > 0
 
     def step(self, policy: Policy, now: float) -> Outcome | None:
         """Read what is there and answer; None while more is needed. Never reads beyond the handshake."""
         while self._reader.need:
-            data = self._read(self._reader.need)
+            data = self._receive(self._reader.need)
             if data is None:
                 return None
             self._reader.feed(data)
@@ -166,22 +185,25 @@ class _Visitor:
             except Refused as refusal:
                 return self._turn_away(refusal.hint)
         while not self._handshake.done:
-            data = self._read(self._handshake.need)
+            data = self._receive(self._handshake.need)
             if data is None:
                 return None
             self._handshake.feed(data)
         return self._admit(self._handshake, self._reader.hello)
 
     def _serve(self, terms: Terms) -> ServerHandshake:
-        caps = {"seal": not self.link.local, **terms.caps}
-        return ServerHandshake(terms.admits, terms.role, terms.job, caps, binding=self.link.binding)
+        self._seal = self._seal or bool(terms.caps.get("seal"))
+        return ServerHandshake(
+            terms.admits, terms.role, terms.job, {**terms.caps, "seal": self._seal}, binding=self.link.binding
+        )
 
-    def _read(self, size: int) -> bytes | None:
+    def _receive(self, size: int) -> bytes | None:
         """At most `size` bytes, None when none is there yet."""
         view = memoryview(bytearray(size))
         count = self.link.receive(view)
         if count == 0:
             raise OSError("it closed the connection before it proved a key")
+        self._read += count or 0
         return None if count is None else bytes(view[:count])
 
     def _turn_away(self, hint: Hint) -> TurnedAway:
@@ -192,6 +214,7 @@ class _Visitor:
         # a handshake message is smaller than any socket buffer, so it goes out in one piece or the visitor does not read
         if data and self.link.send([data]) != len(data):
             raise OSError("it does not take our answer")
+        self._sent += len(data)
 
     def _admit(self, handshake: ServerHandshake, hello: Hello) -> Arrived:
         session = Session(
@@ -199,9 +222,10 @@ class _Visitor:
             handshake.keys.server_key,
             handshake.keys.client_key,
             role=hello.role,
-            sealed=bool(not self.link.local or hello.caps.get("seal")),
+            sealed=self._seal or bool(hello.caps.get("seal")),
             is_server=True,
             caps=hello.caps,
         )
+        session.bytes_sent, session.bytes_read = self._sent, self._read
         session.send()
         return Arrived(session, hello)

@@ -11,6 +11,7 @@ import numpy as np
 
 from .errors import ProtocolError
 from .seal import Opener
+from .slabs import SlabPool
 from .values import Array, decode
 from .wire import HEADER, KINDS, MAC_BYTES, MAX_HEAD, Kind, Limits, allocate, unpack
 
@@ -47,6 +48,7 @@ class FrameReader:
         self.ready: Any = None
         self.farewell = False
         self._expect_ready = expect_ready
+        self._pool = SlabPool()
         self._limits = limits
         self._opener = opener
         self._sealed = sealed
@@ -75,9 +77,13 @@ class FrameReader:
 
     def buffer(self) -> memoryview:
         """Where the next received bytes go; never empty."""
-        target = self._fill[0]
-        self._direct = len(target) >= DIRECT_BYTES
-        return target if self._direct else self._scratch
+        self._direct = self.direct
+        return self._fill[0] if self._direct else self._scratch
+
+    @property
+    def direct(self) -> bool:
+        """Whether the next bytes belong to a large array, so that more are on their way."""
+        return len(self._fill[0]) >= DIRECT_BYTES
 
     def advance(self, count: int) -> None:
         """Take note that `count` bytes were put into the last `buffer()`.
@@ -121,9 +127,7 @@ class FrameReader:
             raise ProtocolError(f"A frame of kind {Kind(kind).name} came out of turn or without content.")
         if not more:
             if self.farewell or self._expect_ready != (kind == Kind.READY):
-                raise ProtocolError(
-                    f"A frame of kind {Kind(kind).name} came {'after BYE' if self.farewell else 'out of turn'}."
-                )
+                raise ProtocolError(f"A frame of kind {Kind(kind).name} came in the wrong state of the session.")
             self._kind = Kind(kind)
         self._data_bytes = data_bytes
         self._overhead += HEADER.size + meta_bytes
@@ -148,7 +152,7 @@ class FrameReader:
         if type(head) is not list or len(head) > MAX_HEAD or not all(type(n) is int for n in head):
             raise ProtocolError("A received message has a malformed head.")
         self._head = tuple(head)
-        self._arrays = allocate(layout, self._limits.message)
+        self._arrays = allocate(layout, self._limits.message, self._pool)
         self._sinks = deque(a.reshape(-1).view(np.uint8).data for a in self._arrays if a.nbytes)
         self._missing = sum(len(s) for s in self._sinks)
 

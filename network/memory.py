@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from .transport import Link
 
 CAPACITY = 1 << 20
+_GLANCE_SECONDS = 0.05
 
 
 class _Pipe:
@@ -21,7 +22,7 @@ class _Pipe:
 
 
 class MemoryLink(Link):
-    """One end of a pair made by `memory_pair`."""
+    """One end of a pair; `MemoryNetwork.pair` makes them."""
 
     def __init__(self, outgoing: _Pipe, incoming: _Pipe, changed: threading.Condition, peer: str) -> None:
         self.peer = peer
@@ -97,12 +98,14 @@ class MemoryNetwork:
         return MemoryLink(there, back, self._changed, names[1]), MemoryLink(back, there, self._changed, names[0])
 
     def wait(self, reading: Sequence[object], writing: Sequence[object], timeout: float | None) -> None:
-        """The waiter of this network's links; whatever else is among them is not waited for."""
+        """The waiter of this network's links; for whatever else is among them (a waker) it returns every 50 ms."""
 
         def news() -> bool:
             return any(link.ready(writing=False) for link in reading if isinstance(link, MemoryLink)) or any(
                 link.ready(writing=True) for link in writing if isinstance(link, MemoryLink)
             )
 
+        if not all(isinstance(link, MemoryLink) for link in reading):
+            timeout = _GLANCE_SECONDS if timeout is None else min(timeout, _GLANCE_SECONDS)
         with self._changed:
             self._changed.wait_for(news, timeout)

@@ -91,7 +91,7 @@ class NodeAssignment:
 
         Raises: ValueError when the id is taken or no legal node id, or the address is malformed.
         """
-        if isinstance(node_id, bool) or not isinstance(node_id, int) or node_id < 0 and node_id != PARAMETER_SERVER:
+        if isinstance(node_id, bool) or not isinstance(node_id, int) or (node_id < 0 and node_id != PARAMETER_SERVER):
             raise ValueError(f"A node id must be 0 or more, or -2 for the parameter server, got {node_id!r}.")
         if node_id in self._addresses:
             raise ValueError(f"Node {node_id} already has the address {self._addresses[node_id]}.")

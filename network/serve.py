@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import socket
+from collections import deque
 from pathlib import Path
 
-from .clock import SystemClock
+from .clock import Clock, SystemClock
 from .controller import Controller
-from .door import Arrived, Door, PassOn, Terms
+from .door import Arrived, Door, PassOn, Terms, TurnedAway
 from .errors import NetworkError, TimedOut
 from .hello import Hello, Hint
 from .keys import find_keys
 from .nodes import SUBMITTER, Address, is_loopback
 from .sockets import listen_tcp, wait_sockets
+
+_log = logging.getLogger(__name__)
 
 
 class Serve:
@@ -22,14 +27,16 @@ class Serve:
     Off loopback an explicit `key_file` is required. A context manager; `close` stops listening.
     """
 
-    def __init__(self, address: str = "127.0.0.1:0", key_file: str | Path | None = None) -> None:
+    def __init__(self, address: str = "127.0.0.1:0", key_file: str | Path | None = None, clock: Clock | None = None) -> None:
         where = Address.parse(address)
         if not is_loopback(where.host) and key_file is None:
             raise NetworkError(f"Listening on {where} needs an explicit key file: make one with 'worker.py --new-key'.")
         self._keys = find_keys(Path(key_file) if key_file else None, os.environ, create=True)
         self._listener: socket.socket = listen_tcp(where)
         self.address = Address(where.host, self._listener.getsockname()[1])
-        self._door = Door(self._policy)
+        self._clock = clock or SystemClock()
+        self._door = Door(self._policy, self._clock)
+        self._arrived: deque[Arrived] = deque()
 
     def _policy(self, hello: Hello) -> Terms | PassOn | Hint:
         if hello.job:
@@ -41,28 +48,35 @@ class Serve:
 
         Raises: TimedOut after `timeout` seconds.
         """
-        clock = SystemClock()
-        start = clock.monotonic()
-        while True:
-            left = None if timeout is None else start + timeout - clock.monotonic()
-            if left is not None and timeout is not None and left <= 0:
+        start = self._clock.monotonic()
+        while not self._arrived:
+            left = None if timeout is None else start + timeout - self._clock.monotonic()
+            if timeout is not None and left is not None and left <= 0:
                 raise TimedOut("a submitter to connect", timeout)
-            limits = [t for t in (left, self._door.deadline and self._door.deadline - clock.monotonic()) if t is not None]
-            wait_sockets([self._listener, *self._door.links], [], min(limits, default=None))
-            try:
-                visitor, _ = self._listener.accept()
-                self._door.add(visitor)
-            except BlockingIOError:
-                pass
-            for outcome in self._door.step():
-                if isinstance(outcome, Arrived):
-                    node = outcome.hello.caps.get("node")
-                    return Controller(node if isinstance(node, int) else 0, {SUBMITTER: outcome.session})
+            self._step(left)
+        session, hello = self._arrived.popleft()
+        node = hello.caps.get("node")
+        return Controller(node if type(node) is int else 0, {SUBMITTER: session}, clock=self._clock)
+
+    def _step(self, patience: float | None) -> None:
+        deadline = self._door.deadline
+        limits = [patience, None if deadline is None else deadline - self._clock.monotonic()]
+        wait_sockets([self._listener, *self._door.links], [], min((t for t in limits if t is not None), default=None))
+        with contextlib.suppress(BlockingIOError, ConnectionError):  # nobody there, or gone again
+            visitor, _ = self._listener.accept()
+            self._door.add(visitor)
+        for outcome in self._door.step():
+            if isinstance(outcome, Arrived):
+                self._arrived.append(outcome)
+            elif isinstance(outcome, TurnedAway):
+                _log.info("A visitor from %s was turned away: %s.", outcome.peer, outcome.reason.rstrip("."))
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening and send everybody away who has not been acquired; idempotent."""
         self._listener.close()
         self._door.close()
+        while self._arrived:
+            self._arrived.popleft().session.close()
 
     def __enter__(self) -> Serve:
         return self

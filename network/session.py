@@ -11,10 +11,12 @@ from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
 from .frames import FrameReader, Message
 from .seal import Opener, Sealer
 from .transport import Link
-from .wire import Kind, Limits, pack
+from .wire import Frame, Kind, Limits, pack
 
 INBOX_LIMIT = 256  # messages, and
 INBOX_BYTES = 256 << 20  # their size: a session that holds as much is not read, so the sender is slowed
+TURN_BYTES = 1 << 20  # what one call of `receive` reads at most when there is a message to handle already, and
+LONGEST_TURN_BYTES = 32 << 20  # when there is none
 _BUFFERS_AT_ONCE = 64
 
 
@@ -57,11 +59,14 @@ class Session:
         self._leaving = False
         self.bytes_sent = self.bytes_read = 0
         self.pending_bytes = 0
+        self.unsent_bytes = 0  # what was in line when the connection ended
+        self._limits = limits
         self._sealer = Sealer(send_key)
         # the server's first frame is sealed on every connection: it confirms the keys
         opener = Opener(receive_key) if sealed or not is_server else None
         self._reader = FrameReader(opener, sealed, limits, expect_ready=not is_server)
-        self._pending: deque[bytes | memoryview] = deque()
+        self._frames: deque[Frame] = deque()  # not sealed yet
+        self._pending: deque[bytes | memoryview] = deque()  # what the link takes next
         if is_server:
             self._queue(Kind.READY, (), {"sealed": sealed}, self._sealer)
 
@@ -109,32 +114,38 @@ class Session:
         return self._queue(kind, head, value, self._sealer if self.sealed else None)
 
     def _queue(self, kind: Kind, head: Sequence[int], value: object, sealer: Sealer | None) -> Sent:
-        packed = pack(kind, head, value, sealer, self._reader.classes)
-        self._pending.extend(packed.buffers)
+        packed = pack(kind, head, value, sealer, self._reader.classes, self._limits)
+        self._frames.extend(packed.frames)
         self.pending_bytes += packed.wire
         return Sent(packed.raw, packed.overhead)
 
     def send(self) -> bool:
         """Move queued bytes as far as the link takes them; True when none is left. A broken link shows in `lost`."""
         pending = self._pending
-        while pending and self.lost is None:
+        while self.pending_bytes and self.lost is None:
+            # a sealed frame waits until its turn: the other side verifies one while we seal the next
+            while self._frames and (not pending or (self._frames[0].sealer is None and len(pending) < _BUFFERS_AT_ONCE)):
+                pending.extend(self._frames.popleft().buffers())
+            buffers = list(itertools.islice(pending, _BUFFERS_AT_ONCE))
             try:
-                count = self.link.send(list(itertools.islice(pending, _BUFFERS_AT_ONCE)))
+                count = self.link.send(buffers)
             except OSError as error:
                 self._end(error.strerror or str(error))
                 break
-            if not count:
-                return False
             self.bytes_sent += count
             self.pending_bytes -= count
+            full = count < sum(map(len, buffers))
             while pending and count >= len(pending[0]):
                 count -= len(pending.popleft())
             if count:
                 pending[0] = memoryview(pending[0])[count:]
-        return not pending
+            if full:
+                break
+        return not self.pending_bytes
 
     def receive(self) -> None:
-        """Move what has arrived into `inbox`, unless it is full. An ended or broken link shows in `lost`."""
+        """Move what has arrived into `inbox`, unless it is full; more may be there. An ended or broken link shows in `lost`."""
+        start = self.bytes_read
         while self.wants_more:
             buffer = self._reader.buffer()
             try:
@@ -154,7 +165,9 @@ class Session:
                 self._end(str(error).rstrip("."))
                 raise
             self.left = self._reader.farewell
-            if count < len(buffer):  # the link had no more: a poll costs less than a read in vain
+            if count < len(buffer) and not self._reader.direct:  # the link had no more: a poll costs less than a read in vain
+                return
+            if self.bytes_read - start >= TURN_BYTES and (self.inbox or self.bytes_read - start >= LONGEST_TURN_BYTES):
                 return
 
     def take(self) -> Message | None:
@@ -178,7 +191,9 @@ class Session:
         self._drop()
 
     def _drop(self) -> None:
+        self._frames.clear()
         self._pending.clear()
+        self.unsent_bytes += self.pending_bytes
         self.pending_bytes = 0
         self.link.close()
 

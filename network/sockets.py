@@ -16,7 +16,7 @@ from .errors import NetworkError, TimedOut
 from .nodes import Address, is_ip, is_loopback
 from .transport import Link
 
-SOCKET_BUFFER = 4 << 20
+UNIX_BUFFER = 1 << 20  # bytes; TCP sizes its buffers by itself, and better
 MAX_UNIX_PATH = 107
 _MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once gains nothing
 
@@ -26,11 +26,11 @@ class SocketLink(Link):
 
     def __init__(self, sock: socket.socket, peer: str = "") -> None:
         sock.setblocking(False)
-        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-            sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
         self._unix = sock.family == socket.AF_UNIX
         self.binding = b""
         if self._unix:
+            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                sock.setsockopt(socket.SOL_SOCKET, option, UNIX_BUFFER)
             self.local = True
             self.peer = peer or "a process of this host"
             self.binding = b"unix uid %d" % _peer_uid(sock)

@@ -23,11 +23,14 @@ import msgpack
 import numpy as np
 
 from .errors import ProtocolError
+from .seal import Sealer
+from .slabs import SlabPool
 from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
 
 HEADER = struct.Struct("!BBHIQ")
 MAC_BYTES = 32
 MAX_HEAD = 8  # integers
+SEALED_BYTES = 1 << 20  # data of a frame we seal: what is hashed at both ends stays in their caches
 
 
 class Kind(enum.IntEnum):
@@ -50,10 +53,21 @@ class Limits(NamedTuple):
     message: int = 2 << 30
 
 
-class Packed(NamedTuple):
-    """A message ready to leave: its frames as buffers, and its size in three parts (bytes)."""
+class Frame(NamedTuple):
+    """One frame before it leaves."""
 
-    buffers: list[bytes | memoryview]
+    parts: list[bytes | memoryview]
+    sealer: Sealer | None
+
+    def buffers(self) -> list[bytes | memoryview]:
+        """The bytes that travel. A seal counts frames: call this once, in the order of sending."""
+        return self.parts if self.sealer is None else [*self.parts, self.sealer.seal(self.parts)]
+
+
+class Packed(NamedTuple):
+    """A message ready to leave: its frames, and its size in three parts (bytes)."""
+
+    frames: list[Frame]
     raw: int  # array bytes
     overhead: int  # headers, meta, MACs
 
@@ -62,11 +76,23 @@ class Packed(NamedTuple):
         """All bytes that travel."""
         return self.raw + self.overhead
 
+    @property
+    def buffers(self) -> list[bytes | memoryview]:
+        """All frames as they travel; see `Frame.buffers`."""
+        return [part for frame in self.frames for part in frame.buffers()]
 
-def pack(kind: Kind, head: Sequence[int], value: object, sealer: Any = None, classes: Sequence[type] = ()) -> Packed:
-    """Frame one message. `sealer` (a `seal.Sealer`) adds a MAC to each frame.
 
-    Raises: TypeError when the value cannot travel, ValueError when it exceeds `Limits`.
+def pack(
+    kind: Kind,
+    head: Sequence[int],
+    value: object,
+    sealer: Sealer | None = None,
+    classes: Sequence[type] = (),
+    limits: Limits = Limits(),  # noqa: B008
+) -> Packed:
+    """Frame one message; `sealer` adds a MAC to each frame, when it leaves.
+
+    Raises: TypeError when the value cannot travel, ValueError when it exceeds `limits`.
     """
     if len(head) > MAX_HEAD:
         raise ValueError(f"The head of a message may have {MAX_HEAD} integers, got {len(head)}.")
@@ -75,7 +101,6 @@ def pack(kind: Kind, head: Sequence[int], value: object, sealer: Any = None, cla
         meta = msgpack.packb([list(head), [[a.dtype.str, *a.shape] for a in arrays], tree])
     except UnicodeEncodeError as error:
         raise TypeError(f"A str that is no valid Unicode cannot travel: {error.reason}.") from None
-    limits = Limits()
     raw = sum(a.nbytes for a in arrays)
     if len(meta) > limits.meta:
         raise ValueError(
@@ -83,17 +108,15 @@ def pack(kind: Kind, head: Sequence[int], value: object, sealer: Any = None, cla
         )
     if raw > limits.message:
         raise ValueError(f"A message may hold {limits.message} bytes of arrays, got {raw}: send it in parts.")
-    buffers: list[bytes | memoryview] = []
+    frames: list[Frame] = []
     overhead = 0
-    for number, chunk in enumerate(_chunks([_as_bytes(a) for a in arrays if a.nbytes], limits.data)):
-        size = sum(len(c) for c in chunk)
-        first = meta if number == 0 else b""
-        frame = [HEADER.pack(kind if number == 0 else Kind.MORE, 0, 0, len(first), size), first, *chunk]
-        if sealer is not None:
-            frame.append(sealer.seal(frame))
+    most = limits.data if sealer is None else min(limits.data, SEALED_BYTES)
+    for number, chunk in enumerate(_chunks([_as_bytes(a) for a in arrays if a.nbytes], most)):
+        first = b"" if number else meta
+        header = HEADER.pack(Kind.MORE if number else kind, 0, 0, len(first), sum(len(c) for c in chunk))
+        frames.append(Frame([part for part in (header, first, *chunk) if len(part)], sealer))
         overhead += HEADER.size + len(first) + (MAC_BYTES if sealer is not None else 0)
-        buffers += [part for part in frame if len(part)]
-    return Packed(buffers, raw, overhead)
+    return Packed(frames, raw, overhead)
 
 
 def _as_bytes(array: Array) -> memoryview:
@@ -149,8 +172,8 @@ def _no_extension(code: int, _data: bytes) -> Any:
     raise ProtocolError(f"A received message holds the msgpack extension {code}.")
 
 
-def allocate(layout: Any, limit: int) -> list[Array]:
-    """New arrays for a received layout.
+def allocate(layout: Any, limit: int, pool: SlabPool | None = None) -> list[Array]:
+    """Arrays for a received layout, in memory of `pool` where it is given.
 
     Raises: ProtocolError when a type is not allowed, a shape malformed, or the sum exceeds `limit` bytes.
     """
@@ -171,6 +194,8 @@ def allocate(layout: Any, limit: int) -> list[Array]:
             raise ProtocolError(f"A received message announces {total} bytes of arrays, more than the {limit} allowed.")
         specs.append((DTYPES[code], shape))
     try:
-        return [np.empty(shape, dtype) for dtype, shape in specs]
+        if pool is None:
+            return [np.empty(shape, dtype) for dtype, shape in specs]
+        return [pool.empty(shape, dtype, math.prod(shape) * dtype.itemsize) for dtype, shape in specs]
     except (ValueError, MemoryError) as error:  # a 0 among dimensions whose product no index can count, or no memory
         raise ProtocolError(f"A received message describes arrays that cannot be made here: {error}.") from error

@@ -6,6 +6,7 @@ link and variable sent = received + in flight, which `check_conserved` asserts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -60,6 +61,10 @@ class Accounts:
         sums = [sums for (way, _, _), sums in self._sums.items() if way == direction]
         return Sent(*(sum(column) for column in zip(*(row[1:] for row in sums), strict=True))) if sums else Sent(0, 0, 0)
 
+    def targets(self, variable: int) -> set[int]:
+        """The nodes that packets of this variable were posted to."""
+        return {peer for way, of, peer in self._sums if way == SENT and of == variable}
+
     def _enter(self, key: tuple[str, int, int], size: Sent) -> None:
         sums = self._sums.get(key)
         if sums is None:
@@ -68,6 +73,22 @@ class Accounts:
         sums[1] += size.raw
         sums[2] += size.wire
         sums[3] += size.overhead
+
+
+def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[int]]) -> Counter[tuple[int, int, int]]:
+    """Packets in flight for `check_conserved` on the links where the receiver went first.
+
+    `unheard` holds the nodes whose farewell a node did not hear before it went, so that it read no more from them.
+    """
+    gone_first = {(sender, receiver) for receiver, senders in unheard.items() for sender in senders}
+    flying: Counter[tuple[int, int, int]] = Counter()
+    for node, entries in books.items():
+        for entry in entries:
+            if entry.direction == SENT and (node, entry.peer) in gone_first:
+                flying[node, entry.peer, entry.variable] += entry.packets
+            elif entry.direction == RECEIVED and (entry.peer, node) in gone_first:
+                flying[entry.peer, node, entry.variable] -= entry.packets
+    return flying
 
 
 def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tuple[int, int, int], int]) -> None:

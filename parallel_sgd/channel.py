@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
 Key = tuple[int, ...]  # (attempt, epoch, batch, variable), all counted from 0
@@ -16,14 +17,17 @@ class Sent(NamedTuple):
 
 
 class Channel(Protocol):
-    """One worker's way to its peers. Nothing here blocks; what arrives is handed to `BlockExchange.deliver`."""
+    """One node's way to its peers. Nothing here blocks; what arrives is handed to `deliver` of the exchange or server."""
 
     @property
     def node_id(self) -> int:
-        """The worker that sends through this channel."""
+        """The node that sends through this channel."""
 
-    def post(self, target: int, key: Key, content: object) -> Sent:
-        """Queue one packet. Its arrays stay referenced, not copied, until `flushed()`.
+    def peers(self) -> Collection[int]:
+        """The nodes that can be talked to now; one that has left or was lost is not among them."""
+
+    def post(self, target: int, key: Key, content: object) -> Sent | None:
+        """Queue one packet. Its arrays stay referenced, not copied, until `flushed()`; None: the node is gone, nothing travels.
 
         Raises: TypeError when the content cannot travel (`network.values`), ValueError when it is too large.
         """

@@ -1,7 +1,7 @@
 """`job_submit.py` and `psgd-submit`: submit a saved model as a job, or fetch the files of an earlier one.
 
 Exit codes: 0 done without error; 1 the job failed; 2 an argument is wrong; 3 the job was not started; 4 a node cannot be
-reached or refuses us; 130 interrupted.
+reached or refuses us; 5 the job has its result, but a node was lost on the way; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from rpc.logs import attach_console
 from . import batch_sync, codec, profiles
 from .batch_sync import ISyncType
 from .codec.interfaces import Codec
-from .errors import JobFailed
+from .errors import JobFailed, describe_failures
 from .job import ParallelSGD
-from .names import UnknownName, find_class, known_classes
+from .names import UnknownName, find_class, known_classes, ready_made
 from .nodes import local_workers, parse_worker
 from .profiles.blockassignment.abstract import AbsBlockAssignment
 from .result import JobResult
 
-EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_NOT_STARTED, EXIT_NETWORK, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_NOT_STARTED, EXIT_NETWORK, EXIT_NODE_LOST = range(6)
+EXIT_INTERRUPTED = 130
 _SYNC_NAMES = {"ssgd": "synchronizedsgd"}
 
 
@@ -47,7 +48,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="job_submit.py",
         description="Train a saved model on several workers, or fetch the files of an earlier job (--retrieve).",
         epilog="Exit codes: 0 done, 1 the job failed, 2 wrong argument, 3 not started, 4 a node cannot be reached, "
-        "130 interrupted. Example: job_submit.py -m dnn.model --local 2 --dataset digits --epochs 5",
+        "5 done, but a node was lost on the way, 130 interrupted. "
+        "Example: job_submit.py -m dnn.model --local 2 --dataset digits --epochs 5",
     )
     parser.add_argument("-m", "--model", metavar="FILE", help="a model file, from nn.model.Model.save()")
     nodes = parser.add_argument_group("nodes")
@@ -112,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NetworkError as error:
         _complain(options, error)
         return EXIT_NETWORK
-    except (ValueError, TypeError, LookupError, OSError, ModelFileError) as error:
+    except (ValueError, TypeError, LookupError, OSError) as error:
         _complain(options, error)
         return EXIT_USAGE
 
@@ -120,16 +122,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _submit(options: argparse.Namespace) -> int:
     if options.model is None:
         raise ValueError("Which model? Give -m FILE (see --help).")
-    job = ParallelSGD(Model.load(options.model), _dataset(options.dataset), _transform(options.transform))
+    job = ParallelSGD(_model(options.model), _dataset(options.dataset), _transform(options.transform))
     settings = _settings(options)
     with _nodes(options) as nodes:
         result: JobResult = job.parallel(nodes, **settings)
     if options.json:
         content = {"result": dict(result), "job": result.job_id, "files": _paths(result.files)}
+        if result.failures:
+            content["failures"] = describe_failures(result.failures)
         sys.stdout.write(json.dumps(content) + "\n")
     else:
         sys.stdout.write(f"{result}\n")
-    return EXIT_OK
+    return EXIT_NODE_LOST if result.failures else EXIT_OK
 
 
 @contextmanager
@@ -140,16 +144,20 @@ def _nodes(options: argparse.Namespace) -> Iterator[NodeAssignment]:
         with local_workers(options.local, options.ps) as nodes:
             yield nodes
         return
-    found = parse_worker(options.worker_count or 1, options.ps, options.workers)
+    found = parse_worker(_worker_count(options), options.ps, options.workers)
     found.key_file = options.key_file
     yield found
+
+
+def _worker_count(options: argparse.Namespace) -> int:
+    return 1 if options.worker_count is None else int(options.worker_count)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     codecs = known_classes(codec, Codec)
     rules = known_classes(nn.gradient_descent, IGradientDescent)
     optimizers = known_classes(nn.optimizer, IOptimizer)
-    further = [_number(part) for part in options.gd_params.split(",") if part.strip()]
+    further = [_parameter("--gd-params", part) for part in options.gd_params.split(",") if part.strip()]
     if further and options.learn_rate is None:
         raise ValueError("--gd-params come after the learning rate: give --learn-rate too.")
     threads = options.blas_threads
@@ -190,15 +198,22 @@ def _assignment(text: str) -> Any:
     return find_class(full if full in known else text, AbsBlockAssignment, known, "--block-assignment")
 
 
+def _model(path: str) -> Model:
+    try:
+        return Model.load(path)
+    except ModelFileError as error:
+        raise ValueError(f"The model file {path} cannot be used: {error}") from error
+
+
 def _dataset(text: str) -> AbsDataset:
-    made: AbsDataset = find_class(text, AbsDataset, known_classes(nn.dataset, AbsDataset), "--dataset")()
+    made: AbsDataset = find_class(text, AbsDataset, ready_made(nn.dataset, AbsDataset), "--dataset")()
     return made
 
 
 def _transform(text: str) -> AbsTransformer | None:
     if text == "none":
         return None
-    known = known_classes(transforms, AbsTransformer)
+    known = ready_made(transforms, AbsTransformer)
     steps = [find_class(part.strip(), AbsTransformer, known, "--transform")() for part in text.split(",")]
     chain: AbsTransformer = steps[0]
     for step in steps[1:]:
@@ -223,6 +238,13 @@ def _number(text: str) -> float | int:
         return float(text)
 
 
+def _parameter(option: str, text: str) -> float | int:
+    try:
+        return _number(text)
+    except ValueError:
+        raise UnknownName(f"{option} must be numbers with commas between them, got {text!r}.") from None
+
+
 def _integer(option: str, text: str) -> int:
     try:
         return int(text)
@@ -231,7 +253,7 @@ def _integer(option: str, text: str) -> int:
 
 
 def _retrieve(options: argparse.Namespace) -> int:
-    nodes = parse_worker(options.worker_count or 1, options.ps, options.workers)
+    nodes = parse_worker(_worker_count(options), options.ps, options.workers)
     with Request(options.key_file).request(nodes) as com:
         files = Reclaimer(com).require_client_log(options.retrieve or None)
     if options.json:

@@ -1,22 +1,24 @@
-"""Drives a worker's training over sockets: packets go out through the controller, waiting pumps it."""
+"""Drives a node's work over sockets: packets go out through the controller, waiting pumps it."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from typing import TypeVar
 
 from network.clock import Clock
 from network.controller import Controller
+from network.errors import PeerLost, TimedOut
 from network.frames import Message
 
 from .channel import Key, Sent
+from .node_ids import Parameter_Server
 from .profiles import ISetting
 from .wait import Wait
 
 Result = TypeVar("Result")
 Deliver = Callable[[int, Key, object, Sent], None]
-_NOTHING = Sent(0, 0, 0)
 _log = logging.getLogger("parallel_sgd.driver")
 
 
@@ -29,18 +31,22 @@ class SocketChannel:
 
     @property
     def node_id(self) -> int:
-        """The worker that sends through this channel."""
+        """The node that sends through this channel."""
         return self._controller.node_id
 
-    def post(self, target: int, key: Key, content: object) -> Sent:
-        """Queue one packet."""
+    def peers(self) -> list[int]:
+        """The nodes with a living connection."""
+        return self._controller.available_clients
+
+    def post(self, target: int, key: Key, content: object) -> Sent | None:
+        """Queue one packet; however much is in line already, since waiting is the business of `drive`."""
         session = self._controller.sessions.get(target)
         if session is None or not session.alive:
             if target not in self._gone:
                 self._gone.add(target)
                 _log.info("Node(%s) is gone: packets for it are dropped from here on.", target)
-            return _NOTHING
-        sent = self._controller.post(target, content, key)
+            return None
+        sent = session.queue(content, key)
         return Sent(sent.raw, sent.raw + sent.overhead, sent.overhead)
 
     def flush(self) -> None:
@@ -48,7 +54,11 @@ class SocketChannel:
         self._controller.push()
 
     def flushed(self) -> bool:
-        """Whether the system has taken every byte."""
+        """Whether the system has taken every byte.
+
+        Raises: what the controller was interrupted with, so that a worker which waits for nobody can be stopped too.
+        """
+        self._controller.wait_until(lambda: True, None, str)
         return self._controller.flushed()
 
 
@@ -58,9 +68,10 @@ def drive(
     clock: Clock,
     can_go_on: Callable[[set[int]], bool],
 ) -> Result:
-    """Run `process` to its end and return its value.
+    """Run `process` to its end and return its value; it is closed in any case.
 
-    `can_go_on(lost)` decides whether the work can be completed without the nodes that are lost.
+    `can_go_on(lost)` decides whether the work can be completed without the nodes that are lost. One without which it can, and
+    which has not taken the bytes in line for it by the deadline of a wait, is given up.
     Raises: PeerLost at once when it cannot; whatever the process raises.
     """
     known: set[int] = set()
@@ -75,22 +86,52 @@ def drive(
             _log.warning("%s Its blocks are on other nodes too, so the job goes on.", controller.loss_of(node))
         known.update(lost)
 
-    while True:
-        try:
-            wait = next(process)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
+    def until(wait: Wait) -> None:
+        start = clock.monotonic()
         while not wait.ready():
             check_losses()
             left = None if wait.deadline is None else wait.deadline - clock.monotonic()
-            if left is not None and left <= 0:
-                break
-            controller.pump(left)
+            if left is None or left > 0:
+                controller.pump(left)
+                continue
+            slow = {peer for peer, session in controller.sessions.items() if session.pending_bytes}
+            if not slow or not can_go_on(known | slow):
+                return
+            _give_up(controller, slow, clock.monotonic() - start)
+
+    with contextlib.closing(process):
+        while True:
+            try:
+                wait = next(process)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            until(wait)
+
+
+def part(controller: Controller, seconds: float) -> list[int]:
+    """Say farewell to everybody and take in what is still on its way here, so that the accounts are complete.
+
+    Returns the nodes that have not said farewell within `seconds`, from which more may come that nobody reads.
+    """
+    for session in controller.sessions.values():
+        session.leave()
+    with contextlib.suppress(TimedOut):
+        controller.wait_until(lambda: not controller.available_clients, seconds, lambda: "the farewell of the others")
+    _give_up(controller, [peer for peer, session in controller.sessions.items() if session.pending_bytes], seconds)
+    return controller.available_clients
+
+
+def _give_up(controller: Controller, peers: Collection[int], seconds: float) -> None:
+    """Treat `peers` as lost; what is in line for them is dropped."""
+    for peer in peers:
+        session = controller.sessions[peer]
+        session.close()
+        controller.lost[peer] = PeerLost(peer, session.link.peer, f"it has not taken our data within {seconds:.3g} s")
 
 
 def deliverer(deliver: Deliver) -> Callable[[int, Message], None]:
-    """Adapt `BlockExchange.deliver` to the messages of a controller."""
+    """Adapt `deliver` of an exchange or a server to the messages of a controller."""
 
     def on_block(sender: int, message: Message) -> None:
         deliver(sender, message.head, message.value, Sent(message.raw, message.raw + message.overhead, message.overhead))
@@ -98,6 +139,8 @@ def deliverer(deliver: Deliver) -> Callable[[int, Message], None]:
     return on_block
 
 
-def covers_all_blocks(assignment: ISetting, lost: set[int]) -> bool:
-    """Whether every block is held by a node that is not lost."""
+def can_do_without(assignment: ISetting, lost: Collection[int]) -> bool:
+    """Whether a job can be completed without the nodes that are lost: somebody else holds each of their blocks."""
+    if Parameter_Server in lost:
+        return False
     return all(any(node not in lost for node in holders) for holders in assignment.block_2_node)

@@ -24,14 +24,12 @@ class BlockExchange:
     A value is known by (attempt, epoch, batch, block, variable); messages of another attempt are refused and counted.
     """
 
-    def __init__(self, bank: CodecBank, sync: ISyncType, attempt: int = 0) -> None:
+    def __init__(self, bank: CodecBank, sync: ISyncType) -> None:
         self._bank = bank
         self._sync = sync
-        self._attempt = attempt
         self._last_block = bank.assignment.node_2_block[bank.node_id][-1]
         self._views: dict[int, tuple[Array, Array]] = {}
         self._copies: dict[tuple[int, int], Array] = {}
-        self.refused = 0
 
     @property
     def accounts(self) -> Accounts:
@@ -46,7 +44,12 @@ class BlockExchange:
     @property
     def takes_first_copy(self) -> bool:
         """Whether every codec can do without a node whose blocks others hold too."""
-        return all(codec.takes_first_copy for codec in self._bank.codecs)
+        return self._bank.takes_first_copy
+
+    @property
+    def refused(self) -> int:
+        """Packets of another attempt."""
+        return self._bank.refused
 
     def begin(self, epoch: int, batch: int) -> None:
         """A new batch begins, counted from 0; all results of the one before have been got."""
@@ -87,14 +90,9 @@ class BlockExchange:
 
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
-        if len(key) != 4 or not 0 <= key[3] < len(self._bank.codecs):
-            raise ValueError(f"A packet's key must be (attempt, epoch, batch, variable) of this job, got {key}")
-        attempt, epoch, batch, variable = key
-        self._bank.accounts.received(variable, sender, size)
-        if attempt != self._attempt:
-            self.refused += 1
-            return
-        self._sync.receive(sender, (epoch, batch), variable, content)
+        if self._bank.takes(sender, key, size):
+            _, epoch, batch, variable = key
+            self._sync.receive(sender, (epoch, batch), variable, content)
 
     def close(self) -> None:
         """The training is over: what is corked leaves, the codecs let go of memory."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from network.controller import Controller
 from network.nodes import NodeAssignment
@@ -24,17 +22,22 @@ from rpc.errors import NodeBusy
 from rpc.identity import new_job_id
 from rpc.logs import SUBMIT_LOGGER, attach_console
 
+from .accounts import AccountError, Entry, check_conserved, unread
+from .answers import answers
 from .batch_sync import ISyncType, SynchronizedSGD
 from .batches import Batches
 from .codec.bank import CodecChoice
-from .driver import covers_all_blocks
-from .errors import JobFailed
-from .executors import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, WorkerExecutor
+from .driver import can_do_without
+from .errors import JobFailed, describe_failures
+from .executors import WorkerExecutor
+from .job_executor import MODEL
 from .local_run import run_here
+from .node_ids import Parameter_Server
 from .nodes import InProcessNodes, LocalNodes
 from .patience import Patience
 from .profiles import IIDBlockAssignment
 from .result import JobResult
+from .server_executor import ServerExecutor
 from .spec import AssignmentType, JobSpec, make_spec
 from .training import Samples
 
@@ -92,8 +95,8 @@ class ParallelSGD:
             sync_type: when a result counts as ready.
             op_type: what is exchanged.
             gd_type: the gradient-descent rule, made with `gd_params`.
-            codec: a codec class for all variables, or {variable id: class}; default `Plain`.
-            ps_codec: likewise on the parameter server.
+            codec: a codec class for all variables, or {variable id: class}; default `Plain`, with a parameter server `SyncPS`.
+            ps_codec: likewise on the parameter server, default `SyncPS`.
             network_bandwidth: bytes per second, sets the limit of preCommit.
             mission_title: part of file names (`job_title` is another name for it).
             ssgd_timeout_limit: milliseconds after which an overdue result is rescued or given up.
@@ -107,9 +110,13 @@ class ParallelSGD:
             job could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
         """
         attach_console()
+        arguments.instance("parallel()", "nodes", nodes, NodeAssignment)
         workers = nodes.worker_ids
         if not workers or workers != list(range(len(workers))):
             raise ValueError(f"'nodes' must hold the workers 0..n-1, got {workers}")
+        if not self._model.built:
+            raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
+        patience, folder = Patience(wait, NodeBusy), _folder(directory)
         arrays = self._data.load()
         spec = make_spec(
             self._model,
@@ -135,7 +142,7 @@ class ParallelSGD:
             blas_threads=blas_threads,
         )
         batches = Batches(len(arrays[0]), spec.plan.block_size, spec.plan.assignment.block_count)
-        Path(directory).mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         _log.info("Start job.")
         listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
         _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
@@ -147,8 +154,14 @@ class ParallelSGD:
                 batches.batch_size,
             )
         if isinstance(nodes, InProcessNodes):
-            return run_here(spec, arrays, new_job_id(), Path(directory))
-        return Patience(wait, NodeBusy).call(lambda: _run_on_agents(spec, arrays, nodes, Path(directory)))
+            return run_here(spec, arrays, new_job_id(), folder, nodes.has_parameter_server)
+        return patience.call(lambda: _run_on_agents(spec, arrays, nodes, folder))
+
+
+def _folder(directory: str | Path) -> Path:
+    if not isinstance(directory, (str, Path)):
+        raise TypeError(f"'directory' must be a path, got {directory!r}")
+    return Path(directory)
 
 
 def _run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directory: Path) -> JobResult:
@@ -161,36 +174,47 @@ def _run(spec: JobSpec, arrays: Samples, com: Controller, nodes: NodeAssignment,
     _log.info("Job id: %s.", coordinator.job)
     answer = answers(spec, arrays)
     size = sum(a.nbytes for a in arrays) + len(answer(0, MODEL))
-    coordinator.submit_group(WorkerExecutor, nodes.worker_ids, size, spec.shipped())
+    objects = spec.shipped()
+    if nodes.has_parameter_server:
+        coordinator.submit_single(ServerExecutor, Parameter_Server, size, objects)
+    coordinator.submit_group(WorkerExecutor, nodes.worker_ids, size, objects)
     coordinator.resources_dispatch(answer)
     _log.info("Submission sent %s bytes and read %s bytes.", coordinator.bytes_sent, coordinator.bytes_read)
     results, _ = coordinator.join(stop_on_interrupt=isinstance(nodes, LocalNodes))
     lost = set(coordinator.failures)
-    if lost and not (results and covers_all_blocks(spec.plan.assignment, lost)):
+    if lost and not (results and can_do_without(spec.plan.assignment, lost)):
         raise JobFailed(coordinator.failures, coordinator.files, coordinator.job)
+    if lost:
+        _log.warning("The job went on without what others hold too. %s", describe_failures(coordinator.failures))
     models = {}
     for node, files in sorted(coordinator.files.items()):
         for path in files:
             if node in results and path.suffix == ".model":
-                models[node] = Model.load(path, spec.shipped()["custom_objects"])
+                models[node] = Model.load(path, objects["custom_objects"])
     figures = {node: content["result"] for node, content in results.items() if node >= 0}
-    accounts = {node: content["accounts"] for node, content in results.items()}
-    return JobResult(figures, models, coordinator.files, accounts, coordinator.job)
+    accounts = {node: [Entry(*row) for row in content["accounts"]] for node, content in results.items()}
+    _check_accounts(accounts, {node: content["unheard"] for node, content in results.items()})
+    _compare_numerics({node: content["numerics"] for node, content in results.items()})
+    return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures)
 
 
-def answers(spec: JobSpec, arrays: Samples) -> Callable[[int, str], Any]:
-    """What the submitter replies to the requests of its workers."""
-    plan = spec.plan
-    codec = plan.codec
-    names = {v: c.__name__ for v, c in codec.items()} if isinstance(codec, Mapping) else (codec or plan.default_codec).__name__
-    replies: dict[str, Any] = {
-        SETTING: {"block_size": plan.block_size, "seed": plan.seed, "attempt": plan.attempt},
-        MODEL: np.frombuffer(spec.model.to_bytes(), np.uint8),
-        OPTIMIZER: {"op_type": plan.optimizer.op_type.__name__, "gd_type": plan.optimizer.gd_type.__name__},
-        DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": sum(a.nbytes for a in arrays)},
-        MISC: {"title": spec.title, "epochs": plan.epochs, "timeout_ms": plan.timeout_ms},
-        EXTRA: dict(plan.codec_parameters),
-        SAMPLES: [np.asarray(a) for a in arrays],
-        TRANSFER: {"codec": str(names), "sync_type": plan.sync_type.__name__},
-    }
-    return lambda _node, request: replies[request]
+def _compare_numerics(numerics: Mapping[int, str]) -> None:
+    """Warn when nodes computed with different libraries or kernels, whose last bits differ."""
+    reference = min(numerics)
+    for node, described in sorted(numerics.items()):
+        if described != numerics[reference]:
+            _log.warning(
+                "Node(%s) computed with %s, but node(%s) with %s: their bits are not comparable.",
+                node,
+                described,
+                reference,
+                numerics[reference],
+            )
+
+
+def _check_accounts(books: Mapping[int, list[Entry]], unheard: Mapping[int, list[int]]) -> None:
+    """Warn when what the nodes that ended well have sent to each other did not arrive there."""
+    try:
+        check_conserved(books, unread(books, unheard))
+    except AccountError as error:
+        _log.warning("The accounts of the nodes disagree. %s", error)

@@ -1,4 +1,4 @@
-"""A whole job inside this process: what agents would do, on memory channels, one worker after the other."""
+"""A whole job inside this process: what agents would do, on memory channels, one node after the other."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from nn.model import Model
 from rpc.shipping import pack
 
 from .memory_channel import MemoryChannel
+from .node_ids import Parameter_Server
+from .parameter_server import Server, build_server
 from .report import TrainingReport
 from .result import JobResult
 from .spec import JobSpec
 from .training import Samples
-from .turns import SkippingClock, run_in_process
+from .turns import Build, Participant, SkippingClock, run_in_process
 from .worker import Worker, build_worker
 
+START_SECONDS = 1.0  # for nodes that are here already
 
-def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path) -> JobResult:
-    """Run the job on `in_process` nodes; the same results, files and bits as on agents."""
+
+def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_server: bool = False) -> JobResult:
+    """Run the job on `in_process` nodes; the same results, reports and bits as on agents."""
     shipped = spec.shipped()
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
     samples = arrays if spec.transform is None else spec.transform(*arrays, seed=spec.plan.seed)
     content = spec.model.to_bytes()
     clock = SkippingClock()
     workers: dict[int, Worker] = {}
+    participants: dict[int, Participant] = {}
     folders: dict[int, Path] = {}
 
     def build(node: int, channel: MemoryChannel) -> Worker:
@@ -32,16 +37,25 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path) -> Jo
         folders[node] = folder = directory / f"Node-{node}-Retrieve"
         folder.mkdir(parents=True, exist_ok=True)
         report = TrainingReport(folder, spec.title, node, [metric.name for metric in model.metrics])
-        workers[node] = build_worker(spec.plan, model, samples, channel, clock.monotonic, report=report)
+        participants[node] = workers[node] = build_worker(spec.plan, model, samples, channel, clock.monotonic, report=report)
         return workers[node]
 
-    nodes = spec.plan.assignment.nodes
-    figures = run_in_process({node: partial(build, node) for node in nodes}, clock, classes=classes)
-    files: dict[int, list[Path]] = {}
+    def build_ps(channel: MemoryChannel) -> Server:
+        variables = len(spec.model.trainable_variables())
+        server = build_server(spec.plan, spec.server_codec, variables, channel, clock.monotonic, start_limit=START_SECONDS)
+        participants[Parameter_Server] = server
+        return server
+
+    builds: dict[int, Build] = {node: partial(build, node) for node in spec.plan.assignment.nodes}
+    if has_server:
+        builds[Parameter_Server] = build_ps
+    results = run_in_process(builds, clock, classes=classes)
+    figures = {node: results[node] for node in workers}
+    files: dict[int, list[Path]] = {node: [] for node in builds}
     for node, worker in workers.items():
         path = folders[node] / f"MODEL-{spec.title}-N({node}).model"
         worker.model.save(path)
         files[node] = [folders[node] / f"{kind}-{spec.title}-N({node}).csv" for kind in ("TR", "EV")] + [path]
     models = {node: worker.model for node, worker in workers.items()}
-    accounts = {node: [list(entry) for entry in worker.exchange.accounts.entries()] for node, worker in workers.items()}
+    accounts = {node: participant.exchange.accounts.entries() for node, participant in participants.items()}
     return JobResult(figures, models, files, accounts, job_id)

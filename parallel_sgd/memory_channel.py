@@ -1,4 +1,4 @@
-"""Channels between workers of one process; packets become bytes and come back, so nothing differs from the wire."""
+"""Channels between nodes of one process; packets become bytes and come back, so nothing differs from the wire."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class Fabric:
         self._classes = classes
         self._order = 0
         self._waiting: dict[int, list[tuple[float, int, int, Key, bytes]]] = {node: [] for node in nodes}
+        self._here = set(nodes)
         self._reader = FrameReader()
         self._reader.classes = classes
         self.lost: Counter[tuple[int, int, int]] = Counter()  # (sender, receiver, variable): packets lost, less those repeated
@@ -42,6 +43,14 @@ class Fabric:
     def channel(self, node_id: int) -> MemoryChannel:
         """The way of one node to the others."""
         return MemoryChannel(self, node_id)
+
+    def leave(self, node: int) -> None:
+        """The node has done its work; what is on its way to it stays in flight."""
+        self._here.discard(node)
+
+    def peers(self, node: int) -> set[int]:
+        """All others that have not left."""
+        return self._here - {node}
 
     def post(self, sender: int, target: int, key: Key, content: object) -> Sent:
         """Take a packet; its arrays are copied at once.
@@ -100,6 +109,10 @@ class MemoryChannel:
     def __init__(self, fabric: Fabric, node_id: int) -> None:
         self._fabric = fabric
         self.node_id = node_id
+
+    def peers(self) -> set[int]:
+        """All other nodes that have not left."""
+        return self._fabric.peers(self.node_id)
 
     def post(self, target: int, key: Key, content: object) -> Sent:
         """Queue one packet."""

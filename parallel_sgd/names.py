@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping
@@ -20,6 +19,16 @@ def known_classes(module: ModuleType, base: Any) -> Mapping[str, Any]:
     """The concrete classes derived from `base` that `module` exports, by lower-case name."""
     exported = (getattr(module, name) for name in module.__all__)
     return {c.__name__.lower(): c for c in exported if inspect.isclass(c) and issubclass(c, base) and not inspect.isabstract(c)}
+
+
+def ready_made(module: ModuleType, base: Any) -> Mapping[str, Any]:
+    """Those of the `known_classes` that can be made without arguments."""
+    return {name: found for name, found in known_classes(module, base).items() if not _needs_arguments(found)}
+
+
+def _needs_arguments(found: Any) -> bool:
+    parameters = inspect.signature(found).parameters.values()
+    return any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
 
 def find_class(text: str, base: Any, known: Mapping[str, Any], option: str) -> Any:
@@ -44,16 +53,28 @@ def find_class(text: str, base: Any, known: Mapping[str, Any], option: str) -> A
 def _module(place: str, option: str) -> ModuleType:
     try:
         if not place.endswith(".py"):
-            if "" not in sys.path:
-                sys.path.insert(0, "")  # a module beside the user, as with `python -m`
+            _search("")  # a module beside the user, as with `python -m`
             return importlib.import_module(place)
-        path = Path(place)
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        if spec is None or spec.loader is None or not path.is_file():
-            raise UnknownName(f"{option}: the file {place} does not exist.")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = module  # shipping looks a class's module up there
-        spec.loader.exec_module(module)
-    except ImportError as error:
-        raise UnknownName(f"{option}: {place} cannot be imported: {error}.") from error
-    return module
+        return _file_module(Path(place), option)
+    except UnknownName:
+        raise
+    except Exception as error:  # a user's module may raise what it likes
+        raise UnknownName(f"{option}: {place} cannot be imported: {type(error).__name__}: {error}.") from error
+
+
+def _file_module(path: Path, option: str) -> ModuleType:
+    """The module in a file; what lies beside it can be imported too, as from a script."""
+    known = sys.modules.get(path.stem)
+    if known is not None and Path(getattr(known, "__file__", None) or "").absolute() == path.absolute():
+        return known
+    if not path.is_file():
+        raise UnknownName(f"{option}: the file {path} does not exist.")
+    if known is not None or path.stem in sys.stdlib_module_names:
+        raise UnknownName(f"{option}: {path} has the name of another module, {path.stem}; rename it.")
+    _search(str(path.parent.absolute()))
+    return importlib.import_module(path.stem)
+
+
+def _search(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from nn import arguments
+
 Result = TypeVar("Result")
 PAUSE_SECONDS = 0.5
 
@@ -13,13 +15,11 @@ PAUSE_SECONDS = 0.5
 class Patience:
     """Repeats a call that fails with `kind` until `seconds` have passed.
 
-    Raises: ValueError when `seconds` is negative.
+    Raises: TypeError or ValueError when `seconds` is no number of 0 or more.
     """
 
     def __init__(self, seconds: float, kind: type[Exception]) -> None:
-        if isinstance(seconds, bool) or not seconds >= 0:
-            raise ValueError(f"'wait' must be 0 or more seconds, got {seconds!r}")
-        self._seconds = seconds
+        self._seconds = arguments.number("parallel()", "wait", seconds, 0)
         self._kind = kind
 
     def call(self, function: Callable[[], Result]) -> Result:

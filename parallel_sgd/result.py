@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from nn.model import Model
 
+from .accounts import Entry
+
 
 class JobResult(dict[str, float]):
-    """The mean of every figure over the workers, as a dict of floats that prints as one.
+    """The mean of every figure over the workers, rounded once, as a dict of floats that prints as one.
 
-    Attributes: `models`, the trained model of each worker; `files`, the saved files of each node; `accounts`, per node a list
-    of `accounts.Entry`-like rows (codec, variable, peer, direction, packets, raw, wire, overhead bytes); `job_id`.
+    Attributes: `models`, the trained model of each worker; `files`, the saved files of each node; `accounts`, the
+    `accounts.Entry` rows of each node that ended well, the parameter server too; `job_id`; `failures`, {node: (state, detail)}
+    of nodes that were lost and could be done without.
     """
 
     def __init__(
@@ -21,12 +24,14 @@ class JobResult(dict[str, float]):
         figures: Mapping[int, Mapping[str, float]],
         models: Mapping[int, Model],
         files: Mapping[int, list[Path]],
-        accounts: Mapping[int, list[Any]],
+        accounts: Mapping[int, list[Entry]],
         job_id: str,
+        failures: Mapping[int, tuple[str, str]] | None = None,
     ) -> None:
         names = next(iter(figures.values()), {})
-        super().__init__({name: float(sum(f[name] for f in figures.values()) / len(figures)) for name in names})
+        super().__init__({name: float(statistics.mean(f[name] for f in figures.values())) for name in names})
         self.models = dict(models)
         self.files = dict(files)
         self.accounts = dict(accounts)
         self.job_id = job_id
+        self.failures = dict(failures or {})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from network.values import encode
+from nn import arguments
 from nn.dataset import ArrayDataset
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
@@ -18,6 +21,7 @@ from rpc.download import is_safe_name
 from .batch_sync import ISyncType
 from .codec.bank import CodecChoice, choose_codecs
 from .codec.interfaces import Codec
+from .codec.parameter_server import SyncPS
 from .codec.plain import Plain
 from .profiles import ISetting
 from .report import check_title
@@ -51,7 +55,9 @@ class JobSpec:
             "server_codec": self.server_codec,
             "transform": self.transform,
             "dataset": self._dataset_recipe(),
-            "custom_objects": custom_classes(self.model, self.model.loss, *self.model.metrics, self.model.rule),
+            "custom_objects": custom_classes(
+                self.model, self.model.loss, *self.model.metrics, self.model.rule, self.model.op_type
+            ),
         }
 
     def _dataset_recipe(self) -> tuple[type[AbsDataset], dict[str, Any]] | None:
@@ -89,23 +95,21 @@ def make_spec(
 
     Raises: ValueError or TypeError naming the argument, the expectation and what came.
     """
-    if not (isinstance(sync_type, type) and issubclass(sync_type, ISyncType)):
-        raise TypeError(f"'sync_type' must be a class derived from ISyncType, got {sync_type!r}")
-    if not callable(assignment_type):
-        raise TypeError(f"'assignment_type' must be a class or a callable (node_count, redundancy), got {assignment_type!r}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"'seed' must be an integer of 0 or more, got {seed!r}")
-    if isinstance(network_bandwidth, bool) or not network_bandwidth > 0:
-        raise ValueError(f"'network_bandwidth' must be a positive number of bytes per second, got {network_bandwidth!r}")
-    assignment = assignment_type(worker_count, redundancy)
-    if not isinstance(assignment, ISetting):
-        raise TypeError(f"'assignment_type' must give an ISetting, got {type(assignment).__qualname__}")
+    _check_class("sync_type", sync_type, ISyncType)
+    _check_class("op_type", op_type, IOptimizer)
+    _check_class("gd_type", gd_type, IGradientDescent)
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 63:
+        raise ValueError(f"'seed' must be an integer from 0 to 2^63 - 1, got {seed!r}")
+    assignment = _assign(assignment_type, worker_count, redundancy)
     variables = len(model.trainable_variables())
-    choose_codecs(codec, Plain, variables)
-    choose_codecs(ps_codec, Plain, variables)
+    chosen = choose_codecs(codec, _default_codec(has_server), variables)
+    choose_codecs(ps_codec, Plain, variables, "ps_codec")
     if ps_codec is not None and not has_server:
         raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
-    container = OpContainer(op_type, gd_type, tuple(gd_params))
+    for kind in chosen:
+        if kind.needs_server and not has_server:
+            raise ValueError(f"'codec' {kind.__name__} needs a parameter server among the nodes: parse_worker(n, ps=True)")
+    container = OpContainer(op_type, gd_type, gd_params)
     container.rule()
     plan = WorkerPlan(
         assignment,
@@ -117,7 +121,7 @@ def make_spec(
         _default_codec(has_server),
         _checked_parameters(codec_extra_parameters),
         sync_type,
-        ssgd_timeout_limit,
+        arguments.number("parallel()", "ssgd_timeout_limit", ssgd_timeout_limit, 0, open_low=True),
     )
     return JobSpec(
         plan,
@@ -126,22 +130,43 @@ def make_spec(
         transform,
         _checked_title(mission_title),
         ps_codec,
-        float(network_bandwidth),
+        arguments.number("parallel()", "network_bandwidth", network_bandwidth, 0, open_low=True),
         _threads(blas_threads),
     )
 
 
+def _check_class(name: str, value: object, base: type[Any]) -> None:
+    if not (inspect.isclass(value) and issubclass(value, base)) or inspect.isabstract(value):
+        raise TypeError(f"'{name}' must be a complete class derived from {base.__name__}, got {value!r}")
+
+
+def _assign(assignment_type: AssignmentType, worker_count: int, redundancy: int) -> ISetting:
+    if not callable(assignment_type):
+        raise TypeError(f"'assignment_type' must be a class or a callable (node_count, redundancy), got {assignment_type!r}")
+    try:
+        assignment = assignment_type(worker_count, redundancy)
+    except TypeError as error:
+        raise TypeError(f"'assignment_type' must be callable with (node_count, redundancy), got {error}") from error
+    if not isinstance(assignment, ISetting):
+        raise TypeError(f"'assignment_type' must give an ISetting, got {type(assignment).__qualname__}")
+    if assignment.node_count != worker_count:
+        raise ValueError(f"'assignment_type' must deal to {worker_count} workers, got one for {assignment.node_count}")
+    return assignment
+
+
 def _checked_title(title: str) -> str:
     """The title, if result files with it in their names can be fetched from a worker."""
+    if not isinstance(title, str):
+        raise TypeError(f"'mission_title' must be a text, got {title!r}")
     if not is_safe_name(f"MODEL-{check_title(title)}-N(0000).model"):
         raise ValueError(
-            f"'mission_title' must be at most 100 letters, digits, spaces or any of ._()+-, without '..', got {title!r}"
+            f"'mission_title' must be at most 100 ASCII letters, digits, spaces or any of ._()+-, without '..', got {title!r}"
         )
     return title
 
 
 def _default_codec(has_server: bool) -> type[Codec]:
-    return Plain
+    return SyncPS if has_server else Plain
 
 
 def _checked_parameters(parameters: Mapping[Hashable, Any] | None) -> dict[Hashable, Any]:
@@ -154,6 +179,10 @@ def _checked_parameters(parameters: Mapping[Hashable, Any] | None) -> dict[Hasha
         if type(key) not in (int, str):
             raise TypeError(f"The keys of 'codec_extra_parameters' must be str or int, got {key!r}")
         checked[key] = value
+    try:
+        encode(checked)
+    except TypeError as error:
+        raise TypeError(f"'codec_extra_parameters' must hold what may travel: {error}") from error
     return checked
 
 

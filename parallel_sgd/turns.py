@@ -1,20 +1,47 @@
-"""Runs all workers of a job inside this process, one at a time, in a fixed order: for breakpoints, tests and teaching."""
+"""Runs all nodes of a job inside this process, one at a time, in a fixed order: for breakpoints, tests and teaching."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import Protocol
 
-from .accounts import check_conserved
-from .channel import Sent
+from .accounts import Accounts, check_conserved
+from .channel import Key, Sent
 from .memory_channel import Fabric, Link, MemoryChannel, reliable
 from .wait import Wait
-from .worker import Worker
 
-Build = Callable[[MemoryChannel], Worker]
+
+class Receiver(Protocol):
+    """Takes what arrives at a node: the exchange of a worker, or a parameter server."""
+
+    @property
+    def accounts(self) -> Accounts:
+        """What was sent and received."""
+
+    @property
+    def takes_first_copy(self) -> bool:
+        """Whether it can do without a node whose blocks others hold too."""
+
+    def deliver(self, sender: int, key: Key, content: object, size: Sent) -> None:
+        """Take one arrived packet."""
+
+
+class Participant(Protocol):
+    """A node that is ready to run: `worker.Worker` or `parameter_server.Server`."""
+
+    @property
+    def exchange(self) -> Receiver:
+        """What arrives goes there."""
+
+    @property
+    def process(self) -> Generator[Wait, None, dict[str, float]]:
+        """What is to be driven."""
+
+
+Build = Callable[[MemoryChannel], Participant]
 
 
 class JumpingClock(Protocol):
@@ -45,15 +72,15 @@ class SkippingClock:
 
 
 class Deadlock(RuntimeError):
-    """Every worker waits, without a limit, for something that will never come."""
+    """Every node waits, without a limit, for something that will never come."""
 
 
 @dataclass
 class _Seat:
-    """One worker and where it is."""
+    """One participant and where it is."""
 
     node: int
-    worker: Worker
+    participant: Participant
     context: Context
     wait: Wait | None = None
     result: dict[str, float] | None = None
@@ -62,13 +89,13 @@ class _Seat:
 def run_in_process(
     builds: Mapping[int, Build], clock: JumpingClock, *, link: Link = reliable, classes: Sequence[type] = ()
 ) -> dict[int, dict[str, float]]:
-    """Build and run the workers, and return the result of each.
+    """Build and run the participants, and return the result of each.
 
-    Every worker runs in its own `contextvars` context. Workers take turns in the order of `builds`, each until it waits.
+    Every participant runs in its own `contextvars` context. They take turns in the order of `builds`, each until it waits.
     When nobody can move, `clock` jumps to the next arrival or deadline, so that time-outs cost no time. `link` and `classes`
     are those of `Fabric`. At the end sent = received + in flight is checked for every link and variable.
 
-    Raises: what a worker raises, after all processes are closed; Deadlock when nobody can ever move.
+    Raises: what a participant raises, after all processes are closed; Deadlock when nobody can ever move.
     """
     fabric = Fabric(list(builds), clock.monotonic, link, classes)
     seats: list[_Seat] = []
@@ -82,15 +109,15 @@ def run_in_process(
                 _jump(seats, fabric, clock)
     finally:
         for seat in seats:
-            seat.context.run(seat.worker.process.close)
+            seat.context.run(seat.participant.process.close)
     for seat in seats:
         _deliver(seat, fabric)
-    check_conserved({seat.node: seat.worker.exchange.accounts.entries() for seat in seats}, fabric.in_flight())
+    check_conserved({seat.node: seat.participant.exchange.accounts.entries() for seat in seats}, fabric.in_flight())
     return {seat.node: seat.result for seat in seats if seat.result is not None}
 
 
 def _turn(seat: _Seat, fabric: Fabric, clock: JumpingClock) -> bool:
-    """Let one worker run until it waits again; False when it could not move."""
+    """Let one participant run until it waits again; False when it could not move."""
     if seat.result is not None:
         return False
     _deliver(seat, fabric)
@@ -98,9 +125,10 @@ def _turn(seat: _Seat, fabric: Fabric, clock: JumpingClock) -> bool:
     if wait is not None and not _overdue(wait, clock) and not seat.context.run(wait.ready):
         return False
     try:
-        seat.wait = seat.context.run(next, seat.worker.process)
+        seat.wait = seat.context.run(next, seat.participant.process)
     except StopIteration as end:
         seat.result = end.value
+        fabric.leave(seat.node)
     return True
 
 
@@ -111,7 +139,7 @@ def _overdue(wait: Wait, clock: JumpingClock) -> bool:
 def _deliver(seat: _Seat, fabric: Fabric) -> None:
     for sender, message in fabric.arrivals(seat.node):
         size = Sent(message.raw, message.raw + message.overhead, message.overhead)
-        seat.context.run(seat.worker.exchange.deliver, sender, message.head, message.value, size)
+        seat.context.run(seat.participant.exchange.deliver, sender, message.head, message.value, size)
 
 
 def _jump(seats: Sequence[_Seat], fabric: Fabric, clock: JumpingClock) -> None:

@@ -80,7 +80,7 @@ def build_worker(
     kinds = choose_codecs(plan.codec, plan.default_codec, len(names))
     bank = CodecBank(kinds, JobSettings(plan.assignment, plan.codec_parameters), channel, plan.attempt)
     sync = plan.sync_type(bank, plan.timeout_ms / 1000, clock, names)
-    exchange = BlockExchange(bank, sync, plan.attempt)
+    exchange = BlockExchange(bank, sync)
     process = TrainingProcess(
         model,
         plan.optimizer.build(model.store, exchange),

@@ -45,6 +45,7 @@ class Communication:
         self._on_block: BlockHandler | None = None
         self._early: list[tuple[int, Message]] = []  # a peer may start, and send, before our executor listens
         self._on_progress = on_progress
+        self._percent = -1
         self._operation = 0
         self._arrived: dict[tuple[int, int, int], Any] = {}
         controller.on_block = self._receive
@@ -99,7 +100,9 @@ class Communication:
         """
         if not 0 <= percent <= 100:
             raise ValueError(f"Progress must be from 0 to 100, got {percent}.")
-        self._on_progress(int(percent))
+        if int(percent) != self._percent:
+            self._percent = int(percent)
+            self._on_progress(self._percent)
 
     def allreduce(self, array: Any, op: str = "mean", timeout: float | None = None) -> np.ndarray[Any, Any]:
         """Combine an array of the same shape from every node of the group, by 'mean', 'sum', 'max' or 'min'.
@@ -151,15 +154,22 @@ class Communication:
 
     def _await(self, kind: int, peer: int, timeout: float | None) -> Any:
         key = (kind, self._operation, peer)
-        lost = self.controller.lost
         self.controller.wait_until(
-            lambda: key in self._arrived or peer in lost or peer not in self.available_clients,
+            lambda: key in self._arrived or self._culprit(peer) is not None,
             timeout,
             lambda: f"group operation {self._operation} of node {peer}",
         )
-        if key not in self._arrived:
-            raise self.controller.loss_of(peer)
+        culprit = self._culprit(peer)
+        if key not in self._arrived and culprit is not None:
+            raise self.controller.loss_of(culprit)
         return self._arrived.pop(key)
+
+    def _culprit(self, peer: int) -> int | None:
+        """The node for whose loss `peer` will not send: a lost one of the group first, else `peer` itself if it has left."""
+        lost = [node for node in self.group if node in self.controller.lost]
+        if lost or peer not in self.available_clients:
+            return lost[0] if lost else peer
+        return None
 
 
 def _tree(parts: Sequence[np.ndarray[Any, Any]], combine: Callable[..., Any]) -> np.ndarray[Any, Any]:

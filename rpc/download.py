@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterable
 from io import BufferedWriter
 from pathlib import Path
 
@@ -22,7 +24,9 @@ MAX_FILES = 256
 MAX_BYTES = 1 << 30
 MARKER = "job.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ ()+-]{0,127}")
-_WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+_WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?", re.IGNORECASE)
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def is_safe_name(name: str) -> bool:
@@ -51,6 +55,7 @@ class Download:
         self.problem = ""
         self.files: list[Path] = []
         self._partial = directory / f".Node-{node}-{secrets.token_hex(6)}.partial"
+        self._partial_fd = -1  # all files are made below this descriptor, whatever becomes of the path
         self._names: list[str] = []
         self._file: BufferedWriter | None = None
         self._digest = hashlib.sha256()
@@ -58,7 +63,7 @@ class Download:
         self._total = 0
 
     def take(self, operation: Operation, title: str = "") -> None:
-        """Take in the next operation of the agent.
+        """Take in the next operation of the agent; `title` of the run, in case the agent does not know it.
 
         Raises: ProtocolError for a forbidden name, a wrong size or hash, too many files or bytes; OSError from the disk.
         """
@@ -75,24 +80,29 @@ class Download:
             self._write(operation.data)
         elif isinstance(operation, FileEnd):
             self._end(operation.sha256)
-        elif isinstance(operation, FetchEnd):
+        elif isinstance(operation, FetchEnd) and not self.done:
             if self._file is not None:
                 raise ProtocolError(f"Node {self.node} ended its transfer within a file.")
             self.state, self.problem, self.job = operation.state, operation.problem, operation.job
-            self._publish(title)
+            if self._names:
+                self._publish(operation.title or title)
             self.done = True
         else:
             raise ProtocolError(f"Node {self.node} sent {type(operation).__name__} among its files.")
 
     def _begin(self, begin: FileBegin) -> None:
-        if self._file is not None or not is_safe_name(begin.name) or begin.name.casefold() in map(str.casefold, self._names):
+        if self.done or self._file is not None:
+            raise ProtocolError(f"Node {self.node} began a file where none can begin.")
+        taken = {MARKER, *map(str.casefold, self._names)}
+        if not is_safe_name(begin.name) or begin.name.casefold() in taken:
             raise ProtocolError(f"Node {self.node} wants to write a file named {begin.name[:80]!r}, which is not allowed.")
         self._total += begin.size
         if begin.size < 0 or self._total > MAX_BYTES or len(self._names) >= MAX_FILES:
             raise ProtocolError(f"Node {self.node} sends more than {MAX_FILES} files or {MAX_BYTES} bytes.")
-        self._partial.mkdir(mode=0o700, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = open(os.open(self._partial / begin.name, flags, 0o644), "wb")  # noqa: SIM115  closed in _end or abandon
+        if self._partial_fd < 0:
+            self._partial.mkdir()
+            self._partial_fd = os.open(self._partial, _FOLDER)
+        self._file = open(os.open(begin.name, _NEW_FILE, 0o644, dir_fd=self._partial_fd), "wb")  # noqa: SIM115  see _end, abandon
         self._names.append(begin.name)
         self._left = begin.size
         self._digest = hashlib.sha256()
@@ -111,31 +121,48 @@ class Download:
         self._file = None
 
     def _publish(self, title: str) -> None:
-        """Move the complete files into the folder, in place of the last run of this title."""
-        if not self._names:
-            return
-        marker = self.folder / MARKER
-        if self.folder.is_symlink():
-            raise ProtocolError(f"{self.folder} is a link; remove it.")
-        if self.folder.is_dir() and _title_of(marker) in (title, None):
-            shutil.rmtree(self.folder)
+        """Put the complete files in place of the last run of this title, or beside those of another."""
+        marker = {"job": self.job, "title": title, "node": self.node, "state": self.state}
+        with open(os.open(MARKER, _NEW_FILE, 0o644, dir_fd=self._partial_fd), "w", encoding="utf-8") as file:
+            json.dump(marker, file)
+        is_rerun = self.folder.is_dir() and not self.folder.is_symlink() and _title_of(self.folder / MARKER) == title
+        outdated = self._partial.with_suffix(".old")
+        if is_rerun:
+            os.replace(self.folder, outdated)
+        try:
+            self._move_in((*self._names, MARKER))
+        except OSError:
+            if is_rerun:
+                shutil.rmtree(self.folder, ignore_errors=True)
+                os.replace(outdated, self.folder)
+            raise
+        self.files = [self.folder / name for name in self._names]
+        self.abandon()
+        shutil.rmtree(outdated, ignore_errors=True)
+
+    def _move_in(self, names: Iterable[str]) -> None:
         self.folder.mkdir(exist_ok=True)
-        for name in self._names:
-            os.replace(self._partial / name, self.folder / name)
-            self.files.append(self.folder / name)
-        marker.write_text(json.dumps({"job": self.job, "title": title, "node": self.node, "state": self.state}), "utf-8")
-        self._partial.rmdir()
+        target = os.open(self.folder, _FOLDER)  # an error if there is a link in its place
+        try:
+            for name in names:
+                os.replace(name, name, src_dir_fd=self._partial_fd, dst_dir_fd=target)
+        finally:
+            os.close(target)
 
     def abandon(self) -> None:
-        """Drop what has arrived so far."""
+        """Drop what has arrived and is not in the folder."""
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # what could not be written does not matter any more
+                self._file.close()
             self._file = None
-        shutil.rmtree(self._partial, ignore_errors=True)
+        if self._partial_fd >= 0:
+            os.close(self._partial_fd)
+            self._partial_fd = -1
+            shutil.rmtree(self._partial, ignore_errors=True)
 
 
 def _title_of(marker: Path) -> str | None:
     try:
-        return str(json.loads(marker.read_text("utf-8")).get("title"))
-    except (OSError, ValueError, AttributeError):
+        return str(json.loads(marker.read_text("utf-8"))["title"])
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
         return None

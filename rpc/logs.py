@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import cast
 
 SUBMIT_LOGGER = "P-SGD Submit"
 _FORMAT, _TIME = "%(levelname)s %(name)s@%(asctime)s: %(message)s", "%H:%M:%S"
-_AGENT_LOG_BYTES, _AGENT_LOG_PARTS = 10 << 20, 5
+AGENT_LOG_BYTES, _AGENT_LOG_PARTS = 10 << 20, 5
+
+
+class _PrivateFileHandler(RotatingFileHandler):
+    """Every part of the file, also those begun by rotation, is readable by its owner only."""
+
+    def _open(self) -> TextIOWrapper:
+        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=_private))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 class CleanFormatter(logging.Formatter):
-    """Formats a record; what peers sent cannot put control characters (escape codes, forged lines) into it."""
+    """Formats a record so that what peers sent can neither act on a terminal nor pass for a line of its own."""
 
     def __init__(self) -> None:
         super().__init__(_FORMAT, _TIME)
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, tabs and line breaks kept, other control characters shown as escapes."""
-        text = super().format(record)
-        return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+        """The line, its continuation lines indented, control characters but tabs shown as escapes."""
+        first, *rest = (_escape(line, keep="\t") for line in super().format(record).split("\n"))
+        return "\n".join([first, *(line if line.startswith("\t") else "\t" + line for line in rest)])
 
 
 def clean(text: str, limit: int = 512) -> str:
     """Text of a peer for one log line: control characters escaped, cut at `limit`."""
-    shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[: limit + 1])
+    shown = _escape(text[: limit + 1])
     return shown if len(shown) <= limit else shown[:limit] + "..."
+
+
+def _escape(text: str, keep: str = "") -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 
 def attach_console(level: int = logging.INFO) -> None:
@@ -43,8 +63,7 @@ def attach_console(level: int = logging.INFO) -> None:
 
 def attach_file(path: Path) -> logging.Handler:
     """Write the log to a rotating file too, readable by its owner only: 10 MiB, five parts."""
-    path.touch(mode=0o600, exist_ok=True)
-    handler = RotatingFileHandler(path, maxBytes=_AGENT_LOG_BYTES, backupCount=_AGENT_LOG_PARTS, encoding="utf-8")
+    handler = _PrivateFileHandler(path, maxBytes=AGENT_LOG_BYTES, backupCount=_AGENT_LOG_PARTS - 1, encoding="utf-8")
     handler.setFormatter(CleanFormatter())
     logging.getLogger().addHandler(handler)
     return handler

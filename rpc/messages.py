@@ -1,4 +1,4 @@
-"""The messages of jobs: every operation with its fields, checked against their types before anyone acts on them.
+"""The messages of jobs: every operation with its fields, checked against types and ranges before anyone acts on them.
 
 An operation is a frozen dataclass; its name on the wire is the class name. `parse` accepts exactly the operations that the
 receiver's role and state allow, with exactly their fields, and raises ProtocolError for everything else.
@@ -7,21 +7,52 @@ receiver's role and state allow, with exactly their fields, and raises ProtocolE
 from __future__ import annotations
 
 import math
+import re
 import types
 import typing
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 from network.errors import ProtocolError
 
-MAX_TEXT = 1 << 16
+MAX_TEXT = 1 << 16  # characters
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Texts that match a pattern."""
+
+    pattern: str
+
+    def __contains__(self, text: str) -> bool:
+        return re.fullmatch(self.pattern, text) is not None
+
+
+@dataclass(frozen=True)
+class Length:
+    """Texts, bytes or lists whose length lies from `low` to `high`."""
+
+    low: int
+    high: int
+
+    def __contains__(self, item: typing.Sized) -> bool:
+        return self.low <= len(item) <= self.high
+
+
+# Annotated[type, values]: the field is of the type, and one of the values
+Node = Annotated[int, range(-2, 1 << 20)]
+Attempt = Annotated[int, range(1 << 31)]
+Percent = Annotated[int, range(101)]
+Bytes = Annotated[int, range(1 << 53)]
+Secret = Annotated[bytes, Length(32, 32)]
+Sha256 = Annotated[str, Matching("[0-9a-f]{64}")]
+RunState = Annotated[str, ("running", "done", "failed", "stopped")]
+JobState = Annotated[str, ("starting", "running", "done", "failed", "stopped", "aborted", "lost", "unknown")]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """Base of all messages; `free` names fields whose values may be any data (they are checked by whoever uses them)."""
-
-    free: ClassVar[tuple[str, ...]] = ()
+    """Base of all messages."""
 
     def to_value(self) -> dict[str, Any]:
         """The message as data."""
@@ -41,30 +72,37 @@ def parse(value: Any, allowed: typing.Iterable[type[Operation]]) -> Operation:
             break
     else:
         raise ProtocolError(f"The operation {name[:40]!r} is not allowed here.")
-    types_ = _field_types(cls)
-    if set(value) != {"op", *types_}:
+    schema = _schema(cls)
+    if set(value) != {"op", *schema}:
         raise ProtocolError(f"The operation {name} came with missing or unknown fields.")
-    for field, expected in types_.items():
-        if field not in cls.free and not _fits(value[field], expected):
-            raise ProtocolError(f"The field '{field}' of the operation {name} is not of the type {expected}.")
-    return cls(**{field: value[field] for field in types_})
+    for field, expected in schema.items():
+        if not _fits(value[field], expected):
+            shown = expected.__name__ if isinstance(expected, type) else str(expected).replace("typing.", "")
+            raise ProtocolError(f"The field '{field}' of the operation {name} must be {shown}.")
+    return cls(**{field: value[field] for field in schema})
 
 
-def _field_types(cls: type[Operation]) -> dict[str, Any]:
-    hints = typing.get_type_hints(cls)
+def _schema(cls: type[Operation]) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls, include_extras=True)
     return {f.name: hints[f.name] for f in fields(cls)}
 
 
 def _fits(value: Any, expected: Any) -> bool:
     origin, arguments = typing.get_origin(expected), typing.get_args(expected)
+    if origin is Annotated:
+        return _fits(value, arguments[0]) and all(value in values for values in arguments[1:])
     if origin is list:
         return type(value) is list and all(_fits(v, arguments[0]) for v in value)
     if origin is dict:
         return type(value) is dict and all(_fits(k, arguments[0]) and _fits(v, arguments[1]) for k, v in value.items())
-    if origin in (types.UnionType, typing.Union):
+    if origin is types.UnionType:
         return any(_fits(value, option) for option in arguments)
+    if expected is Any:
+        return True
+    if expected is int or (expected is float and type(value) is int):
+        return type(value) is int and -(1 << 63) <= value < 1 << 63
     if expected is float:
-        return type(value) in (int, float) and math.isfinite(value)
+        return type(value) is float and math.isfinite(value)
     if expected is str:
         return type(value) is str and len(value) <= MAX_TEXT
     return type(value) is expected
@@ -79,11 +117,11 @@ class CanCommit(Operation):
 
     job: str
     title: str
-    node: int
-    group: list[int]
-    attempt: int
-    code_key: bytes
-    peer_key: bytes
+    node: Node
+    group: list[Node]
+    attempt: Attempt
+    code_key: Secret
+    peer_key: Secret
     python: str
     version: str
     blas_threads: int
@@ -133,7 +171,7 @@ class Accepted(Operation):
     """The agent has started the job process. `host` and `unix_path` let peers on the same host take the short way."""
 
     job: str
-    node: int
+    node: Node
     host: str
     unix_path: str
     version: str
@@ -144,18 +182,18 @@ class Refused(Operation):
     """The agent does not take the job; `busy_since` is 0 unless another job holds it."""
 
     job: str
-    node: int
+    node: Node
     reason: str
     busy_since: float
 
 
 @dataclass(frozen=True)
 class State(Operation):
-    """The job of this node has reached `state`: running, done, failed or stopped; `detail` tells why it failed."""
+    """The job of this node has reached `state`; `detail` tells why it did not end well."""
 
     job: str
-    node: int
-    state: str
+    node: Node
+    state: JobState
     detail: str
 
 
@@ -164,8 +202,8 @@ class Progress(Operation):
     """How far the node is, 0 to 100."""
 
     job: str
-    node: int
-    percent: int
+    node: Node
+    percent: Percent
 
 
 @dataclass(frozen=True)
@@ -180,7 +218,7 @@ class FileBegin(Operation):
     """A file follows, in chunks."""
 
     name: str
-    size: int
+    size: Bytes
 
 
 @dataclass(frozen=True)
@@ -194,16 +232,17 @@ class FileChunk(Operation):
 class FileEnd(Operation):
     """The file is complete; SHA-256 of its bytes, in hex."""
 
-    sha256: str
+    sha256: Sha256
 
 
 @dataclass(frozen=True)
 class FetchEnd(Operation):
-    """All files of the job have been sent; `state` of the job, `problem` when there is none to send."""
+    """All files of the job have been sent; its state and title, and the `problem` when some could not be sent."""
 
     job: str
-    state: str
+    state: JobState
     problem: str
+    title: str = ""
 
 
 # ---- agent to job process, and back, over their socket pair
@@ -215,11 +254,11 @@ class Begin(Operation):
 
     job: str
     title: str
-    node: int
-    group: list[int]
-    attempt: int
-    code_key: bytes
-    peer_key: bytes
+    node: Node
+    group: list[Node]
+    attempt: Attempt
+    code_key: Secret
+    peer_key: Secret
     start_limit: float
     cache: str
     code_policy: str  # any, none, or the path of a file with allowed SHA-256 sums
@@ -229,7 +268,7 @@ class Begin(Operation):
 class Visitor(Operation):
     """A connection for this job travels with this message: its hello, the seconds left to prove a key, its address."""
 
-    hello: bytes
+    hello: Annotated[bytes, Length(0, 1024)]
     seconds: float
     peer: str
 
@@ -250,7 +289,7 @@ class Took(Operation):
 class Reached(Operation):
     """The job process has reached `state`; `files` are the reports it registered, with done or failed."""
 
-    state: str
+    state: RunState
     detail: str
     files: list[str]
 
@@ -259,7 +298,7 @@ class Reached(Operation):
 class Advanced(Operation):
     """The executor reports progress, 0 to 100."""
 
-    percent: int
+    percent: Percent
 
 
 @dataclass(frozen=True)
@@ -279,7 +318,7 @@ class Load(Operation):
 
     bundle: bytes
     code: bytes
-    roster: dict[int, list[str]]
+    roster: dict[Node, Annotated[list[str], Length(3, 3)]]
 
 
 @dataclass(frozen=True)
@@ -300,7 +339,6 @@ class Asks(Operation):
 class Answers(Operation):
     """The resources asked for, in order."""
 
-    free: ClassVar[tuple[str, ...]] = ("contents",)
     contents: list[Any]
 
 

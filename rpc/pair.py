@@ -60,8 +60,8 @@ class Pair:
         """
         try:
             packet, ancillary, _, _ = self.sock.recvmsg(MAX_PACKET, socket.CMSG_SPACE(4 * 4), _CLOEXEC)
-        except ConnectionResetError:
-            return None
+        except ConnectionResetError:  # it left words of ours unread; what it said itself comes after this error
+            packet, ancillary, _, _ = self.sock.recvmsg(MAX_PACKET, socket.CMSG_SPACE(4 * 4), _CLOEXEC)
         descriptors = array.array("i")
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

@@ -1,8 +1,9 @@
-"""Which of the user's own classes and modules a piece of code can reach, so that all of it travels together."""
+"""Which of the user's own classes, functions and modules a piece of code can reach, so that all of it travels together."""
 
 from __future__ import annotations
 
 import dis
+import functools
 import importlib.util
 import os
 import sys
@@ -14,92 +15,165 @@ from typing import Any
 OWN_PACKAGES = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor"})
 """Packages of this project: every node has them, in the same version."""
 
+_ON_EVERY_NODE = OWN_PACKAGES | sys.stdlib_module_names | {"numpy", "pandas", "msgpack", "tqdm", "cloudpickle"}
+
 
 def is_user_module(name: str) -> bool:
     """Whether `name` is code that the nodes do not have: `__main__`, or a file outside the installed packages."""
     if name == "__main__":
         return True
-    if name.partition(".")[0] in OWN_PACKAGES:
-        return False
     module = sys.modules.get(name)
-    return module is not None and _is_user_file(getattr(module, "__file__", None))
+    if module is None or name.partition(".")[0] in OWN_PACKAGES:
+        return False
+    file = getattr(module, "__file__", None)
+    if file is None:  # built-in, or made at run time as notebooks do: running code in a module leaves this mark
+        return getattr(module, "__spec__", None) is None and "__builtins__" in vars(module)
+    return _is_user_file(file)
+
+
+def user_modules() -> list[types.ModuleType]:
+    """All loaded modules of the user but `__main__`, which pickles travel by value in any case."""
+    loaded = [(name, module) for name, module in sys.modules.items() if name not in ("__main__", "__mp_main__")]
+    return [module for name, module in loaded if isinstance(module, types.ModuleType) and is_user_module(name)]
 
 
 def _is_user_file(file: str | None) -> bool:
     if not file or file in ("built-in", "frozen"):
         return False
-    paths = sysconfig.get_paths()
-    installed = tuple(os.path.realpath(paths[k]) + os.sep for k in ("stdlib", "platstdlib", "purelib", "platlib"))
-    return not os.path.realpath(file).startswith(installed)
+    parts = file.split(os.sep)
+    return "site-packages" not in parts and "dist-packages" not in parts and not file.startswith(_stdlib_folders())
+
+
+@functools.cache
+def _stdlib_folders() -> tuple[str, ...]:
+    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    return tuple(folder + os.sep for folder in folders | set(map(os.path.realpath, folders)))
 
 
 class Reach:
-    """Walks from some objects to all user classes, functions and modules that they can name.
+    """Walks from some objects to all user classes, functions and modules that their code can name.
 
-    `classes` is what instances in messages may be of: {(module, qualified name): class}; `modules` travel by value.
+    Attributes: `classes`, of which instances in messages may be: those that the code names, then other classes of the same
+    modules, which annotations or `getattr` may name; `names`, all names that the code looks up, also in modules.
     Raises: ValueError when a function body imports a user module, which cannot be followed to the nodes.
     """
 
     def __init__(self, roots: list[Any]) -> None:
-        self.classes: dict[tuple[str, str], type] = {}
-        self.modules: set[str] = set()
-        self._seen: set[int] = set()
-        self._todo = list(roots)
+        walk = _Walk()
+        walk.follow(roots)
+        needed = walk.foreign | _ON_EVERY_NODE
+        for neighbour in walk.neighbours():
+            trial = walk.copy()
+            try:
+                trial.follow([neighbour])
+            except ValueError:  # nobody asked for it, so it may not stop the job
+                continue
+            if trial.foreign <= needed:  # nor may it ask the nodes for packages that the job can do without
+                walk = trial
+        self.classes: list[type] = list(walk.classes)
+        self.names = walk.names
+
+
+class _Walk:
+    """What was seen so far, in a fixed order; `foreign` are the packages that loading it imports."""
+
+    def __init__(self) -> None:
+        self.classes: dict[type, None] = {}
+        self.modules: dict[str, None] = {}
+        self.foreign: set[str] = set()
+        self.names: set[str] = set()
+        self._seen: dict[int, Any] = {}  # the objects stay alive, so that no id is used twice
+        self._todo: list[Any] = []
+
+    def copy(self) -> _Walk:
+        other = _Walk()
+        other.classes, other.modules = dict(self.classes), dict(self.modules)
+        other.foreign, other.names, other._seen = set(self.foreign), set(self.names), dict(self._seen)
+        return other
+
+    def neighbours(self) -> list[type]:
+        """Classes of the same modules that were not reached."""
+        found: dict[type, None] = {}
+        for module in self.modules:
+            for item in vars(sys.modules[module]).values():
+                if isinstance(item, type) and item.__module__ == module and item not in self.classes:
+                    found[item] = None
+        return list(found)
+
+    def follow(self, roots: list[Any]) -> None:
+        self._todo = list(reversed(roots))
         while self._todo:
-            self._visit(self._todo.pop())
+            item = self._todo.pop()
+            if id(item) not in self._seen:
+                self._seen[id(item)] = item
+                self._visit(item)
 
     def _visit(self, item: Any) -> None:
-        if id(item) in self._seen:
-            return
-        self._seen.add(id(item))
         if isinstance(item, (staticmethod, classmethod, types.MethodType)):
             self._todo.append(item.__func__)
         elif isinstance(item, property):
-            self._todo += [f for f in (item.fget, item.fset, item.fdel) if f]
+            self._todo += [item.fget, item.fset, item.fdel]
+        elif isinstance(item, functools.partial):
+            self._todo += [item.func, item.args, item.keywords]
         elif isinstance(item, types.FunctionType):
             self._visit_function(item)
         elif isinstance(item, type):
             self._visit_class(item)
         elif isinstance(item, types.ModuleType):
-            if is_user_module(item.__name__):
-                self.modules.add(item.__name__)
+            if not is_user_module(item.__name__):
+                self._note_foreign(item.__name__)
         elif isinstance(item, (list, tuple, set, frozenset)):
             self._todo += item
         elif isinstance(item, dict):
             self._todo += item.values()
         elif is_user_module(type(item).__module__):
-            self._todo += [type(item), *getattr(item, "__dict__", {}).values()]
+            self._todo += [type(item), getattr(item, "__dict__", {})]
+        elif callable(getattr(item, "__wrapped__", None)):  # lru_cache and the like
+            self._todo.append(item.__wrapped__)
+
+    def _note_foreign(self, module: str | None) -> None:
+        self.foreign.add((module or "builtins").partition(".")[0])
 
     def _visit_class(self, cls: type) -> None:
         if not is_user_module(cls.__module__):
+            self._note_foreign(cls.__module__)
             return
-        self.classes[cls.__module__, cls.__qualname__] = cls
-        self.modules.add(cls.__module__)
-        self._todo += [*cls.__bases__, *vars(cls).values()]
-        # neighbours in the same module too: they may be reached by annotation or getattr alone
-        neighbours = vars(sys.modules[cls.__module__]).values()
-        self._todo += [n for n in neighbours if isinstance(n, type) and n.__module__ == cls.__module__]
+        self.classes[cls] = None
+        self.modules[cls.__module__] = None
+        self._todo += [type(cls), *cls.__bases__, *vars(cls).values()]
 
     def _visit_function(self, function: types.FunctionType) -> None:
         if not is_user_module(function.__module__ or ""):
+            self._note_foreign(function.__module__)
             return
-        self.modules.add(function.__module__)
-        names: set[str] = set()
+        self.modules[function.__module__] = None
+        space, names = function.__globals__, dict[str, None]()
         for code in _codes(function.__code__):
-            names.update(code.co_names)
-            for imported in _imports(code):
-                if _is_user_import(imported):
-                    raise ValueError(
-                        f"{function.__qualname__} imports {imported} inside its body, and {imported} is not installed on the "
-                        f"nodes: import it at the top of {function.__module__}, so that it travels with the job."
-                    )
-        space = function.__globals__
-        self._todo += [space[name] for name in names if name in space]
+            self.names.update(code.co_names)
+            self._check_imports(function, code)
+            names.update(dict.fromkeys(_global_names(code)))
         for name in names:
-            module = space.get(name)
-            if isinstance(module, types.ModuleType) and is_user_module(module.__name__):
-                self._todo += [vars(module)[n] for n in names if n in vars(module)]
-        self._todo += [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+            if name in space:
+                self._todo.append(space[name])
+                self._follow_module(space[name])
+        self._todo += [function.__defaults__, function.__kwdefaults__, function.__annotations__, vars(function)]
+        self._todo += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+
+    def _follow_module(self, module: Any, within: tuple[Any, ...] = ()) -> None:
+        """Go on to what the code may look up in a user's module, and in modules there."""
+        if isinstance(module, types.ModuleType) and is_user_module(module.__name__) and module not in within:
+            for name in sorted(self.names & vars(module).keys()):
+                self._todo.append(vars(module)[name])
+                self._follow_module(vars(module)[name], (*within, module))
+
+    @staticmethod
+    def _check_imports(function: types.FunctionType, code: types.CodeType) -> None:
+        for imported in _imports(code):
+            if imported.startswith(".") or _is_user_import(imported):
+                raise ValueError(
+                    f"{function.__qualname__} imports {imported} inside its body, and {imported} is not installed on the "
+                    f"nodes: import it at the top of {function.__module__}, so that it travels with the job."
+                )
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -109,22 +183,34 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _imports(code: types.CodeType) -> Iterator[str]:
+def _global_names(code: types.CodeType) -> Iterator[str]:
     for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield str(instruction.argval)
+
+
+def _imports(code: types.CodeType) -> Iterator[str]:
+    """Top-level names of the packages that `code` imports; relative imports with their dots."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
+    for position, instruction in enumerate(instructions):
         if instruction.opname == "IMPORT_NAME":
-            yield str(instruction.argval).partition(".")[0]
+            level = instructions[position - 2].argval  # before the name come its level and the list after `from`
+            yield "." * level + str(instruction.argval) if level else str(instruction.argval).partition(".")[0]
 
 
 def _is_user_import(name: str) -> bool:
-    if not name or name in OWN_PACKAGES or name in sys.builtin_module_names:
+    if name in OWN_PACKAGES or name in sys.stdlib_module_names:
         return False
     if name in sys.modules:
         return is_user_module(name)
     spec = importlib.util.find_spec(name)
-    return spec is not None and _is_user_file(spec.origin)
+    if spec is None:  # not here, but perhaps on the nodes
+        return False
+    folders = spec.submodule_search_locations or []
+    return _is_user_file(spec.origin) or any(_is_user_file(folder) for folder in folders)
 
 
-def _filled(cell: types.CellType) -> bool:
+def _is_filled(cell: types.CellType) -> bool:
     try:
         return cell.cell_contents is not None
     except ValueError:

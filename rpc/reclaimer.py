@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from pathlib import Path
 
+from network.clock import SystemClock
 from network.controller import Controller
-from network.errors import NetworkError
+from network.errors import NetworkError, PeerLost, ProtocolError, TimedOut
+from network.nodes import SUBMITTER
 
-from .download import Download
-from .logs import SUBMIT_LOGGER, clean
-from .messages import FROM_AGENT, Fetch, parse
-
-FETCH_SECONDS = 60.0
+from .collection import FILE_OPERATIONS, Collection
+from .logs import SUBMIT_LOGGER
+from .messages import Fetch, Progress, State, Stop, Watch, parse
+from .progress import ProgressDisplay
 
 
 class Reclaimer:
@@ -24,37 +26,79 @@ class Reclaimer:
 
     def __init__(self, com: Controller, logger: logging.Logger | None = None) -> None:
         self._com = com
+        self._clock = SystemClock()
         self._logger = logger or logging.getLogger(SUBMIT_LOGGER)
 
     def require_client_log(self, job: str | None = None, directory: str | Path = ".") -> dict[int, list[Path]]:
         """Save the files of `job` (None: the newest of each node) into `directory/Node-<i>-Retrieve/`; paths per node.
 
-        Logs can be fetched at any time, reports once the job has ended on that node.
-        Raises: NetworkError when no node knows the job; TimedOut after 60 s without progress.
+        Logs can be fetched at any time, reports once the job has ended on that node. A node that is lost, or silent for a
+        minute, is logged and left out.
+        Raises: NetworkError when no node has files of the job.
         """
-        downloads = {node: Download(Path(directory), node) for node in self._com.available_clients}
-        for node in downloads:
-            self._com.send_one(node, Fetch(job or "").to_value())
+        collection = Collection(Path(directory), job or "", self._logger, self._clock)
         try:
-            while not all(download.done for download in downloads.values()):
-                received = self._com.get_one(timeout=FETCH_SECONDS)
-                if received is not None and received[0] in downloads:
-                    downloads[received[0]].take(parse(received[1], FROM_AGENT), job or "")
+            for node in self._com.available_clients:
+                collection.expect(node)
+                self._ask(node, job, collection)
+            while collection.open:
+                self._step(collection)
         finally:
-            for download in downloads.values():
-                if not download.done:
-                    download.abandon()
-        for node, download in sorted(downloads.items()):
-            if download.problem:
-                self._logger.warning("Node(%s): %s", node, clean(download.problem))
-            report_saved(self._logger, node, download.files)
-        if not any(download.files for download in downloads.values()):
-            raise NetworkError(f"None of the nodes has files of {'job ' + job if job else 'any job'}.")
-        return {node: download.files for node, download in sorted(downloads.items())}
+            collection.close()
+        for node in sorted(collection.files):
+            collection.report(node)
+        if not any(collection.files.values()):
+            raise NetworkError(f"None of the nodes has files of {f'job {job}' if job else 'any job'}.")
+        return dict(sorted(collection.files.items()))
 
+    def follow(self, job: str | None = None) -> dict[int, tuple[str, str]]:
+        """Show the progress of `job` (None: the newest of each node) until it has ended; {node: (state, detail)}.
 
-def report_saved(logger: logging.Logger, node: int, files: list[Path]) -> None:
-    """Log which files of a node were saved."""
-    if files:
-        lines = "".join(f"\n\t\t--> ./{path}" if not path.is_absolute() else f"\n\t\t--> {path}" for path in files)
-        logger.info("Save file for %s.\n\tList:%s", node, lines)
+        Raises: NetworkError when no node knows the job. A node that is lost has the state "lost".
+        """
+        states: dict[int, tuple[str, str]] = {}
+        nodes = self._com.available_clients
+        display = ProgressDisplay([node for node in nodes if node >= 0], self._logger)
+        try:
+            self._com.send_one(nodes, Watch(job or "").to_value())
+            while len(states) < len(nodes):
+                with contextlib.suppress(PeerLost):
+                    node, value = self._com.get_one() or (SUBMITTER, None)
+                    news = parse(value, (State, Progress))
+                    if isinstance(news, Progress):
+                        display.update(node, news.percent)
+                    elif isinstance(news, State) and news.state not in ("starting", "running"):
+                        states[node] = (news.state, news.detail)
+                for node in set(nodes) - set(states) - set(self._com.available_clients):
+                    states[node] = ("lost", str(self._com.loss_of(node)))
+        finally:
+            display.close()
+        if all(state == "unknown" for state, _ in states.values()):
+            raise NetworkError(f"None of the nodes knows {f'job {job}' if job else 'any job'}.")
+        return dict(sorted(states.items()))
+
+    def stop(self, job: str, reason: str = "It was stopped by the submitter.") -> None:
+        """Tell every node to end `job`; `follow` waits for that."""
+        self._com.send_one(self._com.available_clients, Stop(job, reason).to_value())
+
+    def _ask(self, node: int, job: str | None, collection: Collection) -> None:
+        try:
+            self._com.send_one(node, Fetch(job or "").to_value())
+        except NetworkError as error:
+            collection.give_up(node, str(error))
+
+    def _step(self, collection: Collection) -> None:
+        left = (collection.deadline or 0.0) - self._clock.monotonic()
+        received = None
+        with contextlib.suppress(PeerLost, TimedOut):  # seen below, per node
+            received = self._com.get_one(timeout=max(0.0, left))
+        if received is not None:
+            node, value = received
+            try:
+                collection.take(node, parse(value, FILE_OPERATIONS))
+            except ProtocolError as error:
+                collection.give_up(node, str(error))
+        for node in collection.open:
+            if node not in self._com.available_clients and not self._com.sessions[node].inbox:
+                collection.give_up(node, str(self._com.loss_of(node)))
+        collection.check()

@@ -7,11 +7,14 @@ Everything that comes back, or goes between workers, is data: instances are of c
 
 from __future__ import annotations
 
+import enum
+import functools
 import hashlib
 import importlib
-import sys
+import io
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +22,11 @@ from typing import Any
 import cloudpickle
 import msgpack
 
-from network.errors import Rejected
+from network.errors import ProtocolError, Rejected
 from network.values import DTYPES, decode, encode
 from network.wire import allocate, unpack
 
-from .reach import OWN_PACKAGES, Reach, is_user_module
+from .reach import OWN_PACKAGES, Reach, is_user_module, user_modules
 
 MAX_CODE_BYTES = 8 << 20
 ANY_CODE, NO_CODE = "any", "none"
@@ -70,7 +73,7 @@ class Bundle:
 
 
 def bundle_hash(objects: bytes, code: bytes) -> str:
-    """SHA-256 over the lengths and bytes of both parts, in hex."""
+    """SHA-256 over both parts, in hex: equal for equal code and objects, once Python has compiled the user's modules."""
     return hashlib.sha256(len(objects).to_bytes(8, "big") + objects + code).hexdigest()
 
 
@@ -107,9 +110,19 @@ def _describe(item: Any, pickled: list[Any], depth: int) -> Any:
     if isinstance(item, (type, types.FunctionType)):
         return _by_name(item) or _keep(item, pickled)
     named = _by_name(kind)
-    if named is not None and not isinstance(item, (list, tuple, dict, set, str, bytes, int, float)):
+    if named is not None and _is_only_fields(item):
         return _Instance(named, {k: _describe(v, pickled, depth + 1) for k, v in vars(item).items()})
     return _keep(item, pickled)
+
+
+def _is_only_fields(item: Any) -> bool:
+    """Whether the `__dict__` of an object is all there is to it."""
+    built_in = (list, tuple, dict, set, frozenset, str, bytes, int, float, enum.Enum, BaseException)
+    return (
+        hasattr(item, "__dict__")
+        and not isinstance(item, built_in)
+        and not any(vars(c).get("__slots__") for c in type(item).__mro__)
+    )
 
 
 def _is_plain_array(item: Any) -> bool:
@@ -117,10 +130,15 @@ def _is_plain_array(item: Any) -> bool:
 
 
 def _by_name(item: Any) -> _ByName | None:
+    """How every node finds `item`, if it is a class or function of this project that can be found by its name."""
     module, name = item.__module__ or "", item.__qualname__
     if module.partition(".")[0] not in OWN_PACKAGES or "<" in name:
         return None
-    return _ByName(module, name)
+    reference = _ByName(module, name)
+    try:
+        return reference if _find(reference) is item else None
+    except (Rejected, ImportError):
+        return None
 
 
 def _keep(item: Any, pickled: list[Any]) -> _Pickled:
@@ -134,27 +152,66 @@ def _keep(item: Any, pickled: list[Any]) -> _Pickled:
 def _pickle(items: list[Any], classes: list[type]) -> bytes:
     """One pickle for all objects and their class table, so that classes in both are identical; fills `classes`."""
     reach = Reach(items)
-    by_value = [m for m in sorted(reach.modules) if m != "__main__" and m not in cloudpickle.list_registry_pickle_by_value()]
-    for name in by_value:
-        cloudpickle.register_pickle_by_value(sys.modules[name])
+    with _by_value():
+        try:
+            classes += [cls for cls in reach.classes if _travels(cls)]
+            return _dump((items, classes), reach.names)
+        except Exception as error:
+            raise TypeError(f"The code of this job cannot travel: {error}") from error
+
+
+@contextmanager
+def _by_value() -> Iterator[None]:
+    """Let the user's modules travel by value in the meantime."""
+    ours = [module for module in user_modules() if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
+    for module in ours:
+        cloudpickle.register_pickle_by_value(module)
     try:
-        classes += [reach.classes[key] for key in sorted(reach.classes) if _travels(reach.classes[key])]
-        code: bytes = cloudpickle.dumps((items, classes))
-    except Exception as error:
-        raise TypeError(f"The code of this job cannot travel: {error}") from error
+        yield
     finally:
-        for name in by_value:
-            cloudpickle.unregister_pickle_by_value(sys.modules[name])
-    return code
+        for module in ours:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
-def _travels(cls: type) -> bool:
-    """Whether a class can be pickled; a neighbour in a module that cannot is left out of the table."""
+def _travels(item: Any) -> bool:
+    """Whether `item` can be pickled, apart from modules that it names; a neighbour in a module that cannot is left behind."""
     try:
-        cloudpickle.dumps(cls)
+        _dump(item, ())
     except Exception:  # noqa: BLE001  pickling runs arbitrary reducers, which raise what they like
         return False
-    return is_user_module(cls.__module__)
+    return True
+
+
+def _dump(item: Any, names: Collection[str]) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer, names).dump(item)
+    return buffer.getvalue()
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Of the user's modules only the contents under `names` travel; the same code always gives the same bytes."""
+
+    def __init__(self, file: io.BytesIO, names: Collection[str]) -> None:
+        super().__init__(file)
+        self._names = names
+
+    def reducer_override(self, item: Any) -> Any:
+        """How to rebuild `item`."""
+        if isinstance(item, types.ModuleType) and item.__name__ != "__main__" and is_user_module(item.__name__):
+            wanted = sorted(set(self._names) & vars(item).keys())
+            return types.ModuleType, (item.__name__,), {name: vars(item)[name] for name in wanted if _travels(vars(item)[name])}
+        if isinstance(item, functools._lru_cache_wrapper) and is_user_module(item.__module__):  # by itself it goes by name
+            return _cached, (item.__wrapped__, *item.cache_parameters().values())
+        reduced = super().reducer_override(item)
+        if isinstance(item, type) and isinstance(reduced, tuple) and len(reduced[1]) > 5:
+            # a random number by which cloudpickle would know the class again: it changes the hash of the code, and would
+            # bring back the old class of a process that has loaded it before
+            return (reduced[0], (*reduced[1][:-2], None, reduced[1][-1]), *reduced[2:])
+        return reduced
+
+
+def _cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Callable[..., Any]:
+    return functools.lru_cache(maxsize, typed)(function)
 
 
 def load(objects: bytes, code: bytes, policy: str = ANY_CODE) -> tuple[dict[str, Any], Sequence[type]]:
@@ -167,12 +224,17 @@ def load(objects: bytes, code: bytes, policy: str = ANY_CODE) -> tuple[dict[str,
         _check_policy(bundle_hash(objects, code), policy)
     pickled, classes = cloudpickle.loads(code) if code else ((), ())
     size = int.from_bytes(objects[:8], "big")
-    layout, tree = unpack(objects[8 : 8 + size])
-    arrays, position = allocate(layout, MAX_CODE_BYTES), 8 + size
-    for array in arrays:
-        array.reshape(-1).view("u1")[:] = memoryview(objects)[position : position + array.nbytes]
-        position += array.nbytes
-    restored = _restore(decode(tree, arrays, _PARTS), pickled)
+    try:
+        layout, tree = unpack(objects[8 : 8 + size])
+        arrays, position = allocate(layout, MAX_CODE_BYTES), 8 + size
+        for array in arrays:
+            array.reshape(-1).view("u1")[:] = memoryview(objects)[position : position + array.nbytes]
+            position += array.nbytes
+        restored = _restore(decode(tree, arrays, _PARTS), pickled)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise ProtocolError(f"The objects of a job are malformed: {error}.") from error
+    if not isinstance(restored, dict):
+        raise ProtocolError("The objects of a job are malformed: no dict.")
     return restored, classes
 
 
@@ -194,21 +256,35 @@ def _restore(item: Any, pickled: Sequence[Any]) -> Any:
     if kind is _ByName:
         return _find(item)
     if kind is _Instance:
-        instance = object.__new__(_find(item.cls))
-        instance.__dict__.update({k: _restore(v, pickled) for k, v in item.state.items()})
-        return instance
+        return _make_instance(item, pickled)
     if kind is _Pickled:
+        if not 0 <= item.number < len(pickled):
+            raise IndexError(f"there is no pickled object {item.number}")
         return pickled[item.number]
     return item
 
 
+def _make_instance(described: _Instance, pickled: Sequence[Any]) -> Any:
+    cls = _find(described.cls)
+    instance = object.__new__(cls)
+    for name, value in described.state.items():
+        if not (isinstance(name, str) and name.isidentifier()) or name.startswith("__"):
+            raise ValueError(f"{cls.__qualname__} has no field {name!r}")
+        instance.__dict__[name] = _restore(value, pickled)
+    return instance
+
+
 def _find(reference: _ByName) -> Any:
-    """A class or function of this project, by name."""
+    """A class or function of this project, by name.
+
+    Raises: Rejected for anything else, ImportError for a module that is not there.
+    """
+    shown = f"{reference.module}.{reference.name}"
     if reference.module.partition(".")[0] not in OWN_PACKAGES:
-        raise Rejected(f"A job may name classes of this project only, got {reference.module}.{reference.name}.")
+        raise Rejected(f"A job may name classes of this project only, got {shown}.")
     found: Any = importlib.import_module(reference.module)
     for part in reference.name.split("."):
-        found = getattr(found, part)
+        found = None if part.startswith("__") else getattr(found, part, None)
     if not isinstance(found, (type, types.FunctionType)) or found.__module__ != reference.module:
-        raise Rejected(f"{reference.module}.{reference.name} is neither a class nor a function of this project.")
+        raise Rejected(f"{shown} is neither a class nor a function of this project.")
     return found

@@ -279,7 +279,9 @@ class Submission(Machine):
     def _on_tick(self, now: float) -> list[object]:
         if self.deadline is None or now < self.deadline:
             return []
-        reached = {Phase.CAN_COMMIT: self.loaded, Phase.PRE_COMMIT: self.prepared, Phase.DO_COMMIT: self.running}[self.phase]
+        # no code is sent before all have accepted, so whoever has accepted is not to blame until then
+        first = self.accepted if len(self.accepted) < len(self.nodes) else self.loaded
+        reached = {Phase.CAN_COMMIT: first, Phase.PRE_COMMIT: self.prepared, Phase.DO_COMMIT: self.running}[self.phase]
         names = ", ".join(self._names[node] for node in self.nodes if node not in reached)
         return self._fail(f"{names} did not finish {self.phase.value} in time")
 

@@ -53,8 +53,9 @@ def serve(name: str, key_file: str) -> None:
         com = listener.acquire()
     while True:
         for _ in range(workload.count):
-            found = com.get_one()
-            if workload.echo and found is not None:
+            if not workload.echo:
+                com.get_one()
+            elif (found := com.get_one()) is not None:
                 com.send_one(SUBMITTER, found[1])
         if not workload.echo:
             com.send_one(SUBMITTER, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .dummy import DummyCodec
 from .interfaces import BlockWeight, Codec, netEncapsulation
+from .parameter_server import SyncPS
 from .plain import Plain
 from .settings import REQUIRED, GlobalSettings, MissingParameter
 
@@ -15,5 +16,6 @@ __all__ = [
     "GlobalSettings",
     "MissingParameter",
     "Plain",
+    "SyncPS",
     "netEncapsulation",
 ]

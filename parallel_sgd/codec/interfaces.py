@@ -61,6 +61,9 @@ class Codec(ABC):
     #: that a job with redundant blocks can go on without a lost node.
     takes_first_copy: ClassVar[bool] = False
 
+    #: True: it sends to the parameter server, so a job without one is refused.
+    needs_server: ClassVar[bool] = False
+
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
         self._result: Array | None = None

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
@@ -62,10 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if new_key:
             return _make_key(settings.key_file)
         _show_log(settings.level)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the key
         agent = Agent(settings)
     except (NetworkError, SettingsError) as error:
-        sys.stderr.write(f"worker.py: {error}\n")
-        return EXIT_USAGE
+        return _explain(error)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: agent.stop())
     if end_with_parent:
@@ -73,9 +74,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _announced(announce, str(agent.address)):
             agent.serve_forever()
+    except SettingsError as error:
+        return _explain(error)
     finally:
         agent.close()
     return EXIT_OK
+
+
+def _explain(error: Exception) -> int:
+    sys.stderr.write(f"worker.py: {error}\n")
+    return EXIT_USAGE
 
 
 def _show_log(level: int) -> None:
@@ -94,13 +102,19 @@ def _await_end_of_stdin(then: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def _announced(path: str | None, address: str) -> Iterator[None]:
-    """Keep `address` in the file `path`, which appears with its whole content, while the agent listens."""
+    """Keep `address` in the file `path`, which appears with its whole content, while the agent listens.
+
+    Raises: SettingsError when it cannot be written.
+    """
     if path is None:
         yield
         return
     draft = f"{path}.{os.getpid()}"
-    Path(draft).write_text(f"{address}\n", "utf-8")
-    os.replace(draft, path)
+    try:
+        Path(draft).write_text(f"{address}\n", "utf-8")
+        os.replace(draft, path)
+    except OSError as error:
+        raise SettingsError(f"--announce must name a file that can be written, got {path!r}: {error.strerror}.") from error
     try:
         yield
     finally:

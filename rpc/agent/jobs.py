@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,11 +16,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from network.clock import Clock, SystemClock
+
 from ..identity import process_name
 
 KEEP_SECONDS = 14 * 86400.0
 KEEP_BYTES = 1 << 30
 _UNFINISHED = ("starting", "running")
+_RECORD = "job.json"
 
 
 @dataclass
@@ -36,6 +40,24 @@ class JobRecord:
     files: list[str] = field(default_factory=list)
     log: str = ""
 
+    @classmethod
+    def read(cls, path: Path) -> JobRecord:
+        """The record in the file `path`.
+
+        Raises: OSError, ValueError when it is none, or not of the folder that it lies in.
+        """
+        try:
+            record = cls(**json.loads(path.read_text(encoding="utf-8")))
+            texts = (record.job, record.title, record.state, record.detail, record.log, *record.files)
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"{path} is no record of a job: {error}.") from error
+        right = type(record.node) is int and type(record.started) is float and type(record.ended) is float
+        if not right or not all(type(text) is str for text in texts):
+            raise ValueError(f"{path} has a field of a wrong type.")
+        if record.name != path.parent.name:
+            raise ValueError(f"{path} is the record of {record.name}.")
+        return record
+
     @property
     def name(self) -> str:
         """Name of its process and folder."""
@@ -43,25 +65,27 @@ class JobRecord:
 
 
 class JobFolders:
-    """All jobs below `root`, newest last."""
+    """All jobs below `root`, oldest first; `keep` of those that have ended, and none longer or more than the limits above.
 
-    def __init__(self, root: Path, keep: int) -> None:
+    Jobs that had not ended when the last agent did are recorded as lost.
+    """
+
+    def __init__(self, root: Path, keep: int, clock: Clock | None = None) -> None:
         self.root = root
         self._keep = keep
+        self._clock = clock or SystemClock()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._records = sorted(self._read_all(), key=lambda r: r.started)
         for record in self._records:
             if record.state in _UNFINISHED:
-                record.state, record.detail, record.ended = "lost", "The agent ended while this job ran.", time.time()
-                self.save(record)
+                record.state, record.detail, record.ended = "lost", "The agent ended while this job ran.", self._clock.time()
+                with contextlib.suppress(OSError):  # a full disk does not keep the agent from serving
+                    self.save(record)
 
     def _read_all(self) -> Iterator[JobRecord]:
-        for path in self.root.glob("*/job.json"):
-            try:
-                record = JobRecord(**json.loads(path.read_text(encoding="utf-8")))
-            except (OSError, ValueError, TypeError):
-                continue  # half a record of a machine that lost power; retention removes the folder
-            yield record
+        for path in self.root.glob(f"*/{_RECORD}"):
+            with contextlib.suppress(OSError, ValueError):  # half a record of a machine that lost power; see clean_up
+                yield JobRecord.read(path)
 
     def __iter__(self) -> Iterator[JobRecord]:
         return iter(self._records)
@@ -78,13 +102,17 @@ class JobFolders:
 
         Raises: FileExistsError when this job was here before, OSError when the disk refuses.
         """
-        record = JobRecord(job, node, title)
+        record = JobRecord(job, node, title, started=self._clock.time())
         record.log = f"Fit-{node} {time.strftime('%Y-%m-%d %H%M', time.localtime(record.started))}.log"
         folder = self.folder(record)
         folder.mkdir(mode=0o700)
-        (folder / "out").mkdir(mode=0o700)
+        try:
+            (folder / "out").mkdir(mode=0o700)
+            self.save(record)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         self._records.append(record)
-        self.save(record)
         return record
 
     def folder(self, record: JobRecord) -> Path:
@@ -92,8 +120,11 @@ class JobFolders:
         return self.root / record.name
 
     def save(self, record: JobRecord) -> None:
-        """Write the record, wholly or not at all."""
-        target = self.folder(record) / "job.json"
+        """Write the record, wholly or not at all.
+
+        Raises: OSError when the disk refuses.
+        """
+        target = self.folder(record) / _RECORD
         draft = target.with_suffix(".new")
         with open(draft, "w", encoding="utf-8", opener=_private) as file:
             json.dump(asdict(record), file)
@@ -102,21 +133,36 @@ class JobFolders:
     def clean_up(self) -> list[str]:
         """Remove the oldest ended jobs beyond number, age and size; returns their names. A running job stays."""
         removed: list[str] = []
-        now, total = time.time(), 0
-        for number, record in enumerate(reversed(list(self._records))):
-            if record.state in _UNFINISHED:
-                continue
+        now, total = self._clock.time(), 0
+        ended = [record for record in reversed(self._records) if record.state not in _UNFINISHED]
+        for number, record in enumerate(ended):
             total += _size(self.folder(record))
             if number >= self._keep or now - record.ended > KEEP_SECONDS or (total > KEEP_BYTES and number):
                 shutil.rmtree(self.folder(record), ignore_errors=True)
                 self._records.remove(record)
                 removed.append(record.name)
+        return removed + self._remove_unknown(now)
+
+    def _remove_unknown(self, now: float) -> list[str]:
+        """Folders whose record cannot be read stay as long as a job does, for whoever wants to look into them."""
+        known = {record.name for record in self._records}
+        removed: list[str] = []
+        for folder in self.root.iterdir():
+            if folder.name not in known and now - folder.lstat().st_mtime > KEEP_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+                removed.append(folder.name)
         return removed
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _size(folder: Path) -> int:
-    return sum(p.lstat().st_size for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+    """Bytes of all files below `folder`; what vanishes meanwhile or cannot be read counts nothing."""
+    total = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(base, name)).st_size
+    return total

@@ -1,71 +1,87 @@
 """What an agent sends when a job's files are fetched: the registered reports and the logs, as operations in order.
 
-Only regular files with one link, opened below their folder without following links, at most 256 and 1 GiB in all.
+Only regular files with one link, opened component by component without following links, at most 256 and 1 GiB in all.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
 
+from ..download import MARKER, MAX_BYTES, MAX_FILES, is_safe_name
+from ..logs import clean
 from ..messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
 from .jobs import JobRecord
 
-MAX_FILES = 256
-MAX_BYTES = 1 << 30
 CHUNK = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def send_files(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterator[Operation]:
-    """The files of a job: its log at any time, its reports once it has ended, and the agent's own `logs`."""
-    sources: list[tuple[Path, str]] = [(log.parent, log.name) for log in logs]
-    sources.append((folder, record.log))
+    """The files of a job: its log at any time, its reports once it has ended, and the agent's own `logs`.
+
+    What the job registered and cannot be sent is named in the `problem` of the last operation.
+    """
+    sources: list[tuple[Path, tuple[str, ...]]] = [(log.parent, (log.name,)) for log in logs]
+    sources.append((folder.parent, (folder.name, record.log)))
     if record.ended:
-        sources += [(folder / "out", name) for name in record.files]
-    problem, total = "", 0
-    for directory, name in sources[:MAX_FILES]:
-        try:
-            descriptor = _open(directory, name)
-        except OSError as error:
-            problem = f"{name} cannot be read: {error.strerror}."
+        sources += [(folder.parent, (folder.name, "out", name)) for name in record.files]
+    problems: list[str] = []
+    seen: set[str] = {MARKER}
+    total = 0
+    for root, path in sources:
+        name = path[-1]
+        if not is_safe_name(name) or name.casefold() in seen:
+            problems.append(f"{clean(name, 80)} has no name that may travel, or one that was used before.")
             continue
-        with open(descriptor, "rb") as file:
-            size = os.fstat(descriptor).st_size  # a log may grow while it is read; what is there now is sent
+        if len(seen) > MAX_FILES:
+            problems.append(f"The job has {len(sources)} files, more than {MAX_FILES}; the rest was left out.")
+            break
+        try:
+            file = _open(root, path)
+        except OSError as error:
+            problems.append(f"{name} cannot be read: {error.strerror}.")
+            continue
+        with file:
+            size = os.fstat(file.fileno()).st_size  # a log may grow while it is read; what is there now is sent
+            if total + size > MAX_BYTES:
+                problems.append(f"The files of the job exceed {MAX_BYTES} bytes; {name} was left out.")
+                continue
             total += size
-            if total > MAX_BYTES:
-                problem = f"The files of the job exceed {MAX_BYTES} bytes; {name} and what follows was left out."
-                break
+            seen.add(name.casefold())
             yield FileBegin(name, size)
-            digest = hashlib.sha256()
-            while size > 0:
-                data = file.read(min(CHUNK, size))
-                if not data:
-                    break
-                size -= len(data)
-                digest.update(data)
-                yield FileChunk(data)
-            yield FileEnd(digest.hexdigest())
-    if len(sources) > MAX_FILES:
-        problem = f"The job registered {len(sources)} files, more than {MAX_FILES}; the rest was left out."
-    yield FetchEnd(record.job, record.state, problem)
+            yield from _contents(file, size)
+    yield FetchEnd(record.job, record.state, " ".join(problems)[:4096], record.title)
 
 
-def _open(directory: Path, name: str) -> int:
-    """Open `name` directly in `directory`, refusing links, special files and files with a second name."""
-    if "/" in name or name in ("", ".", ".."):
-        raise OSError(0, "it is no plain file name")
-    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _contents(file: BufferedReader, size: int) -> Iterator[Operation]:
+    """Exactly `size` bytes; where the file has become shorter meanwhile, zeros take the place of what is gone."""
+    digest = hashlib.sha256()
+    while size > 0:
+        data = file.read(min(CHUNK, size)) or bytes(min(CHUNK, size))
+        size -= len(data)
+        digest.update(data)
+        yield FileChunk(data)
+    yield FileEnd(digest.hexdigest())
+
+
+def _open(root: Path, path: Sequence[str]) -> BufferedReader:
+    """Open `root/path...`, refusing links on the way below `root`, special files and files with a second name."""
+    folder = os.open(root, _FOLDER)
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        for name in path[:-1]:
+            outer, folder = folder, os.open(name, _FOLDER, dir_fd=folder)
+            os.close(outer)
+        descriptor = os.open(path[-1], _FILE, dir_fd=folder)
     finally:
         os.close(folder)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
+        os.close(descriptor)
         raise OSError(0, "it is no regular file of its own")
-    return descriptor
+    return open(descriptor, "rb")

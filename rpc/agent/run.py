@@ -17,6 +17,7 @@ from network.errors import ProtocolError
 from network.hello import Hint
 from network.session import Session
 
+from ..errors import JobAborted
 from ..messages import FROM_JOB_PROCESS, Advanced, Audit, Begin, CanCommit, Halt, Operation, Reached, Took, Visitor
 from ..pair import Pair, make_pair
 from . import slot
@@ -58,7 +59,7 @@ class Run:
         self.free = False
         self._on_tell, self._on_progress, self._on_audit = on_tell, on_progress, on_audit
         self._untaken = 0
-        self._halted = False
+        self._order_to_halt: str | None = None
         self._process, ours = _start(folder, record.log, order.blas_threads)
         self.pair: Pair | None = Pair(ours, FROM_JOB_PROCESS)
         self._send(
@@ -136,9 +137,11 @@ class Run:
         elif isinstance(operation, Audit):
             self._on_audit(operation.event, f"job {self.name}: {operation.detail}")
         elif isinstance(operation, Reached):
-            # after the order to stop a process may fail because the others have stopped already; that is no failure
-            state = "stopped" if self._halted and operation.state == "failed" else operation.state
-            return [slot.Reported(state, operation.detail, tuple(operation.files))]
+            state, detail = operation.state, operation.detail
+            if self._order_to_halt is not None and state == "failed":
+                # it may have failed because the others had stopped before it heard of the order
+                state, detail = "stopped", str(JobAborted(self._order_to_halt))
+            return [slot.Reported(state, detail, tuple(operation.files))]
         return []
 
     def handle(self, event: object, now: float) -> None:
@@ -149,7 +152,7 @@ class Run:
             if isinstance(action, slot.Kill):
                 self._kill()
             elif isinstance(action, slot.OrderHalt):
-                self._halted = True
+                self._order_to_halt = action.reason
                 self._send(Halt(action.reason))
             elif isinstance(action, slot.Tell):
                 self._on_tell(self, action)

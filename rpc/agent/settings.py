@@ -46,6 +46,8 @@ class AgentSettings:
     keep_jobs: int = 20
 
     def __post_init__(self) -> None:
+        if not self.listen:
+            raise SettingsError("The address to listen on must be a host, got ''; for all of this machine's, say 0.0.0.0.")
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"The port must be a number from 0 to 65535, got {self.port}.")
         if self.slots < 1:
@@ -66,7 +68,7 @@ def gather(options: Mapping[str, Any], environ: Mapping[str, str], file: Path) -
 
     Raises: SettingsError.
     """
-    found: dict[str, Any] = _read_file(file) if file.is_file() else {}
+    found = _read_file(file)
     if environ.get("PSGD_LISTEN"):
         found["listen"] = environ["PSGD_LISTEN"]
     if environ.get("PSGD_PORT"):
@@ -83,6 +85,8 @@ def gather(options: Mapping[str, Any], environ: Mapping[str, str], file: Path) -
 def _read_file(file: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
     except (OSError, ValueError) as error:
         raise SettingsError(f"{file} cannot be read: {error}.") from error
     for name, value in content.items():

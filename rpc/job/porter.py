@@ -49,7 +49,7 @@ class Porter:
         )
         self._door = Door(lambda _hello: self._terms, self._clock)
         self._lock = threading.Lock()
-        self._admitted: set[int] = set()
+        self._admitted: dict[int, Session] = {}
         self._has_code_session = False
         self.code_sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="porter", daemon=True)
@@ -114,18 +114,19 @@ class Porter:
             self._has_code_session = True
             self.code_sessions.put(session)
         elif session.role == "peer" and type(node) is int and self._expects(node) and attempt == self._begin.attempt:
-            self._admitted.add(node)
+            self._admitted[node] = session
             self._on_peer(node, session)
         else:
-            who = clean(f"{session.role} {node} of attempt {attempt}", 80)
+            who = clean(f"{session.role} {node!r} of attempt {attempt!r}", 80)
             logger.warning("A second or unexpected visitor was refused: %s", who)
             self.tell(Audit("refused", f"{who} from {clean(session.link.peer)}"))
             session.close()
 
     def _expects(self, node: int) -> bool:
-        """Whether `node` may call: once, and within the group only the higher ids call."""
+        """Whether `node` may call: within the group only the higher ids do, and nobody twice while its first call lasts."""
         called_by_us = node in self._begin.group and node <= self._begin.node
-        return not called_by_us and node not in self._admitted
+        first = self._admitted.get(node)
+        return not called_by_us and (first is None or first.lost is not None)
 
 
 def _end_all() -> None:

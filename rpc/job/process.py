@@ -1,12 +1,13 @@
 """A job process from its first breath to its exit: load the executor, feed it, meet the peers, run it, report.
 
-Started by the agent as `python -m rpc.job.process FD`; everything it needs to know comes over that socket pair.
+Started by the agent with a socket pair; everything that it needs to know comes over that.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import gc
+import io
 import logging
 import os
 import platform
@@ -14,51 +15,39 @@ import queue
 import socket
 import sys
 import time
-import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import msgpack  # noqa: F401  imported by everything below; named here because a job without it cannot even say so
 
 from network.controller import Controller
-from network.dial import Target, dial_all
-from network.errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
+from network.dial import Target
+from network.errors import ProtocolError, Rejected, TimedOut
 from network.keys import Key
 from network.nodes import SUBMITTER, Address
 from network.session import Session
 from network.sockets import wait_sockets
 from network.version import VERSION
-from network.wire import Kind, pack
 
 from .. import shipping
+from ..calling import call_all
 from ..communication import Communication
 from ..errors import JobAborted
 from ..executable import AbsExecutable, ReplyPackage
 from ..host import host_name
 from ..identity import process_name
 from ..logs import CleanFormatter
-from ..messages import (
-    CODE_TO_JOB,
-    TO_JOB_PROCESS,
-    Advanced,
-    Answers,
-    Asks,
-    Audit,
-    Begin,
-    Load,
-    Loaded,
-    Operation,
-    Prepared,
-    Reached,
-    parse,
-)
+from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Audit, Begin, Load, Loaded, Prepared, Reached
 from ..pair import Pair
+from ..result import RESULT_FILE, write_result
 from . import rendezvous
-from .porter import Porter
+from .code_session import CodeSession
+from .limits import set_limits
+from .porter import ORPHANED, Porter
+from .report import make_report, outcome_of
 
-RESULT_FILE = "result.psgd"
 OUTPUT = "out"
-_DETAIL_LIMIT = 48 << 10
+_BEGIN_SECONDS = 30.0
+_LOOK_SECONDS = 0.2  # between looks at the submitter while the peers meet
+_LINGER_SECONDS = 0.25
 _READY = (1,)  # head of the READY message between peers
 
 
@@ -67,11 +56,11 @@ class JobProcess:
 
     def __init__(self, pair: Pair, begin: Begin) -> None:
         self.begin = begin
-        self.output = Path(OUTPUT)
+        self.logger = logging.getLogger(f"Fit-{begin.node}")
+        self.output = Path(OUTPUT).absolute()  # an executor may change the current directory
         self.controller = Controller(begin.node, {})
         self.porter = Porter(pair, begin, self.controller.admit, self._halt)
         self.executable: AbsExecutable | None = None
-        self._code: Session | None = None
 
     def _halt(self, reason: str) -> None:
         self.controller.interrupt(JobAborted(reason))
@@ -79,46 +68,46 @@ class JobProcess:
     def run(self) -> None:
         """Everything; the outcome goes to the agent, whatever happens."""
         self.porter.start()
-        state, detail = "done", ""
+        problem: BaseException | None = None
         try:
+            self.output.mkdir(mode=0o700, exist_ok=True)
             self._execute()
-        except JobAborted as aborted:
-            state, detail = "stopped", str(aborted)
-            logging.getLogger(self._name).warning("%s", aborted)
         except BaseException as error:  # noqa: BLE001  an executor may raise anything, SystemExit included
-            if isinstance(error, SystemExit) and error.code in (None, 0):
-                detail = "The executor called sys.exit() before its work was done."
-            else:
-                detail = "".join(traceback.format_exception(error))
-            state = "failed"
-            logging.getLogger(self._name).error("%s", detail)
-        files = self._files()
+            problem = error
+        state, detail = outcome_of(problem)
+        if problem is not None:
+            self.logger.log(logging.WARNING if state == "stopped" else logging.ERROR, "%s", detail)
+        report = make_report(state, detail, self.executable, self.output, self.logger)
+        if state == "stopped":
+            self._linger()
         self.controller.close(farewell=state == "done")
         logging.shutdown()
-        self.porter.tell(Reached(state, detail[-_DETAIL_LIMIT:], files))
+        self.porter.tell(report)
 
-    @property
-    def _name(self) -> str:
-        return f"Fit-{self.begin.node}"
+    def _linger(self) -> None:
+        """Stay connected while the others are told to stop, too: before that they would take our end for a loss."""
+        if self.controller.sessions:
+            time.sleep(_LINGER_SECONDS)
 
     def _execute(self) -> None:
-        self._code = self._await_code_session()
-        load = self._receive_code(Load)
-        self.executable = self._load(load)
-        self._send_code(Loaded(VERSION))
-        self._satisfy(self.executable)
-        self._send_code(Prepared())
-        self.executable.prepare()
-        com = self._meet(load)
-        self._code.close()
+        code = CodeSession(self._await_code_session(), self.begin.start_limit)
+        load = code.receive(Load)
+        self.executable = executable = self._load(load, code)
+        code.send(Loaded(VERSION))
+        self._satisfy(executable, code)
+        code.send(Prepared())
+        executable.prepare()
+        self._meet(load, code.check)
+        code.close()
+        com = self._communication()
         gc.collect()
         gc.freeze()  # what exists now lives to the end; the collector need not look at it again during training
         self.porter.tell(Reached("running", "", []))
-        self.executable.start(com)
-        com.controller.flush(timeout=self.begin.start_limit)
-        self._keep(self.executable.done())
-
-    # ---- the code session
+        executable.start(com)
+        self.controller.flush(timeout=self.begin.start_limit)
+        package = executable.done()
+        content = package.content if isinstance(package, ReplyPackage) else package
+        write_result(self.output / RESULT_FILE, content, self.controller.classes)
 
     def _await_code_session(self) -> Session:
         try:
@@ -126,76 +115,56 @@ class JobProcess:
         except queue.Empty:
             raise TimedOut("the submitter to send the job's code", self.begin.start_limit) from None
 
-    def _receive_code(self, *allowed: type[Operation]) -> Any:
-        session, deadline = self._session, time.monotonic() + self.begin.start_limit
-        while (message := session.take()) is None:
-            if session.lost is not None:
-                raise JobAborted(f"The submitter is gone: {session.lost}")
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimedOut(f"the submitter to send {' or '.join(a.__name__ for a in allowed)}", self.begin.start_limit)
-            self._pump_code(left)
-        return parse(message.value, allowed)
-
-    def _send_code(self, operation: Operation) -> None:
-        self._session.queue(operation.to_value())
-        while not self._session.send():
-            self._pump_code(None)
-        if self._session.lost is not None:
-            raise JobAborted(f"The submitter is gone: {self._session.lost}")
-
-    def _pump_code(self, timeout: float | None) -> None:
-        link: Any = self._session.link
-        wait_sockets([link], [link] if self._session.pending_bytes else [], timeout)
-        self._session.send()
-        self._session.receive()
-
-    @property
-    def _session(self) -> Session:
-        if self._code is None:
-            raise ProtocolError("The code session is not open yet.")
-        return self._code
-
-    def _load(self, load: Load) -> AbsExecutable:
+    def _load(self, load: Load, code: CodeSession) -> AbsExecutable:
         self.porter.tell(Audit("code loaded", shipping.bundle_hash(load.bundle, load.code)))
         try:
             objects, classes = shipping.load(load.bundle, load.code, self.begin.code_policy)
         except ImportError as error:
             raise Rejected(f"Node {self.begin.node} lacks a module that the job's code imports: {error}.") from error
         self.controller.use_classes(classes)
-        self._session.use_classes(classes)
-        executable: Any = objects["executable"]
-        made = executable(self.begin.node, self.begin.group, SUBMITTER)
+        code.use_classes(classes)
+        made = objects["executable"](self.begin.node, self.begin.group, SUBMITTER)
         if not isinstance(made, AbsExecutable):
             raise TypeError(f"A job runs an AbsExecutable, got {type(made).__qualname__}.")
         made.shipped = objects.get("objects", {})
         made.cache_directory = Path(self.begin.cache)
         return made
 
-    def _satisfy(self, executable: AbsExecutable) -> None:
+    def _satisfy(self, executable: AbsExecutable, code: CodeSession) -> None:
+        """Get what the executor asks for. Who asks for nothing waits for the answer, too: nobody starts before the dispatch."""
         requests = list(executable.requests())
-        while not executable.ready():
+        while True:
+            code.send(Asks([str(request) for request in requests]))
+            replies = code.receive(Answers).contents
+            if requests:
+                requests = list(executable.satisfy(replies))
+            if executable.ready():
+                return
             if not requests:
                 raise ProtocolError(f"{type(executable).__qualname__} is not ready and asks for nothing.")
-            self._send_code(Asks([str(r) for r in requests]))
-            answers: Answers = self._receive_code(*(op for op in CODE_TO_JOB if op is Answers))
-            requests = list(executable.satisfy(answers.contents))
 
     # ---- the peers
 
-    def _meet(self, load: Load) -> Communication:
-        """Connect to everybody, wait until all of the group are READY."""
+    def _meet(self, load: Load, check_submitter: Callable[[], None]) -> None:
+        """Connect with everybody, and wait until all of the group are READY.
+
+        Raises: Rejected when the start is rolled back, JobAborted when the submitter gives up.
+        """
         begin, controller = self.begin, self.controller
-        companions = [n for n in load.roster if n not in begin.group] if begin.node in begin.group and begin.node >= 0 else []
+        companions = [node for node in load.roster if node not in begin.group]
         machine = rendezvous.Rendezvous(begin.node, begin.group, companions, begin.start_limit, time.monotonic())
         events: list[object] = [rendezvous.Satisfied()]
+        ready: set[int] = set()
         self._dial_peers(load, companions)
-        met: set[int] = set()
         while True:
-            events += [rendezvous.Met(peer) for peer in controller.available_clients if peer not in met]
-            met |= set(controller.available_clients)
-            events += [rendezvous.HeardReady(peer) for peer in self._take_ready()]
-            events += [rendezvous.PeerGone(peer, str(error)) for peer, error in controller.lost.items()]
+            # a peer that has done its short work already was met, too
+            events += [rendezvous.Met(peer) for peer in controller.sessions]
+            self._name_peers(load)
+            heard = self._take_ready()
+            ready.update(heard)
+            events += [rendezvous.HeardReady(peer) for peer in heard]
+            # who was READY may have started and failed already, or given up waiting: that decides nothing here
+            events += [rendezvous.PeerGone(peer, str(e)) for peer, e in controller.lost.items() if peer not in ready]
             events.append(rendezvous.Tick())
             for event in events:
                 for action in machine.handle(event, time.monotonic()):
@@ -205,20 +174,16 @@ class JobProcess:
                         raise Rejected(f"Rolled back before the start: {action.reason}.")
                     else:
                         controller.push()
-                        return Communication(
-                            controller,
-                            begin.group,
-                            self.output.absolute(),
-                            Path(begin.cache),
-                            lambda percent: self.porter.tell(Advanced(percent)),
-                            begin.job,
-                            begin.attempt,
-                        )
+                        return
             events = []
-            if self._session.lost is not None:
-                raise JobAborted(f"The submitter gave up before the start: {self._session.lost}")
-            controller.pump(min(0.2, max(0.0, machine.deadline - time.monotonic())))
-            self._session.receive()
+            check_submitter()
+            controller.pump(min(_LOOK_SECONDS, max(0.0, machine.deadline - time.monotonic())))
+
+    def _name_peers(self, load: Load) -> None:
+        """In errors a peer goes by the address of its agent, not by the port that it called from."""
+        for node, session in self.controller.sessions.items():
+            if node in load.roster:
+                session.link.peer = load.roster[node][0]
 
     def _take_ready(self) -> list[int]:
         """Peers that have said READY; it is the first thing they say, what follows is for the executor."""
@@ -230,76 +195,68 @@ class JobProcess:
         return ready
 
     def _dial_peers(self, load: Load, companions: list[int]) -> None:
-        """The higher id calls the lower one, and workers call the parameter server."""
+        """Within the group the higher id calls the lower one; a group calls those that were submitted before it."""
         begin = self.begin
         targets = {}
-        for node in [*begin.group, *companions]:
-            if node < begin.node:
-                address, host, unix_path = load.roster[node]
-                targets[node] = Target(
-                    Address.parse(address),
-                    Key(begin.peer_key),
-                    "peer",
-                    "peer",
-                    process_name(begin.job, node),
-                    node,
-                    {"node": begin.node, "attempt": begin.attempt},
-                    unix_path if host == host_name() else "",
-                )
-        sessions, errors = dial_all(targets)
+        for node in [*(peer for peer in begin.group if peer < begin.node), *companions]:
+            address, host, unix_path = load.roster[node]
+            targets[node] = Target(
+                Address.parse(address),
+                Key(begin.peer_key),
+                "peer",
+                "peer",
+                process_name(begin.job, node),
+                node,
+                {"node": begin.node, "attempt": begin.attempt},
+                unix_path if host == host_name() else "",
+            )
+        sessions, errors = call_all(targets)
         for node, session in sessions.items():
             self.controller.admit(node, session)
         if errors:
             raise next(iter(errors.values()))
 
-    # ---- the results
-
-    def _keep(self, package: ReplyPackage) -> None:
-        content = package.content if isinstance(package, ReplyPackage) else package
-        packed = pack(Kind.MESSAGE, (), content, None, self.controller.classes)
-        with open(self.output / RESULT_FILE, "wb") as file:
-            for part in packed.buffers:
-                file.write(part)
-
-    def _files(self) -> list[str]:
-        """Names of the reports that exist; the result first."""
-        try:
-            named = list(self.executable.trace_files()) if self.executable is not None else []
-        except Exception:  # a broken trace_files must not lose the result
-            logging.getLogger(self._name).exception("trace_files failed")
-            named = []
-        return [name for name in [RESULT_FILE, *named] if (self.output / name).is_file()]
+    def _communication(self) -> Communication:
+        return Communication(
+            self.controller,
+            self.begin.group,
+            self.output,
+            Path(self.begin.cache),
+            lambda percent: self.porter.tell(Advanced(percent)),
+            self.begin.job,
+            self.begin.attempt,
+        )
 
 
 def main() -> None:
     """Entry point of the interpreter that the agent starts."""
     faulthandler.enable()
+    set_limits()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a killed process must not take its last printed lines with it
+            stream.reconfigure(line_buffering=True, errors="backslashreplace")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(CleanFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     pair = Pair(socket.socket(fileno=int(sys.argv[1])), TO_JOB_PROCESS)
+    wait_sockets([pair.sock], [], _BEGIN_SECONDS)
     received = pair.receive()
     if received is None or not isinstance(received[0], Begin):
-        sys.exit(70)
-    begin = received[0]
-    logging.getLogger(f"Fit-{begin.node}").info(
+        sys.exit(ORPHANED)
+    process = JobProcess(pair, received[0])
+    process.logger.info(
         "Job %s (%s), node %s, attempt %s, pid %s, Python %s, version %s, BLAS threads %s.",
-        begin.job,
-        begin.title,
-        begin.node,
-        begin.attempt,
+        process.begin.job,
+        process.begin.title,
+        process.begin.node,
+        process.begin.attempt,
         os.getpid(),
         platform.python_version(),
         VERSION,
         os.environ.get("OMP_NUM_THREADS", "?"),
     )
-    Path(OUTPUT).mkdir(mode=0o700, exist_ok=True)
-    try:
-        JobProcess(pair, begin).run()
-    except (NetworkError, PeerLost) as error:
-        logging.getLogger(f"Fit-{begin.node}").error("%s", error)
+    process.run()
     sys.stdout.flush()
-    sys.stderr.flush()
     os._exit(0)  # the report is out and the logs are flushed; tearing the interpreter down would only keep the node busy
 
 

@@ -10,13 +10,16 @@ import numpy as np
 
 from network.testing.clock import VirtualClock
 from parallel_sgd.batch_sync import ISyncType, SynchronizedSGD
+from parallel_sgd.codec import Codec
 from parallel_sgd.codec.bank import CodecBank, CodecChoice, choose_codecs
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.memory_channel import Link, MemoryChannel, reliable
+from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.parameter_server import ParameterServer, Server
 from parallel_sgd.profiles import ISetting
-from parallel_sgd.turns import run_in_process
+from parallel_sgd.turns import Build, run_in_process
 from parallel_sgd.wait import Wait
 from parallel_sgd.worker import Worker
 
@@ -56,6 +59,7 @@ class ArrayJob:
     sync_type: type[ISyncType] = SynchronizedSGD
     timeout: float = 10.0
     link: Link = reliable
+    server: type[Codec] | None = None  # the codec of a parameter server
     parameters: Mapping[Hashable, Any] = field(default_factory=dict)
     ends_after: Mapping[int, int] = field(default_factory=dict)  # node: batches after which it dies
     attempts: Mapping[int, int] = field(default_factory=dict)
@@ -67,7 +71,10 @@ class ArrayJob:
         self.exchanges: dict[int, BlockExchange] = {}
 
     def run(self) -> ArrayJob:
-        run_in_process(dict.fromkeys(self.assignment.nodes, self._build), self.clock, link=self.link)
+        builds: dict[int, Build] = dict.fromkeys(self.assignment.nodes, self._build)
+        if self.server is not None:
+            builds[Parameter_Server] = self._build_server
+        run_in_process(builds, self.clock, link=self.link)
         return self
 
     def sync(self, node: int) -> SynchronizedSGD:
@@ -79,9 +86,15 @@ class ArrayJob:
         attempt = self.attempts.get(channel.node_id, 0)
         settings = JobSettings(self.assignment, self.parameters)
         bank = CodecBank(choose_codecs(self.codec, Plain, len(SHAPES)), settings, channel, attempt)
-        exchange = BlockExchange(bank, self.sync_type(bank, self.timeout, self.clock.monotonic, NAMES), attempt)
+        exchange = BlockExchange(bank, self.sync_type(bank, self.timeout, self.clock.monotonic, NAMES))
         self.exchanges[channel.node_id] = exchange
         return Worker(None, exchange, self._train(channel.node_id, exchange))  # type: ignore[arg-type]
+
+    def _build_server(self, channel: MemoryChannel) -> Server:
+        settings = JobSettings(self.assignment, self.parameters)
+        self.server_bank = CodecBank(choose_codecs(self.server, Plain, len(SHAPES)), settings, channel, 0)
+        served = ParameterServer(self.server_bank, channel, self.timeout, 1.0, self.clock.monotonic)
+        return Server(served, served.run())
 
     def _train(self, node: int, exchange: BlockExchange) -> Iterator[Wait]:
         buffers = [np.empty(shape, np.float32) for shape in SHAPES]  # reused, as the gradients of a model are

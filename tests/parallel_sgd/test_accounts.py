@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from contextvars import copy_context
+
+import numpy as np
 import pytest
 
-from parallel_sgd.accounts import RECEIVED, SENT, AccountError, Accounts, Entry, check_conserved
+from parallel_sgd.accounts import RECEIVED, SENT, AccountError, Accounts, Entry, check_conserved, unread
 from parallel_sgd.channel import Key, Sent
+from parallel_sgd.codec.bank import CodecBank
+from parallel_sgd.codec.plain import Plain
+from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from tests.parallel_sgd.array_job import ArrayJob
 
@@ -74,3 +80,43 @@ def test_a_discrepancy_is_named(books: dict[int, list[Entry]], flying: dict[tupl
 
 def test_what_is_in_flight_and_what_left_the_job_is_no_discrepancy() -> None:
     check_conserved({0: [entry(SENT, 1, packets=2), entry(SENT, 7)], 1: [entry(RECEIVED, 0)]}, {(0, 1, 0): 1})
+
+
+class Nowhere:
+    """A channel without peers."""
+
+    node_id = 0
+
+    def peers(self) -> set[int]:
+        return set()
+
+    def post(self, target: int, key: Key, content: object) -> None:
+        return None
+
+    def flush(self) -> None:
+        pass
+
+    def flushed(self) -> bool:
+        return True
+
+
+def test_what_goes_nowhere_is_not_counted() -> None:
+    """SUB-40: a packet for a node that is gone; a rescue that reaches nobody is none."""
+    bank = copy_context().run(CodecBank, [Plain], JobSettings(IIDBlockAssignment(2)), Nowhere(), 0)
+    bank.update(0, 0, np.zeros(4, np.float32))
+    assert bank.accounts.entries() == [] and bank.unsent == 0
+    assert not bank.rescue(0)
+
+
+def test_packets_that_a_leaving_node_has_not_read_are_in_flight() -> None:
+    """A node that goes before the farewell of another reads no more from that one."""
+    sender, receiver = Accounts(0, ["Plain"]), Accounts(1, ["Plain"])
+    for _ in range(3):
+        sender.sent(0, 1, Sent(10, 14, 4))
+    receiver.received(0, 0, Sent(10, 14, 4))
+    books = {0: sender.entries(), 1: receiver.entries()}
+    with pytest.raises(AccountError, match=r"Node\(0\) sent .* to node\(1\)"):
+        check_conserved(books, unread(books, {1: [], 0: [1]}))
+    flying = unread(books, {1: [0], 0: []})
+    assert flying == {(0, 1, 0): 2}
+    check_conserved(books, flying)

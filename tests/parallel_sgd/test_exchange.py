@@ -28,6 +28,9 @@ class Recorder:
         self.flushes = 0
         self.taken = True
 
+    def peers(self) -> set[int]:
+        return set()
+
     def post(self, target: int, key: Key, content: object) -> Sent:
         self.posted.append((target, key, content))
         return Sent(100, 110, 10)
@@ -60,7 +63,7 @@ def exchange_of(
     settings = JobSettings(assignment)
     bank = copy_context().run(CodecBank, [kind] * variables, settings, channel, attempt, cork)  # settings stay in there
     sync = SynchronizedSGD(bank, 1.0, lambda: 0.0, tuple(f"v{i}" for i in range(variables)))
-    return BlockExchange(bank, sync, attempt), bank
+    return BlockExchange(bank, sync), bank
 
 
 def test_a_codec_may_keep_what_it_is_given_until_the_batch_ends() -> None:

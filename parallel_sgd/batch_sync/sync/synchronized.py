@@ -126,7 +126,8 @@ class SynchronizedSGD(ISyncType):
         if codec.is_done():
             return f"{what}: the peers have not taken all that was sent to them"
         heard = {sender for sender, of in self._heard if of == variable}
-        silent = [node for node in assignment.nodes if node not in heard and node != codec.node_id]
+        partners = self.codecs.accounts.targets(variable) or set(assignment.nodes)
+        silent = sorted(partners - heard - {codec.node_id})
         return f"{what}: nothing came from node(s) {_listed(silent)}" if silent else f"{what}: {type(codec).__name__}"
 
 

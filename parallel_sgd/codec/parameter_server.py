@@ -1,0 +1,119 @@
+"""Dense exchange through the parameter server: every worker sends its sums there and gets the mean back, exact to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from parallel_sgd.merge import Span, TreeSum, block_tree
+from parallel_sgd.node_ids import Parameter_Server
+
+from .interfaces import Array, BlockWeight, Codec, netEncapsulation
+from .settings import GlobalSettings
+
+#: To the server: `(round, low, high, sum over the blocks [low, high))`, rounds being the results so far. A fifth element is
+#: the worker that asks for an answer, because it misses the result.
+Sum = tuple[int, int, int, Array] | tuple[int, int, int, Array, int]
+#: To a worker: the mean; or, for one that asks while the server lacks blocks, which these are.
+Answer = Array | tuple[int, ...]
+
+
+class SyncPS(Codec):
+    """The server merges the sums of all workers along the fixed tree, and sends the mean to every worker when it is complete.
+
+    For both sides: `codec=SyncPS, ps_codec=SyncPS`. The bits are those of `Plain`. With redundant blocks the first copy counts
+    and later ones change nothing. Bytes per worker and variable of n elements: 4n up for each whole subtree of its blocks, 4n
+    down.
+    """
+
+    keeps_content = False
+    takes_first_copy = True
+    needs_server = True
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        assignment = GlobalSettings.get_default()
+        if node_id != Parameter_Server and node_id not in assignment.nodes:
+            raise ValueError(
+                f"SyncPS runs on the workers {assignment.nodes} and the parameter server {Parameter_Server}, got node {node_id}"
+            )
+        self._workers = assignment.nodes
+        self._block_count = assignment.block_count
+        tree = block_tree(assignment.block_count)
+        mine = assignment.blocks if node_id == Parameter_Server else assignment.node_2_block[node_id]
+        self._last = mine[-1]
+        self._sums = TreeSum(tree, tops=tree.cover(mine))
+        self._round = 0
+        self._sent: dict[Span, Array] = {}
+        self._mean: Array | None = None
+        self._missing: tuple[int, ...] = ()
+        self.late = 0
+
+    def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
+        """Send the sum of a subtree to the server as soon as its last block is computed."""
+        content, block = block_weight
+        whole = self._sums.add((block, block + 1), content, stays=block == self._last)
+        if whole is None:
+            return None
+        span, total = whole
+        self._sent[span] = total
+        return netEncapsulation(Parameter_Server, (self._round, *span, total))
+
+    def receive_blocks(self, content: Any) -> netEncapsulation | None:
+        """A sum, on the server; on a worker its answer."""
+        if self.node_id == Parameter_Server:
+            return self._serve(content)
+        self._take(content)
+        return None
+
+    def _serve(self, content: Sum) -> netEncapsulation | None:
+        """Merge a sum; answer all workers when it was the last one, and the asking one in any case."""
+        round_, low, high, total, *asking = content
+        if round_ > self._round:
+            raise ValueError(f"The parameter server is in round {self._round}, but a worker is in round {round_} already")
+        if round_ == self._round:
+            whole = self._sums.add((low, high), total, stays=True)
+            if whole is not None:
+                self._mean = np.divide(
+                    whole[1], self._block_count, out=np.empty_like(whole[1])
+                )  # the one before may be in line
+                self._sums.reset()
+                self._round += 1
+                return netEncapsulation(self._workers, self._mean)
+            return netEncapsulation(asking, tuple(self._sums.missing())) if asking else None
+        self.late += 1
+        return netEncapsulation(asking, self._mean) if asking and round_ == self._round - 1 else None
+
+    def _take(self, content: Answer) -> None:
+        if isinstance(content, tuple):
+            self._missing = content
+        elif self._result is None:
+            self.set_result(content)
+
+    def do_something_to_save_yourself(self) -> Iterator[netEncapsulation] | None:
+        """Send the own sums again and ask for an answer."""
+        if not self._sent:
+            return None
+        return (netEncapsulation(Parameter_Server, (self._round, *s, total, self.node_id)) for s, total in self._sent.items())
+
+    def get_result(self) -> Array | None:
+        """The mean over all blocks."""
+        if self._result is not None:
+            self._round += 1
+            self._sent.clear()
+            self._sums.reset()
+            self._missing = ()
+        return super().get_result()
+
+    def missing_blocks(self) -> Iterable[int]:
+        """The blocks that the server lacked when it was asked."""
+        return self._missing
+
+    def dispose(self) -> None:
+        """Let go of all sums."""
+        super().dispose()
+        self._sent.clear()
+        self._sums.reset()
+        self._mean = None

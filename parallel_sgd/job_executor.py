@@ -1,0 +1,97 @@
+"""What the executors of workers and of the parameter server have in common: asking for the job's parts, and the exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from network.clock import SystemClock
+from nn.blas import describe_blas
+from rpc import AbsExecutable, Communication, ReplyPackage
+
+from .accounts import RECEIVED, SENT
+from .driver import can_do_without, deliverer, drive, part
+from .node_ids import Parameter_Server
+from .turns import Participant
+from .worker import WorkerPlan
+
+SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
+DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
+SAMPLES, TRANSFER = "data_samples", "net_transfer"
+FAREWELL_SECONDS = 2.0
+
+
+class JobExecutor(AbsExecutable):
+    """Runs on a node of a P-SGD job. TRANSFER is what it asks for last."""
+
+    first_requests: ClassVar[tuple[str, ...]]
+
+    def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
+        super().__init__(node_id, working_group, initializer_id)
+        self._parts: dict[str, Any] = {}
+        self._asked: list[str] = []
+        self._result: dict[str, Any] = {}
+
+    def requests(self) -> Sequence[str]:
+        """The parts that every executor of its kind needs."""
+        self._asked = list(self.first_requests)
+        return self._asked
+
+    def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
+        """Take what came; then ask for what is missing, and last for the codecs."""
+        self._parts.update(zip(self._asked, replies, strict=True))
+        self._asked = [] if TRANSFER in self._parts else [*self._further_requests(), TRANSFER]
+        return self._asked
+
+    def _further_requests(self) -> Sequence[str]:
+        """What it asks for once the first requests are satisfied."""
+        return ()
+
+    def ready(self) -> bool:
+        """Whether everything has come."""
+        return TRANSFER in self._parts
+
+    def _plan(self) -> WorkerPlan:
+        setting, misc, shipped = self._parts[SETTING], self._parts[MISC], self.shipped
+        return WorkerPlan(
+            shipped["assignment"],
+            setting["block_size"],
+            misc["epochs"],
+            setting["seed"],
+            shipped["optimizer"],
+            shipped["codec"],
+            shipped["default_codec"],
+            self._parts[EXTRA],
+            shipped["sync_type"],
+            misc["timeout_ms"],
+            setting["attempt"],
+        )
+
+    def _run(self, com: Communication, plan: WorkerPlan, participant: Participant) -> dict[str, float]:
+        """Drive `participant` to its end, take leave, and keep its result and accounts.
+
+        Raises: PeerLost at once when a node is lost and the job cannot do without; whatever the participant raises.
+        """
+        exchange, controller = participant.exchange, com.controller
+        com.on_block = deliverer(exchange.deliver)
+
+        def can_go_on(lost: set[int]) -> bool:
+            return exchange.takes_first_copy and can_do_without(plan.assignment, lost)
+
+        result = drive(participant.process, controller, SystemClock(), can_go_on)
+        if self.node_id == Parameter_Server and controller.lost and not can_go_on(set(controller.lost)):
+            raise controller.loss_of(min(controller.lost))  # the last worker did not leave, it was lost
+        unheard = part(controller, FAREWELL_SECONDS)
+        entries = [list(entry) for entry in exchange.accounts.entries()]
+        self._result = {"result": result, "accounts": entries, "unheard": unheard, "numerics": describe_blas()}
+        return result
+
+    def _log_bytes(self, com: Communication, participant: Participant) -> None:
+        self.logger.info("Bytes sent: %s, bytes read: %s.", com.bytes_sent, com.bytes_read)
+        for direction in (SENT, RECEIVED):
+            size = participant.exchange.accounts.total(direction)
+            self.logger.info("Packets %s: raw %s + overhead %s = wire %s bytes.", direction, size.raw, size.overhead, size.wire)
+
+    def done(self) -> ReplyPackage:
+        """The last evaluation, the accounts, and the nodes from which more may have come afterwards."""
+        return ReplyPackage(self._result)

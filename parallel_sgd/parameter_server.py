@@ -1,0 +1,123 @@
+"""The parameter server: codecs that answer what workers send, for as long as a worker is there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Generator
+from dataclasses import dataclass
+from typing import Final
+
+from .accounts import Accounts
+from .channel import Channel, Key, Sent
+from .codec.bank import CodecBank, CodecChoice, choose_codecs
+from .codec.settings import JobSettings
+from .wait import Wait
+from .worker import WorkerPlan
+
+#: Bytes posted after which the server looks whether the workers take them: one that does not must not fill the memory.
+MOST_UNSENT: Final = 64 << 20
+
+Serving = Generator[Wait, None, dict[str, float]]
+
+
+class ParameterServer:
+    """Gives every packet to the codec of its variable as it arrives; the answers go out under the packet's epoch and batch.
+
+    `start_limit` seconds are given to the workers to appear, `timeout` to take what has been sent to them; `clock` returns
+    monotonic seconds.
+    """
+
+    def __init__(
+        self, bank: CodecBank, channel: Channel, timeout: float, start_limit: float, clock: Callable[[], float]
+    ) -> None:
+        self._bank = bank
+        self._channel = channel
+        self._timeout = timeout
+        self._start_limit = start_limit
+        self._clock = clock
+        self._absent = set(bank.assignment.nodes)
+        self._arrived: deque[tuple[Key, object]] = deque()
+
+    @property
+    def accounts(self) -> Accounts:
+        """What was sent and received, exactly."""
+        return self._bank.accounts
+
+    @property
+    def takes_first_copy(self) -> bool:
+        """Whether every codec can do without a worker whose blocks others hold too."""
+        return self._bank.takes_first_copy
+
+    def deliver(self, sender: int, key: Key, content: object, size: Sent) -> None:
+        """Take one arrived packet; called in the server's own context, never concurrently.
+
+        Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
+        """
+        if self._bank.takes(sender, key, size):
+            self._arrived.append((key, content))
+
+    def run(self) -> Serving:
+        """Serve until every worker has left; the generator's value is empty, for a server evaluates nothing.
+
+        Raises: TimeoutError naming the workers that did not appear or do not take what was sent; whatever a codec raises.
+        """
+        try:
+            yield from self._until(self._all_met, self._start_limit, lambda: f"node(s) {_listed(self._absent)} to appear")
+            while True:
+                yield Wait(self._has_work, None, lambda: "packets of the workers")
+                if not self._arrived:
+                    return {}
+                while self._arrived:
+                    (_, epoch, batch, variable), content = self._arrived.popleft()
+                    self._bank.begin((epoch, batch))
+                    self._bank.receive(variable, content)
+                    if self._bank.unsent > MOST_UNSENT:
+                        self._bank.flush()
+                        yield from self._until(
+                            self._bank.flushed, self._timeout, lambda: "a worker to take what was sent to it"
+                        )
+                self._bank.flush()
+        finally:
+            self._bank.flush()
+            self._bank.dispose()
+
+    def _all_met(self) -> bool:
+        self._absent.difference_update(self._channel.peers())
+        return not self._absent
+
+    def _has_work(self) -> bool:
+        return bool(self._arrived) or not any(node >= 0 for node in self._channel.peers())
+
+    def _until(self, ready: Callable[[], bool], seconds: float, what: Callable[[], str]) -> Generator[Wait, None, None]:
+        deadline = self._clock() + seconds
+        while not ready():
+            if self._clock() >= deadline:
+                raise TimeoutError(f"The parameter server waited {seconds:g} s for {what()}.")
+            yield Wait(ready, deadline, what)
+
+
+def _listed(nodes: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(nodes)))
+
+
+@dataclass(frozen=True)
+class Server:
+    """A parameter server ready to run: drive `process`, hand what arrives to `exchange.deliver`, in one context."""
+
+    exchange: ParameterServer
+    process: Serving
+
+
+def build_server(
+    plan: WorkerPlan, codec: CodecChoice, variables: int, channel: Channel, clock: Callable[[], float], *, start_limit: float
+) -> Server:
+    """Build the parameter server `channel.node_id` for a model of `variables` variables; it runs `codec`.
+
+    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds.
+
+    Raises: ValueError or TypeError when codecs and model do not fit; whatever a codec's constructor raises.
+    """
+    kinds = choose_codecs(codec, plan.default_codec, variables)
+    bank = CodecBank(kinds, JobSettings(plan.assignment, plan.codec_parameters), channel, plan.attempt)
+    server = ParameterServer(bank, channel, plan.timeout_ms / 1000, start_limit, clock)
+    return Server(server, server.run())

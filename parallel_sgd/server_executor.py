@@ -1,0 +1,35 @@
+"""The executor of the parameter server: asks for settings and codecs, serves until the workers have left, leaves only logs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from network.clock import SystemClock
+from rpc import Communication
+
+from .driver import SocketChannel
+from .job_executor import EXTRA, MISC, SETTING, TRANSFER, JobExecutor
+from .parameter_server import build_server
+
+
+class ServerExecutor(JobExecutor):
+    """Runs on the parameter server of a P-SGD job; it starts by itself."""
+
+    first_requests: ClassVar[tuple[str, ...]] = (SETTING, MISC, EXTRA)
+
+    def start(self, com: Communication) -> None:
+        """Serve the workers."""
+        plan = self._plan()
+        server = build_server(
+            plan,
+            self.shipped["server_codec"],
+            self._parts[SETTING]["variables"],
+            SocketChannel(com.controller),
+            SystemClock().monotonic,
+            start_limit=self._parts[MISC]["start_seconds"],
+        )
+        workers = list(plan.assignment.nodes)
+        self.logger.info("Serving begins: workers %s, codec %s.", workers, self._parts[TRANSFER]["codec"])
+        self._run(com, plan, server)
+        self.logger.info("Serving has ended: all workers have left.")
+        self._log_bytes(com, server)

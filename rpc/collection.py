@@ -1,0 +1,105 @@
+"""Bringing the files of a job home from several nodes at once; what goes wrong with one node does not touch the others."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from network.clock import Clock
+from network.errors import ProtocolError
+
+from .download import Download
+from .logs import clean
+from .messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
+
+STALL_SECONDS = 60.0
+"""A node that sends nothing of its files for so long is given up."""
+
+FILE_OPERATIONS = (FileBegin, FileChunk, FileEnd, FetchEnd)
+
+
+class Collection:
+    """Downloads by node, into `directory/Node-<i>-Retrieve`, in place of an earlier run of `title`.
+
+    The directory is made where it does not exist. Raises: OSError when that fails.
+
+    Attributes: `files`, the saved paths of each node; `missing`, the nodes whose files will not come, and why.
+    """
+
+    def __init__(self, directory: Path, title: str, logger: logging.Logger, clock: Clock) -> None:
+        self.files: dict[int, list[Path]] = {}
+        self.missing: dict[int, str] = {}
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory, self._title = directory, title
+        self._logger, self._clock = logger, clock
+        self._downloads: dict[int, Download] = {}
+        self._heard: dict[int, float] = {}
+
+    def expect(self, node: int) -> None:
+        """The files of `node` have been asked for."""
+        self._downloads[node] = Download(self._directory, node)
+        self._heard[node] = self._clock.monotonic()
+
+    @property
+    def open(self) -> list[int]:
+        """The nodes whose files are still on their way."""
+        return list(self._downloads)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `check` must be called (monotonic), or None."""
+        return min(self._heard.values()) + STALL_SECONDS if self._heard else None
+
+    def take(self, node: int, operation: Operation) -> bool:
+        """Take in the next operation of `node`; True when its files are complete.
+
+        Raises: ProtocolError for a peer that breaks the rules; its download is then given up.
+        """
+        download = self._downloads.get(node)
+        if download is None:
+            return False
+        self._heard[node] = self._clock.monotonic()
+        try:
+            download.take(operation, self._title)
+        except ProtocolError as error:
+            self.give_up(node, str(error))
+            raise
+        except OSError as error:
+            self.give_up(node, f"its files cannot be saved: {error.strerror}")
+            return False
+        if not download.done:
+            return False
+        if download.problem:
+            self._logger.warning("Node(%s): %s", node, clean(download.problem))
+        self.files[node] = download.files
+        self._forget(node)
+        return True
+
+    def give_up(self, node: int, reason: str) -> None:
+        """The files of `node` will not come, if they have not come already."""
+        if node in self._downloads:
+            self._downloads[node].abandon()
+            self.missing[node] = clean(reason)
+            self._logger.warning("Node(%s): its files have not come: %s", node, self.missing[node])
+            self._forget(node)
+
+    def _forget(self, node: int) -> None:
+        del self._downloads[node], self._heard[node]
+
+    def check(self) -> None:
+        """Give up the nodes that have sent nothing for a minute."""
+        now = self._clock.monotonic()
+        for node in [node for node, heard in self._heard.items() if now >= heard + STALL_SECONDS]:
+            self.give_up(node, f"it has sent nothing for {STALL_SECONDS:g} s")
+
+    def close(self) -> None:
+        """Give up what is still on its way."""
+        for node in self.open:
+            self.give_up(node, "the program does not wait for them")
+
+    def report(self, node: int) -> None:
+        """Log which files of `node` were saved."""
+        files = self.files.get(node, [])
+        if files:
+            lines = "".join(f"\n\t\t--> {path}" if path.is_absolute() else f"\n\t\t--> ./{path}" for path in files)
+            self._logger.info("Save file for %s.\n\tList:%s", node, lines)

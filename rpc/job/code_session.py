@@ -1,0 +1,79 @@
+"""The session over which a job process gets its code and its data, straight from the submitter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TypeVar
+
+from network.errors import ProtocolError, TimedOut
+from network.session import Session
+from network.sockets import SocketLink, wait_sockets
+
+from ..errors import JobAborted
+from ..messages import Operation, parse
+
+Expected = TypeVar("Expected", bound=Operation)
+
+
+class CodeSession:
+    """Owned by the job's main thread. Without the submitter no job can start, so its loss is JobAborted."""
+
+    def __init__(self, session: Session, limit: float) -> None:
+        self._session = session
+        self._limit = limit  # seconds for each answer
+
+    def use_classes(self, classes: Sequence[type]) -> None:
+        """Instances of the job's own classes may come from now on."""
+        self._session.use_classes(classes)
+
+    def receive(self, expected: type[Expected]) -> Expected:
+        """Wait for the next operation.
+
+        Raises: JobAborted when the submitter is gone, TimedOut, ProtocolError for anything else than `expected`.
+        """
+        deadline = time.monotonic() + self._limit
+        while (message := self._session.take()) is None:
+            self._raise_if_gone()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut(f"the submitter to send {expected.__name__}", self._limit)
+            self._pump(left)
+        operation = parse(message.value, [expected])
+        if not isinstance(operation, expected):
+            raise ProtocolError(f"The submitter must send {expected.__name__}, got {type(operation).__name__}.")
+        return operation
+
+    def send(self, operation: Operation) -> None:
+        """Send, and wait until the system has taken it.
+
+        Raises: JobAborted when the submitter is gone.
+        """
+        self.check()
+        self._session.queue(operation.to_value())
+        while not self._session.send():
+            self._pump(None)
+        self.check()
+
+    def _pump(self, timeout: float | None) -> None:
+        link = self._session.link
+        if isinstance(link, SocketLink):
+            wait_sockets([link], [link] if self._session.pending_bytes else [], timeout)
+        self._session.send()
+        self._session.receive()
+
+    def check(self) -> None:
+        """Take in what has arrived.
+
+        Raises: JobAborted when the submitter is gone.
+        """
+        self._session.receive()
+        self._raise_if_gone()
+
+    def _raise_if_gone(self) -> None:
+        if self._session.lost is not None and not self._session.inbox:
+            raise JobAborted(f"The submitter gave up before the start: {self._session.lost}")
+
+    def close(self) -> None:
+        """The job has started and needs no submitter any more."""
+        self._session.close()

@@ -1,0 +1,56 @@
+"""What a job process reports at its end: the state, why, and which files it leaves."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from pathlib import Path
+
+from ..errors import JobAborted
+from ..executable import AbsExecutable
+from ..messages import Reached
+from ..result import RESULT_FILE
+
+DETAIL_BYTES = 48 << 10  # of a traceback, its end; with the file names it fits into one packet to the agent
+MOST_FILES = 300  # more than an agent hands out, so that it can say that there are too many
+_NAME_BYTES = 48 << 10
+
+
+def outcome_of(error: BaseException | None) -> tuple[str, str]:
+    """State and detail of a job whose executor ended with `error`, None for a good end."""
+    if error is None:
+        return "done", ""
+    if isinstance(error, JobAborted):
+        return "stopped", str(error)
+    if isinstance(error, SystemExit) and error.code in (None, 0):
+        return "failed", "The executor called sys.exit() before its work was done."
+    return "failed", "".join(traceback.format_exception(error))
+
+
+def make_report(state: str, detail: str, executable: AbsExecutable | None, output: Path, logger: logging.Logger) -> Reached:
+    """The report for the agent; `output` is the folder of the report files."""
+    cut = detail.encode("utf-8", "backslashreplace")[-DETAIL_BYTES:].decode("utf-8", "ignore")
+    return Reached(state, cut, _files(executable, output, logger))
+
+
+def _files(executable: AbsExecutable | None, output: Path, logger: logging.Logger) -> list[str]:
+    """Names of the files that exist, the result first."""
+    named: list[str] = []
+    try:
+        if executable is not None:
+            named = [str(name) for name in executable.trace_files()]
+    except Exception:  # a broken trace_files must not lose the result
+        logger.exception("trace_files failed")
+    found: list[str] = []
+    room = _NAME_BYTES
+    for name in dict.fromkeys([RESULT_FILE, *named]):
+        encoded = name.encode("utf-8", "replace")
+        if Path(name).name != name or not (output / name).is_file():
+            if name != RESULT_FILE:
+                logger.error("The report %r is no file in the output directory and is left out.", name)
+        elif len(found) == MOST_FILES or len(encoded) > room or encoded.decode() != name:
+            logger.error("The report %r is one too many, or has no name that may travel, and is left out.", name)
+        else:
+            room -= len(encoded)
+            found.append(name)
+    return found

@@ -1,0 +1,56 @@
+"""What the nodes of a job are told: who they are, with which keys, and where the others are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from network.dial import Target
+from network.keys import new_key
+from network.nodes import Address
+from network.version import VERSION
+
+from .agent.admission import python_version
+from .identity import process_name
+from .messages import Accepted, CanCommit, Load
+from .shipping import Bundle
+
+
+class Orders:
+    """Makes the messages of one job. Every node gets a key for its code, all share one for talking to each other."""
+
+    def __init__(self, job: str, title: str, addresses: Mapping[int, Address], blas_threads: int, start_limit: float) -> None:
+        self.job, self._title = job, title
+        self._addresses = addresses
+        self._blas_threads, self._start_limit = blas_threads, start_limit
+        self.code_keys = {node: new_key() for node in addresses}
+        self.peer_key = new_key()
+        self._roster: dict[int, list[str]] = {}  # of the nodes that have accepted
+
+    def can_commit(self, node: int, group: Sequence[int]) -> CanCommit:
+        """The question to the agent of `node`."""
+        return CanCommit(
+            self.job,
+            self._title,
+            node,
+            list(group),
+            0,
+            self.code_keys[node].secret,
+            self.peer_key.secret,
+            python_version(),
+            VERSION,
+            self._blas_threads,
+            self._start_limit,
+        )
+
+    def note(self, accepted: Accepted) -> None:
+        """A node has accepted, and told how others on its host may call it."""
+        self._roster[accepted.node] = [str(self._addresses[accepted.node]), accepted.host, accepted.unix_path]
+
+    def target(self, node: int) -> Target:
+        """How to call the job process of `node`."""
+        name = process_name(self.job, node)
+        return Target(self._addresses[node], self.code_keys[node], "code", "peer", name, node)
+
+    def load(self, bundle: Bundle) -> Load:
+        """The code, and where the nodes are that have accepted so far."""
+        return Load(bundle.objects, bundle.code, self._roster)

@@ -1,0 +1,183 @@
+"""The three phases as the submitter goes through them: the machines decide, this acts; a job runs everywhere or nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from network.clock import Clock
+from network.controller import Controller
+
+from . import submission as sub
+from .errors import NodeBusy, SubmissionError
+from .executable import AbsExecutable, ReplyPackage
+from .lines import Gone, Lines
+from .logs import clean
+from .messages import Abort, Accepted, Answers, Asks, Loaded, Operation, Prepared, Refused
+from .orders import Orders
+from .shipping import Bundle, pack
+
+FREE_SECONDS = 2.0
+
+
+class Submitting:
+    """The groups of one job on their way to the start.
+
+    `step(patience)` waits for what happens next and brings it here. `machines` know how far each group is.
+    """
+
+    def __init__(
+        self,
+        com: Controller,
+        names: dict[int, str],
+        lines: Lines,
+        orders: Orders,
+        start_limit: float,
+        logger: logging.Logger,
+        clock: Clock,
+        step: Callable[[float | None], None],
+    ) -> None:
+        self.machines: list[sub.Submission] = []
+        self._bundles: dict[int, Bundle] = {}
+        self._limits: list[float] = []  # seconds of preCommit, for each machine
+        self._com, self._names, self._lines, self._orders = com, names, lines, orders
+        self._start_limit, self._logger, self._clock, self._step = start_limit, logger, clock, step
+        self._reply: Callable[[int, str], Any] | None = None
+        self._busy = False
+
+    def submit(
+        self,
+        executable: Callable[..., AbsExecutable],
+        nodes: Sequence[int],
+        limit: float,
+        objects: Mapping[str, Any] | None,
+    ) -> None:
+        """canCommit for one group; `limit` will be that of its preCommit.
+
+        Raises: SubmissionError, TypeError for code that cannot travel, ValueError for nodes that cannot form a group.
+        """
+        if not nodes or not self._com.sessions.keys() >= set(nodes):
+            raise ValueError(
+                f"A working group must be nodes of this connection ({list(self._com.sessions)}), got {list(nodes)}."
+            )
+        taken = sorted(self._bundles.keys() & set(nodes))
+        if taken:
+            raise ValueError(f"Nodes {taken} already belong to a group of this job.")
+        with self._all_or_nothing():
+            bundle = pack({"executable": executable, "objects": dict(objects or {})})
+            machine = sub.Submission(nodes, self._names, self._start_limit)
+            self.machines.append(machine)
+            self._limits.append(limit)
+            self._bundles.update(dict.fromkeys(nodes, bundle))
+            self.feed(machine, sub.Started())
+            while machine.phase is sub.Phase.CAN_COMMIT:
+                self._raise_failure()
+                self._step(None)
+            self._raise_failure()
+
+    def dispatch(self, reply: Callable[[int, str], Any]) -> None:
+        """preCommit and doCommit for all groups.
+
+        Raises: SubmissionError, and what `reply` raises.
+        """
+        self._reply = reply
+        with self._all_or_nothing():
+            for machine, limit in zip(self.machines, self._limits, strict=True):
+                self.feed(machine, sub.Dispatched(limit))
+            while not all(m.phase in (sub.Phase.RUNNING, sub.Phase.ENDED) for m in self.machines):
+                self._raise_failure()
+                self._step(None)
+        self._lines.close_processes()
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """A failed group, an error or Ctrl-C within the block takes the job back on all nodes."""
+        try:
+            yield
+        except BaseException as error:
+            self._take_back("the submission was interrupted" if isinstance(error, KeyboardInterrupt) else str(error))
+            raise
+
+    def _raise_failure(self) -> None:
+        for machine in self.machines:
+            if machine.phase is sub.Phase.FAILED:
+                kind = NodeBusy if self._busy else SubmissionError
+                raise kind(f"The job was not started: {machine.reason.rstrip('.')}.")
+
+    def _take_back(self, reason: str) -> None:
+        """Free all nodes that may have taken the job, and wait for that."""
+        for machine in self.machines:
+            self.feed(machine, sub.Cancelled(reason))
+        deadline = self._clock.monotonic() + FREE_SECONDS
+        while not all(m.all_free for m in self.machines) and (left := deadline - self._clock.monotonic()) > 0:
+            self._step(left)
+        self._lines.close_processes()
+
+    # ---- events
+
+    def machine_of(self, node: int) -> sub.Submission | None:
+        """The machine of the group that `node` belongs to."""
+        return next((machine for machine in self.machines if node in machine.nodes), None)
+
+    def classes_of(self, node: int) -> Sequence[type]:
+        """The classes that the results of `node` may be of."""
+        return self._bundles[node].classes
+
+    def tick(self) -> None:
+        """Let every machine see the time."""
+        for machine in self.machines:
+            self.feed(machine, sub.Tick())
+
+    def lose(self, machine: sub.Submission, gone: Gone) -> None:
+        """An agent cannot be reached any more."""
+        self.feed(machine, sub.IsLost(gone.node, gone.reason))
+
+    def take(self, machine: sub.Submission, node: int, operation: Operation) -> None:
+        """Take in what an agent or a job process says before the start."""
+        if isinstance(operation, Accepted):
+            self._orders.note(operation)
+            self.feed(machine, sub.HasAccepted(node))
+        elif isinstance(operation, Refused):
+            self._busy = self._busy or operation.busy_since > 0
+            self.feed(machine, sub.HasRefused(node, clean(operation.reason)))
+        elif isinstance(operation, Loaded):
+            self.feed(machine, sub.HasLoaded(node))
+        elif isinstance(operation, Asks):
+            self.feed(machine, sub.HasAsked(node, tuple(operation.requests)))
+        elif isinstance(operation, Prepared):
+            self.feed(machine, sub.HasPrepared(node))
+            self._logger.info("Node(%s) is ready, {%s} is ready.", node, ", ".join(map(str, sorted(machine.prepared))))
+
+    def feed(self, machine: sub.Submission, event: object) -> None:
+        """Let the machine decide on `event`, and do as it says."""
+        to_call: list[int] = []
+        for action in machine.handle(event, self._clock.monotonic()):
+            if isinstance(action, sub.AskCanCommit):
+                self._lines.tell_agent(action.node, self._orders.can_commit(action.node, machine.nodes))
+            elif isinstance(action, sub.OpenCodeSession):
+                to_call.append(action.node)
+            elif isinstance(action, sub.Answer):
+                self._answer(action.node, action.requests)
+            elif isinstance(action, sub.SendAbort):
+                self._lines.tell_agent(action.node, Abort(self._orders.job, action.reason))
+        if to_call:
+            self._send_code(machine, to_call)
+
+    def _send_code(self, machine: sub.Submission, nodes: Sequence[int]) -> None:
+        bundle = self._bundles[nodes[0]]
+        errors = self._lines.call_processes({node: self._orders.target(node) for node in nodes}, bundle.classes)
+        for node, error in errors.items():
+            self.feed(machine, sub.IsLost(node, str(error)))
+        if not errors:
+            for node in nodes:
+                self._lines.tell_process(node, self._orders.load(bundle))
+
+    def _answer(self, node: int, requests: Sequence[str]) -> None:
+        contents = []
+        for request in requests:
+            self._logger.info("Reply requirements to node(%s), type(%s).", node, clean(request))
+            reply = self._reply(node, request) if self._reply is not None else None
+            contents.append(reply.content if isinstance(reply, ReplyPackage) else reply)
+        self._lines.tell_process(node, Answers(contents))

@@ -1,0 +1,364 @@
+"""The communication object: order, fairness, back-pressure, limits that say whom they waited for, and losses that are told."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from network.controller import Controller
+from network.errors import ClosedByUs, NetworkError, PeerLost, TimedOut
+from network.session import INBOX_LIMIT
+from network.testing import VirtualClock
+from network.transport import Link
+
+from .wires import WIRES, Talk, talk
+
+LIMIT = 10.0
+Result = TypeVar("Result")
+
+
+@contextlib.contextmanager
+def nodes(kind: str = "memory", **more: Any) -> Iterator[tuple[Controller, Controller]]:
+    """Node 1 (which the other knows by that number) and node 0, connected."""
+    with talk(kind, **more) as ends:
+        one, zero = Controller(1, {0: ends.client}, wait=ends.wait), Controller(0, {1: ends.server}, wait=ends.wait)
+        try:
+            yield one, zero
+        finally:
+            one.close(farewell=False)
+            zero.close(farewell=False)
+
+
+@contextlib.contextmanager
+def star(peers: int) -> Iterator[tuple[Controller, dict[int, Controller]]]:
+    """Node 9 in the middle and nodes 0..peers-1 around it, over TCP."""
+    with contextlib.ExitStack() as stack:
+        ends: dict[int, Talk] = {n: stack.enter_context(talk("tcp")) for n in range(peers)}
+        around = {n: Controller(n, {9: end.server}) for n, end in ends.items()}
+        centre = Controller(9, {n: end.client for n, end in ends.items()})
+        for com in (centre, *around.values()):
+            stack.callback(com.close, farewell=False)
+        yield centre, around
+
+
+class Background:
+    """A call in another thread; `result` waits for it."""
+
+    def __init__(self, action: Callable[[], Any]) -> None:
+        self._outcome: list[Any] = []
+        self._error: list[BaseException] = []
+        self._action = action
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._outcome.append(self._action())
+        except BaseException as error:
+            self._error.append(error)
+
+    def result(self) -> Any:
+        self._thread.join(LIMIT)
+        assert not self._thread.is_alive()
+        if self._error:
+            raise self._error[0]
+        return self._outcome[0]
+
+
+def received(com: Controller, count: int) -> list[tuple[int, Any]]:
+    found = [com.get_one(timeout=LIMIT) for _ in range(count)]
+    return [item for item in found if item is not None]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("kind", sorted(WIRES))
+def test_what_one_sends_the_other_gets_in_order(kind: str, sealed: bool) -> None:
+    with nodes(kind, sealed=sealed) as (one, zero):
+        for value in ("a", {"b": (1, None)}, [2.5]):
+            one.send_one(0, value, timeout=LIMIT)
+        assert received(zero, 3) == [(1, "a"), (1, {"b": (1, None)}), (1, [2.5])]
+        zero.send_one(1, "back")
+        assert one.get_one() == (0, "back")
+        assert one.bytes_sent == zero.bytes_read
+        assert zero.bytes_sent == one.bytes_read
+
+
+def test_one_value_goes_to_many() -> None:
+    with star(3) as (centre, around):
+        centre.send_one([0, 2], np.arange(3))
+        for node in (0, 2):
+            found = around[node].get_one(timeout=LIMIT)
+            assert found is not None
+            assert found[0] == 9
+            assert found[1].tolist() == [0, 1, 2]
+        assert around[1].get_one(blocking=False) is None
+
+
+def test_get_one_is_fair_between_senders() -> None:
+    with star(3) as (centre, around):
+        for node, com in around.items():
+            for number in range(4):
+                com.send_one(9, (node, number))
+        centre.wait_until(lambda: all(len(s.inbox) == 4 for s in centre.sessions.values()), LIMIT, lambda: "all")
+        senders = [sender for sender, _ in received(centre, 12)]
+        assert all(sorted(senders[i : i + 3]) == [0, 1, 2] for i in range(0, 12, 3))
+
+
+def test_without_blocking_nothing_is_none() -> None:
+    with nodes("tcp") as (one, _):
+        assert one.get_one(blocking=False) is None
+
+
+def test_a_limit_says_whom_it_waited_for() -> None:
+    with talk() as ends:
+        clock = VirtualClock()
+
+        def wait(reading: Sequence[Link], writing: Sequence[Link], timeout: float | None) -> None:
+            assert timeout is not None
+            clock.advance(timeout)
+
+        with contextlib.closing(Controller(1, {0: ends.client}, clock=clock, wait=wait)) as com:
+            with pytest.raises(TimedOut, match=r"^Timed out after 7 s waiting for a message from node 0 \(memory:b\)\.$"):
+                com.get_one(timeout=7.0)
+            assert clock.monotonic() == 7.0
+            text = r"^Timed out after 3 s waiting for node 0 \(memory:b\) to take our data\.$"
+            with pytest.raises(TimedOut, match=text) as caught:
+                com.send_one(0, np.zeros(1 << 20), timeout=3.0)
+            assert caught.value.seconds == 3.0
+            assert isinstance(caught.value, TimeoutError)
+            ends.client.close()
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_two_nodes_that_send_50_mb_to_each_other_do_not_block_each_other(kind: str) -> None:
+    block = np.arange(50_000_000 // 8, dtype=np.int64)
+
+    def exchange(com: Controller, peer: int) -> bool:
+        com.send_one(peer, block, timeout=LIMIT)
+        found = com.get_one(timeout=LIMIT)
+        return found is not None and np.array_equal(found[1], block)
+
+    with nodes(kind) as (one, zero):
+        other = Background(lambda: exchange(zero, 1))
+        assert exchange(one, 0)
+        assert other.result()
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_a_paused_receiver_stops_the_sender_and_then_gets_everything_in_order(kind: str) -> None:
+    """SUB-35: 10,000 packets, 160 MB; while the receiver pauses only what inbox and system hold is taken from the sender."""
+    packets, block = 10_000, np.zeros(4_000, np.float32)
+    sent = 0
+
+    def send_all() -> None:
+        nonlocal sent
+        for number in range(packets):
+            one.send_one(0, [number, block])
+            sent = number + 1
+
+    with nodes(kind) as (one, zero):
+        sender = Background(send_all)
+        session = zero.sessions[1]
+        zero.wait_until(lambda: not session.wants_more, LIMIT, lambda: "a full inbox")
+        held = len(session.inbox)
+        assert held < INBOX_LIMIT + 100
+        zero.pump(0.05)
+        assert len(session.inbox) == held
+        assert sent < packets // 2
+        for number in range(packets):
+            found = zero.get_one(timeout=LIMIT)
+            assert found is not None
+            assert found[1][0] == number
+        sender.result()
+        assert one.bytes_sent == zero.bytes_read
+
+
+def test_blocks_are_handed_over_at_once_and_messages_wait() -> None:
+    with nodes() as (one, zero):
+        blocks: list[Any] = []
+        zero.on_block = lambda sender, message: blocks.append((sender, message.head, message.value))
+        for number in range(3):
+            one.post(0, f"block {number}", (7, number))
+            one.post(0, f"message {number}")
+        one.flush()
+        zero.wait_until(lambda: len(blocks) == 3, LIMIT, lambda: "blocks")
+        assert blocks == [(1, (7, n), f"block {n}") for n in range(3)]
+        assert received(zero, 3) == [(1, f"message {n}") for n in range(3)]
+
+
+def test_arrays_may_change_when_everything_is_flushed() -> None:
+    with nodes("tcp") as (one, zero):
+        block = np.zeros(3_000_000)
+        one.post(0, block)
+        one.push()
+        while not one.flushed():
+            zero.pump(0.01)
+            one.pump(0.01)
+        block[:] = 1
+        found = zero.get_one(timeout=LIMIT)
+        assert found is not None
+        assert not found[1].any()
+
+
+def test_a_loss_is_told_once_after_the_messages_and_names_node_and_address() -> None:
+    with star(2) as (centre, around):
+        around[0].send_one(9, "last words")
+        around[0].close(farewell=False)
+        start = time.monotonic()
+        assert centre.get_one(timeout=LIMIT) == (0, "last words")
+        address = centre.sessions[0].link.peer
+        with pytest.raises(PeerLost) as caught:
+            centre.get_one(timeout=LIMIT)
+        assert str(caught.value).startswith(f"Node(0) at {address} is lost: ")
+        assert time.monotonic() - start < 1
+        assert centre.available_clients == [1]
+        around[1].send_one(9, "still here")
+        assert centre.get_one(timeout=LIMIT) == (1, "still here")
+        for action in (lambda: centre.send_one(0, "x"), lambda: centre.post(0, "x")):
+            with pytest.raises(PeerLost, match=r"Node\(0\) at"):
+                action()
+
+
+def test_losing_a_peer_ends_a_wait_for_it_to_take_data() -> None:
+    with nodes("tcp") as (one, zero):
+        sending = Background(lambda: one.send_one(0, np.zeros(4_000_000)))
+        zero.wait_until(lambda: zero.bytes_read > 100_000, LIMIT, lambda: "bytes")
+        zero.close(farewell=False)
+        with pytest.raises(PeerLost, match=r"Node\(0\) at 127\.0\.0\.1:\d+ is lost"):
+            sending.result()
+
+
+def test_a_farewell_is_no_loss() -> None:
+    with nodes("tcp") as (one, zero):
+        one.post(0, "last")
+        leaving = Background(one.close)
+        assert zero.get_one(timeout=LIMIT) == (1, "last")
+        with pytest.raises(PeerLost, match="every peer is lost: all of them have left node 0"):
+            zero.get_one(timeout=LIMIT)
+        assert zero.lost == {}
+        assert zero.available_clients == []
+        with pytest.raises(PeerLost, match="it has left"):
+            zero.send_one(1, "too late")
+        zero.close()
+        leaving.result()
+
+
+def test_closing_delivers_what_is_in_line() -> None:
+    with nodes("tcp") as (one, zero):
+        for number in range(20):
+            one.post(0, [number, np.zeros(50_000)])
+        leaving = Background(one.close)
+        assert [value[0] for _, value in received(zero, 20)] == list(range(20))
+        zero.close()
+        leaving.result()
+
+
+def test_a_closed_controller_says_so() -> None:
+    with nodes() as (one, _):
+        one.close(farewell=False)
+        one.close()
+        with pytest.raises(ClosedByUs, match="was closed by this side"):
+            one.send_one(0, "x")
+
+
+def test_unknown_peers_are_named() -> None:
+    with nodes() as (one, _), pytest.raises(PeerLost, match=r"Node\(5\) at .*: node 1 has no connection with it"):
+        one.send_one(5, "x")
+
+
+def test_a_peer_that_breaks_the_protocol_is_lost_and_named() -> None:
+    """SUB-36."""
+    with nodes("tcp") as (one, zero):
+        one.sessions[0].link.send([b"\xff" * 64])
+        with pytest.raises(PeerLost, match=r"Node\(1\) at 127\.0\.0\.1:\d+ is lost: A frame of unknown kind 255"):
+            zero.get_one(timeout=LIMIT)
+
+
+def test_what_cannot_travel_is_refused_and_the_session_goes_on() -> None:
+    with nodes() as (one, zero):
+        with pytest.raises(TypeError, match=r"builtins\.set cannot travel"):
+            one.send_one(0, {1})
+        one.send_one(0, "fine")
+        assert zero.get_one(timeout=LIMIT) == (1, "fine")
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", sorted(WIRES))
+def test_an_interruption_wakes_a_blocked_get(kind: str) -> None:
+    """SUB-14: at the next receive, also when it is already waiting."""
+    with nodes(kind) as (one, _):
+        waiting = Background(one.get_one)
+        one.interrupt(Stop("first"))
+        one.interrupt(Stop("second"))
+        with pytest.raises(Stop, match="first"):
+            waiting.result()
+        for action in (one.get_one, lambda: one.send_one(0, "x"), one.flush, lambda: one.pump(0.0)):
+            with pytest.raises(Stop, match="first"):
+                action()
+
+
+def test_an_interruption_comes_before_messages_that_wait() -> None:
+    with nodes() as (one, zero):
+        zero.send_one(1, "late")
+        one.pump(0.0)
+        one.interrupt(Stop())
+        with pytest.raises(Stop):
+            one.get_one()
+
+
+def test_an_interruption_wakes_a_blocked_send() -> None:
+    with nodes("tcp") as (one, _):
+        sending = Background(lambda: one.send_one(0, np.zeros(4_000_000)))
+        one.interrupt(Stop())
+        with pytest.raises(Stop):
+            sending.result()
+
+
+def test_a_newcomer_is_admitted_while_others_are_waited_for() -> None:
+    with nodes("tcp") as (one, _), talk("tcp") as ends, contextlib.closing(Controller(1, {2: ends.server})) as guest:
+        waiting = Background(lambda: one.get_one(timeout=LIMIT))
+        one.admit(2, ends.client)
+        guest.send_one(2, "hello")
+        assert waiting.result() == (2, "hello")
+        assert one.available_clients == [0, 2]
+        ends.client.close()
+
+
+def test_a_peer_that_comes_back_replaces_its_old_session_and_bytes_stay_counted() -> None:
+    with nodes() as (one, zero), talk() as ends:
+        zero.send_one(1, "from the old one")
+        assert one.get_one(timeout=LIMIT) == (0, "from the old one")
+        sent, read = one.bytes_sent, one.bytes_read
+        zero.close(farewell=False)
+        with pytest.raises(PeerLost):
+            one.get_one(timeout=LIMIT)
+        more = ends.client.bytes_sent, ends.client.bytes_read
+        one.admit(0, ends.client)
+        one.pump(0.0)
+        assert one.lost == {}
+        assert one.available_clients == [0]
+        assert (one.bytes_sent, one.bytes_read) == (sent + more[0], read + more[1])
+
+
+def test_a_newcomer_of_a_closed_controller_is_closed() -> None:
+    with nodes() as (one, _), talk() as ends:
+        one.close(farewell=False)
+        one.admit(7, ends.client)
+        assert isinstance(ends.client.lost, ClosedByUs)
+
+
+def test_without_anybody_there_is_nothing_to_wait_for() -> None:
+    with contextlib.closing(Controller(0, {})) as com:
+        start = time.monotonic()
+        with pytest.raises(NetworkError, match="every peer"):
+            com.get_one(timeout=LIMIT)
+        assert time.monotonic() - start < 1

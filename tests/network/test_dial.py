@@ -1,0 +1,316 @@
+"""Opening sessions: within the limit, to the right one, and every failure names the address."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from network.dial import Target, dial, dial_all
+from network.door import Arrived, Door, Terms
+from network.errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
+from network.handshake import Hint, Refused
+from network.keys import Key, Keyring
+from network.nodes import Address
+from network.session import Session
+from network.sockets import listen_tcp, listen_unix, resolve, wait_sockets
+
+KEY, OTHER_KEY = Key(b"1" * 32), Key(b"2" * 32)
+
+
+class Server:
+    """An agent's door in a thread of its own."""
+
+    def __init__(self, listener: socket.socket, terms: Terms) -> None:
+        self._listener = listener
+        self._door = Door(lambda _hello: terms)
+        self.sessions: list[Session] = []
+        self._waker, self._woken = socket.socketpair()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            wait_sockets([self._listener, self._woken, *self._door.links], [], 5)
+            with contextlib.suppress(BlockingIOError):
+                self._woken.recv(1, socket.MSG_DONTWAIT)
+                return
+            with contextlib.suppress(BlockingIOError):
+                self._door.add(self._listener.accept()[0])
+            self.sessions += [o.session for o in self._door.step() if isinstance(o, Arrived)]
+
+    def close(self) -> None:
+        self._waker.send(b"!")
+        self._thread.join()
+        self._door.close()
+        for session in self.sessions:
+            session.close()
+        for sock in (self._waker, self._woken, self._listener):
+            sock.close()
+
+
+@contextlib.contextmanager
+def serving(host: str = "127.0.0.1", ring: Keyring = Keyring((KEY,)), **caps: Any) -> Iterator[Address]:  # noqa: B008
+    listener = listen_tcp(Address(host, 0))
+    with contextlib.closing(Server(listener, Terms({"submitter": ring}, "agent", "", caps))):
+        yield Address(host, listener.getsockname()[1])
+
+
+@contextlib.contextmanager
+def behaving(behave: Callable[[socket.socket], None]) -> Iterator[Address]:
+    """A server that does `behave(connection)` with its first visitor."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def run() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                behave(connection)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        yield Address(*listener.getsockname())
+        thread.join()
+
+
+def target(address: Address, key: Key = KEY, **more: Any) -> Target:
+    return Target(address, key, "submitter", "agent", node_id=3, **more)
+
+
+def failure(goal: Target, limit: float = 5.0) -> NetworkError:
+    with pytest.raises(NetworkError) as caught:
+        dial(goal, limit)
+    assert str(goal.address) in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_a_session_opens(host: str) -> None:
+    with serving("127.0.0.1" if host == "localhost" else host, slots=2) as address:
+        session = dial(target(Address(host, address.port)))
+        assert session.alive
+        assert session.caps["slots"] == 2
+        assert session.sealed is False
+        assert session.node_id == 3
+        assert session.peer == f"node 3 ({Address(host, address.port)})"
+        session.close()
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(True, False), (False, True)])
+def test_either_side_may_ask_for_seals(ours: bool, theirs: bool) -> None:
+    with serving(seal=theirs) as address, contextlib.closing(dial(target(address, caps={"seal": ours}))) as session:
+        assert session.sealed is True
+
+
+def test_the_wrong_key_is_refused_with_a_hint() -> None:
+    with serving() as address:
+        error = failure(target(address, OTHER_KEY))
+        assert isinstance(error, Refused)
+        assert error.hint is Hint.BAD_KEY
+        assert "wrong key; compare key files" in str(error)
+
+
+def test_both_keys_of_a_server_that_changes_keys_are_good() -> None:
+    with serving(ring=Keyring((OTHER_KEY, KEY))) as address:
+        for key in (KEY, OTHER_KEY):
+            dial(target(address, key)).close()
+
+
+def test_an_old_key_that_was_removed_is_refused() -> None:
+    with serving(ring=Keyring((OTHER_KEY,))) as address:
+        assert "wrong key" in str(failure(target(address, KEY)))
+
+
+def test_a_server_of_another_role_is_refused() -> None:
+    with serving() as address:
+        error = failure(Target(address, KEY, "submitter", "peer"))
+        assert isinstance(error, Rejected)
+        assert "must have the role 'peer', got 'agent'" in str(error)
+
+
+def test_a_port_where_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = Address(*listener.getsockname())
+    error = failure(target(address))
+    assert isinstance(error, PeerLost)
+    assert str(error) == f"Node(3) at {address} is lost: cannot connect: Connection refused."
+
+
+def test_an_address_that_swallows_packets_fails_within_the_limit() -> None:
+    """SUB-4: the connect limit counts, not the kernel's two minutes."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):  # fill the backlog; the kernel drops what comes after
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        start = time.monotonic()
+        error = failure(target(Address(*listener.getsockname())), 0.3)
+        assert 0.25 < time.monotonic() - start < 1.0
+        assert isinstance(error, TimedOut)
+        assert "Timed out after 0.3 s waiting for node 3 at 127.0.0.1:" in str(error)
+
+
+def test_a_server_that_says_nothing_fails_within_the_limit() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert isinstance(failure(target(Address(*listener.getsockname())), 0.2), TimedOut)
+
+
+def test_a_server_that_closes_is_lost() -> None:
+    def close_after_hello(connection: socket.socket) -> None:
+        connection.recv(1000)
+
+    with behaving(close_after_hello) as address:
+        error = failure(target(address))
+        assert isinstance(error, PeerLost)
+        assert "closed the connection during the handshake" in str(error)
+
+
+def test_another_program_behind_the_port_is_recognised() -> None:
+    with behaving(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as address:
+        error = failure(target(address))
+        assert isinstance(error, (ProtocolError, PeerLost))
+
+
+def test_an_impostor_gets_nothing_but_the_hello() -> None:
+    """SEC-14: the server proves first; without proof no byte follows the hello."""
+    heard = bytearray()
+
+    def pretend(connection: socket.socket) -> None:
+        connection.settimeout(5)
+        hello = connection.recv(1000)
+        connection.sendall(b"\0\0\x40" + bytes(0x40) + bytes(32))
+        with contextlib.suppress(ConnectionError):
+            while data := connection.recv(1000):
+                heard.extend(data)
+        assert hello.startswith(b"PSGD")
+
+    with behaving(pretend) as address:
+        error = failure(target(address))
+        assert "did not prove that it holds key" in str(error)
+    assert not heard
+
+
+def test_many_are_called_at_once_and_each_failure_is_told() -> None:
+    with serving() as good, socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as gone:
+        nobody = Address(*gone.getsockname())
+        gone.close()
+        goals = {0: target(good), 1: target(nobody), 2: target(Address(*silent.getsockname())), 3: target(good, OTHER_KEY)}
+        start = time.monotonic()
+        sessions, errors = dial_all(goals, 0.5)
+        assert time.monotonic() - start < 1.5
+        assert list(sessions) == [0]
+        assert sorted(errors) == [1, 2, 3]
+        assert all(str(goals[key].address) in str(error) for key, error in errors.items())
+        sessions[0].close()
+
+
+def test_nothing_stays_open_when_a_call_cannot_even_be_made() -> None:
+    with serving() as address, pytest.raises(ValueError, match="caps"):
+        dial_all({0: target(address), 1: target(address, caps={"Bad Name": 1})})
+
+
+def test_an_unknown_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    error = failure(target(Address("no-such-host", 1)))
+    assert str(error) == "The host name in no-such-host:1 cannot be resolved: Name or service not known."
+
+
+def test_a_slow_name_server_costs_no_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answer.wait(10) and [])
+    with pytest.raises(TimedOut, match=r"after 0\.2 s waiting for the name server to resolve slow-host"):
+        resolve(Address("slow-host", 1), 0.2)
+    answer.set()
+
+
+@pytest.mark.parametrize("host", ["a" * 300, "a..b"])
+def test_a_malformed_name_is_named(host: str) -> None:
+    with pytest.raises(NetworkError, match="cannot be resolved"):
+        resolve(Address(host, 1), 5)
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o700)
+    return tmp_path / "s"
+
+
+def test_a_trusted_unix_socket_is_preferred(private: Path) -> None:
+    listener = listen_unix(private)
+    with contextlib.closing(Server(listener, Terms({"submitter": Keyring((KEY,))}, "agent"))):
+        session = dial(target(Address("127.0.0.1", 1), unix_path=str(private)))
+        assert session.link.local
+        assert session.link.binding == b"unix uid %d" % os.getuid()
+        session.close()
+
+
+@pytest.mark.parametrize("spoil", ["directory", "file", "missing"])
+def test_a_unix_socket_that_others_could_have_made_is_not_used(private: Path, spoil: str) -> None:
+    """SEC-14: the path must be a socket of ours in a directory that only we can enter."""
+    listener = listen_unix(private)
+    listener.close()
+    if spoil == "directory":
+        private.parent.chmod(0o755)
+    else:
+        private.unlink()
+        if spoil == "file":
+            private.write_text("")
+    with serving() as address, contextlib.closing(dial(target(address, unix_path=str(private)))) as session:
+        assert session.link.binding == b""
+
+
+def test_a_unix_socket_where_nobody_listens_gives_way_to_tcp(private: Path) -> None:
+    listen_unix(private).close()
+    with serving() as address, contextlib.closing(dial(target(address, unix_path=str(private)))) as session:
+        assert session.link.binding == b""
+
+
+def test_out_of_descriptors_is_an_error_that_names_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: Any) -> Any:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("network.dial.socket.socket", none_left)
+    assert "Too many open files" in str(failure(target(Address("127.0.0.1", 1))))
+
+
+# ---- listening
+
+
+def test_a_port_in_use_is_told_with_what_to_do() -> None:
+    """SUB-39."""
+    with listen_tcp(Address("127.0.0.1", 0)) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(NetworkError, match=rf"Port {port} on 127\.0\.0\.1 is in use.*--port, or 0 for a free one"):
+            listen_tcp(Address("127.0.0.1", port))
+
+
+def test_an_address_of_another_machine_cannot_be_listened_on() -> None:
+    with pytest.raises(NetworkError, match=r"Cannot listen on 192\.0\.2\.1:0: "):
+        listen_tcp(Address("192.0.2.1", 0))
+
+
+def test_a_unix_path_that_is_too_long_or_taken_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match="may have 107 bytes"):
+        listen_unix(tmp_path / ("x" * 120))
+    (tmp_path / "d").mkdir()
+    if len(str(tmp_path / "d")) <= 107:
+        with pytest.raises(NetworkError, match="Cannot listen on"):
+            listen_unix(tmp_path / "d")
+
+
+def test_a_stale_unix_socket_is_replaced(private: Path) -> None:
+    listen_unix(private).close()
+    with listen_unix(private):
+        assert private.stat().st_mode & 0o777 == 0o600

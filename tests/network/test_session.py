@@ -1,0 +1,221 @@
+"""Sessions: messages in order both ways, bounded inboxes, definite ends, and bytes that add up."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from network import session as session_module
+from network.errors import ClosedByUs, PeerLost, ProtocolError
+from network.memory import MemoryNetwork
+from network.session import INBOX_LIMIT, Session
+from network.wire import HEADER, Kind, Limits
+
+from .wires import CLIENT_KEY, SERVER_KEY, WIRES, Talk, memory_wire, talk
+
+
+def move(ends: Talk, until: Any, rounds: int = 100_000) -> None:
+    """Pump both ends until `until()`."""
+    for _ in range(rounds):
+        ends.client.send()
+        ends.server.send()
+        ends.client.receive()
+        ends.server.receive()
+        if until():
+            return
+        sessions = (ends.client, ends.server)
+        ends.wait([s.link for s in sessions if s.wants_more], [s.link for s in sessions if s.pending_bytes], 1.0)
+    raise AssertionError("nothing came")
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("kind", sorted(WIRES))
+def test_messages_arrive_in_order_both_ways(kind: str, sealed: bool) -> None:
+    rng = np.random.default_rng(1)
+    sent: list[dict[str, Any]] = [{"number": i, "data": rng.integers(0, 9, size=rng.integers(0, 50_000))} for i in range(40)]
+    with talk(kind, sealed=sealed) as ends:
+        for value in sent:
+            ends.client.queue(value)
+            ends.server.queue(value, head=(1, 2))
+        move(ends, lambda: len(ends.client.inbox) == len(ends.server.inbox) == len(sent))
+        for end, head in ((ends.client, (1, 2)), (ends.server, ())):
+            for value in sent:
+                message = end.take()
+                assert message is not None
+                assert message.head == head
+                assert message.value["number"] == value["number"]
+                assert np.array_equal(message.value["data"], value["data"])
+            assert end.take() is None
+
+
+@pytest.mark.parametrize("kind", sorted(WIRES))
+def test_a_large_array_crosses_in_many_frames(kind: str) -> None:
+    data = np.frombuffer(random.Random(2).randbytes(20 << 20), np.uint8)
+    with talk(kind, sealed=True) as ends:
+        ends.client.queue(data)
+        move(ends, lambda: bool(ends.server.inbox))
+        assert np.array_equal(ends.server.inbox[0].value, data)
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("kind", sorted(WIRES))
+def test_bytes_are_conserved(kind: str, sealed: bool) -> None:
+    """SUB-40: sent = received, and what each message was said to cost is what travelled."""
+    with talk(kind, sealed=sealed) as ends:
+        before = ends.client.bytes_sent, ends.server.bytes_sent
+        costs = [ends.client.queue([np.zeros(n), "x"]) for n in (0, 5, 70_000)]
+        move(ends, lambda: len(ends.server.inbox) == 3)
+        assert ends.client.bytes_sent - before[0] == sum(c.raw + c.overhead for c in costs)
+        assert ends.client.bytes_sent == ends.server.bytes_read
+        assert ends.server.bytes_sent == ends.client.bytes_read
+        assert [(m.raw, m.overhead) for m in ends.server.inbox] == [tuple(c) for c in costs]
+
+
+@pytest.mark.parametrize("kind", sorted(WIRES))
+def test_a_full_inbox_stops_the_sender_and_nothing_is_lost(kind: str) -> None:
+    """SUB-35: 10,000 packets to a receiver that pauses."""
+    block = np.zeros(500, np.float32)
+    with talk(kind) as ends:
+        queued = taken = 0
+        stalled = 0
+        while queued < 10_000 or ends.client.pending_bytes:
+            while queued < 10_000 and ends.client.pending_bytes < 1 << 16:
+                ends.client.queue([queued, block])
+                queued += 1
+            ends.client.send()
+            ends.server.receive()
+            if ends.client.pending_bytes and not ends.client.send() and not ends.server.wants_more:
+                stalled += 1  # nothing moves any more: now the receiver wakes up
+                while message := ends.server.take():
+                    assert message.value[0] == taken
+                    taken += 1
+            assert len(ends.server.inbox) < INBOX_LIMIT + (1 << 16) // HEADER.size
+        while taken < 10_000:
+            ends.server.receive()
+            while message := ends.server.take():
+                assert message.value[0] == taken
+                taken += 1
+        assert stalled > 0
+
+
+def test_an_inbox_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SUB-35: a few large messages fill it as many small ones do."""
+    monkeypatch.setattr(session_module, "INBOX_BYTES", 1 << 20)
+    with talk() as ends:
+        for _ in range(50):
+            ends.client.queue(np.zeros(1 << 18, np.uint8))
+        for _ in range(200):
+            ends.client.send()
+            ends.server.receive()
+        assert 4 <= len(ends.server.inbox) <= 5
+        assert not ends.server.wants_more
+        ends.server.inbox.clear()
+        assert ends.server.wants_more
+
+
+def test_a_farewell_is_no_loss_and_nothing_may_follow_it() -> None:
+    with talk() as ends:
+        ends.client.queue("last")
+        ends.client.leave()
+        ends.client.leave()
+        with pytest.raises(ClosedByUs, match="This side has left"):
+            ends.client.queue("more")
+        move(ends, lambda: ends.server.left)
+        assert ends.server.lost is None
+        assert not ends.server.alive
+        ends.client.close()
+        ends.server.receive()
+        last = ends.server.take()
+        assert last is not None
+        assert last.value == "last"
+        assert "it has left" in str(ends.server.lost)
+
+
+@pytest.mark.parametrize("kind", sorted(WIRES))
+def test_an_end_without_farewell_is_a_loss_that_names_node_and_address(kind: str) -> None:
+    with talk(kind) as ends:
+        ends.client.close()
+        ends.wait([ends.server.link], [], 1.0)
+        ends.server.receive()
+        assert isinstance(ends.server.lost, PeerLost)
+        assert str(ends.server.lost) == f"Node(1) at {ends.server.link.peer} is lost: the connection was closed."
+        assert ends.server.lost.node_id == 1
+        with pytest.raises(PeerLost, match="is lost"):
+            ends.server.queue("x")
+
+
+def test_what_was_not_sent_is_told() -> None:
+    with talk() as ends:
+        ends.client.queue(np.zeros(1 << 20))
+        ends.client.send()
+        left = ends.client.pending_bytes
+        assert left > 0
+        ends.server.close()
+        assert ends.client.send() is True
+        assert ends.client.pending_bytes == 0
+        assert ends.client.unsent_bytes == left
+        assert isinstance(ends.client.lost, PeerLost)
+
+
+def test_a_closed_session_says_who_closed_it() -> None:
+    with talk() as ends:
+        ends.client.close()
+        ends.client.close()
+        ends.client.receive()
+        with pytest.raises(ClosedByUs, match="was closed by this side"):
+            ends.client.queue("x")
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_bad_frame_ends_the_session(sealed: bool) -> None:
+    with talk(sealed=sealed) as ends:
+        ends.client.link.send([b"\xff" * 100])
+        with pytest.raises(ProtocolError, match="A frame of unknown kind 255"):
+            ends.server.receive()
+        assert isinstance(ends.server.lost, PeerLost)
+        with pytest.raises(OSError):
+            ends.server.link.send([b"x"])
+
+
+def test_a_frame_beyond_the_receivers_limits_ends_the_session() -> None:
+    with talk(limits=Limits(meta=100, data=1000, message=5000)) as ends:
+        with pytest.raises(ValueError, match="may hold 5000 bytes of arrays, got 8000"):
+            ends.client.queue(np.zeros(1000))
+        ends.client.link.send([HEADER.pack(Kind.MESSAGE, 0, 0, 101, 0)])
+        with pytest.raises(ProtocolError, match=r"announces 101 \+ 0 bytes; allowed are 100 \+ 1000"):
+            ends.server.receive()
+
+
+def test_a_server_without_the_key_is_not_confirmed() -> None:
+    wire = memory_wire()
+    client = Session(wire.left, CLIENT_KEY, SERVER_KEY, role="peer", sealed=False, is_server=False)
+    impostor = Session(wire.right, b"x" * 32, b"y" * 32, role="peer", sealed=False, is_server=True)
+    impostor.send()
+    assert client.confirm() is False
+    with pytest.raises(ProtocolError, match="seal does not verify"):
+        client.receive()
+    assert client.confirm() is False
+
+
+def test_ends_that_disagree_on_sealing_do_not_talk() -> None:
+    left, right = MemoryNetwork().pair()
+    client = Session(left, CLIENT_KEY, SERVER_KEY, role="peer", sealed=True, is_server=False)
+    server = Session(right, SERVER_KEY, CLIENT_KEY, role="peer", sealed=False, is_server=True)
+    server.send()
+    client.receive()
+    with pytest.raises(ProtocolError, match="do not agree whether frames are sealed"):
+        client.confirm()
+
+
+def test_values_of_the_class_table_travel_after_it_is_shared() -> None:
+    with talk() as ends:
+        with pytest.raises(TypeError, match="Limits cannot travel"):
+            ends.client.queue(Limits())
+        for end in (ends.client, ends.server):
+            end.use_classes([Limits])
+        ends.client.queue(Limits())
+        move(ends, lambda: bool(ends.server.inbox))
+        assert ends.server.inbox[0].value == Limits()

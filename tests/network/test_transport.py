@@ -1,0 +1,189 @@
+"""The contract of a link, for every kind of link."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from network.transport import Link
+
+from .wires import WIRES, Wire
+
+LIMIT = 5.0
+
+
+@pytest.fixture(params=sorted(WIRES))
+def wire(request: pytest.FixtureRequest) -> Iterator[Wire]:
+    made = WIRES[request.param][0]()
+    yield made
+    made.left.close()
+    made.right.close()
+
+
+def subclasses(cls: type[Any]) -> set[type[Any]]:
+    return {cls}.union(*(subclasses(sub) for sub in cls.__subclasses__())) - {Link}
+
+
+def test_every_kind_of_link_has_a_row() -> None:
+    ours = {cls for cls in subclasses(Link) if cls.__module__.startswith(("network", "parallel_sgd", "rpc"))}
+    assert ours == {row[1] for row in WIRES.values()}
+
+
+def fill(link: Link) -> int:
+    """Send until the stream is full."""
+    total = 0
+    block = memoryview(bytes(1 << 16))
+    while count := link.send([block]):
+        total += count
+        assert total < 1 << 28
+    return total
+
+
+def read(wire: Wire, size: int) -> bytes:
+    data = bytearray()
+    buffer = memoryview(bytearray(1 << 16))
+    while len(data) < size:
+        count = wire.right.receive(buffer[: size - len(data)])
+        if count is None:
+            wire.wait([wire.right], [], LIMIT)
+            continue
+        if not count:
+            break
+        data += buffer[:count]
+    return bytes(data)
+
+
+def test_bytes_arrive_in_order(wire: Wire) -> None:
+    assert wire.left.send([b"ab", memoryview(b"cde"), b"f"]) == 6
+    assert wire.left.send([b"ghi"]) == 3
+    assert read(wire, 9) == b"abcdefghi"
+
+
+def test_both_directions_are_independent(wire: Wire) -> None:
+    wire.left.send([b"there"])
+    wire.right.send([b"back"])
+    assert read(wire, 5) == b"there"
+    buffer = memoryview(bytearray(10))
+    wire.wait([wire.left], [], LIMIT)
+    assert wire.left.receive(buffer) == 4
+    assert bytes(buffer[:4]) == b"back"
+
+
+def test_nothing_there_yet_is_none(wire: Wire) -> None:
+    assert wire.right.receive(memoryview(bytearray(4))) is None
+
+
+def test_many_buffers_are_taken_from_the_front(wire: Wire) -> None:
+    parts = [bytes([i]) * 3 for i in range(200)]
+    rest = b"".join(parts)
+    sent = 0
+    while parts:
+        count = wire.left.send(parts)
+        assert count > 0
+        sent += count
+        while parts and count >= len(parts[0]):
+            count -= len(parts.pop(0))
+        if count:
+            parts[0] = parts[0][count:]
+    assert sent == len(rest)
+    assert read(wire, sent) == rest
+
+
+def test_a_full_stream_takes_nothing_until_it_is_read(wire: Wire) -> None:
+    """SUB-35: a receiver that does not read stops the sender; nothing is lost."""
+    total = fill(wire.left)
+    assert wire.left.send([b"more"]) == 0
+    assert len(read(wire, total)) == total
+    wire.wait([], [wire.left], LIMIT)
+    assert wire.left.send([b"more"]) == 4
+    assert read(wire, 4) == b"more"
+
+
+def test_a_large_block_crosses_in_parts(wire: Wire) -> None:
+    data = random.Random(1).randbytes(12 << 20)
+    rest, received = memoryview(data), bytearray()
+    buffer = memoryview(bytearray(1 << 18))
+    while len(received) < len(data):
+        if rest:
+            rest = rest[wire.left.send([rest]) :]
+        count = wire.right.receive(buffer)
+        if count is None:
+            wire.wait([wire.right], [wire.left] if rest else [], LIMIT)
+        else:
+            received += buffer[:count]
+    assert received == data
+
+
+def test_waiting_ends_when_bytes_come_and_at_the_limit(wire: Wire) -> None:
+    wire.wait([wire.right], [], 0.0)
+    wire.left.send([b"x"])
+    wire.wait([wire.right], [], None)
+    assert wire.right.receive(memoryview(bytearray(1))) == 1
+
+
+def test_after_finish_the_other_side_reads_to_the_end_and_may_still_send(wire: Wire) -> None:
+    wire.left.send([b"last"])
+    wire.left.finish()
+    assert read(wire, 100) == b"last"
+    assert wire.right.receive(memoryview(bytearray(4))) == 0
+    assert wire.right.receive(memoryview(bytearray(4))) == 0
+    assert wire.right.send([b"answer"]) == 6
+    buffer = memoryview(bytearray(10))
+    wire.wait([wire.left], [], LIMIT)
+    assert wire.left.receive(buffer) == 6
+
+
+def test_sending_after_finish_fails(wire: Wire) -> None:
+    wire.left.finish()
+    with pytest.raises(OSError):
+        wire.left.send([b"x"])
+
+
+def test_what_was_sent_before_close_still_arrives(wire: Wire) -> None:
+    wire.left.send([b"last"])
+    wire.left.close()
+    assert read(wire, 100) == b"last"
+    assert wire.right.receive(memoryview(bytearray(4))) == 0
+
+
+def test_sending_to_a_closed_end_fails_soon(wire: Wire) -> None:
+    wire.right.close()
+    with pytest.raises(OSError) as caught:
+        for _ in range(1000):
+            wire.left.send([b"x" * 1000])
+            wire.wait([wire.left], [], 0.01)
+    assert caught.value.errno in (errno.EPIPE, errno.ECONNRESET)
+
+
+def test_a_closed_link_refuses_everything(wire: Wire) -> None:
+    wire.left.close()
+    wire.left.close()
+    wire.left.finish()
+    with pytest.raises(OSError):
+        wire.left.send([b"x"])
+    with pytest.raises(OSError):
+        wire.left.receive(memoryview(bytearray(1)))
+
+
+def test_a_closed_link_ends_a_wait(wire: Wire) -> None:
+    wire.right.close()
+    wire.wait([wire.left], [], None)
+    assert wire.left.receive(memoryview(bytearray(1))) == 0
+
+
+def test_a_link_tells_where_it_leads(wire: Wire) -> None:
+    assert wire.left.local is True
+    assert wire.left.peer
+    assert wire.left.binding == wire.right.binding
+
+
+def test_waiting_for_memory_looks_after_other_things_too() -> None:
+    wire = WIRES["memory"][0]()
+    others: Any = [object()]
+    wire.wait([wire.right, *others], [], None)  # returns by itself
+    wire.left.close()
+    wire.right.close()

@@ -1,0 +1,462 @@
+"""Values: what may travel comes back as it was, what may not is named, and nothing that arrives can run."""
+
+from __future__ import annotations
+
+import array
+import collections
+import contextlib
+import copy
+import dataclasses
+import enum
+import functools
+import random
+from typing import Any, NamedTuple
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from network.errors import ProtocolError
+from network.values import DTYPES, LONG_BYTES, LONG_INTEGER, MAX_DEPTH, Tag, decode, encode
+from network.wire import Kind, allocate, pack, unpack
+
+
+class Forbidden(Exception):
+    """Raised by code that must not run."""
+
+
+@dataclasses.dataclass
+class Plain:
+    number: int
+    content: Any = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    left: Any
+    right: Any
+
+
+class Color(enum.Enum):
+    RED = 1
+    GREEN = "g"
+    CRIMSON = 1  # noqa: PIE796  an alias
+
+
+class Permission(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+class Guarded:
+    """Every hook that a decoder could trip over."""
+
+    def __init__(self) -> None:
+        raise Forbidden
+
+    def __setstate__(self, state: Any) -> None:
+        raise Forbidden
+
+    def __reduce__(self) -> Any:
+        raise Forbidden
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise Forbidden
+
+    def __getattr__(self, name: str) -> Any:
+        raise Forbidden
+
+    @property
+    def shown(self) -> Any:
+        raise Forbidden
+
+    @shown.setter
+    def shown(self, value: Any) -> None:
+        raise Forbidden
+
+
+class Slotted:
+    __slots__ = ("__hidden", "empty", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.__hidden = [value]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Slotted) and self.value == other.value and self.__hidden == other.__hidden
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Overshadowing(Slotted):
+    """A property that hides a slot of the base, and fields in a `__dict__`."""
+
+    @property
+    def value(self) -> Any:
+        raise Forbidden
+
+    @value.setter
+    def value(self, content: Any) -> None:
+        raise Forbidden
+
+
+class Numbers(list[int]):
+    pass
+
+
+class Ticket(int):
+    pass
+
+
+class Crate(tuple[int, ...]):
+    pass
+
+
+class Failure(Exception):
+    pass
+
+
+CLASSES = (Plain, Frozen, Color, Permission, Pair, Guarded, Slotted, Overshadowing, Numbers, Ticket, Crate, Failure)
+
+
+def travel(value: Any, classes: tuple[type, ...] = CLASSES) -> Any:
+    """Through everything that the network does to a value."""
+    tree, arrays = encode(value, classes)
+    layout = [[a.dtype.str, *a.shape] for a in arrays]
+    received = allocate(unpack(msgpack.packb(layout)), 1 << 30)
+    for target, source in zip(received, arrays, strict=True):
+        target[...] = source
+    return decode(unpack(msgpack.packb(tree)), received, classes)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal, of the same types, NaN equal to NaN, arrays by content and shape."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, np.ndarray):
+        little = left.dtype.newbyteorder("<")
+        return bool(right.dtype == little) and left.shape == right.shape and left.astype(little).tobytes() == right.tobytes()
+    if isinstance(left, np.generic):
+        return bool(left.tobytes() == right.tobytes())
+    if isinstance(left, (list, tuple)):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[k], right[k]) for k in left)
+    if isinstance(left, (Plain, Frozen)):
+        names = [field.name for field in dataclasses.fields(left)]
+        return all(same(getattr(left, n), getattr(right, n)) for n in names)
+    return bool(left == right or (left != left and right != right))
+
+
+dtypes = st.sampled_from([*DTYPES, ">i2", ">u4", ">f4", ">f8", ">c16"]).map(np.dtype)
+shapes = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
+
+
+@st.composite
+def arrays(draw: st.DrawFn) -> Any:
+    """Arrays as users have them: any type, strided, transposed, Fortran order, read-only."""
+    dtype, shape = draw(dtypes), draw(shapes)
+    seed = draw(st.integers(0, 2**32 - 1))
+    size = int(np.prod(shape))
+    bits = random.Random(seed).randbytes(size * dtype.itemsize)
+    plain = (
+        np.frombuffer(bits, dtype).reshape(shape)
+        if dtype.kind != "b"
+        else (np.frombuffer(bits, np.uint8) % 2 == 1).reshape(shape)
+    )
+    form = draw(st.sampled_from(["plain", "fortran", "strided", "reversed", "transposed"]))
+    if form == "fortran":
+        return np.asfortranarray(plain) if plain.ndim else plain
+    if form == "strided" and plain.ndim:
+        return plain[::2]
+    if form == "reversed" and plain.ndim:
+        return plain[::-1]
+    return plain.T if form == "transposed" else plain
+
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(-(10**300), 10**300)
+    | st.floats()
+    | text
+    | st.binary(max_size=30)
+    | st.sampled_from([*Color, *Permission, bytes(LONG_BYTES), bytes(LONG_BYTES + 1), 2**64, 2**64 - 1, -(2**63), -(2**63) - 1])
+    | arrays()
+    | dtypes.filter(lambda d: d.str in DTYPES).map(lambda d: d.type(1))
+)
+values = st.recursive(
+    leaves,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(st.integers() | text, inner, max_size=4)
+        | st.builds(Plain, st.integers(), inner)
+        | st.builds(Frozen, inner, inner)
+        | st.builds(Pair, inner, inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(values)
+def test_a_value_comes_back_as_it_was(value: Any) -> None:
+    assert same(value, travel(value))
+
+
+@settings(max_examples=200, deadline=None)
+@given(arrays())
+def test_an_array_comes_back_bit_for_bit(array: Any) -> None:
+    assert same(array, travel(array))
+
+
+def test_contiguous_arrays_are_not_copied() -> None:
+    source = np.arange(10.0)
+    _, [sent] = encode(source)
+    assert sent is source
+
+
+def test_an_array_that_arrives_can_be_written_to() -> None:
+    received = travel(np.broadcast_to(np.float32(1), (3,)))
+    received += 1
+    assert received.tolist() == [2, 2, 2]
+
+
+def test_hooks_do_not_run() -> None:
+    """SUB-36: an instance is filled field by field; no __init__, __setattr__, __setstate__, __reduce__ or property runs."""
+    guarded = object.__new__(Guarded)
+    guarded.__dict__.update(shown=1, other=(2,))
+    received = travel(guarded)
+    assert type(received) is Guarded
+    assert received.__dict__ == {"shown": 1, "other": (2,)}
+
+
+def test_slots_travel_under_their_true_names_and_empty_ones_stay_empty() -> None:
+    received = travel(Slotted(5))
+    assert received == Slotted(5)
+    assert not hasattr(received, "empty")
+
+
+def test_a_property_that_hides_a_slot_does_not_run() -> None:
+    item = object.__new__(Overshadowing)
+    Slotted.__dict__["value"].__set__(item, 3)
+    item.__dict__["more"] = 4
+    received = travel(item)
+    assert Slotted.__dict__["value"].__get__(received) == 3
+    assert received.__dict__ == {"more": 4}
+
+
+def test_enum_aliases_come_back_as_the_member() -> None:
+    assert travel(Color.CRIMSON) is Color.RED
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def looped() -> list[Any]:
+    loop: list[Any] = []
+    loop.append(loop)
+    return loop
+
+
+class Loose:
+    pass
+
+
+def with_field(name: str) -> Loose:
+    item = Loose()
+    item.__dict__[name] = 1
+    return item
+
+
+class Tagged(NamedTuple):
+    value: int
+
+
+class Annotated(Tagged):
+    pass
+
+
+annotated = Annotated(1)
+annotated.note = "lost"  # type: ignore[attr-defined]
+
+REFUSED: list[tuple[Any, str]] = [
+    ({1, 2}, r"builtins\.set cannot travel: send arrays, numbers"),
+    (bytearray(3), r"builtins\.bytearray cannot travel"),
+    (1j, r"builtins\.complex cannot travel"),
+    (array.array("d"), r"array\.array cannot travel"),
+    (lambda: 1, r"builtins\.function cannot travel"),
+    (Loose, r"builtins\.type cannot travel"),
+    (Loose(), r"Loose cannot travel: .*define its class in the module of the code that is shipped"),
+    (collections.OrderedDict(), r"collections\.OrderedDict cannot travel"),
+    (functools.partial(int), r"functools\.partial cannot travel"),
+    ({1.5: 2}, r"int or str keys, got a key of type float"),
+    ({True: 2}, r"int or str keys, got a key of type bool"),
+    ({(1,): 2}, r"int or str keys, got a key of type tuple"),
+    (np.array([None]), r"An array of type object cannot travel: use bool, integers"),
+    (np.array(["a"]), r"An array of type <U1 cannot travel"),
+    (np.array([1], "datetime64[s]"), r"An array of type datetime64\[s\] cannot travel"),
+    (np.zeros(2, [("a", "i4")]), r"An array of type .* cannot travel"),
+    (np.zeros(2, np.longdouble), r"An array of type .* cannot travel"),
+    (np.str_("a"), r"numpy\.str_ cannot travel"),
+    (np.zeros(2).view(np.recarray), r"recarray cannot travel: send a plain numpy\.ndarray"),
+    (np.ma.masked_array([1.0]), r"MaskedArray cannot travel: send a plain numpy\.ndarray"),
+    (nested(MAX_DEPTH + 2), r"nested more than 64 levels"),
+    (looped(), r"nested more than 64 levels \(or into itself\)"),
+    (1 << (8 * LONG_INTEGER), rf"An integer of {LONG_INTEGER + 1} bytes cannot travel"),
+    ([Permission.READ | Permission.WRITE], r"combination of members of .*Permission cannot travel: send its value"),
+    (Numbers([1]), r"Numbers cannot travel: it extends a built-in type"),
+    (Ticket(3), r"Ticket cannot travel: it extends a built-in type"),
+    (Crate((1,)), r"Crate cannot travel: it extends a built-in type"),
+    (Failure("text"), r"Failure cannot travel: it extends a built-in type"),
+    (annotated, r"Annotated cannot travel: it extends a built-in type"),
+]
+
+
+@pytest.mark.parametrize(("value", "message"), REFUSED, ids=lambda v: v[:40] if isinstance(v, str) else "")
+def test_what_may_not_travel_is_named(value: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        encode({"deep": [value]}, (*CLASSES, Annotated))
+
+
+@pytest.mark.parametrize("name", ["__class__", "__x", "a b", "", "1"])
+def test_a_field_that_the_other_side_would_refuse_is_refused_here(name: str) -> None:
+    with pytest.raises(TypeError, match=r"its field .* is no plain name"):
+        encode(with_field(name), (Loose,))
+
+
+def test_an_array_of_too_many_dimensions_is_named() -> None:
+    if int(np.__version__.split(".")[0]) < 2:
+        pytest.skip("this NumPy has at most 32 dimensions")
+    with pytest.raises(TypeError, match="An array of 33 dimensions cannot travel: at most 32"):
+        encode(np.zeros((1,) * 33))
+
+
+def test_text_that_is_no_unicode_is_named() -> None:
+    with pytest.raises(TypeError, match="A str that is no valid Unicode cannot travel"):
+        pack(Kind.MESSAGE, (), {"name": "\ud800"})
+
+
+# ---- trees that encode never makes
+
+SCALAR, VECTOR, OCTETS = np.zeros(()), np.zeros(3), np.zeros(3, np.uint8)
+MALFORMED: list[tuple[Any, list[Any]]] = [
+    (Tag("a", 0), []),
+    (Tag("a", 1), [VECTOR]),
+    (Tag("a", -1), [VECTOR]),
+    (Tag("a", True), [VECTOR]),
+    (Tag("a", 0.0), [VECTOR]),
+    ([Tag("a", 0), Tag("a", 0)], [VECTOR]),
+    ([Tag("b", 0)] * 1000, [OCTETS]),
+    ([Tag("a", 1), Tag("a", 0)], [VECTOR, VECTOR]),
+    (None, [VECTOR]),
+    (Tag("s", 0), [VECTOR]),
+    (Tag("b", 0), [VECTOR]),
+    (Tag("b", 0), [np.zeros((2, 2), np.uint8)]),
+    (Tag("t", None), []),
+    (Tag("d", [1]), []),
+    (Tag("d", [1, 2, 1, 3]), []),
+    (Tag("d", [1.0, 2]), []),
+    (Tag("d", [True, 2]), []),
+    (Tag("d", [[], 2]), []),
+    (Tag("i", "12"), []),
+    (Tag("i", b""), []),
+    (Tag("i", bytes(LONG_INTEGER + 1)), []),
+    (Tag("x", 1), []),
+    (Tag("o", 1), []),
+    (Tag("o", [99, []]), []),
+    (Tag("o", [-1, []]), []),
+    (Tag("o", [True, []]), []),
+    (Tag("o", [0, ["number"]]), []),
+    (Tag("o", [0, ["__class__", 1]]), []),
+    (Tag("o", [0, ["__dict__", 1]]), []),
+    (Tag("o", [0, ["a", 1, "a", 2]]), []),
+    (Tag("o", [0, [1, 2]]), []),
+    (Tag("o", [0, [[], 2]]), []),
+    (Tag("o", [1, ["other", 2]]), []),  # no such slot and no __dict__
+    (Tag("o", [2, ["_name_", "x"]]), []),
+    (Tag("o", [4, []]), []),
+    (Tag("o", [8, []]), []),
+    (Tag("o", [11, []]), []),
+    (Tag("e", [2, "BLUE"]), []),
+    (Tag("e", [2, []]), []),
+    (Tag("e", [0, "number"]), []),
+    (Tag("n", [4, [1]]), []),
+    (Tag("n", [4, [1, 2, 3]]), []),
+    (Tag("n", [4, 1]), []),
+    (Tag("n", [10, [1]]), []),
+    (Tag("n", [0, [1]]), []),
+    (nested(MAX_DEPTH + 2), []),
+    ({"raw": "map"}, []),
+    ({1}, []),
+    (Loose(), []),
+]
+
+
+@pytest.mark.parametrize(("tree", "given_arrays"), MALFORMED)
+def test_a_malformed_tree_is_refused(tree: Any, given_arrays: list[Any]) -> None:
+    with pytest.raises(ProtocolError, match=r"^A received .*\.$"):
+        decode(tree, given_arrays, CLASSES)
+
+
+trees = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 14) | st.floats() | st.text(max_size=3) | st.binary(max_size=3)
+    | st.sampled_from(["number", "content", "left", "value", "RED", "__init__"]),
+    lambda inner: st.lists(inner, max_size=4) | st.builds(Tag, st.sampled_from([*"tdasbioen", "x"]), inner),
+    max_leaves=15,
+)  # fmt: skip
+
+
+@settings(max_examples=2000, deadline=None)
+@given(trees, st.lists(st.sampled_from([SCALAR, VECTOR, OCTETS]), max_size=3))
+def test_any_tree_is_a_value_or_refused(tree: Any, given_arrays: list[Any]) -> None:
+    """SUB-36: nothing that arrives raises anything but ProtocolError."""
+    with contextlib.suppress(ProtocolError):
+        decode(tree, given_arrays, CLASSES)
+
+
+def test_mutants_of_real_messages_are_values_or_refused() -> None:
+    """SUB-36: 10,000 altered messages; each is decoded to a value or refused by ProtocolError."""
+    rng = random.Random(20)
+    value = [Plain(1, Frozen({"k": (1, 2.5)}, [np.arange(3), b"x" * 9])), Pair(Color.RED, 1 << 70), Slotted("s"), None, -5]
+    tree, held = encode(value, CLASSES)
+    original = msgpack.packb(tree)
+    refused = 0
+    for _ in range(10_000):
+        mutant = bytearray(original)
+        for _ in range(rng.randint(1, 4)):
+            kind = rng.randrange(3)
+            place = rng.randrange(len(mutant))
+            if kind == 0:
+                mutant[place] = rng.randrange(256)
+            elif kind == 1:
+                del mutant[place : place + rng.randint(1, 5)]
+            else:
+                mutant[place:place] = rng.randbytes(rng.randint(1, 5))
+        try:
+            decode(unpack(mutant), held, CLASSES)
+        except ProtocolError:
+            refused += 1
+    assert refused > 5_000
+
+
+def test_decoding_leaves_the_tree_as_it_was() -> None:
+    tree = [Tag("d", [1, Tag("t", [2, [3]])])]
+    before = copy.deepcopy(tree)
+    decode(tree, [])
+    assert tree == before

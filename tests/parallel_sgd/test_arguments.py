@@ -1,0 +1,207 @@
+"""Nonsense for every argument of a job: refused before anything is sent, naming it, what is expected, and what came."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+from network import NodeAssignment
+from nn.gradient_descent import ADAMOptimizer
+from nn.gradient_descent.interface import IGradientDescent
+from nn.model import SequentialModel
+from nn.optimizer import IOptimizer
+from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd.batch_sync import ISyncType
+from parallel_sgd.codec import Codec
+from parallel_sgd.codec.plain import Plain
+from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
+from tests.parallel_sgd.digits_job import mlp
+from tests.processes.training.jobs import digits_job
+
+NONSENSE: dict[str, list[tuple[Any, str]]] = {
+    "nodes": [
+        (3, "'nodes' must be an instance of NodeAssignment, got int 3"),
+        (NodeAssignment(), r"'nodes' must hold the workers 0\.\.n-1, got \[\]"),
+        (NodeAssignment().add(1, "localhost"), r"'nodes' must hold the workers 0\.\.n-1, got \[1\]"),
+    ],
+    "redundancy": [
+        (0, "'redundancy' must be a positive integer, got 0"),
+        (2.5, "'redundancy' must be a positive integer, got 2.5"),
+        (3, "'redundancy' must not exceed the number of workers, got 3 for 2"),
+    ],
+    "block_size": [
+        (0, "'block_size' must be a positive integer, got 0"),
+        (1.5, "'block_size' must be a positive integer, got 1.5"),
+        ("64", "'block_size' must be a positive integer, got '64'"),
+        (10_000, r"at least one batch of 20000 samples \(block_size 10000 x 2 blocks\), got 1500"),
+    ],
+    "epoch": [
+        (0, "'epoch' must be a positive integer, got 0"),
+        (2.0, "'epoch' must be a positive integer, got 2.0"),
+        (None, "'epoch' must be a positive integer, got None"),
+    ],
+    "assignment_type": [
+        (IIDBlockAssignment(2), "'assignment_type' must be a class or a callable .*, got <.*IIDBlockAssignment"),
+        (dict, r"'assignment_type' must be callable with \(node_count, redundancy\), got "),
+        (lambda n, r: [[0], [1]], "'assignment_type' must give an ISetting, got list"),
+        (lambda n, r: IIDBlockAssignment(3), "'assignment_type' must deal to 2 workers, got one for 3"),
+        (FixedBlockAssignment.of(blocks=1), "'blocks' must be at least 2, a block for each of 2 workers"),
+    ],
+    "sync_type": [
+        ("ssgd", "'sync_type' must be a complete class derived from ISyncType, got 'ssgd'"),
+        (ISyncType, "'sync_type' must be a complete class derived from ISyncType, got <class"),
+    ],
+    "op_type": [
+        (ADAMOptimizer, "'op_type' must be a complete class derived from IOptimizer, got <class.*ADAM"),
+        (IOptimizer, "'op_type' must be a complete class derived from IOptimizer, got <class"),
+    ],
+    "gd_type": [
+        (ADAMOptimizer(), "'gd_type' must be a complete class derived from IGradientDescent, got .*ADAM"),
+        (IGradientDescent, "'gd_type' must be a complete class derived from IGradientDescent, got <class"),
+    ],
+    "codec": [
+        ("plain", "'codec' must be a subclass of Codec or a dict of them by variable id, got 'plain'"),
+        (Codec, "'codec' must be a subclass of Codec .*Codec'>, which lacks receive_blocks, update_blocks"),
+        ({0: Plain, 99: Plain}, r"'codec' names variable 99, but the model has the variables 0\.\.5"),
+        ({"dense_1": Plain}, r"'codec' names variable 'dense_1', but the model has the variables 0\.\.5"),
+    ],
+    "gd_params": [
+        (0.1, "'gd_params' must be a tuple of arguments, got 0.1"),
+        (("fast",), r"gd_params=\('fast',\).*'learn_rate' must be a number >= 0, got 'fast'"),
+        ((1e-3, 0.9, 0.999, 1e-8, 5), r"gd_params=\(0.001, 0.9, 0.999, 1e-08, 5\)"),
+        ((-1.0,), "'learn_rate' must be a number >= 0, got -1"),
+    ],
+    "ps_codec": [
+        (3, "'ps_codec' must be a subclass of Codec or a dict of them by variable id, got 3"),
+        (Plain, r"'ps_codec' needs a parameter server among the nodes: parse_worker\(n, ps=True\)"),
+    ],
+    "network_bandwidth": [
+        (0, "'network_bandwidth' must be a number > 0, got 0"),
+        ("1M", "'network_bandwidth' must be a number > 0, got '1M'"),
+        (math.nan, "'network_bandwidth' must be a number > 0, got nan"),
+    ],
+    "mission_title": [
+        ("", "'mission_title' must be able to stand in a file name .*, got ''"),
+        ("a/b", "'mission_title' must be able to stand in a file name .*, got 'a/b'"),
+        ("..", "'mission_title' must be able to stand in a file name .*, got '..'"),
+        ("x" * 120, "'mission_title' must be at most 100 ASCII letters"),
+        ("实验", "'mission_title' must be at most 100 ASCII letters, .*, got '实验'"),
+        (7, "'mission_title' must be a text, got 7"),
+    ],
+    "job_title": [("a\nb", "'mission_title' must be able to stand in a file name")],
+    "ssgd_timeout_limit": [
+        (0, "'ssgd_timeout_limit' must be a number > 0, got 0"),
+        (-5, "'ssgd_timeout_limit' must be a number > 0, got -5"),
+        ("1s", "'ssgd_timeout_limit' must be a number > 0, got '1s'"),
+        (math.nan, "'ssgd_timeout_limit' must be a number > 0, got nan"),
+    ],
+    "codec_extra_parameters": [
+        (["bits"], "'codec_extra_parameters' must be a dict, got list"),
+        ({2.5: 1}, "The keys of 'codec_extra_parameters' must be str or int, got 2.5"),
+        ({"when": object()}, "'codec_extra_parameters' must hold what may travel: .*object"),
+    ],
+    "seed": [
+        (-1, "'seed' must be an integer from 0 to .*, got -1"),
+        (1.5, "'seed' must be an integer from 0 to .*, got 1.5"),
+        (1 << 63, "'seed' must be an integer from 0 to .*, got 9223372036854775808"),
+    ],
+    "wait": [
+        (-1, "'wait' must be a number >= 0, got -1"),
+        ("long", "'wait' must be a number >= 0, got 'long'"),
+        (math.nan, "'wait' must be a number >= 0, got nan"),
+    ],
+    "blas_threads": [
+        (0, "'blas_threads' must be a positive integer or 'auto', got 0"),
+        ("all", "'blas_threads' must be a positive integer or 'auto', got 'all'"),
+    ],
+    "directory": [(3, "'directory' must be a path, got 3"), (None, "'directory' must be a path, got None")],
+}
+
+
+def test_every_parameter_has_a_row() -> None:
+    assert set(inspect.signature(ParallelSGD.parallel).parameters) - {"self"} == set(NONSENSE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        pytest.param(name, value, text, id=f"{name}-{n}")
+        for name, rows in NONSENSE.items()
+        for n, (value, text) in enumerate(rows)
+    ],
+)
+def test_nonsense_is_refused_before_anything_is_sent(name: str, value: Any, message: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(0)
+        nodes = NodeAssignment()
+        for node, host in enumerate(("127.0.0.1", "localhost")):
+            nodes.add(node, f"{host}:{silent.getsockname()[1]}")
+        settings: dict[str, Any] = {"nodes": nodes, "directory": tmp_path / "out", name: value}
+        with pytest.raises((ValueError, TypeError), match=message):
+            digits_job().parallel(**settings)
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    assert not (tmp_path / "out").exists()
+
+
+def no_shape() -> SequentialModel:
+    model = SequentialModel()
+    model.add(nn.layer.Dense(10))
+    model.setup(nn.loss.MSELoss())
+    return model
+
+
+def no_setup() -> SequentialModel:
+    model = SequentialModel(input_shape=[-1, 64])
+    model.add(nn.layer.Dense(10))
+    return model
+
+
+@pytest.mark.parametrize("make", [no_shape, no_setup])
+def test_a_model_that_was_not_set_up(make: Any, tmp_path: Path) -> None:
+    with (
+        in_process(1) as nodes,
+        pytest.raises(ValueError, match=r"ParallelSGD 'model' must have its variables: .* input_shape and call setup\(\)"),
+    ):
+        digits_job(make()).parallel(nodes, directory=tmp_path)
+
+
+def test_what_a_job_is_made_of() -> None:
+    digits, model = nn.dataset.Digits(), mlp()
+    with pytest.raises(TypeError, match="ParallelSGD 'model' must be an instance of Model, got NoneType None"):
+        ParallelSGD(None, digits)  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"ParallelSGD 'data' must be an instance of AbsDataset, got the class; write Digits\(\)"
+    ):
+        ParallelSGD(model, nn.dataset.Digits)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="ParallelSGD 'data' must be an instance of AbsDataset, got tuple"):
+        ParallelSGD(model, digits.load())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="ParallelSGD 'transform' must be an instance of AbsTransformer, got function"):
+        ParallelSGD(model, digits, lambda *arrays: arrays)  # type: ignore[arg-type]
+
+
+def test_duplicates_need_a_divisor(tmp_path: Path) -> None:
+    """SUB-29: 3 workers cannot form groups of 2."""
+    with (
+        in_process(3) as nodes,
+        pytest.raises(ValueError, match=r"'redundancy' must divide the number of workers, got 2 for 3"),
+    ):
+        digits_job().parallel(nodes, redundancy=2, assignment_type=DuplicateAssignment, directory=tmp_path)
+
+
+def test_the_mean_of_equal_figures_is_that_figure() -> None:
+    from parallel_sgd import JobResult
+
+    values = nn.random.keyed(0, "figures").normal(size=200)
+    for count in (3, 5, 7):
+        for value in values:
+            result = JobResult({node: {"Loss": float(value)} for node in range(count)}, {}, {}, {}, "job")
+            assert result == {"Loss": float(value)}
+    assert np.isnan(JobResult({0: {"Loss": math.nan}, 1: {"Loss": 1.0}}, {}, {}, {}, "job")["Loss"])

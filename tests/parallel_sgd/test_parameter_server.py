@@ -1,0 +1,258 @@
+"""The parameter server and its dense codec, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextvars import copy_context
+from typing import Any
+
+import numpy as np
+import pytest
+
+from network.testing.clock import VirtualClock
+from parallel_sgd.accounts import RECEIVED, SENT
+from parallel_sgd.channel import Key, Sent
+from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, SyncPS, netEncapsulation
+from parallel_sgd.codec.bank import CodecBank
+from parallel_sgd.codec.settings import JobSettings
+from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.parameter_server import MOST_UNSENT, ParameterServer
+from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.wait import Wait
+from tests.parallel_sgd.array_job import ArrayJob, expected, gradient
+
+
+def exact(job: ArrayJob) -> None:
+    """Every worker has got the mean over all blocks, to the bit."""
+    for node in job.assignment.nodes:
+        assert len(job.results[node]) == job.batches
+        for batch, got in enumerate(job.results[node]):
+            wanted = expected(batch, job.assignment.block_count)
+            assert [value.tobytes() for value in got] == [value.tobytes() for value in wanted]
+
+
+def served(assignment: ISetting, **settings: Any) -> ArrayJob:
+    return ArrayJob(assignment, **{"codec": SyncPS, "server": SyncPS, **settings})
+
+
+def server_codec(job: ArrayJob, variable: int = 0) -> SyncPS:
+    codec = job.server_bank.codecs[variable]
+    assert isinstance(codec, SyncPS)
+    return codec
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [*(FixedBlockAssignment(n, 1, 4) for n in (1, 2, 3, 4)), IIDBlockAssignment(4, 2), DuplicateAssignment(4, 2)],
+)
+def test_the_mean_has_the_bits_of_plain(assignment: ISetting) -> None:
+    """codecs.md, SyncPS: bit-exact, however many workers hold the blocks."""
+    exact(served(assignment).run())
+    exact(ArrayJob(assignment, codec=Plain).run())
+
+
+def test_bytes_up_and_down() -> None:
+    """Each worker sends its whole subtree once and gets the mean once; links between workers carry nothing."""
+    job = served(FixedBlockAssignment(2, 1, 4), batches=5).run()
+    size = 5 * 4 * (12 + 4)
+    for node in (0, 1):
+        books = job.exchanges[node].accounts
+        assert books.total(SENT).raw == books.total(RECEIVED).raw == size
+        assert {entry.peer for entry in books.entries()} == {Parameter_Server}
+        assert books.total(SENT).overhead < 5 * 2 * 64
+    assert job.server_bank.accounts.total(SENT).raw == 2 * size
+
+
+def test_late_copies_never_enter_the_next_batch() -> None:
+    """Redundant blocks of a slow worker arrive when their batch is over; the server drops and counts them."""
+    delay = {0: 0.1, 1: 0.1, 2: 0.1, 3: 0.15, Parameter_Server: 0.0}
+    job = served(DuplicateAssignment(4, 2), batches=6, link=lambda sender, *_: (delay[sender],)).run()
+    exact(job)
+    assert server_codec(job).late > 0
+
+
+def test_the_job_goes_on_without_a_worker_whose_blocks_others_hold() -> None:
+    """SUB-31: and without time-out."""
+    job = served(DuplicateAssignment(4, 2), ends_after={3: 1}).run()
+    assert [len(job.results[node]) for node in range(4)] == [3, 3, 3, 1]
+    assert job.clock.monotonic() == 0.0
+
+
+def lost_once(sender: int, batch: int) -> Any:
+    seen: set[tuple[int, int, Key]] = set()
+
+    def link(source: int, receiver: int, key: Key) -> tuple[float, ...]:
+        again = (source, receiver, key) in seen
+        seen.add((source, receiver, key))
+        return (0.0,) if again or source != sender or key[2] != batch else ()
+
+    return link
+
+
+@pytest.mark.parametrize("batch", [0, 2])
+@pytest.mark.parametrize("sender", [0, 1, Parameter_Server])
+def test_a_lost_packet_is_rescued(sender: int, batch: int) -> None:
+    """SUB-24: workers send again, and the server answers again, also for the batch that it has finished last."""
+    job = served(FixedBlockAssignment(2, 1, 3), link=lost_once(sender, batch)).run()
+    exact(job)
+    assert 10.0 <= job.clock.monotonic() < 20.0
+
+
+def test_a_time_out_names_the_blocks_that_the_server_misses() -> None:
+    """SUB-26: the server tells a worker that asks too early."""
+    link = lambda sender, *_: () if sender == 1 else (0.0,)  # noqa: E731
+    with pytest.raises(TimeoutError, match=r"the retry did not help.*missing block\(s\) 2, 3 of node\(s\) 1\b"):
+        served(FixedBlockAssignment(2, 1, 4), link=link).run()
+
+
+def test_a_silent_server_is_named() -> None:
+    """SUB-26."""
+    link = lambda sender, *_: () if sender == Parameter_Server else (0.0,)  # noqa: E731
+    with pytest.raises(TimeoutError, match=r"variable 1 \(dense/bias\) of epoch 1, batch 1: nothing came from node\(s\) -2"):
+        served(IIDBlockAssignment(3), link=link).run()
+
+
+def test_a_worker_that_is_ahead_of_the_server_is_an_error() -> None:
+    """A server that was started anew must not answer with the wrong batch."""
+    with GlobalSettings.use(IIDBlockAssignment(2)):
+        server = SyncPS(Parameter_Server)
+    with pytest.raises(ValueError, match="in round 0, but a worker is in round 1"):
+        server.receive_blocks((1, 0, 1, np.zeros(2, np.float32)))
+
+
+def test_it_runs_on_workers_and_the_server_only() -> None:
+    with GlobalSettings.use(IIDBlockAssignment(2)), pytest.raises(ValueError, match="got node 2"):
+        SyncPS(2)
+
+
+class Running(Codec):
+    """Both sides of an exchange that waits for nobody: the server answers each packet with the sum of all so far."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.total: Any = 0
+
+    def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation:
+        return netEncapsulation(Parameter_Server, (self.node_id, block_weight.content))
+
+    def receive_blocks(self, content: Any) -> netEncapsulation | None:
+        if self.node_id == Parameter_Server:
+            sender, array = content
+            self.total = self.total + array
+            return netEncapsulation(sender, self.total)
+        self.set_result(content)
+        return None
+
+
+def test_a_codec_on_the_server_is_called_on_arrival_and_keeps_its_state() -> None:
+    """conventions.md: whatever batch the workers are in; an answer goes out under the epoch and batch of its packet."""
+    slow = lambda sender, *_: (1.0,) if sender == 1 else (0.0,)  # noqa: E731
+    job = ArrayJob(IIDBlockAssignment(2), codec=Running, server=Running, link=slow).run()
+    for variable in (0, 1):
+        first = job.results[0][0][variable]
+        np.testing.assert_array_equal(first, gradient(0, 0, variable))
+        last = sum(gradient(batch, node, variable) for batch in range(3) for node in range(2))
+        np.testing.assert_allclose(job.results[1][2][variable], last, rtol=1e-5)
+    assert [len(job.results[node]) for node in (0, 1)] == [3, 3]
+
+
+class Stub:
+    """A channel whose wire takes bytes when the test says so; every packet has 40 MB."""
+
+    node_id = Parameter_Server
+
+    def __init__(self, peers: set[int]) -> None:
+        self.here = peers
+        self.posted: list[tuple[int, Key]] = []
+        self.taken = False
+
+    def peers(self) -> set[int]:
+        return self.here
+
+    def post(self, target: int, key: Key, content: object) -> Sent:
+        self.posted.append((target, key))
+        return Sent(40 << 20, 40 << 20, 0)
+
+    def flush(self) -> None:
+        pass
+
+    def flushed(self) -> bool:
+        return self.taken
+
+
+def server_on(channel: Stub, clock: VirtualClock) -> tuple[ParameterServer, Generator[Wait, None, Any], CodecBank]:
+    bank = copy_context().run(CodecBank, [Running], JobSettings(IIDBlockAssignment(2)), channel, 0)
+    server = ParameterServer(bank, channel, 2.0, 60.0, clock.monotonic)
+    return server, server.run(), bank
+
+
+def test_workers_that_do_not_appear_are_named() -> None:
+    """design.md decision 6: no wait without a limit."""
+    clock, channel = VirtualClock(), Stub({0})
+    _, process, _ = server_on(channel, clock)
+    wait = next(process)
+    assert not wait.ready() and wait.deadline == 60.0
+    clock.advance_to(60.0)
+    with pytest.raises(TimeoutError, match=r"60 s for node\(s\) 1 to appear"):
+        next(process)
+
+
+def test_it_ends_when_all_workers_have_left() -> None:
+    """SUB-11: not before the last packet is served."""
+    channel = Stub({0, 1})
+    server, process, _ = server_on(channel, VirtualClock())
+    wait = next(process)
+    assert not wait.ready()
+    channel.here = {1}
+    assert not wait.ready()
+    server.deliver(1, (0, 0, 0, 0), (1, np.zeros(2)), Sent(0, 0, 0))
+    channel.here = set()
+    assert wait.ready()
+    wait = next(process)
+    assert channel.posted == [(1, (0, 0, 0, 0))]
+    assert wait.ready()
+    with pytest.raises(StopIteration) as end:
+        next(process)
+    assert end.value.value == {}
+
+
+def test_answers_that_nobody_takes_stop_the_server_before_they_fill_the_memory() -> None:
+    clock, channel = VirtualClock(), Stub({0, 1})
+    for taken in (True, False):
+        channel.posted, channel.taken = [], False
+        server, process, _ = server_on(channel, clock)
+        for number in range(6):
+            server.deliver(0, (0, 0, number, 0), (0, np.zeros(2)), Sent(0, 0, 0))
+        wait = next(process)
+        while wait.deadline is None:
+            wait = next(process)
+        assert len(channel.posted) == 2 and MOST_UNSENT < 2 * (40 << 20)
+        assert not wait.ready()
+        channel.taken = taken
+        assert wait.ready() is taken
+        clock.advance_to(clock.monotonic() + 2.0)
+        if taken:
+            next(process)
+            assert len(channel.posted) == 6
+            process.close()
+    with pytest.raises(TimeoutError, match="2 s for a worker to take what was sent to it"):
+        next(process)
+
+
+def test_another_attempt_is_refused_and_counted() -> None:
+    server, _, bank = server_on(Stub({0, 1}), VirtualClock())
+    server.deliver(0, (1, 0, 0, 0), (0, np.zeros(2)), Sent(8, 8, 0))
+    assert bank.refused == 1 and bank.accounts.total(RECEIVED).raw == 8
+    with pytest.raises(ValueError, match="must be"):
+        server.deliver(0, (0, 0, 0, 1), None, Sent(0, 0, 0))
+
+
+def test_an_error_in_its_codec_ends_the_job() -> None:
+    """SUB-27: and the codecs are disposed of."""
+
+    class Broken(Running):
+        def receive_blocks(self, content: Any) -> None:
+            raise ZeroDivisionError("on the server")
+
+    with pytest.raises(ZeroDivisionError, match="on the server"):
+        ArrayJob(IIDBlockAssignment(2), codec=Running, server=Broken).run()

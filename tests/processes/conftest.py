@@ -1,0 +1,40 @@
+"""Every test here starts or uses real processes; each ends with idle agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .harness import Cluster, cluster, wait_for
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.processes)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three agents for a whole module."""
+    with cluster(tmp_path_factory.mktemp("shared")) as made:
+        made.start(3)
+        yield made
+
+
+@pytest.fixture
+def trio(shared: Cluster) -> Iterator[Cluster]:
+    """The module's three agents, idle before and after the test."""
+    assert shared.idle()
+    yield shared
+    wait_for(shared.idle, "the agents to be free")
+    assert [agent.process.poll() for agent in shared.agents] == [None] * 3
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster for one test, which starts its agents itself."""
+    with cluster(tmp_path / "cluster") as made:
+        yield made

@@ -1,0 +1,294 @@
+"""What the tests run on the nodes; travels by value, like any user's module."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from rpc import AbsExecutable, AbsSimpleExecutor, Communication, ReplyPackage
+
+FOREVER = 60.0
+
+
+class Sum(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        return com.node_id, com.allreduce(np.full(4, com.rank + 1.0), "sum")
+
+
+class Begun(AbsSimpleExecutor):
+    """When it began, by the host's clock."""
+
+    def run(self, com: Communication) -> Any:
+        return time.time()
+
+
+class Stepping(AbsSimpleExecutor):
+    """Steps together with the others until it is stopped or somebody dies."""
+
+    def run(self, com: Communication) -> Any:
+        end = time.monotonic() + FOREVER
+        (com.output_directory / "begun").touch()
+        while time.monotonic() < end:
+            com.allreduce(np.ones(3), "sum")
+            time.sleep(0.002)
+        return "the end"
+
+
+class Alone(AbsSimpleExecutor):
+    """Node 0 ends at once, the others wait for a message that nobody sends."""
+
+    def run(self, com: Communication) -> Any:
+        if com.rank:
+            com.get_one()
+        return com.rank
+
+
+class Receiving(AbsSimpleExecutor):
+    """Waits for a message that nobody sends."""
+
+    def run(self, com: Communication) -> Any:
+        (com.output_directory / "begun").touch()
+        return com.get_one()
+
+
+class Computing(AbsSimpleExecutor):
+    """Computes in steps of 0.3 s and sends after each."""
+
+    def run(self, com: Communication) -> Any:
+        (com.output_directory / "begun").touch()
+        while True:
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end:
+                np.ones(1000).sum()
+            com.send_one([peer for peer in com.group if peer != com.node_id], "step")
+
+
+class Deaf(AbsSimpleExecutor):
+    """Computes without ever sending or receiving."""
+
+    def run(self, com: Communication) -> Any:
+        (com.output_directory / "begun").touch()
+        while True:
+            np.ones(1000).sum()
+
+
+class Briefly(AbsSimpleExecutor):
+    """Works for `shipped["seconds"]`."""
+
+    def run(self, com: Communication) -> Any:
+        (com.output_directory / "begun").touch()
+        time.sleep(self.shipped["seconds"])
+        return "done"
+
+
+class Hungry(AbsExecutable):
+    """Asks for two things, one after the other, and returns them."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.got: list[Any] = []
+
+    def requests(self) -> list[str]:
+        return ["first"]
+
+    def satisfy(self, replies: Any) -> list[str]:
+        self.got += replies
+        return ["second"] if len(self.got) == 1 else []
+
+    def ready(self) -> bool:
+        return len(self.got) == 2
+
+    def start(self, com: Communication) -> None:
+        com.barrier()
+
+    def done(self) -> ReplyPackage:
+        return ReplyPackage(self.got)
+
+
+class SlowEater(Hungry):
+    """Node 1 takes `shipped["seconds"]` to digest the first thing."""
+
+    def satisfy(self, replies: Any) -> list[str]:
+        if self.node_id == 1 and not self.got:
+            time.sleep(self.shipped["seconds"])
+        return super().satisfy(replies)
+
+
+class NeverReady(AbsSimpleExecutor):
+    """Node 1 prepares for ever; whoever starts leaves a file."""
+
+    def prepare(self) -> None:
+        if self.node_id == 1:
+            time.sleep(FOREVER)
+
+    def run(self, com: Communication) -> Any:
+        (com.output_directory / "started").touch()
+        return None
+
+
+class Server(AbsSimpleExecutor):
+    """A parameter server: adds up what the workers send, and leaves when all of them have left."""
+
+    def run(self, com: Communication) -> Any:
+        begun, workers, total = time.time(), self.shipped["workers"], 0.0
+        com.controller.wait_until(lambda: set(workers) <= set(com.controller.sessions), 20.0, lambda: "the workers")
+        while com.available_clients or any(s.inbox for s in com.controller.sessions.values()):
+            received = com.get_one(blocking=False)
+            if received is None:
+                com.controller.pump(0.05)
+            else:
+                total += received[1]
+        return begun, total
+
+
+class Client(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        begun = time.time()
+        for value in range(10):
+            com.send_one(-2, float(value))
+        return begun
+
+
+class Reporting(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        for percent in (0, 25, 25, 50, 100):
+            com.barrier()
+            com.report_progress(percent)
+        return None
+
+
+class Raising(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        com.barrier()
+        if com.rank == 1:
+            raise ArithmeticError("the seventh digit is wrong: \N{SNOWMAN} \ud800")
+        com.barrier()
+        return "unreachable"
+
+
+class Talkative(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        for number in range(10_000):
+            self.logger.info("line %05d", number)
+        com.barrier()
+        return None
+
+
+class Printing(AbsSimpleExecutor):
+    """Logs and prints, then waits to be killed."""
+
+    def run(self, com: Communication) -> Any:
+        self.logger.info("the last logged line")
+        print("the last printed line")
+        (com.output_directory / "begun").touch()
+        while True:
+            com.barrier()
+            time.sleep(0.01)
+
+
+class Exiting(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        com.barrier()
+        if com.rank == 0:
+            sys.exit(self.shipped["code"])
+        com.barrier()
+        return None
+
+
+class Segfault(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        com.barrier()
+        if com.rank == 0:
+            ctypes.string_at(0)
+        com.barrier()
+        return None
+
+
+class Hoarder(AbsSimpleExecutor):
+    """Writes more reports than anybody fetches."""
+
+    def run(self, com: Communication) -> Any:
+        for number in range(400):
+            (com.output_directory / f"report-{number:03d}.csv").write_text(f"{number}\n")
+        return "written"
+
+    def trace_files(self) -> list[str]:
+        return [f"report-{number:03d}.csv" for number in range(400)]
+
+
+class DiskFull(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        with open("/dev/full", "w") as device:
+            device.write("x" * 100_000)
+
+
+class Escaping(AbsSimpleExecutor):
+    """Registers what is not its own to give."""
+
+    def run(self, com: Communication) -> Any:
+        (com.output_directory / "good.csv").write_text("good\n")
+        (com.output_directory / "link.csv").symlink_to("/etc/passwd")
+        (com.output_directory / "folder").mkdir()
+        return None
+
+    def trace_files(self) -> list[Any]:
+        return ["good.csv", "link.csv", "../job.json", "/etc/passwd", "folder", "missing.csv", 7]
+
+
+class LeavesChild(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], cwd=os.getcwd())
+        return child.pid
+
+
+class LeavesChildAndDies(LeavesChild):
+    def run(self, com: Communication) -> Any:
+        (com.output_directory / "child").write_text(str(super().run(com)))
+        time.sleep(FOREVER)
+
+
+class Wandering(AbsSimpleExecutor):
+    """Goes to another directory, and writes its report all the same."""
+
+    def run(self, com: Communication) -> Any:
+        os.chdir("/")
+        (com.output_directory / "report.csv").write_text("here\n")
+        return "home"
+
+    def trace_files(self) -> list[str]:
+        return ["report.csv"]
+
+
+class Environment(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        return dict(os.environ), sys.argv, os.getcwd(), os.stat(".").st_mode & 0o777, os.umask(0o077)
+
+
+class Broadcasting(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        mean = com.allreduce(np.array([com.rank, 2.0 * com.rank], np.float32))
+        most = com.allreduce(np.array([com.rank]), "max")
+        word = com.broadcast(f"from {com.rank}", root=2)
+        com.barrier()
+        return mean, most, word
+
+
+class DiesInBarrier(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        com.barrier()
+        if com.rank == 1:
+            os.kill(os.getpid(), 9)
+        com.barrier()
+        return "unreachable"
+
+
+class LargeSum(AbsSimpleExecutor):
+    def run(self, com: Communication) -> Any:
+        total = com.allreduce(np.arange(1 << 20, dtype=np.float32) * (com.rank + 1), "sum")
+        return float(total[-1]), total.nbytes

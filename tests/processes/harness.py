@@ -1,0 +1,206 @@
+"""Real agents for tests: started on free ports with a key of their own, ended by id, and nothing may be left of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from network import Controller, NodeAssignment, Request
+from network.keys import create_key_file
+from network.nodes import Address
+from network.sockets import wait_sockets
+from rpc import Coordinator
+from rpc.agent.environment import project_root
+
+LIMIT = 20.0
+
+
+def wait_for(condition: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
+    """Poll `condition` until it is true; returns its value."""
+    deadline = time.monotonic() + limit
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {limit:g} s for {what}"
+        wait_sockets([], [], 0.005)
+    return value
+
+
+class AgentProcess:
+    """One `python -m rpc.agent.cli`; its console goes to `console`."""
+
+    def __init__(self, root: Path, key_file: Path, *options: str, work: Path | None = None, **variables: str) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self.work = work or root / "work"
+        self.console_path = root / "console.txt"
+        self.announcement = root / "address"
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
+        environ.update(XDG_CONFIG_HOME=str(root / "config"), XDG_STATE_HOME=str(root / "state"), PYTHONPATH=project_root())
+        command = [sys.executable, "-m", "rpc.agent.cli", "--port", "0", "--key-file", str(key_file)]
+        command += ["--work-dir", str(self.work), "--announce", str(self.announcement), "--end-with-parent", *options]
+        with open(self.console_path, "wb") as console:
+            self.process = subprocess.Popen(
+                command,
+                cwd=root,
+                env={**environ, **variables},
+                stdin=subprocess.PIPE,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+            )
+
+    def await_address(self) -> AgentProcess:
+        def listening() -> bool:
+            assert self.process.poll() is None, f"the agent ended at once: {self.console}"
+            return self.announcement.exists()
+
+        wait_for(listening, "the agent to listen")
+        return self
+
+    @property
+    def address(self) -> Address:
+        return Address.parse(self.announcement.read_text())
+
+    @property
+    def console(self) -> str:
+        return self.console_path.read_text(errors="replace")
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def job_pids(self) -> list[int]:
+        """The agent's living children."""
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue
+            if fields[1] == str(self.pid) and fields[0] != "Z":
+                found.append(int(stat.parent.name))
+        return found
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end; returns the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+            self.process.send_signal(signal.SIGCONT)
+        try:
+            code = self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"the agent did not end: {self.console}") from None
+        finally:
+            if self.process.stdin is not None:
+                self.process.stdin.close()
+        return code
+
+
+@dataclass
+class Cluster:
+    """Agents with one key below `root`."""
+
+    root: Path
+    key_file: Path
+    agents: list[AgentProcess] = field(default_factory=list)
+
+    def start(self, count: int, *options: str, **variables: str) -> list[AgentProcess]:
+        started = []
+        for _ in range(count):
+            agent = AgentProcess(self.root / f"agent-{len(self.agents)}", self.key_file, *options, **variables)
+            self.agents.append(agent)
+            started.append(agent)
+        for agent in started:
+            agent.await_address()
+        return started
+
+    def nodes(self, count: int | None = None, ps: bool = False) -> NodeAssignment:
+        """Workers on the first agents; the parameter server, if any, on the last one."""
+        nodes = NodeAssignment(key_file=self.key_file)
+        alive = [agent for agent in self.agents if agent.process.poll() is None]
+        if ps:
+            nodes.add(-2, alive.pop().address)
+        for number, agent in enumerate(alive[:count]):
+            nodes.add(number, agent.address)
+        return nodes
+
+    def run(self, executable: Any, folder: Path, *, nodes: NodeAssignment | None = None, **options: Any) -> Outcome:
+        """One whole job."""
+        with self.request(nodes or self.nodes()) as com:
+            coordinator = start_job(com, executable, folder, **options)
+            results, error = coordinator.join()
+        return Outcome(results, error, coordinator)
+
+    def request(self, nodes: NodeAssignment | None = None) -> Controller:
+        return Request(self.key_file).request(nodes or self.nodes())
+
+    def idle(self) -> bool:
+        return not any(agent.job_pids() for agent in self.agents if agent.process.poll() is None)
+
+    def close(self) -> None:
+        codes = [agent.end() for agent in self.agents]
+        left = processes_below(self.root)
+        deadline = time.monotonic() + 3.0
+        while left and time.monotonic() < deadline:
+            wait_sockets([], [], 0.02)
+            left = processes_below(self.root)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        assert not left, f"processes {left} were left behind"
+        assert all(code in (0, -signal.SIGKILL) for code in codes), f"agents ended with {codes}"
+
+
+@dataclass
+class Outcome:
+    """What came of a job."""
+
+    results: dict[int, Any]
+    error: bool
+    coordinator: Coordinator
+
+    @property
+    def failures(self) -> dict[int, tuple[str, str]]:
+        return self.coordinator.failures
+
+
+def start_job(
+    com: Controller, executable: Any, folder: Path, *, group: Any = None, reply: Any = None, objects: Any = None, **options: Any
+) -> Coordinator:
+    """Submit and dispatch; the job runs when this returns."""
+    coordinator = Coordinator(com, directory=folder, **options)
+    coordinator.submit_group(executable, group, objects=objects)
+    coordinator.resources_dispatch(reply or (lambda node, request: None))
+    return coordinator
+
+
+def processes_below(root: Path) -> list[int]:
+    """Processes whose current directory is below `root`."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            inside = Path(os.readlink(link)).is_relative_to(root)
+        except OSError:
+            continue
+        if inside and int(link.parent.name) != os.getpid():
+            found.append(int(link.parent.name))
+    return found
+
+
+@contextmanager
+def cluster(root: Path) -> Iterator[Cluster]:
+    root.mkdir(parents=True, exist_ok=True)
+    key_file = root / "key"
+    create_key_file(key_file)
+    made = Cluster(root, key_file)
+    try:
+        yield made
+    finally:
+        made.close()

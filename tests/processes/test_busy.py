@@ -1,0 +1,109 @@
+"""Nodes that cannot take a job: busy, unreachable, silent."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from network import NetworkError, NodeAssignment
+from rpc import Coordinator, Reclaimer, SubmissionError
+from rpc.errors import NodeBusy
+
+from .executors import Alone, Stepping, Sum
+from .harness import Cluster, start_job, wait_for
+
+
+def test_busy_node_is_named(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-3, SUB-4: with one busy node nothing starts; the error tells address, title and since when; the others are free."""
+    everybody = trio.nodes()
+    with trio.request(NodeAssignment(trio.key_file).add(1, everybody[1])) as holder:
+        holding = start_job(holder, Stepping, tmp_path / "held", title="The long one")
+        with trio.request() as com:
+            begin = time.monotonic()
+            with pytest.raises(NodeBusy) as caught:
+                Coordinator(com, directory=tmp_path).submit_group(Sum)
+        text = str(caught.value)
+        assert str(everybody[1]) in text and "busy with job 'The long one'" in text
+        assert re.search(r"since \d\d:\d\d:\d\d", text)
+        wait_for(lambda: not trio.agents[0].job_pids() and not trio.agents[2].job_pids(), "the others to be free", 2.0)
+        assert time.monotonic() - begin < 2.0
+        free = NodeAssignment(trio.key_file).add(0, everybody[0]).add(1, everybody[2])
+        assert not trio.run(Sum, tmp_path, nodes=free).error
+        holding.stop_executing()
+        holding.join()
+    assert not trio.run(Sum, tmp_path).error
+
+
+def test_unreachable_address(trio: Cluster) -> None:
+    """SUB-3: a port where nobody listens is an error that names the address."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        nodes = trio.nodes().add(3, f"127.0.0.1:{port}")
+        with pytest.raises(NetworkError, match=rf"Node.3.*127\.0\.0\.1:{port}"):
+            trio.request(nodes)
+
+
+def test_swallowed_connection_is_bounded(trio: Cluster) -> None:
+    """SUB-4: an address that takes the connection and never answers costs the connect limit, not the kernel's minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        nodes = trio.nodes().add(3, f"127.0.0.1:{port}")
+        begin = time.monotonic()
+        with pytest.raises(NetworkError, match=rf"127\.0\.0\.1:{port}.*answer"):
+            trio.request(nodes)
+        assert time.monotonic() - begin < 6.0
+
+
+def test_two_slots(own: Cluster, tmp_path: Path) -> None:
+    """`--slots 2`: two jobs at once, the third is refused, and each can be stopped without the other."""
+    (agent,) = own.start(1, "--slots", "2")
+    with own.request() as first, own.request() as second, own.request() as third:
+        one = start_job(first, Stepping, tmp_path / "one", title="One")
+        two = start_job(second, Stepping, tmp_path / "two", title="Two")
+        assert len(agent.job_pids()) == 2
+        with pytest.raises(SubmissionError, match="busy with job 'One'"):
+            Coordinator(third, directory=tmp_path).submit_group(Sum)
+        one.stop_executing()
+        assert one.join()[1]
+        assert len(agent.job_pids()) == 1
+        assert not own.run(Sum, tmp_path).error
+        two.stop_executing()
+        two.join()
+
+
+def test_two_nodes_of_one_job_on_one_agent(own: Cluster, tmp_path: Path) -> None:
+    """SUB-39: with two slots an agent runs two nodes of the same job, and both sets of files come home."""
+    (agent,) = own.start(1, "--slots", "2")
+    port = agent.address.port
+    nodes = NodeAssignment(own.key_file).add(0, agent.address).add(1, f"localhost:{port}")
+    outcome = own.run(Sum, tmp_path, nodes=nodes)
+    assert not outcome.error and [node for node, _ in outcome.results.values()] == [0, 1]
+    for node, paths in outcome.coordinator.files.items():
+        assert [path.name for path in paths if path.name.startswith(f"Fit-{node}")]
+
+
+def test_a_subset_of_the_connection(trio: Cluster, tmp_path: Path) -> None:
+    """A working group may be some of the connected nodes; the others are neither waited for nor blocked."""
+    with trio.request() as com:
+        coordinator = start_job(com, Sum, tmp_path, group=[0, 2])
+        results, error = coordinator.join()
+    assert not error and list(results) == [0, 2] and results[0][1][0] == 3.0
+
+
+def test_who_ends_early_is_free_early(trio: Cluster, tmp_path: Path) -> None:
+    """A node that has done its part takes the next job while the others still work."""
+    with trio.request() as com:
+        coordinator = start_job(com, Alone, tmp_path)
+        wait_for(lambda: not trio.agents[0].job_pids(), "node 0 to be free", 5.0)
+        assert all(agent.job_pids() for agent in trio.agents[1:])
+        alone = NodeAssignment(trio.key_file).add(0, trio.agents[0].address)
+        assert not trio.run(Sum, tmp_path / "other", nodes=alone).error
+        with trio.request() as other:
+            Reclaimer(other).stop(coordinator.job)
+        results, error = coordinator.join()
+    assert error and results == {0: 0} and {state for state, _ in coordinator.failures.values()} == {"stopped"}

@@ -1,0 +1,154 @@
+"""Leaving a job and coming back for its files and logs: during the run, after it, after a kill, from another process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from network import NetworkError
+from rpc import Coordinator, Reclaimer
+from rpc.agent.environment import project_root
+
+from .executors import Briefly, Printing, Reporting, Stepping, Sum, Talkative
+from .harness import Cluster, start_job, wait_for
+
+FETCHER = """
+import sys
+import network, rpc
+
+key_file, job, *addresses = sys.argv[1:]
+nodes = network.NodeAssignment(key_file)
+for number, address in enumerate(addresses):
+    nodes.add(number, address)
+with network.Request().request(nodes) as com:
+    files = rpc.Reclaimer(com).require_client_log(job or None)
+print(*[path.as_posix() for paths in files.values() for path in paths], sep="\\n")
+"""
+
+
+def leave(trio: Cluster, folder: Path, executor: type = Briefly, **objects: object) -> str:
+    """Submit, and leave at Waiting; returns the job's id."""
+    with trio.request() as com:
+        return start_job(com, executor, folder, objects=objects).job
+
+
+def log_of(paths: list[Path], start: str) -> str:
+    (path,) = (path for path in paths if path.name.startswith(start))
+    return path.read_text()
+
+
+def test_files_later_from_another_process(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-15: the submitter leaves at Waiting; another process fetches by job id, and the newest by default."""
+    older = leave(trio, tmp_path, seconds=0.2)
+    with trio.request() as com:
+        states = Reclaimer(com).follow(older)
+    assert states == dict.fromkeys(range(3), ("done", ""))
+    newer = trio.run(Sum, tmp_path / "newer").coordinator.job
+    environ = {**os.environ, "PYTHONPATH": project_root()}
+    for job, expected in ((older, older), ("", newer)):
+        folder = tmp_path / (job or "newest")
+        folder.mkdir()
+        command = [sys.executable, "-c", FETCHER, str(trio.key_file), job, *[str(agent.address) for agent in trio.agents]]
+        done = subprocess.run(command, env=environ, cwd=folder, capture_output=True, timeout=30, text=True, check=True)
+        paths = [folder / line for line in done.stdout.splitlines()]
+        logs = [path.read_text() for path in paths if re.fullmatch(r"Fit-\d .*\.log", path.name)]
+        assert len(logs) == 3 and all(f"Job {expected} " in text for text in logs)
+        assert {path.parent.name for path in paths} == {f"Node-{node}-Retrieve" for node in range(3)}
+
+
+def test_unknown_job(trio: Cluster, tmp_path: Path) -> None:
+    with trio.request() as com:
+        with pytest.raises(NetworkError, match="None of the nodes has files of job nonsense"):
+            Reclaimer(com).require_client_log("nonsense", tmp_path)
+        with pytest.raises(NetworkError, match="None of the nodes knows job nonsense"):
+            Reclaimer(com).follow("nonsense")
+
+
+def test_stop_from_elsewhere(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-15: progress can be re-attached, and the job stopped, without the one who submitted it."""
+    job = leave(trio, tmp_path, Stepping)
+    with trio.request() as com:
+        reclaimer = Reclaimer(com)
+        reclaimer.stop(job, "Enough.")
+        assert {state for state, _ in reclaimer.follow(job).values()} == {"stopped"}
+
+
+def test_log_during_the_run(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-18: logs can be fetched while the job runs, the agent's own log included; reports only afterwards."""
+    with trio.request() as com:
+        coordinator = start_job(com, Printing, tmp_path / "run")
+        begun = [agent.work / "jobs" / f"{coordinator.job}.{n}" / "out" / "begun" for n, agent in enumerate(trio.agents)]
+        wait_for(lambda: all(path.exists() for path in begun), "the executors to begin")
+        with trio.request() as other:
+            files = Reclaimer(other).require_client_log(coordinator.job, tmp_path)
+        for node, paths in files.items():
+            assert "the last logged line\n" in log_of(paths, f"Fit-{node}")
+            assert f"Job {coordinator.job} " in log_of(paths, "Worker-127.0.0.1")
+            assert not [path for path in paths if path.suffix == ".psgd"]
+        coordinator.stop_executing()
+        coordinator.join()
+
+
+def test_log_of_a_killed_process(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-18: after SIGKILL the log is there up to the last line, logged or printed."""
+    with trio.request() as com:
+        coordinator = start_job(com, Printing, tmp_path)
+        out = trio.agents[1].work / "jobs" / f"{coordinator.job}.1" / "out"
+        wait_for((out / "begun").exists, "the executor to begin")
+        os.kill(trio.agents[1].job_pids()[0], signal.SIGKILL)
+        coordinator.join()
+    with trio.request() as com:
+        files = Reclaimer(com).require_client_log(coordinator.job, tmp_path / "later")
+    ending = r"INFO Fit-1@\d\d:\d\d:\d\d: the last logged line\nthe last printed line\n$"
+    assert re.search(ending, log_of(files[1], "Fit-1"))
+
+
+def test_every_line_comes_home(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-19: 10,000 lines in, 10,000 lines out, in order."""
+    outcome = trio.run(Talkative, tmp_path)
+    assert not outcome.error
+    for node, paths in outcome.coordinator.files.items():
+        numbers = re.findall(r"^INFO Fit-\d@\d\d:\d\d:\d\d: line (\d{5})$", log_of(paths, f"Fit-{node}"), re.MULTILINE)
+        assert numbers == [f"{number:05d}" for number in range(10_000)]
+
+
+def test_old_jobs_are_removed(own: Cluster, tmp_path: Path) -> None:
+    """SUB-15: the files of the last 20 jobs are kept, the newest among them, and no more."""
+    (agent,) = own.start(1)
+    for number in range(22):
+        folder = agent.work / "jobs" / f"old-{number:02d}.0"
+        (folder / "out").mkdir(parents=True, mode=0o700)
+        record = {
+            "job": f"old-{number:02d}",
+            "node": 0,
+            "title": "old",
+            "state": "done",
+            "ended": 2e9,
+            "started": float(number),
+        }
+        (folder / "job.json").write_text(json.dumps(record))
+    assert agent.end() == 0
+    own.agents.remove(agent)
+    (agent,) = own.start(1, "--work-dir", str(agent.work))
+    newest = own.run(Sum, tmp_path).coordinator.job
+    names = sorted(path.name for path in (agent.work).glob("jobs/*") if path.is_dir())
+    wait_for(lambda: len(list(agent.work.glob("jobs/*/job.json"))) <= 20, "the old jobs to be removed")
+    assert f"{newest}.0" in names
+    assert not (agent.work / "jobs" / "old-00.0").exists() and (agent.work / "jobs" / "old-21.0").exists()
+
+
+def test_two_submitters_in_a_row(trio: Cluster, tmp_path: Path) -> None:
+    """One connection can carry one job after another."""
+    with trio.request() as com:
+        for number in range(2):
+            coordinator = Coordinator(com, directory=tmp_path / str(number))
+            coordinator.submit_group(Reporting)
+            coordinator.resources_dispatch(lambda node, request: None)
+            assert coordinator.join() == ({0: None, 1: None, 2: None}, False)

@@ -1,0 +1,88 @@
+"""Keys stay where they belong: file modes, and no secret in logs, environments, command lines or tracebacks."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from network.keys import Key, load_key_file
+from rpc.agent.environment import project_root
+
+from .executors import Environment, Raising, Stepping, Sum
+from .harness import AgentProcess, Cluster, start_job
+
+
+def mode(path: Path) -> int:
+    return path.lstat().st_mode & 0o777
+
+
+def test_modes(trio: Cluster, tmp_path: Path) -> None:
+    """SEC-14: key, work directory, logs, job folders and socket are their owner's alone."""
+    outcome = trio.run(Sum, tmp_path)
+    assert not outcome.error
+    assert mode(trio.key_file) == 0o600
+    for agent in trio.agents:
+        assert mode(agent.work) == 0o700
+        for path in agent.work.rglob("*"):
+            assert mode(path) == (0o700 if path.is_dir() else 0o600), path
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.invalid"])
+def test_no_key_off_loopback(tmp_path: Path, host: str) -> None:
+    """SEC-15: any address but loopback without an explicit key: exit 2, one line saying what to run."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": project_root()}
+    command = [sys.executable, "-m", "rpc.agent.cli", "--port", "0", "--listen", host]
+    ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == 2 and len(ended.stderr.splitlines()) == 1
+    assert f"Listening on {host} needs an explicit key" in ended.stderr and "--new-key" in ended.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_readable_key(tmp_path: Path, own: Cluster) -> None:
+    """SEC-15: a key that others can read is refused, with the remedy."""
+    own.key_file.chmod(0o644)
+    agent = AgentProcess(tmp_path / "agent", own.key_file)
+    assert agent.process.wait(10) == 2
+    agent.end()
+    assert f"chmod 600 {own.key_file}" in agent.console and len(agent.console.splitlines()) == 1
+
+
+def forms(key: Key) -> list[bytes]:
+    """How a secret may show."""
+    encoded = base64.b64encode(key.secret)
+    return [key.secret, key.secret.hex().encode(), encoded, repr(key.secret).encode()[2:-1]]
+
+
+def test_no_secret_anywhere(own: Cluster, tmp_path: Path) -> None:
+    """SEC-16: after good, failed and refused jobs no file, no environment and no command line holds a key."""
+    text = own.key_file.read_text()
+    agents = own.start(2, PSGD_KEY=text)
+    with own.request() as com:
+        coordinator = start_job(com, Stepping, tmp_path)
+        secrets = forms(load_key_file(own.key_file).offered) + forms(coordinator._orders.peer_key)
+        secrets += [form for key in coordinator._orders.code_keys.values() for form in forms(key)]
+        for agent in agents:
+            (pid,) = agent.job_pids()
+            for name in ("environ", "cmdline"):
+                content = Path(f"/proc/{pid}/{name}").read_bytes()
+                assert b"PSGD_KEY" not in content and not any(secret in content for secret in secrets)
+        coordinator.stop_executing()
+        coordinator.join()
+    failed = own.run(Raising, tmp_path)
+    assert failed.error
+    outcome = own.run(Environment, tmp_path)
+    for environ, arguments, folder, folder_mode, umask in outcome.results.values():
+        assert not {name for name in environ if "KEY" in name.upper()}
+        assert environ["OMP_NUM_THREADS"] == environ["OPENBLAS_NUM_THREADS"] == "1"
+        assert len(arguments) == 2 and Path(folder).is_relative_to(own.root) and folder_mode == 0o700 and umask == 0o077
+    for path in [*own.root.rglob("*"), *tmp_path.rglob("*")]:
+        if path.is_file() and path != own.key_file:
+            content = path.read_bytes()
+            assert not any(secret in content for secret in secrets), path
+    details = "".join(detail for _, detail in failed.failures.values()).encode()
+    assert not any(secret in details for secret in secrets)

@@ -1,0 +1,219 @@
+"""An agent's life: it announces itself, serves job after job, and ends with everything that it has started."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from network import NetworkError, NodeAssignment, Request
+from network.keys import create_key_file
+from network.version import VERSION
+from rpc import Cohort, Reclaimer
+from rpc.agent.settings import AgentSettings
+
+from .executors import Begun, Stepping, Sum
+from .harness import AgentProcess, Cluster, processes_below, start_job, wait_for
+
+
+def test_lines_and_second_job(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-2: the agent prints version and port, and takes the next job within two seconds, without a restart."""
+    agent = trio.agents[0]
+    assert f": Worker version: {VERSION}." in agent.console
+    assert f": Worker started on port: {agent.address.port}" in agent.console
+    first = trio.run(Sum, tmp_path)
+    begin = time.monotonic()
+    wait_for(lambda: agent.console.count("Worker restarting...") >= 1, "the agent to be free", 2.0)
+    second = trio.run(Sum, tmp_path)
+    assert time.monotonic() - begin < 2.0
+    assert not first.error and not second.error
+    assert re.search(r"INFO Worker-127\.0\.0\.1@\d\d:\d\d:\d\d: Worker restarting\.\.\.", agent.console)
+
+
+def test_results_in_order_of_nodes(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-41: the sum over three workers comes back from each, ordered by node id."""
+    outcome = trio.run(Sum, tmp_path)
+    assert not outcome.error and not outcome.failures
+    assert list(outcome.results) == [0, 1, 2]
+    for node, (reported, total) in outcome.results.items():
+        assert reported == node
+        np.testing.assert_array_equal(total, np.full(4, 6.0))
+
+
+def test_messages_of_the_submitter(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-10: what the submitter says, in order."""
+    caplog.set_level(logging.INFO, "P-SGD Submit")
+    trio.run(Sum, tmp_path)
+    lines = [record.getMessage().splitlines()[0] for record in caplog.records if record.name == "P-SGD Submit"]
+    kinds = [
+        f"Coordinator version: {VERSION}.",
+        "Group submission complete ({0, 1, 2}).",
+        f"Worker: (0) in Version: ({VERSION}).",
+        "Dispatch complete.",
+        "Waiting for ({0, 1, 2}) ...",
+        "Save file for 0.",
+        "All the tasks are done.",
+    ]
+    assert [line for line in lines if line in kinds] == kinds
+    assert {line for line in lines if line.startswith("Node(") and " is ready, {" in line} >= {
+        line for line in lines if line.endswith("{0, 1, 2} is ready.")
+    }
+    assert any(line.endswith("is done, {0, 1, 2} is done.") for line in lines)
+    assert any("--> " in record.getMessage() for record in caplog.records)
+
+
+def test_first_steps_begin_together(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-7: the executors start within 0.1 s of each other; and soon after the submission (0.4 s for two agents)."""
+    apart, delays = [], []
+    for _ in range(4):
+        begin = time.time()
+        times = trio.run(Begun, tmp_path, nodes=trio.nodes(2)).results.values()
+        apart.append(max(times) - min(times))
+        delays.append(max(times) - begin)
+    assert min(apart) <= 0.1 and min(delays) <= 0.4, (apart, delays)
+
+
+def test_port_in_use(own: Cluster, tmp_path: Path) -> None:
+    """SUB-39: a taken port is named, and what to do; port 0 was announced, and several agents share this host."""
+    first, second = own.start(2)
+    assert first.address.port != second.address.port
+    third = AgentProcess(tmp_path / "third", own.key_file, "--port", str(first.address.port))
+    assert third.process.wait(10) == 2
+    third.end()
+    assert f"Port {first.address.port} on 127.0.0.1 is in use" in third.console
+    assert not third.announcement.exists()
+
+
+def test_one_agent_per_work_directory(own: Cluster, tmp_path: Path) -> None:
+    (first,) = own.start(1)
+    second = AgentProcess(tmp_path / "second", own.key_file, work=first.work)
+    assert second.process.wait(10) == 2
+    second.end()
+    assert f"The work directory {first.work} is used by another worker" in second.console
+    assert not own.run(Sum, tmp_path).error  # and the first one was not disturbed
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_agent_and_jobs(own: Cluster, tmp_path: Path, number: int) -> None:
+    """Ctrl-C and SIGTERM: exit code 0, no job process left, and the submitter hears of it."""
+    agents = own.start(2)
+    with own.request() as com:
+        coordinator = start_job(com, Stepping, tmp_path)
+        assert len(agents[0].job_pids()) == 1
+        begin = time.monotonic()
+        assert agents[0].end(number) == 0
+        assert not agents[0].announcement.exists()
+        _, error = coordinator.join()
+        assert time.monotonic() - begin < 2.0
+    assert error and coordinator.failures[0][0] in ("aborted", "lost")
+    assert "PeerLost" in coordinator.failures[1][1]
+    wait_for(lambda: not processes_below(agents[0].work), "the job process to end")
+
+
+def test_killed_agent_takes_its_jobs_along(own: Cluster, tmp_path: Path) -> None:
+    """SUB-9: a job process does not outlive its agent, even when that had no time to end it."""
+    agents = own.start(2)
+    with own.request() as com:
+        coordinator = start_job(com, Stepping, tmp_path)
+        (job,) = agents[0].job_pids()
+        begin = time.monotonic()
+        agents[0].process.kill()
+        results, error = coordinator.join()
+        assert time.monotonic() - begin < 1.5
+        assert error and coordinator.failures[0][0] == "lost" and not results
+    wait_for(lambda: not _alive(job), "the orphan to end", 2.0)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_agent_ends_with_parent(own: Cluster) -> None:
+    """`--end-with-parent`: the closing of the pipe on stdin is enough."""
+    (agent,) = own.start(1)
+    assert agent.process.stdin is not None
+    agent.process.stdin.close()
+    assert agent.process.wait(5) == 0
+    assert not agent.announcement.exists()
+
+
+def test_restart_finds_ended_jobs_and_reports_the_others_as_lost(own: Cluster, tmp_path: Path) -> None:
+    """SUB-15: an agent that was killed finds its finished jobs and logs again, and calls the unfinished one lost."""
+    (agent,) = own.start(1)
+    done = own.run(Sum, tmp_path / "first").coordinator.job
+    with own.request() as com:
+        running = start_job(com, Stepping, tmp_path / "second").job
+        agent.process.kill()
+        agent.process.wait()
+    successor = AgentProcess(own.root / "successor", own.key_file, work=agent.work).await_address()
+    own.agents.append(successor)
+    with own.request() as com:
+        reclaimer = Reclaimer(com)
+        (files,) = reclaimer.require_client_log(done, tmp_path / "third").values()
+        assert any(path.name.startswith("Fit-0") for path in files)
+        assert reclaimer.follow(done)[0][0] == "done"
+        assert reclaimer.follow(running) == {0: ("lost", "The agent ended while this job ran.")}
+    assert not own.run(Sum, tmp_path / "fourth").error
+
+
+def test_announcement_that_cannot_be_written(own: Cluster, tmp_path: Path) -> None:
+    agent = AgentProcess(tmp_path / "agent", own.key_file, "--announce", str(tmp_path / "missing" / "address"))
+    assert agent.process.wait(10) == 2
+    agent.end()
+    assert "--announce must name a file that can be written" in agent.console and "Traceback" not in agent.console
+
+
+def test_worker_py_and_console_command(tmp_path: Path) -> None:
+    """`python worker.py` is the same agent; without a key file it makes one on first use."""
+    announcement = tmp_path / "address"
+    environ = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    script = Path(__file__).parents[2] / "worker.py"
+    with subprocess.Popen(
+        [sys.executable, str(script), "--port", "0", "--announce", str(announcement)],
+        cwd=tmp_path,
+        env=environ,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as agent:
+        wait_for(announcement.exists, "the agent to listen")
+        port = int(announcement.read_text().rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), 5):
+            pass
+        agent.terminate()
+        assert agent.wait(5) == 0
+    assert (tmp_path / "config" / "psgd" / "key").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "state" / "psgd" / f"agent-{port}").is_dir()
+
+
+def test_cohort(tmp_path: Path) -> None:
+    """`rpc.Cohort` is the same agent inside a program; one that cannot start leaves nothing open."""
+    key_file = tmp_path / "key"
+    create_key_file(key_file)
+    settings = AgentSettings(port=0, key_file=str(key_file), work_dir=str(tmp_path / "work"))
+    cohort = Cohort(settings)
+    with pytest.raises(NetworkError, match="is used by another worker"):
+        Cohort(settings)
+    thread = threading.Thread(target=cohort.slave_forever)
+    thread.start()
+    try:
+        nodes = NodeAssignment(key_file).add(0, cohort.address)
+        with Request().request(nodes) as com:
+            results, error = start_job(com, Sum, tmp_path).join()
+        assert not error and results[0][0] == 0
+    finally:
+        cohort.stop()
+        thread.join(10)
+    assert not thread.is_alive() and not (tmp_path / "work" / "agent.sock").exists()

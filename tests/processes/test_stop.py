@@ -1,0 +1,35 @@
+"""Stopping a job: wherever its executors are, they end, and their nodes are free."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .executors import Computing, Deaf, Receiving, Stepping, Sum
+from .harness import Cluster, start_job, wait_for
+
+
+@pytest.mark.parametrize(
+    ("executor", "limit"),
+    [(Receiving, 1.0), (Stepping, 1.0), (Computing, 1.3), (Deaf, 6.5)],
+)
+def test_stop_executing(trio: Cluster, tmp_path: Path, executor: Any, limit: float) -> None:
+    """SUB-14: an interruption at the next receive or send; one that only computes is killed after five seconds."""
+    with trio.request() as com:
+        coordinator = start_job(com, executor, tmp_path)
+        begun = [agent.work / "jobs" / f"{coordinator.job}.{node}" / "out" / "begun" for node, agent in enumerate(trio.agents)]
+        wait_for(lambda: all(path.exists() for path in begun), "the executors to begin")
+        begin = time.monotonic()
+        coordinator.stop_executing()
+        results, error = coordinator.join()
+        assert time.monotonic() - begin < limit
+    assert error and not results
+    assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
+    if executor is Receiving:
+        assert {detail for _, detail in coordinator.failures.values()} == {
+            "This job has been aborted. It was stopped by the submitter."
+        }
+    assert not trio.run(Sum, tmp_path).error

@@ -1,0 +1,255 @@
+"""Whoever has no key, or the wrong one, gets nothing done; and the jobs of the others go on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import random
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from network.dial import Target, dial
+from network.errors import NetworkError
+from network.handshake import ClientHandshake
+from network.keys import Key, load_key_file, new_key
+from network.nodes import Address
+from network.sockets import wait_sockets
+from network.wire import Kind, pack
+from rpc import Coordinator
+from rpc.agent.admission import python_version
+from rpc.identity import process_name
+from rpc.messages import FROM_AGENT, FROM_SUBMITTER, Abort, CanCommit, Fetch, ListJobs, Load, Operation, Stop, Watch
+
+from .executors import Stepping, Sum
+from .harness import Cluster, start_job, wait_for
+
+ORDER = CanCommit("stolen", "stolen", 0, [0], 0, bytes(32), bytes(32), python_version(), "1.0.0", 1, 5.0)
+OPERATIONS: tuple[Operation, ...] = (
+    ORDER,
+    Abort("", "x"),
+    Stop("", "x"),
+    Watch(""),
+    ListJobs(),
+    Fetch(""),
+)
+
+
+class Evil:
+    """Unpickled, it leaves a file."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.marker),)
+
+
+def frame(operation: Operation) -> bytes:
+    return b"".join(pack(Kind.MESSAGE, (), operation.to_value()).buffers)
+
+
+def hostile_bytes(marker: Path, key_id: Key, job: str) -> Iterator[bytes]:
+    """An endless stream of things to say to a port."""
+    chance = random.Random(36)
+    hello = ClientHandshake(key_id, "submitter", "agent").start()
+    to_job = ClientHandshake(key_id, "peer", "peer", job).start()
+    tls = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64)  # the beginning of a ClientHello
+    fixed = [
+        pickle.dumps(Evil(marker)),
+        b"\x80\x04" + pickle.dumps(Evil(marker), 2),
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        tls,
+        msgpack.packb({"op": "CanCommit", "job": "x"}),
+        struct.pack("!Q", 1 << 40) + b"x" * 100,
+        b"",
+        b"PSGD",
+        b"PSGD\xff\xff" + b"\xc1" * 2000,
+        *[frame(operation) for operation in OPERATIONS],
+    ]
+    while True:
+        yield from fixed
+        for whole in (hello, to_job):
+            yield whole[: chance.randrange(len(whole))]
+            altered = bytearray(whole)
+            altered[chance.randrange(len(altered))] ^= 1 << chance.randrange(8)
+            yield bytes(altered)
+            yield whole + chance.randbytes(32) + frame(ORDER)
+        yield chance.randbytes(chance.randrange(1, 3000))
+
+
+def test_hostile_connections_while_a_job_runs(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-36, SEC-1: 400 hostile connections: no file, no process, no crash; the job goes on, and the next one begins."""
+    marker = tmp_path / "marker"
+    with trio.request() as com:
+        coordinator = start_job(com, Stepping, tmp_path)
+        before = [agent.job_pids() for agent in trio.agents]
+        address = trio.agents[0].address
+        shown = load_key_file(trio.key_file).offered
+        stream = hostile_bytes(marker, shown, process_name(coordinator.job, 0))
+        held: list[socket.socket] = []
+        for number in range(400):
+            visitor = socket.create_connection(address, 5)
+            with contextlib.suppress(OSError):
+                visitor.sendall(next(stream))
+                if number % 3 == 0:
+                    visitor.shutdown(socket.SHUT_WR)
+            held.append(visitor)
+            if len(held) > 40:
+                held.pop(0).close()
+        for visitor in held:
+            visitor.close()
+        assert [agent.job_pids() for agent in trio.agents] == before and all(len(pids) == 1 for pids in before)
+        assert not marker.exists()
+        coordinator.stop_executing()
+        coordinator.join()
+        assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
+    assert not (trio.agents[0].work / "jobs" / "stolen.0").exists()
+    assert not trio.run(Sum, tmp_path).error
+    assert "Traceback" not in trio.agents[0].console
+
+
+def until_closed(connection: socket.socket) -> bytes:
+    """Everything the agent still says before it hangs up."""
+    connection.settimeout(8)
+    said = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := connection.recv(4096):
+            said += data
+    return said
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: type(operation).__name__)
+def test_operations_without_key(trio: Cluster, operation: Operation) -> None:
+    """SEC-2: every operation, before and after each message of the handshake: closed, audited, nothing done."""
+    assert {type(o) for o in OPERATIONS} == set(FROM_SUBMITTER)
+    agent = trio.agents[0]
+    jobs = set((agent.work / "jobs").iterdir())
+    hello = ClientHandshake(load_key_file(trio.key_file).offered, "submitter", "agent").start()
+    for opening in (frame(operation), hello[:20] + frame(operation), hello + frame(operation)):
+        with socket.create_connection(agent.address, 5) as connection:
+            connection.sendall(opening)
+            with contextlib.suppress(OSError):  # it may have hung up already
+                connection.shutdown(socket.SHUT_WR)
+            said = until_closed(connection)
+            assert len(said) < 1100  # a REPLY at most
+            assert not any(answer.__name__.encode() in said for answer in FROM_AGENT)
+    assert set((agent.work / "jobs").iterdir()) == jobs
+    assert not agent.job_pids()
+    assert '"turned away"' in (agent.work / "audit.jsonl").read_text()
+
+
+def test_wrong_key(trio: Cluster) -> None:
+    """SEC-2: a wrong key is refused with a hint."""
+    with pytest.raises(NetworkError, match="wrong key"):
+        dial(Target(trio.agents[0].address, new_key(), "submitter", "agent"))
+    with pytest.raises(NetworkError, match="role"):
+        dial(Target(trio.agents[0].address, load_key_file(trio.key_file).offered, "peer", "agent"))
+
+
+def test_peer_that_plays_submitter(trio: Cluster, tmp_path: Path) -> None:
+    """SEC-11: the job's key opens peer sessions only; operations sent there do nothing; wrong node or attempt is refused."""
+    with trio.request() as com:
+        coordinator = start_job(com, Stepping, tmp_path)
+        peer_key, code_key = coordinator._orders.peer_key, coordinator._orders.code_keys[0]
+        address, job = trio.agents[0].address, process_name(coordinator.job, 0)
+
+        def target(key: Key, role: str, **caps: int) -> Target:
+            return Target(address, key, role, "peer", job, 0, dict(caps))
+
+        for key, role in ((peer_key, "code"), (peer_key, "submitter"), (code_key, "peer"), (new_key(), "peer")):
+            with pytest.raises(NetworkError):
+                dial(target(key, role, node=1, attempt=0))
+        for caps in ({"node": 1, "attempt": 0}, {"node": 0, "attempt": 0}, {"node": 9, "attempt": 1}, {"attempt": 0}, {}):
+            assert hung_up_on(target(peer_key, "peer", **caps)), caps
+        assert hung_up_on(target(code_key, "code"))  # the submitter's own session came first
+        with pytest.raises(NetworkError, match=r"no job|role|wrong key"):
+            dial(Target(Address(*address), peer_key, "submitter", "agent"))
+        session = dial(target(peer_key, "peer", node=9, attempt=0))
+        for operation in (*OPERATIONS, Load(b"", b"", {})):
+            session.queue(operation.to_value())
+        assert session.send()
+        wait_sockets([], [], 0.2)
+        assert all(len(agent.job_pids()) == 1 for agent in trio.agents)
+        session.close()
+        coordinator.stop_executing()
+        coordinator.join()
+        assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
+    assert "refused" in (trio.agents[0].work / "audit.jsonl").read_text()
+    assert not trio.run(Sum, tmp_path).error
+
+
+def hung_up_on(target: Target) -> bool:
+    """Whether the job process ends the session at once."""
+    session = dial(target)
+    deadline = time.monotonic() + 5.0
+    while session.lost is None and time.monotonic() < deadline:
+        wait_sockets([session.link], [], 0.1)  # type: ignore[list-item]
+        session.receive()
+    ended = session.lost is not None
+    session.close()
+    return ended
+
+
+def test_bad_operations_of_a_submitter(trio: Cluster, tmp_path: Path) -> None:
+    """SEC-3: a key holder that breaks the protocol is hung up on; unknown fields, types and operations alike."""
+    key = load_key_file(trio.key_file).offered
+    good = ListJobs().to_value()
+    for value in (
+        {"op": "Exec"},
+        {**good, "more": 1},
+        {"op": "Fetch", "job": 7},
+        ["ListJobs"],
+        "x" * 1000,
+        Load(b"", b"", {}).to_value(),
+    ):
+        session = dial(Target(trio.agents[0].address, key, "submitter", "agent"))
+        session.queue(value)
+        session.send()
+        while session.lost is None:
+            wait_sockets([session.link], [], 5.0)  # type: ignore[list-item]
+            session.receive()
+        assert not session.inbox
+        session.close()
+    assert not trio.run(Sum, tmp_path).error
+
+
+def test_idlers_do_not_lock_the_door(trio: Cluster, tmp_path: Path) -> None:
+    """SEC-9: with a hundred silent connections held open a job still goes through."""
+    with contextlib.ExitStack() as held:
+        for agent in trio.agents:
+            for _ in range(100):
+                held.enter_context(socket.create_connection(agent.address, 5))
+        assert not trio.run(Sum, tmp_path).error
+
+
+def test_stopped_job_process_does_not_hold_back_others(own: Cluster, tmp_path: Path) -> None:
+    """SEC-9: visitors for a job process that hangs wait there; the agent serves everybody else."""
+    (agent,) = own.start(1, "--slots", "2")
+    with own.request() as com:
+        coordinator = start_job(com, Stepping, tmp_path / "hung")
+        (pid,) = agent.job_pids()
+        os.kill(pid, 19)  # SIGSTOP
+        job = process_name(coordinator.job, 0)
+        hello = ClientHandshake(coordinator._orders.peer_key, "peer", "peer", job).start()
+        with contextlib.ExitStack() as held:
+            for _ in range(100):
+                held.enter_context(socket.create_connection(agent.address, 5)).sendall(hello)
+            assert not own.run(Sum, tmp_path / "other").error
+        os.kill(pid, 18)  # SIGCONT
+        coordinator.stop_executing()
+        coordinator.join()
+        wait_for(lambda: not agent.job_pids(), "the job to end")
+
+
+def test_no_coordinator_without_agents(tmp_path: Path, trio: Cluster) -> None:
+    """A group must be nodes of the connection."""
+    with trio.request() as com, pytest.raises(ValueError, match="must be nodes of this connection"):
+        Coordinator(com, directory=tmp_path).submit_group(Sum, [7])

@@ -1,0 +1,186 @@
+"""The three phases with real processes: resources, limits, roll-back, and losses at every boundary."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from network.sockets import wait_sockets
+from rpc import Coordinator, ReplyPackage, SubmissionError
+from rpc.agent.environment import project_root
+
+from .executors import Hungry, NeverReady, SlowEater, Stepping, Sum
+from .harness import Cluster, start_job, wait_for
+
+
+def test_resources(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-5: every executor gets what it asks for, in its order; later requests may follow from earlier answers."""
+    asked: list[tuple[int, str]] = []
+
+    def reply(node: int, request: str) -> Any:
+        asked.append((node, request))
+        return ReplyPackage(f"{request} for {node}") if request == "first" else [node, request]
+
+    outcome = trio.run(Hungry, tmp_path, reply=reply)
+    assert outcome.results == {node: [f"first for {node}", [node, "second"]] for node in range(3)}
+    assert sorted(asked) == [(node, request) for node in range(3) for request in ("first", "second")]
+
+
+def test_nothing_starts_before_the_dispatch(trio: Cluster, tmp_path: Path) -> None:
+    with trio.request() as com:
+        coordinator = Coordinator(com, directory=tmp_path)
+        coordinator.submit_group(Stepping)
+        wait_sockets([], [], 0.3)
+        assert not [path for agent in trio.agents for path in agent.work.glob(f"jobs/{coordinator.job}.*/out/begun")]
+        coordinator.resources_dispatch(lambda node, request: None)
+        coordinator.stop_executing()
+        coordinator.join()
+
+
+def test_pre_commit_limit(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-6: a worker that does not confirm within the limit is named, the submission abandoned, everybody free."""
+    with trio.request() as com:
+        begin = time.monotonic()
+        with pytest.raises(SubmissionError, match=r"Node\(1\) at .* did not finish preCommit in time") as caught:
+            start_job(com, SlowEater, tmp_path, objects={"seconds": 30.0}, reply=lambda node, request: request)
+        assert "Node(0)" not in str(caught.value)
+        assert 1.0 <= time.monotonic() - begin < 4.0
+        wait_for(trio.idle, "all nodes to be free", 0.1)
+    assert not trio.run(Sum, tmp_path).error
+
+
+def test_never_ready(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-8: when one node is never READY all roll back within the start limit, nobody has started, the next job works."""
+    with trio.request() as com:
+        begin = time.monotonic()
+        with pytest.raises(SubmissionError, match="The job was not started") as caught:
+            start_job(com, NeverReady, tmp_path, start_limit=1.0)
+        assert 1.0 <= time.monotonic() - begin < 5.0
+        assert "node 1" in str(caught.value).lower()
+        wait_for(trio.idle, "all nodes to be free", 0.1)
+    assert not [path for agent in trio.agents for path in agent.work.glob("jobs/*/out/started")]
+    assert not trio.run(Sum, tmp_path).error
+
+
+def test_reply_that_raises(trio: Cluster, tmp_path: Path) -> None:
+    """An error of the submitter's own program takes the job back everywhere and is what the caller sees."""
+
+    def reply(node: int, request: str) -> Any:
+        raise KeyError("no such resource")
+
+    with trio.request() as com:
+        with pytest.raises(KeyError, match="no such resource"):
+            start_job(com, Hungry, tmp_path, reply=reply)
+        wait_for(trio.idle, "all nodes to be free", 2.0)
+
+
+SUBMITTER = """
+import os, signal, sys
+import network, rpc
+from network.nodes import Address
+import rpc.coordinator
+from tests.processes.executors import Hungry
+
+moment, key_file, folder, *addresses = sys.argv[1:]
+nodes = network.NodeAssignment(key_file)
+for number, address in enumerate(addresses):
+    nodes.add(number, address)
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Mortal(rpc.Coordinator):
+    def _on_operation(self, node, operation):
+        if type(operation).__name__ == moment:
+            die()
+        super()._on_operation(node, operation)
+
+
+def reply(node, request):
+    if moment == request:
+        die()
+    return request
+
+
+with network.Request().request(nodes) as com:
+    if moment == "connected":
+        die()
+    coordinator = Mortal(com, directory=folder)
+    coordinator.submit_group(Hungry)
+    if moment == "submitted":
+        die()
+    coordinator.resources_dispatch(reply)
+sys.exit("the submitter has survived")
+"""
+
+
+@pytest.mark.parametrize("moment", ["connected", "Accepted", "submitted", "first", "Prepared"])
+def test_killed_submitter(trio: Cluster, tmp_path: Path, moment: str) -> None:
+    """SUB-9: the submitter dies at a message boundary of the three phases; the nodes take the job back within 2 s."""
+    command = [sys.executable, "-c", SUBMITTER, moment, str(trio.key_file), str(tmp_path)]
+    command += [str(agent.address) for agent in trio.agents]
+    environ = {**os.environ, "PYTHONPATH": project_root()}
+    ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, timeout=30, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    wait_for(trio.idle, "all nodes to be free", 2.0)
+    assert not trio.run(Sum, tmp_path).error
+
+
+class Killing(Coordinator):
+    """Kills somebody when the first message of a kind comes in."""
+
+    def __init__(self, *arguments: Any, moment: str, kill: Callable[[], None], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._moment, self._kill = moment, kill
+        self.killed = False
+
+    def _on_operation(self, node: int, operation: Any) -> None:
+        if type(operation).__name__ == self._moment and not self.killed:
+            self.killed = True
+            self._kill()
+        super()._on_operation(node, operation)
+
+
+@pytest.mark.parametrize("moment", ["Accepted", "Loaded", "Asks", "Prepared"])
+def test_killed_job_process(trio: Cluster, tmp_path: Path, moment: str) -> None:
+    """SUB-9: a job process dies at a message boundary; nothing runs anywhere, the error names the node and the signal."""
+
+    def kill() -> None:
+        (victim,) = wait_for(trio.agents[1].job_pids, "the job process to begin")
+        os.kill(victim, signal.SIGKILL)
+
+    with trio.request() as com:
+        coordinator = Killing(com, directory=tmp_path, moment=moment, kill=kill)
+        begin = time.monotonic()
+        with pytest.raises(SubmissionError) as caught:
+            coordinator.submit_group(Hungry)
+            coordinator.resources_dispatch(lambda node, request: request)
+        assert coordinator.killed and time.monotonic() - begin < 4.0
+        assert "Node(1) at" in str(caught.value) or "Node(1)" in str(caught.value), caught.value
+        wait_for(trio.idle, "all nodes to be free", 2.0)
+    assert not trio.run(Sum, tmp_path).error
+
+
+@pytest.mark.parametrize("moment", ["Accepted", "Asks", "Prepared"])
+def test_killed_agent(own: Cluster, tmp_path: Path, moment: str) -> None:
+    """SUB-9: an agent dies at a message boundary; the others are free within 2 s and take the next job."""
+    agents = own.start(3)
+    with own.request() as com:
+        coordinator = Killing(com, directory=tmp_path, moment=moment, kill=agents[1].process.kill)
+        begin = time.monotonic()
+        with pytest.raises(SubmissionError, match=r"Node\(1\)|node 1"):
+            coordinator.submit_group(Hungry)
+            coordinator.resources_dispatch(lambda node, request: request)
+        assert coordinator.killed and time.monotonic() - begin < 4.0
+    wait_for(own.idle, "the others to be free", 2.0)
+    assert not own.run(Sum, tmp_path).error

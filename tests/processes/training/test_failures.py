@@ -1,0 +1,246 @@
+"""Nodes that are busy, unreachable, foreign, or die: what `parallel()` says, how soon, and that the next job works."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nn
+import rpc
+from network import NetworkError, NodeAssignment, Request
+from network.keys import create_key_file
+from nn.dataset.transforms import ImageCls
+from parallel_sgd import JobFailed, ParallelSGD, local_workers
+from parallel_sgd.codec import GlobalSettings
+from parallel_sgd.codec.plain import Plain
+from parallel_sgd.nodes import LocalNodes
+from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
+from rpc.errors import NodeBusy
+from rpc.launch.local import local_agents
+from tests.parallel_sgd.digits_job import mlp
+from tests.processes.training.jobs import assert_serves, digits_job, line_job, only_weights, said, some
+
+pytestmark = pytest.mark.processes
+LAST_BLOCK = 70  # late enough for everybody to know that the job runs, in the middle of an epoch
+QUICK: dict[str, Any] = {"epoch": 1, "block_size": 4}
+
+
+class Mortal(Plain):
+    """The worker named by the job kills itself, or its agent, when it has computed some blocks."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.seen = 0
+        self.target = os.getppid() if GlobalSettings.get_params("agent") else os.getpid()
+        self.doomed = node_id == GlobalSettings.get_params("victim", -1)
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        self.seen += 1
+        if self.doomed and self.seen == LAST_BLOCK:
+            os.kill(self.target, signal.SIGKILL)
+        return super().update_blocks(block_weight)
+
+
+class Holder(rpc.AbsSimpleExecutor):
+    """Keeps its node for a while."""
+
+    seconds = 60.0
+
+    def run(self, com: rpc.Communication) -> None:
+        com.controller.wait_until(lambda: False, self.seconds, lambda: "the end")
+
+
+class BriefHolder(Holder):
+    def run(self, com: rpc.Communication) -> None:
+        time.sleep(1.0)
+
+
+@contextmanager
+def held(nodes: NodeAssignment, executor: type[Holder]) -> Iterator[None]:
+    """Another job, "Thesis", runs on these nodes."""
+    with Request().request(nodes) as com:
+        coordinator = rpc.Coordinator(com, title="Thesis")
+        coordinator.submit_group(executor)
+        coordinator.resources_dispatch(lambda node, request: None)
+        yield
+        coordinator.stop_executing()
+        coordinator.join()
+
+
+def closed_port() -> str:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{sock.getsockname()[1]}"
+
+
+def test_a_busy_node_says_with_what(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SUB-3, SUB-4: the answer names address, title and since when; the other nodes are free again."""
+    monkeypatch.chdir(tmp_path)
+    busy = NodeAssignment(agents.key_file).add(0, agents[1])
+    with held(busy, Holder):
+        start = time.monotonic()
+        with pytest.raises(NodeBusy, match=rf"The job was not started: .*{agents[1]}.*Thesis.*since") as info:
+            line_job().parallel(some(agents, 2), directory=tmp_path, **QUICK)
+        assert time.monotonic() - start < 5
+        assert str(agents[0]) not in str(info.value)
+        assert_serves(agents, 1, tmp_path)  # the node that was not busy
+    assert_serves(agents, 2, tmp_path)
+
+
+def test_waiting_for_a_busy_node(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`wait=` seconds of patience: enough here, and not enough there."""
+    monkeypatch.chdir(tmp_path)
+    nodes = some(agents, 1)
+    with held(nodes, BriefHolder):
+        with pytest.raises(NodeBusy):
+            line_job().parallel(nodes, wait=0.1, directory=tmp_path, **QUICK)
+        assert line_job().parallel(nodes, wait=30, directory=tmp_path, **QUICK)["Loss"] > 0
+
+
+def test_an_address_where_nobody_listens(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-3: it is named, with its node; nothing starts on the others."""
+    address = closed_port()
+    nodes = some(agents, 1).add(1, address)
+    start = time.monotonic()
+    with pytest.raises(NetworkError, match=rf"{address}.*(refused|worker)"):
+        line_job().parallel(nodes, directory=tmp_path, **QUICK)
+    assert time.monotonic() - start < 5
+    assert_serves(agents, 1, tmp_path)
+
+
+def test_a_wrong_key(agents: LocalNodes, tmp_path: Path) -> None:
+    create_key_file(tmp_path / "other-key")
+    nodes = NodeAssignment(tmp_path / "other-key").add(0, agents[0])
+    with pytest.raises(NetworkError, match=rf"{agents[0]}.*key"):
+        line_job().parallel(nodes, directory=tmp_path, **QUICK)
+    assert_serves(agents, 1, tmp_path)
+
+
+def test_a_missing_data_set(agents: LocalNodes, tmp_path: Path) -> None:
+    """The files are named before anything is sent."""
+    job = ParallelSGD(mlp(), nn.dataset.MNIST(directory=tmp_path), ImageCls())
+    with pytest.raises(FileNotFoundError, match=r"MNIST needs 4 files in one directory.*train-images-idx3-ubyte"):
+        job.parallel(some(agents, 1), directory=tmp_path)
+
+
+def test_a_killed_job_process(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-13: without redundancy the job has failed; the message names node and signal."""
+    caplog.set_level(logging.INFO)
+    start = time.monotonic()
+    with pytest.raises(JobFailed) as info:
+        digits_job().parallel(
+            some(agents, 3), codec=Mortal, codec_extra_parameters={"victim": 1}, epoch=100, directory=tmp_path
+        )
+    assert time.monotonic() - start < 10
+    failures = info.value.failures
+    assert sorted(failures) == [0, 1, 2] and next(iter(failures)) == 1
+    assert re.search(r"Node\(1\) .*SIGKILL", str(info.value))
+    assert all(re.search(r"PeerLost: Node\(\d\) .* is lost", failures[node][1]) for node in (0, 2))
+    log = next(path for path in info.value.files[1] if path.name.startswith("Fit-1"))
+    assert "Training begins" in log.read_text("utf-8")  # SUB-18: what it wrote before is still there
+    assert_serves(agents, 3, tmp_path)
+
+
+def test_a_killed_agent(tmp_path: Path) -> None:
+    """Its job process ends with it; the others say who is gone."""
+    with local_agents(2) as agents:
+        nodes = LocalNodes(agents.key_file).add(0, agents.addresses[0]).add(1, agents.addresses[1])
+        with pytest.raises(JobFailed) as info:
+            digits_job().parallel(
+                nodes, codec=Mortal, codec_extra_parameters={"victim": 1, "agent": 1}, epoch=100, directory=tmp_path
+            )
+        assert info.value.failures[1][0] == "lost"
+        assert "PeerLost" in info.value.failures[0][1]
+        assert "Node(1) lost" in str(info.value)
+        only = LocalNodes(agents.key_file).add(0, agents.addresses[0])
+        assert line_job().parallel(only, directory=tmp_path, **QUICK)["Loss"] > 0
+
+
+@pytest.mark.parametrize(("assignment", "count", "victim"), [(DuplicateAssignment, 4, 0), (IIDBlockAssignment, 3, 2)])
+def test_redundancy_pays(
+    agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture, assignment: Any, count: int, victim: int
+) -> None:
+    """SUB-31: without the killed worker the others train the same weights, without any time-out."""
+    settings: dict[str, Any] = {"redundancy": 2, "assignment_type": assignment, "codec": Mortal, "epoch": 4, "block_size": 16}
+    undisturbed = digits_job().parallel(some(agents, count), directory=tmp_path / "undisturbed", **settings)
+    caplog.clear()
+    start = time.monotonic()
+    result = digits_job().parallel(
+        some(agents, count),
+        codec_extra_parameters={"victim": victim},
+        ssgd_timeout_limit=60_000,
+        directory=tmp_path,
+        **settings,
+    )
+    assert time.monotonic() - start < 20
+    assert sorted(result.models) == [node for node in range(count) if node != victim]
+    assert only_weights(result) == only_weights(undisturbed)
+    assert result == undisturbed
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [line for line in warnings if f"Node({victim})" in line and "SIGKILL" in line], warnings
+    for node in result.models:
+        tables = {
+            (folder / f"Node-{node}-Retrieve" / f"EV-P-SGD-N({node}).csv") for folder in (tmp_path, tmp_path / "undisturbed")
+        }
+        assert len({table.read_bytes() for table in tables}) == 1
+    assert_serves(agents, count, tmp_path)
+
+
+def test_the_last_copy_of_a_block_cannot_be_spared(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-31: redundancy covers r - 1 losses, not the loss of all holders of a block."""
+
+    class BothHolders(Plain):
+        seen = 0
+
+        def update_blocks(self, block_weight: Any) -> Any:
+            self.seen += 1
+            if self.node_id in (0, 1) and self.seen == LAST_BLOCK:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().update_blocks(block_weight)
+
+    with pytest.raises(JobFailed, match=r"SIGKILL"):
+        digits_job().parallel(
+            some(agents, 4),
+            redundancy=2,
+            assignment_type=DuplicateAssignment,
+            codec=BothHolders,
+            epoch=50,
+            ssgd_timeout_limit=60_000,
+            directory=tmp_path,
+        )
+    assert_serves(agents, 4, tmp_path)
+
+
+def test_ctrl_c_in_local_workers_stops_the_job(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-14: the agents are ours and end with us, so their job is stopped; also one that waits for nobody, by itself."""
+    caplog.set_level(logging.INFO)
+    interrupted: list[float] = []
+
+    class Watcher(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "Current progress" in record.getMessage() and not interrupted:
+                interrupted.append(time.monotonic())
+                signal.raise_signal(signal.SIGINT)
+
+    watcher = Watcher()
+    logging.getLogger().addHandler(watcher)
+    try:
+        with local_workers(1) as nodes:
+            with pytest.raises(KeyboardInterrupt):
+                digits_job().parallel(nodes, epoch=4000, directory=tmp_path)
+            assert time.monotonic() - interrupted[0] < 4  # it was not killed after 5 s, but stopped itself
+            assert "This job has been aborted." in caplog.text
+            assert "All the tasks are done." not in said(caplog.records)
+            assert line_job().parallel(nodes, directory=tmp_path, **QUICK)["Loss"] > 0  # at once: the job is stopped
+    finally:
+        logging.getLogger().removeHandler(watcher)

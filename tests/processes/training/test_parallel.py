@@ -1,0 +1,276 @@
+"""Training jobs on real agents: what comes back, in which files, and that it is the same everywhere to the bit."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nn
+from nn.dataset.idx import read_idx
+from nn.dataset.transforms import ImageCls, Shuffle
+from nn.gradient_descent import ADAMOptimizer, SGDOptimizer
+from nn.model import Model, SequentialModel
+from parallel_sgd import JobResult, ParallelSGD
+from parallel_sgd.accounts import SENT, Entry, check_conserved
+from parallel_sgd.codec import Codec, DummyCodec
+from parallel_sgd.codec.plain import Plain
+from parallel_sgd.nodes import LocalNodes
+from tests.parallel_sgd.digits_job import mlp
+from tests.processes.training.jobs import (
+    FOUR_BLOCKS,
+    digits_job,
+    here,
+    line_data,
+    line_job,
+    line_model,
+    log_of,
+    only_weights,
+    said,
+    some,
+    weights,
+)
+
+pytestmark = pytest.mark.processes
+SHARED_DATA = Path(os.environ.get("PSGD_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
+IN_ORDER = [
+    r"Start job\.",
+    r"Workers: \(2\) nodes has been assigned:\n\t\t-->ID: +0\t\tAddress:  127\.0\.0\.1:\d+\n\t\t-->ID: +1\t\tAddress: .*",
+    r"Coordinator version: \d+\.\d+.*",
+    r"Group submission complete \(\{0, 1\}\)\.",
+    r"Worker: \(0\) in Version: \(.*\)\.",
+    r"Worker: \(1\) in Version: \(.*\)\.",
+    r"Reply requirements to node\(\d\), type\(net_setting\)\.",
+    r"Reply requirements to node\(\d\), type\(net_transfer\)\.",
+    r"Node\(\d\) is ready, \{\d\} is ready\.",
+    r"Node\(\d\) is ready, \{0, 1\} is ready\.",
+    r"Dispatch complete\.",
+    r"Waiting for \(\{0, 1\}\) \.\.\.",
+    r"Current progress: .*100%.* \| Running",
+    r"Save file for \d\.\n\tList:(\n\t\t--> .*)+",
+    r"Node\(\d\) is done, \{0, 1\} is done\.",
+    r"All the tasks are done\.",
+]
+
+
+def test_digits_learn(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-1: a dict with Loss and accuracy, the mean over the nodes."""
+    result = digits_job(mlp(units=64)).parallel(some(agents, 2), codec=Plain, epoch=15, block_size=16, directory=tmp_path)
+    assert isinstance(result, dict) and str(result).startswith("{'Loss': ")
+    assert list(result) == ["Loss", "accuracy"] and all(type(value) is float for value in result.values())
+    assert result["accuracy"] > 0.9
+    rows = [pd.read_csv(tmp_path / f"Node-{node}-Retrieve" / f"EV-P-SGD-N({node}).csv").iloc[-1] for node in (0, 1)]
+    assert result == {name: np.mean([row[name] for row in rows]) for name in result}
+
+
+def test_the_mean_is_taken_over_the_nodes(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-1: workers that do not exchange end at different losses; the result is their mean."""
+    result = line_job().parallel(some(agents, 2), codec=DummyCodec, epoch=2, block_size=4, directory=tmp_path)
+    losses = [pd.read_csv(tmp_path / f"Node-{n}-Retrieve" / f"EV-P-SGD-N({n}).csv")["Loss"].iloc[-1] for n in (0, 1)]
+    assert losses[0] != losses[1]
+    assert result["Loss"] == pytest.approx(sum(losses) / 2, rel=1e-15)
+    assert len(set(weights(result).values())) == 2
+
+
+def test_mnist_learns(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-1: 8,500 images to train on, 1,500 to test on, 14 epochs of the README program."""
+    folder = SHARED_DATA / "mnist"
+    if not (folder / "t10k-images-idx3-ubyte.gz").is_file():
+        pytest.skip(f"there is no MNIST in {folder}; PSGD_SHARED_DATA names the folder that holds mnist/")
+    x, y = read_idx(folder / "t10k-images-idx3-ubyte.gz"), read_idx(folder / "t10k-labels-idx1-ubyte.gz")
+    model = SequentialModel(input_shape=[-1, 784])
+    model.add(nn.layer.Dense(128, activation=nn.activation.Tanh()))
+    model.add(nn.layer.Dense(128, activation=nn.activation.Tanh()))
+    model.add(nn.layer.Dense(10, activation=nn.activation.Softmax()))
+    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    data = nn.dataset.ArrayDataset(x[:8500], y[:8500], x[8500:], y[8500:])
+    job = ParallelSGD(model, data, Shuffle().add(ImageCls()))
+    result = job.parallel(some(agents, 1), codec=Plain, epoch=14, directory=tmp_path)
+    assert result["accuracy"] > 0.93
+
+
+def test_the_story_of_a_job(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-10: the messages, in order."""
+    caplog.set_level(logging.INFO)
+    line_job().parallel(some(agents, 2), epoch=1, block_size=4, directory=tmp_path)
+    lines = iter(said(caplog.records))
+    for expected in IN_ORDER:
+        assert any(re.fullmatch(expected, line) for line in lines), f"{expected} is missing, or in a wrong place"
+
+
+def test_samples_are_sent_once(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-5: the order of the requests; the second submission of the same data sends none of it."""
+    caplog.set_level(logging.INFO)
+    data = line_data(4096, seed=os.getpid())
+    size = sum(array.nbytes for array in data.load())
+    first = ["net_setting", "net_model", "net_optimizer", "data_package", "misc_package", "extra_package"]
+    job = ParallelSGD(line_model(), data)
+    sent = []
+    for requests in ([*first, "data_samples", "net_transfer"], [*first, "net_transfer"]):
+        caplog.clear()
+        result = job.parallel(some(agents, 2), epoch=1, block_size=512, directory=tmp_path)
+        lines = said(caplog.records)
+        for node in (0, 1):
+            prefix = f"Reply requirements to node({node}), type("
+            assert [line[len(prefix) : -2] for line in lines if line.startswith(prefix)] == requests
+        (submission,) = (match for line in lines if (match := re.match(r"Submission sent (\d+) bytes and read (\d+)", line)))
+        sent.append(int(submission[1]))
+        assert only_weights(result)
+    assert sent[0] > 2 * size > 20 * sent[1]
+
+
+def test_a_built_in_data_set_is_not_sent(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-5: every node has the embedded digits."""
+    caplog.set_level(logging.INFO)
+    digits_job().parallel(some(agents, 1), epoch=1, directory=tmp_path)
+    assert not [line for line in said(caplog.records) if "data_samples" in line]
+
+
+def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SUB-17: names, columns and rows; a run of the same title replaces the folder."""
+    monkeypatch.chdir(tmp_path)
+    settings: dict[str, Any] = {"epoch": 3, "block_size": 16, "assignment_type": FOUR_BLOCKS, "mission_title": "My title"}
+    digits_job().parallel(some(agents, 2), **settings)
+    Path("Node-0-Retrieve/stale.txt").touch()
+    result = digits_job().parallel(some(agents, 2), **settings)
+    for node in (0, 1):
+        folder = Path(f"Node-{node}-Retrieve")
+        assert set(result.files[node]) == set(folder.iterdir()) - {folder / "job.json"}
+        date = r" \d{4}-\d\d-\d\d \d{4}\.log"
+        expected = [rf"Worker-127\.0\.0\.1{date}", rf"Fit-{node}{date}"]
+        expected += [rf"{kind}-My title-N\({node}\)\.{end}" for kind, end in (("TR", "csv"), ("EV", "csv"), ("MODEL", "model"))]
+        assert all(re.fullmatch(e, path.name) for e, path in zip(expected, result.files[node], strict=True))
+        steps, epochs = (pd.read_csv(folder / f"{kind}-My title-N({node}).csv") for kind in ("TR", "EV"))
+        batches = 1500 // 64
+        assert list(steps.columns) == ["Time", "Epochs", "Batches", "in", "Total", "Loss", "accuracy"]
+        assert list(epochs.columns) == ["Loss", "accuracy"] and len(epochs) == 3
+        assert steps["Total"].tolist() == list(range(1, 3 * batches * 2 + 1))  # two of the four blocks are this worker's
+        assert steps["Epochs"].tolist() == sorted([1, 2, 3] * batches * 2)
+        assert steps["Batches"].tolist() == sorted([*range(1, batches + 1)] * 2) * 3
+        assert set(steps["in"]) == {batches * 2}
+        assert steps["Time"].is_monotonic_increasing and steps["Time"].iloc[0] >= 0
+        assert result == epochs.iloc[-1].to_dict()
+        model = Model.load(folder / f"MODEL-My title-N({node}).model")
+        x, y = ImageCls()(*Shuffle()(*nn.dataset.Digits().load()))[2:]
+        assert model.evaluate(x, y) == result
+        assert np.array_equal(model.predict(x), result.models[node].predict(x))
+
+
+def test_other_titles_keep_their_files(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-17: only a run of the same title replaces files."""
+    for title in ("one", "two"):
+        line_job().parallel(some(agents, 1), epoch=1, block_size=4, mission_title=title, directory=tmp_path)
+    names = {path.name for path in (tmp_path / "Node-0-Retrieve").iterdir()}
+    assert {"EV-one-N(0).csv", "EV-two-N(0).csv"} <= names
+
+
+@pytest.mark.parametrize("rule", [ADAMOptimizer, SGDOptimizer])
+def test_the_number_of_workers_changes_no_bit(agents: LocalNodes, tmp_path: Path, rule: type[Any]) -> None:
+    """SUB-20: with fixed blocks 1, 2 and 4 workers train the same weights, on agents and in process, dropout included."""
+    model = mlp(dropout=0.2)
+    before = model.store.values.copy()
+    settings: dict[str, Any] = {"epoch": 2, "block_size": 16, "assignment_type": FOUR_BLOCKS, "gd_type": rule, "seed": 7}
+    bits, tables = set(), set()
+    for count in (1, 2, 4):
+        for place in ("agents", "here"):
+            folder = tmp_path / f"{place}-{count}"
+            if place == "agents":
+                result = digits_job(model).parallel(some(agents, count), directory=folder, **settings)
+            else:
+                result = here(digits_job(model), count, folder, **settings)
+            assert sorted(result.models) == list(range(count))
+            bits |= set(weights(result).values())
+            tables |= {(folder / f"Node-{n}-Retrieve" / f"EV-P-SGD-N({n}).csv").read_bytes() for n in range(count)}
+    assert len(bits) == 1 and len(tables) == 1
+    assert np.array_equal(model.store.values, before)  # what was submitted does not change
+    assert bits != {before.tobytes()}
+
+
+def test_four_blocks_are_one_big_batch(tmp_path: Path) -> None:
+    """The mean over blocks is the gradient of the whole batch, up to rounding."""
+    settings: dict[str, Any] = {"epoch": 2, "gd_type": SGDOptimizer, "gd_params": (0.1,)}
+    blocks = here(digits_job(), 1, tmp_path, block_size=16, assignment_type=FOUR_BLOCKS, **settings)
+    batch = here(digits_job(), 1, tmp_path, block_size=64, **settings)
+    np.testing.assert_allclose(blocks.models[0].store.values, batch.models[0].store.values, atol=1e-6, rtol=0)
+
+
+class Late(Plain):
+    """Worker 0 keeps what is for worker 2 until worker 2 has spoken; by then worker 1 is a batch further."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.kept: list[Any] = []
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        packet: Any = super().update_blocks(block_weight)
+        if self.node_id != 0 or packet is None:
+            return packet
+        self.kept.append(type(packet)(2, packet.content))
+        return type(packet)(1, packet.content)
+
+    def receive_blocks(self, content: Any) -> Any:
+        super().receive_blocks(content)
+        if self.node_id == 0 and content[0] == 2:
+            kept, self.kept = self.kept, []
+            return kept
+        return None
+
+
+class Twice(Plain):
+    """Every packet is sent twice."""
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        packet = super().update_blocks(block_weight)
+        return None if packet is None else [packet, packet]
+
+
+@pytest.mark.parametrize("codec", [Late, Twice])
+def test_late_and_repeated_packets_change_nothing(agents: LocalNodes, tmp_path: Path, codec: type[Codec]) -> None:
+    """SUB-22, SUB-23: the same weights as without, over real sockets."""
+    disturbed = line_job().parallel(some(agents, 3), codec=codec, epoch=3, block_size=2, directory=tmp_path)
+    plain = line_job().parallel(some(agents, 3), codec=Plain, epoch=3, block_size=2, directory=tmp_path)
+    assert only_weights(disturbed) == only_weights(plain)
+
+
+def test_bytes_are_accounted(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-40: logged for submission and execution; what one node sent has arrived at the other."""
+    caplog.set_level(logging.INFO)
+    result = line_job().parallel(some(agents, 2), epoch=2, block_size=4, directory=tmp_path)
+    assert [line for line in said(caplog.records) if re.fullmatch(r"Submission sent \d+ bytes and read \d+ bytes\.", line)]
+    books = {node: [Entry(*row) for row in rows] for node, rows in result.accounts.items()}
+    check_conserved(books, {})
+    for node, rows in books.items():
+        kernel, bias = (row for row in rows if row.direction == SENT)
+        assert (kernel.codec, kernel.peer, kernel.packets) == ("Plain", 1 - node, 2 * 24 // 8)
+        assert kernel.raw - bias.raw == kernel.packets * 4  # two float32 numbers against one
+        match = re.search(r"Bytes sent: (\d+), bytes read: (\d+)\.", log_of(result.files, node))
+        assert match is not None
+        assert int(match[1]) >= sum(row.wire for row in rows if row.direction == SENT) > 0
+        assert int(match[2]) >= sum(row.wire for row in rows if row.direction != SENT) > 0
+
+
+def test_a_saved_model_starts_every_submission_alike(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-43: save and load keep the start weights; the format holds no pickle."""
+    path = tmp_path / "dnn.model"
+    mlp().save(path)
+    assert b"pickle" not in path.read_bytes()
+    results: list[JobResult] = []
+    for seed in (0, 0, 1):
+        model = Model.load(path)
+        assert np.array_equal(model.store.values, mlp().store.values)
+        results.append(digits_job(model).parallel(some(agents, 1), epoch=1, seed=seed, directory=tmp_path))
+    assert only_weights(results[0]) == only_weights(results[1]) != only_weights(results[2])
+
+
+def test_samples_that_fill_no_batch_are_reported(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-30: the tail is not dropped in silence."""
+    caplog.set_level(logging.INFO)
+    result = line_job(26).parallel(some(agents, 2), epoch=1, block_size=4, directory=tmp_path)
+    assert "2 of 26 training samples do not fill a batch of 8 and are left out of each epoch." in said(caplog.records)
+    assert "2 samples do not fill a batch of 8" in log_of(result.files, 0)

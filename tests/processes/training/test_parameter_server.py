@@ -1,0 +1,283 @@
+"""Jobs with a parameter server on real agents: bits, story, files, user-written codecs, and what happens when a node dies."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+from nn.dataset.transforms.abstract import AbsTransformer
+from nn.gradient_descent import SGDOptimizer
+from parallel_sgd import JobFailed, JobResult, ParallelSGD, Parameter_Server, cli, in_process
+from parallel_sgd.accounts import RECEIVED, SENT, Entry, check_conserved
+from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, SyncPS, netEncapsulation
+from parallel_sgd.nodes import LocalNodes
+from parallel_sgd.profiles import IIDBlockAssignment
+from rpc import SubmissionError
+from tests.parallel_sgd.digits_job import mlp
+from tests.processes.training.jobs import (
+    FOUR_BLOCKS,
+    assert_serves,
+    digits_job,
+    line_job,
+    log_of,
+    only_weights,
+    said,
+    some,
+)
+
+pytestmark = pytest.mark.processes
+IN_ORDER = [
+    r"Start job\.",
+    r"Workers: \(3\) nodes has been assigned:\n\t\t-->ID: +-2\t\tAddress: .*\n\t\t-->ID: +0\t\tAddress: .*\n\t\t-->ID: +1.*",
+    r"Coordinator version: .*",
+    r"Single node submission complete\.",
+    r"Group submission complete \(\{0, 1\}\)\.",
+    r"Dispatch complete\.",
+    r"Waiting for \(\{.*\}\) \.\.\.",
+    r"All the tasks are done\.",
+]
+
+
+def with_server(agents: LocalNodes, workers: int) -> LocalNodes:
+    """The first agents as workers, the last one as parameter server."""
+    return some(agents, workers).add(Parameter_Server, agents[3])  # type: ignore[return-value]
+
+
+def alone(job: ParallelSGD, count: int, directory: Path, ps: bool = True, **settings: Any) -> JobResult:
+    """The same job inside this process."""
+    with in_process(count, ps=ps) as nodes:
+        return job.parallel(nodes, directory=directory, **settings)
+
+
+def moments(files: Any, node: int) -> list[float]:
+    """The times that a codec has recorded."""
+    return [float(text) for text in re.findall(r"moment ([\d.]+)", log_of(files, node))]
+
+
+def test_the_same_bits_and_the_story(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-11, SUB-20, SUB-40: the server precedes the group; its node returns logs only; every packet is accounted for."""
+    caplog.set_level(logging.INFO)
+    settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 2, "block_size": 32}
+    result = digits_job().parallel(with_server(agents, 2), directory=tmp_path, **settings)
+    lines = iter(said(caplog.records))
+    for pattern in IN_ORDER:
+        assert any(re.fullmatch(pattern, line) for line in lines), pattern
+    assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+    plain = alone(digits_job(), 1, tmp_path / "here", ps=False, codec=Plain, **settings)
+    assert only_weights(result) == only_weights(plain)
+    assert result == plain and sorted(result.models) == [0, 1]
+
+    names = sorted(path.name for path in result.files[Parameter_Server])
+    assert len(names) == 2 and re.fullmatch(r"Fit--2 .*\.log", names[0]) and re.fullmatch(r"Worker-127.0.0.1 .*\.log", names[1])
+    log = log_of(result.files, Parameter_Server)
+    assert re.search(r"INFO Fit--2@\d\d:\d\d:\d\d: Serving begins: workers \[0, 1\], codec SyncPS\.", log)
+    assert log.index("Serving begins") < log.index("Serving has ended: all workers have left.")
+
+    assert all(type(entry) is Entry for entries in result.accounts.values() for entry in entries)
+    check_conserved(result.accounts, {})
+    for node in (Parameter_Server, 0, 1):
+        for direction, line in zip((SENT, RECEIVED), log_of(result.files, node).splitlines()[-2:], strict=True):
+            entries = [entry for entry in result.accounts[node] if entry.direction == direction]
+            raw, overhead, wire = (sum(getattr(e, name) for e in entries) for name in ("raw", "overhead", "wire"))
+            assert line.endswith(f"Packets {direction}: raw {raw} + overhead {overhead} = wire {wire} bytes.")
+
+
+class Mortal(SyncPS):
+    """The node named by the job kills itself when it takes its seventh block or packet; all tell when they end."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.seen = 0
+
+    def _live(self) -> None:
+        self.seen += 1
+        if self.seen == 7 and self.node_id == GlobalSettings.get_params("victim", None):
+            self.record(f"moment {self._now():.3f}")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _now(self) -> float:
+        return time.time()
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        self._live()
+        return super().update_blocks(block_weight)
+
+    def receive_blocks(self, content: Any) -> Any:
+        self._live()
+        return super().receive_blocks(content)
+
+    def dispose(self) -> None:
+        self.record(f"moment {self._now():.3f}")
+        super().dispose()
+
+
+@pytest.mark.parametrize("victim", [Parameter_Server, 1])
+def test_a_killed_node_ends_the_job(agents: LocalNodes, tmp_path: Path, victim: int) -> None:
+    """SUB-31, FLT-15: the death of the server is reported like a worker's, and that of a worker ends the server: each names
+    the dead node within a second."""
+    with pytest.raises(JobFailed, match=rf"Node\({victim}\) failed: .*SIGKILL") as info:
+        digits_job().parallel(
+            with_server(agents, 3),
+            codec=Mortal,
+            ps_codec=Mortal,
+            codec_extra_parameters={"victim": victim},
+            epoch=100,
+            ssgd_timeout_limit=60_000,
+            directory=tmp_path,
+        )
+    failure = info.value
+    others = {Parameter_Server, 0, 1, 2} - {victim}
+    assert next(iter(failure.failures)) == victim and set(failure.failures) == others | {victim}
+    death = moments(failure.files, victim)[-1]
+    for node in others:
+        detail = failure.failures[node][1]
+        assert re.search(r"PeerLost: Node\((-2|\d)\) .* is lost", detail), detail
+        assert 0 <= moments(failure.files, node)[-1] - death <= 1.0
+    assert any(f"PeerLost: Node({victim}) at" in failure.failures[node][1] for node in others)
+    assert_serves(agents, 4, tmp_path)
+
+
+def test_redundancy_pays_with_a_server(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-31: the server goes on with the copies of the others; the weights do not change."""
+    settings: dict[str, Any] = {"redundancy": 2, "assignment_type": IIDBlockAssignment, "epoch": 2, "block_size": 16}
+    result = digits_job().parallel(
+        with_server(agents, 3),
+        codec=Mortal,
+        ps_codec=Mortal,
+        codec_extra_parameters={"victim": 1},
+        ssgd_timeout_limit=60_000,
+        directory=tmp_path,
+        **settings,
+    )
+    assert sorted(result.models) == [0, 2]
+    assert only_weights(result) == only_weights(alone(digits_job(), 3, tmp_path / "here", ps=False, **settings))
+    assert_serves(agents, 4, tmp_path)
+
+
+class Letter:
+    """Travels both ways between the codecs of this module."""
+
+    def __init__(self, sender: int, array: Any) -> None:
+        self.sender = sender
+        self.array = array
+
+
+class Sender(Codec):
+    """The worker's half of an exchange by letter."""
+
+    def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation:
+        return netEncapsulation(Parameter_Server, Letter(self.node_id, block_weight.content))
+
+    def receive_blocks(self, content: Letter) -> None:
+        assert content.sender == Parameter_Server
+        self.set_result(content.array)
+
+
+class Sorter(Codec):
+    """The server's half: the mean over all workers, in the order of their ids, times a factor."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.letters: dict[int, Any] = {}
+        self.workers = list(GlobalSettings.get_default().nodes)
+        self.factor = np.float32(GlobalSettings.get_params("factor"))
+
+    def update_blocks(self, block_weight: BlockWeight) -> None:
+        raise NotImplementedError
+
+    def receive_blocks(self, content: Letter) -> Iterator[netEncapsulation]:
+        self.letters[content.sender] = content.array
+        if len(self.letters) == len(self.workers):
+            mean = sum(self.letters[node] for node in self.workers) / np.float32(len(self.workers)) * self.factor
+            self.letters.clear()
+            for node in self.workers:
+                yield netEncapsulation(node, Letter(self.node_id, mean))
+
+
+def test_a_pair_of_codecs_of_ones_own(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-33: both halves are shipped, with the class that travels between them; the nodes hold no copy."""
+    settings: dict[str, Any] = {"epoch": 2, "block_size": 4, "codec": Sender, "ps_codec": Sorter}
+    settings |= {"gd_type": SGDOptimizer, "gd_params": (0.1,)}
+    settings["codec_extra_parameters"] = {"factor": 0.5}
+    result = line_job().parallel(with_server(agents, 2), directory=tmp_path, **settings)
+    assert only_weights(result) == only_weights(alone(line_job(), 2, tmp_path / "here", **settings))
+    assert "codec Sorter" in log_of(result.files, Parameter_Server)
+    assert "codec Sender" in log_of(result.files, 0)
+    settings["codec_extra_parameters"] = {"factor": 0.25}
+    assert only_weights(alone(line_job(), 2, tmp_path / "other", **settings)) != only_weights(result)
+
+
+def test_an_error_in_the_server_codec_reaches_the_submitter(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-16, SUB-27: with its traceback; workers do not wait for a time-out."""
+
+    class Broken(Sorter):
+        taken = 0
+
+        def receive_blocks(self, content: Letter) -> Iterator[netEncapsulation]:
+            self.taken += 1
+            if self.taken == 50:  # by then the submitter knows that all have started
+                raise ZeroDivisionError("no such letter")
+            return super().receive_blocks(content)
+
+    with pytest.raises(JobFailed, match=r"Node\(-2\) failed: ZeroDivisionError: no such letter") as info:
+        line_job().parallel(
+            with_server(agents, 2),
+            codec=Sender,
+            ps_codec=Broken,
+            block_size=4,
+            epoch=100,
+            ssgd_timeout_limit=60_000,
+            directory=tmp_path,
+        )
+    assert "receive_blocks" in info.value.failures[Parameter_Server][1]
+    assert_serves(agents, 4, tmp_path)
+
+
+class Unlucky(AbsTransformer):
+    """Fails on the workers, after the server has started."""
+
+    def __call__(self, train_x: Any, train_y: Any, test_x: Any, test_y: Any, seed: int = 0) -> Any:
+        raise ValueError("not these samples")
+
+
+def test_a_job_that_does_not_start_frees_the_server(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-9: the server starts first; when the group cannot follow, its node is free for the next job at once."""
+    job = ParallelSGD(mlp(), nn.dataset.Digits(), Unlucky())
+    with pytest.raises(SubmissionError, match="not these samples"):
+        job.parallel(with_server(agents, 2), directory=tmp_path)
+    assert_serves(agents, 4, tmp_path)
+
+
+def test_job_submit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """SUB-42: `job_submit.py --ps --local 2`."""
+    monkeypatch.chdir(tmp_path)
+    mlp().save("dnn.model")
+    options = [
+        "-m",
+        "dnn.model",
+        "--local",
+        "2",
+        "--ps",
+        "--dataset",
+        "digits",
+        "--epochs",
+        "1",
+        "--block-assignment",
+        "fixed:4",
+        "--json",
+    ]
+    assert cli.main(options) == cli.EXIT_OK
+    content = json.loads(capsys.readouterr().out)
+    assert set(content["files"]) == {"-2", "0", "1"} and content["result"]["Loss"] > 0

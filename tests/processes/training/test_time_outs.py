@@ -1,0 +1,213 @@
+"""Peers that do not answer, and codecs that break: when the worker gives up, what it says, and that everything ends."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parallel_sgd import JobFailed, JobResult
+from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, netEncapsulation
+from parallel_sgd.codec.plain import Plain
+from parallel_sgd.nodes import LocalNodes
+from rpc import SubmissionError
+from tests.processes.training.jobs import assert_serves, line_job, log_of, only_weights, some
+
+pytestmark = pytest.mark.processes
+TIMEOUT = 0.2  # seconds
+EARLY, LATE = 0.05, 0.6  # how much too early and too late still counts; the machine may be loaded
+
+
+class Waiting(Codec):
+    """Both wait for the other's block; nobody sends any. Tells when it was asked for a rescue, and when it all ended."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.since = 0.0
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        if self.node_id == 1 and GlobalSettings.get_params("quick"):
+            self.set_result(block_weight.content)
+
+    def receive_blocks(self, content: Any) -> None:
+        pass
+
+    def is_done(self) -> bool:
+        self.since = self.since or time.monotonic()
+        return super().is_done()
+
+    def do_something_to_save_yourself(self) -> Any:
+        self.record(f"rescue after {time.monotonic() - self.since:.3f} s")
+        return netEncapsulation(1 - self.node_id, "hello?") if GlobalSettings.get_params("rescue") else None
+
+    def dispose(self) -> None:
+        if self.since:
+            self.record(f"end after {time.monotonic() - self.since:.3f} s")
+
+
+def fail(agents: LocalNodes, directory: Path, codec: Any, count: int = 2, **settings: Any) -> JobFailed:
+    settings = {"epoch": 1, "block_size": 4, "ssgd_timeout_limit": 1000 * TIMEOUT, **settings}
+    with pytest.raises(JobFailed) as info:
+        line_job().parallel(some(agents, count), codec=codec, directory=directory, **settings)
+    return info.value
+
+
+def moments(failure: JobFailed, node: int, what: str) -> list[float]:
+    return [float(seconds) for seconds in re.findall(rf"{what} after ([\d.]+) s", log_of(failure.files, node))]
+
+
+def test_no_rescue_ends_after_one_period(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-24, SUB-25: the codec is asked once, has nothing, and the job ends after T; the message names what is missing."""
+    failure = fail(agents, tmp_path, {0: Waiting, 1: DummyCodec})
+    said_by = [node for node in (0, 1) if "retry not available" in failure.failures[node][1]]
+    assert said_by
+    for node in said_by:
+        (rescue,), (end,) = moments(failure, node, "rescue"), moments(failure, node, "end")
+        assert TIMEOUT - EARLY <= rescue <= end <= TIMEOUT + LATE
+        assert re.search(
+            r"TimeoutError: Time out while getting result, retry not available\. Waited 0\.2 s for "
+            rf"variable 0 \(dense_1/kernel\) of epoch 1, batch 1: nothing came from node\(s\) {1 - node}\.",
+            failure.failures[node][1],
+        )
+    first = next(iter(failure.failures))
+    assert first in said_by, "the first failure named must be the cause"
+    assert "Time out while getting result, retry not available" in str(failure)
+    assert_serves(agents, 2, tmp_path)
+
+
+def test_a_rescue_that_does_not_help_ends_after_two_periods(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-24, SUB-25: packets buy one more period, and the codec is asked no second time."""
+    failure = fail(agents, tmp_path, {0: Waiting, 1: DummyCodec}, codec_extra_parameters={"rescue": 1})
+    said_by = [node for node in (0, 1) if "the retry did not help" in failure.failures[node][1]]
+    assert said_by
+    for node in said_by:
+        (rescue,), (end,) = moments(failure, node, "rescue"), moments(failure, node, "end")
+        assert TIMEOUT - EARLY <= rescue <= TIMEOUT + LATE
+        assert 2 * TIMEOUT - EARLY <= end <= 2 * TIMEOUT + 2 * LATE
+    assert_serves(agents, 2, tmp_path)
+
+
+def test_a_peer_that_left_is_not_waited_for(agents: LocalNodes, tmp_path: Path) -> None:
+    """Worker 1 finishes alone and ends; worker 0 gets nothing and says so within T."""
+    failure = fail(agents, tmp_path, {0: Waiting, 1: DummyCodec}, codec_extra_parameters={"quick": 1})
+    assert list(failure.failures) == [0]
+    assert "Time out while getting result" in failure.failures[0][1]
+    assert_serves(agents, 2, tmp_path)
+
+
+class Mute(Plain):
+    """Worker 1 listens and never speaks."""
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        packets = super().update_blocks(block_weight)
+        return None if self.node_id == 1 else packets
+
+    def receive_blocks(self, content: Any) -> None:
+        super().receive_blocks(content)
+
+    def receive_late(self, content: Any) -> None:
+        pass
+
+
+def test_the_missing_blocks_are_named(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-26: variable, batch, blocks and nodes."""
+    failure = fail(agents, tmp_path, Mute, block_size=12)
+    assert list(failure.failures) == [0]
+    assert re.search(  # worker 1 may have left by the time of the rescue
+        r"Node\(0\) failed: TimeoutError: Time out while getting result, (retry not available|the retry did not help)\. "
+        r"Waited 0\.[24] s for variable 1 \(dense_1/bias\) of epoch 1, batch 1: missing block\(s\) 1 of node\(s\) 1\.$",
+        str(failure),
+    )
+
+
+class Withholding(Plain):
+    """Sends nothing until it is asked to save itself; returns its packets in the form that the job names."""
+
+    def update_blocks(self, block_weight: BlockWeight) -> None:
+        super().update_blocks(block_weight)
+
+    def do_something_to_save_yourself(self) -> Any:
+        packets = super().do_something_to_save_yourself()
+        form = GlobalSettings.get_params("form")
+        if packets is None or form == "generator":
+            return packets
+        (packet,) = packets
+        return packet if form == "single" else [packet]
+
+
+@pytest.mark.parametrize("form", ["generator", "single", "list"])
+def test_a_rescue_saves_the_batch(agents: LocalNodes, tmp_path: Path, form: str) -> None:
+    """SUB-26: all forms of packets work; they count for their batch, so the weights are as if nothing had happened."""
+    settings: dict[str, Any] = {"epoch": 1, "block_size": 4, "directory": tmp_path}
+    saved: JobResult = line_job().parallel(
+        some(agents, 2),
+        codec=Withholding,
+        ssgd_timeout_limit=1000 * TIMEOUT,
+        codec_extra_parameters={"form": form},
+        **settings,
+    )
+    plain = line_job().parallel(some(agents, 2), codec=Plain, **settings)
+    assert only_weights(saved) == only_weights(plain)
+
+
+class Broken(Plain):
+    """Worker 1 cannot read what it gets after a while."""
+
+    received = 0
+
+    def receive_blocks(self, content: Any) -> Any:
+        self.received += 1
+        if self.node_id == 1 and self.received == 600:
+            raise ArithmeticError("no such quantum")
+        return super().receive_blocks(content)
+
+
+def test_an_exception_in_the_receive_path_ends_the_job_everywhere(agents: LocalNodes, tmp_path: Path) -> None:
+    """SUB-27, SUB-16: on all nodes, with that traceback, once, without waiting for the time-out."""
+    start = time.monotonic()
+    failure = fail(agents, tmp_path, Broken, count=3, block_size=2, epoch=500, ssgd_timeout_limit=60_000)
+    assert time.monotonic() - start < 20
+    assert sorted(failure.failures) == [0, 1, 2]
+    assert next(iter(failure.failures)) == 1, "the first failure named must be the cause"
+    state, detail = failure.failures[1]
+    assert state == "failed"
+    assert "Traceback" in detail and "in receive_blocks" in detail
+    assert detail.rstrip().endswith("ArithmeticError: no such quantum")
+    assert "Node(1) failed: ArithmeticError: no such quantum" in str(failure)
+    assert all("no such quantum" not in failure.failures[node][1] for node in (0, 2))
+    assert "no such quantum" in log_of(failure.files, 1)
+    assert_serves(agents, 3, tmp_path)
+
+
+class Talkative(Codec):
+    """Returns what is no packet."""
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        return [block_weight.content]
+
+    def receive_blocks(self, content: Any) -> None:
+        pass
+
+
+class Lonely(Plain):
+    """Sends what cannot travel."""
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        return netEncapsulation(1 - self.node_id, {1, 2})
+
+
+@pytest.mark.parametrize(
+    ("codec", "message"),
+    [
+        (Talkative, "TypeError: Talkative must return None, a netEncapsulation or an iterable of them, got ndarray"),
+        (Lonely, "set"),
+    ],
+)
+def test_what_a_codec_may_not_return_is_named(agents: LocalNodes, tmp_path: Path, codec: type[Codec], message: str) -> None:
+    with pytest.raises((JobFailed, SubmissionError)) as info:  # in the first step: who is first to know decides
+        line_job().parallel(some(agents, 2), codec=codec, directory=tmp_path, epoch=1, block_size=4)
+    assert message in str(info.value)
+    assert_serves(agents, 2, tmp_path)

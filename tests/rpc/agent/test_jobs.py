@@ -1,0 +1,203 @@
+"""The memory of an agent: what it keeps of jobs, for how long, and what it makes of it after a restart."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from network.testing import VirtualClock
+from rpc.agent import jobs
+from rpc.agent.jobs import KEEP_SECONDS, JobFolders, JobRecord
+
+
+def add(folders: JobFolders, clock: VirtualClock, name: str, state: str = "done", size: int = 0, node: int = 0) -> JobRecord:
+    """A job that takes a second."""
+    record = folders.create(name, node, f"title of {name}")
+    with open(folders.folder(record) / "out" / "data", "wb") as file:
+        file.truncate(size)  # sparse
+    clock.advance(1.0)
+    record.state = state
+    record.ended = 0.0 if state in ("starting", "running") else clock.time()
+    folders.save(record)
+    return record
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "jobs"
+
+
+def names(folders: JobFolders) -> list[str]:
+    return [record.job for record in folders]
+
+
+def test_records_survive_a_restart(root: Path, clock: VirtualClock) -> None:
+    """SUB-15, SUB-18: an agent that restarts finds its finished jobs and their logs again, in order."""
+    folders = JobFolders(root, 20, clock)
+    first, second = add(folders, clock, "b"), add(folders, clock, "a", "failed", node=-2)
+    first.files, first.detail = ["EV.csv"], "text \x1b ä"
+    folders.save(first)
+    again = JobFolders(root, 20, clock)
+    assert list(again) == [first, second]
+    assert again.folder(second).name == "a.ps2"
+    assert first.log == f"Fit-0 {first.log[6:]}"
+    assert again.find("") == second
+    assert again.find("b") == first
+    assert again.find("b", 0) == first
+    assert again.find("b", 1) is None
+    assert again.find("c") is None
+
+
+@pytest.mark.parametrize("state", ["starting", "running"])
+def test_unfinished_jobs_are_lost_after_a_restart(root: Path, clock: VirtualClock, state: str) -> None:
+    """SUB-18: reported as lost, with an end, so that its files can be fetched and are removed in time."""
+    add(JobFolders(root, 20, clock), clock, "a", state)
+    for _ in range(2):
+        (record,) = JobFolders(root, 20, clock)
+        assert (record.state, record.detail) == ("lost", "The agent ended while this job ran.")
+        assert record.ended == clock.time()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "{", "[]", "null", '{"job": "a"}', "\0\0\0", '{"job": "a", "node": 0, "title": "t", "unknown": 1}',
+        '{"job": "a", "node": "0", "title": "t"}', '{"job": "a", "node": 0, "title": 5}',
+        '{"job": "a", "node": 0, "title": "t", "started": "now"}', '{"job": "a", "node": 0, "title": "t", "files": [1]}',
+        '{"job": "a", "node": 0, "title": "t", "files": 5}',
+        '{"job": "../../x", "node": 0, "title": "t"}', '{"job": "b", "node": 0, "title": "t"}', "\ud800", "[" * 100_000,
+    ],
+    ids=lambda text: text[:60].encode("ascii", "backslashreplace").decode(),
+)  # fmt: skip
+def test_broken_records_are_ignored(root: Path, clock: VirtualClock, content: str) -> None:
+    """INV-5: half a record, or one that a job has tampered with, neither stops the agent nor leads it to another folder."""
+    folders = JobFolders(root, 20, clock)
+    add(folders, clock, "a")
+    good = add(folders, clock, "good")
+    (root / "a.0" / "job.json").write_text(content, encoding="utf-8", errors="surrogatepass")
+    again = JobFolders(root, 20, clock)
+    assert list(again) == [good]
+    os.utime(root / "a.0", (clock.time(), clock.time()))
+    clock.advance(KEEP_SECONDS - 1)
+    assert again.clean_up() == []
+    clock.advance(2)
+    assert sorted(again.clean_up()) == ["a.0", "good.0"]
+    assert list(root.iterdir()) == []
+
+
+def test_kept_by_number(root: Path, clock: VirtualClock) -> None:
+    """SUB-15: the last k jobs that have ended; running ones do not count and stay, however old."""
+    folders = JobFolders(root, 2, clock)
+    for name, state in (("run", "running"), ("a", "done"), ("b", "failed"), ("c", "stopped"), ("new", "starting")):
+        add(folders, clock, name, state)
+    assert folders.clean_up() == ["a.0"]
+    assert names(folders) == ["run", "b", "c", "new"]
+    assert sorted(p.name for p in root.iterdir()) == ["b.0", "c.0", "new.0", "run.0"]
+    assert folders.clean_up() == []
+
+
+def test_kept_by_age(root: Path, clock: VirtualClock) -> None:
+    """Security 8: 14 days after the end; a job that has run for a month is not touched."""
+    folders = JobFolders(root, 20, clock)
+    add(folders, clock, "run", "running")
+    add(folders, clock, "a")
+    clock.advance(86400.0)
+    add(folders, clock, "b")
+    clock.advance(KEEP_SECONDS - 86400.0)
+    assert folders.clean_up() == ["a.0"]
+    clock.advance(30 * 86400.0)
+    assert folders.clean_up() == ["b.0"]
+    assert names(folders) == ["run"]
+
+
+def test_kept_by_size(root: Path, clock: VirtualClock) -> None:
+    """Security 8: 1 GiB in all, oldest first; the newest stays even if it is larger, and so does a running one."""
+    folders = JobFolders(root, 20, clock)
+    for name, state, size in (
+        ("a", "done", 1 << 20),
+        ("b", "done", 600 << 20),
+        ("run", "running", 2 << 30),
+        ("c", "done", 500 << 20),
+    ):
+        add(folders, clock, name, state, size)
+    assert folders.clean_up() == ["b.0", "a.0"]
+    assert names(folders) == ["run", "c"]
+    add(folders, clock, "d", size=3 << 30)
+    assert folders.clean_up() == ["c.0"]
+    assert names(folders) == ["run", "d"]
+
+
+def test_links_count_for_themselves(root: Path, clock: VirtualClock, tmp_path: Path) -> None:
+    """INV-8: neither their targets' size nor their targets are touched."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    with open(precious / "file", "wb") as file:
+        file.truncate(3 << 30)
+    folders = JobFolders(root, 20, clock)
+    for name in ("a", "b"):
+        record = add(folders, clock, name)
+        (folders.folder(record) / "out" / "link").symlink_to(precious / "file")
+        (folders.folder(record) / "out" / "folder").symlink_to(precious)
+    assert folders.clean_up() == []
+    clock.advance(KEEP_SECONDS + 10)
+    assert folders.clean_up() == ["b.0", "a.0"]
+    assert (precious / "file").exists()
+
+
+def test_private(root: Path, clock: VirtualClock) -> None:
+    """SEC-14: folders 0700, records 0600."""
+    folders = JobFolders(root, 20, clock)
+    folder = folders.folder(add(folders, clock, "a"))
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (root, folder, folder / "out", folder / "job.json")}
+    assert modes == {"jobs": 0o700, "a.0": 0o700, "out": 0o700, "job.json": 0o600}
+
+
+def test_saving_does_not_follow_links(root: Path, clock: VirtualClock, tmp_path: Path) -> None:
+    """INV-8: a job that puts a link where the record's draft goes gains nothing."""
+    folders = JobFolders(root, 20, clock)
+    record = add(folders, clock, "a")
+    (tmp_path / "precious").write_text("precious")
+    (folders.folder(record) / "job.new").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic links"):
+        folders.save(record)
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_a_job_comes_once(root: Path, clock: VirtualClock) -> None:
+    folders = JobFolders(root, 20, clock)
+    add(folders, clock, "a")
+    with pytest.raises(FileExistsError):
+        folders.create("a", 0, "again")
+    assert names(folders) == ["a"]
+    folders.create("a", 1, "another node of it")
+
+
+def test_a_refusing_disk_leaves_nothing(root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FLT-13: no folder, no record that would seem to run for ever."""
+    folders = JobFolders(root, 20, clock)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(jobs.json, "dump", full)
+    with pytest.raises(OSError, match="No space"):
+        folders.create("a", 0, "t")
+    assert list(root.iterdir()) == []
+    assert list(folders) == []
+
+
+def test_half_a_draft_is_no_record(root: Path, clock: VirtualClock) -> None:
+    """INV-5: a crash while the record is written leaves the old one."""
+    folders = JobFolders(root, 20, clock)
+    record = add(folders, clock, "a")
+    (root / "a.0" / "job.new").write_text(json.dumps({"job": "a"})[:5])
+    assert list(JobFolders(root, 20, clock)) == [record]

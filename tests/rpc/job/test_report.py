@@ -1,0 +1,90 @@
+"""What a job process says at its end fits into one packet, whatever the executor left behind."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from network.values import encode
+from rpc import AbsSimpleExecutor, Communication, JobAborted
+from rpc.job.report import MOST_FILES, make_report, outcome_of
+from rpc.pair import MAX_PACKET
+from rpc.result import RESULT_FILE
+
+logger = logging.getLogger("report test")
+
+
+class Reporter(AbsSimpleExecutor):
+    def __init__(self, names: Any) -> None:
+        super().__init__(0, [0], -1)
+        self.names = names
+
+    def run(self, com: Communication) -> Any:
+        return None
+
+    def trace_files(self) -> Any:
+        return self.names
+
+
+def raised(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:
+        return caught
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "words"),
+    [
+        (None, "done", ""),
+        (JobAborted("Enough."), "stopped", "This job has been aborted. Enough."),
+        (SystemExit(), "failed", "sys.exit() before its work was done"),
+        (SystemExit(0), "failed", "sys.exit() before its work was done"),
+        (SystemExit(2), "failed", "SystemExit: 2"),
+        (KeyError("x"), "failed", "Traceback"),
+        (KeyboardInterrupt(), "failed", "KeyboardInterrupt"),
+    ],
+)
+def test_outcomes(error: BaseException | None, state: str, words: str) -> None:
+    found, detail = outcome_of(None if error is None else raised(error))
+    assert found == state and words in detail
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000_000, "\N{SNOWMAN}" * 1_000_000, "\ud800" * 100_000, "\0\x1b[2J"])
+def test_everything_fits(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-16: a long message, or one that is no text, reaches the submitter, cut at its front."""
+    names = [f"{number:03d}" + "\N{SNOWMAN}" * 80 for number in range(400)]
+    for name in names:
+        (tmp_path / name).touch()
+    report = make_report("failed", text + "the end", Reporter(names), tmp_path, logger)
+    packet = msgpack.packb(encode(report.to_value())[0])
+    assert len(packet) < MAX_PACKET and report.detail.endswith("the end")
+    assert 0 < len(report.files) <= MOST_FILES and "one too many" in caplog.text
+
+
+def test_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The result first; what is no file of the folder is named in the log and left out."""
+    for name in (RESULT_FILE, "a.csv", "b.csv"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder").mkdir()
+    names = ["b.csv", "a.csv", "b.csv", "../secret", "folder", "missing", "", 7]
+    report = make_report("done", "", Reporter(names), tmp_path, logger)
+    assert report.files == [RESULT_FILE, "b.csv", "a.csv"]
+    assert "'../secret' is no file" in caplog.text and "'missing' is no file" in caplog.text
+
+
+def test_broken_trace_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An executor whose trace_files fails keeps its result."""
+    (tmp_path / RESULT_FILE).touch()
+
+    def names() -> Iterator[str]:
+        yield "a.csv"
+        raise RuntimeError("in trace_files")
+
+    assert make_report("done", "", Reporter(names()), tmp_path, logger).files == [RESULT_FILE]
+    assert "in trace_files" in caplog.text

@@ -1,0 +1,118 @@
+"""Log lines: their look, what peers cannot do to them, and that nothing of a job's log gets lost."""
+
+from __future__ import annotations
+
+import logging
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rpc import logs
+from rpc.logs import SUBMIT_LOGGER, CleanFormatter, attach_console, attach_file, clean
+
+HOSTILE = "a\x1b[2J\x1b]0;t\x07b\rc\nINFO Worker@00:00:00: forged\n\x9b31m\u202e\ud800\x00\u2028end"
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    """The root logger, put back afterwards."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield root
+    for handler in [h for h in root.handlers if h not in before]:
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(level)
+
+
+def line(message: str, *arguments: object) -> str:
+    return CleanFormatter().format(logging.LogRecord(SUBMIT_LOGGER, logging.INFO, "", 0, message, arguments, None))
+
+
+def test_the_format() -> None:
+    """SUB-10: `INFO P-SGD Submit@23:23:13: Start job.`"""
+    assert re.fullmatch(r"INFO P-SGD Submit@\d\d:\d\d:\d\d: Start job\.", line("Start job."))
+    assert line("Workers: (%s) nodes:\n\t\t-->ID: %s", 1, 0).endswith(": Workers: (1) nodes:\n\t\t-->ID: 0")
+
+
+def test_peers_can_neither_act_on_the_terminal_nor_forge_lines() -> None:
+    """SEC-17: no escape codes; every line after the first begins with a tab."""
+    first, *rest = line("detail: %s", HOSTILE).split("\n")
+    assert first.startswith("INFO P-SGD Submit@")
+    assert len(rest) == 2
+    for text in rest:
+        assert text.startswith("\t")
+    assert all(text.replace("\t", "").isprintable() for text in (first, *rest))
+    assert "\\x1b[2J" in first
+    assert "\\u202e" in rest[-1]
+
+
+def test_every_control_character_is_escaped() -> None:
+    """SEC-17: all of Unicode."""
+    odd = [chr(c) for c in range(sys.maxunicode + 1) if not chr(c).isprintable()]
+    for start in range(0, len(odd), 500):
+        text = "".join(odd[start : start + 500])
+        assert clean(text, 10**6).isprintable()
+        assert clean(text, 10**6).isascii()
+        assert line(text).replace("\n", "").replace("\t", "").isprintable()
+
+
+def test_tracebacks_are_indented(logger: logging.Logger, tmp_path: Path) -> None:
+    attach_file(tmp_path / "log")
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        logger.exception("It failed")
+    first, *rest = (tmp_path / "log").read_text().splitlines()
+    assert first.startswith("ERROR root@")
+    assert all(text.startswith("\t") for text in rest)
+    assert any("ValueError: a\\x1b" in text for text in rest)
+
+
+def test_clean() -> None:
+    """Security 8: one line, cut at 512."""
+    assert clean("plain ä 漢") == "plain ä 漢"
+    assert clean("tab\tline\n") == "tab\\tline\\n"
+    assert clean("x" * 512) == "x" * 512
+    assert clean("x" * 513) == "x" * 512 + "..."
+    assert clean("\x00" * 10**6) == ("\\x00" * 200)[:512] + "..."
+    assert clean("abc", 2) == "ab..."
+
+
+def test_ten_thousand_lines_through_rotation(logger: logging.Logger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SUB-19, SEC-14: all lines, in order, over the parts; each part readable by its owner only."""
+    monkeypatch.setattr(logs, "AGENT_LOG_BYTES", 150_000)
+    logger.setLevel(logging.INFO)
+    handler = attach_file(tmp_path / "log")
+    for number in range(10_000):
+        logger.info("line %05d", number)
+    handler.flush()
+    parts = [tmp_path / f"log.{n}" for n in range(4, 0, -1)] + [tmp_path / "log"]
+    kept = [part for part in parts if part.exists()]
+    assert sorted(kept) == sorted(tmp_path.iterdir())
+    assert len(kept) > 2
+    numbers = [int(text[-5:]) for part in kept for text in part.read_text().splitlines()]
+    assert numbers == list(range(10_000))
+    assert {stat.S_IMODE(part.stat().st_mode) for part in kept} == {0o600}
+
+
+def test_the_log_file_is_not_a_link(logger: logging.Logger, tmp_path: Path) -> None:
+    """SEC-14: nobody makes the agent write elsewhere."""
+    (tmp_path / "log").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        attach_file(tmp_path / "log")
+
+
+def test_console(logger: logging.Logger, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One handler on stderr, unless the application has configured logging."""
+    monkeypatch.setattr(logger, "handlers", [])
+    attach_console(logging.WARNING)
+    attach_console(logging.DEBUG)
+    assert len(logger.handlers) == 1
+    assert logger.level == logging.WARNING
+    logging.getLogger(SUBMIT_LOGGER).warning("Start \x1b job.")
+    assert re.fullmatch(r"WARNING P-SGD Submit@\d\d:\d\d:\d\d: Start \\x1b job\.\n", capsys.readouterr().err)

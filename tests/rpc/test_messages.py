@@ -1,0 +1,223 @@
+"""Every operation crosses the wire unchanged, and nothing else gets through."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from network.errors import ProtocolError
+from network.values import decode, encode
+from network.wire import unpack
+from rpc import messages as m
+
+KEY = bytes(32)
+EXAMPLES: list[m.Operation] = [
+    m.CanCommit("job", "title", 0, [0, 1], 0, KEY, KEY, "3.11", "1.0", 1, 60.0),
+    m.Abort("job", "why"),
+    m.Stop("job", "why"),
+    m.Watch(""),
+    m.ListJobs(),
+    m.Fetch("job"),
+    m.Accepted("job", -2, "host", "/path", "1.0"),
+    m.Refused("job", 0, "busy", 1.5),
+    m.State("job", 0, "aborted", ""),
+    m.Progress("job", 0, 100),
+    m.Jobs([{"job": "a", "node": 0, "started": 1.5}]),
+    m.FileBegin("EV.csv", 1 << 40),
+    m.FileChunk(b"x" * 10_000),
+    m.FileEnd("0f" * 32),
+    m.FetchEnd("job", "done", "", "title"),
+    m.Begin("job", "title", -2, [-2], 0, KEY, KEY, 60.0, "/cache", "any"),
+    m.Visitor(b"PSGD", 4.5, "127.0.0.1:9"),
+    m.Halt("why"),
+    m.Took(),
+    m.Reached("done", "", ["a", "b"]),
+    m.Advanced(0),
+    m.Audit("event", "detail"),
+    m.Load(b"objects", b"code", {0: ["a:1", "host", ""], -2: ["b:1", "", ""]}),
+    m.Loaded("1.0"),
+    m.Asks(["data"]),
+    m.Answers([None, {"x": (1, 2)}]),
+    m.Prepared(),
+]
+ROLES = {
+    name: getattr(m, name)
+    for name in ("FROM_SUBMITTER", "FROM_AGENT", "TO_JOB_PROCESS", "FROM_JOB_PROCESS", "CODE_TO_JOB", "CODE_FROM_JOB")
+}
+ALL = tuple(operation for role in ROLES.values() for operation in role)
+
+
+def name_of(operation: m.Operation) -> str:
+    return type(operation).__name__
+
+
+def test_every_operation_has_an_example_and_one_role() -> None:
+    assert sorted(map(name_of, EXAMPLES)) == sorted(cls.__name__ for cls in m.Operation.__subclasses__())
+    assert len(ALL) == len(set(ALL)) == len(EXAMPLES)
+
+
+@pytest.mark.parametrize("operation", EXAMPLES, ids=name_of)
+def test_round_trip(operation: m.Operation) -> None:
+    import msgpack
+
+    tree, arrays = encode(operation.to_value())
+    assert m.parse(decode(unpack(msgpack.packb(tree)), arrays), ALL) == operation
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("operation", EXAMPLES, ids=name_of)
+def test_role_by_operation(role: str, operation: m.Operation) -> None:
+    """SEC-2, SEC-3: of all roles and operations exactly the allow-list passes."""
+    if type(operation) in ROLES[role]:
+        assert m.parse(operation.to_value(), ROLES[role]) == operation
+    else:
+        with pytest.raises(ProtocolError, match=f"'{name_of(operation)}' is not allowed here"):
+            m.parse(operation.to_value(), ROLES[role])
+
+
+def test_a_peer_session_may_carry_no_operation() -> None:
+    """SEC-11: the role that job processes have among each other submits nothing."""
+    for operation in EXAMPLES:
+        with pytest.raises(ProtocolError, match="not allowed here"):
+            m.parse(operation.to_value(), ())
+
+
+FOREIGN: list[Any] = [
+    None, True, -3, 1 << 20, 1 << 63, 10**400, float("nan"), float("inf"), "", "x" * (m.MAX_TEXT + 1), b"", bytes(31),
+    [], [None], [1.5], ["a"], (), (0,), {}, {1: 2}, {"a": []}, {0: ["a", "b"]}, {0.5: ["a", "b", "c"]}, object(), int,
+]  # fmt: skip
+EMPTY = {str: "", bytes: b"", list: [], dict: {}}
+
+
+def fields() -> list[tuple[m.Operation, str]]:
+    return [(op, name) for op in EXAMPLES for name in op.to_value() if name != "op"]
+
+
+@pytest.mark.parametrize(("operation", "field"), fields(), ids=lambda x: x if isinstance(x, str) else name_of(x))
+def test_schema_table(operation: m.Operation, field: str) -> None:
+    """Each field refuses every value of another type, and is named; it can neither be left out nor doubled by another."""
+    value = operation.to_value()
+    for foreign in FOREIGN:
+        if isinstance(operation, m.Answers) and type(foreign) is list:
+            continue  # the contents of answers are any data
+        if type(foreign) is type(value[field]) or (type(foreign) is int and type(value[field]) is float):
+            plausible = type(foreign) in EMPTY or (type(foreign) is int and -(1 << 63) <= foreign < 1 << 63)
+            if plausible and foreign not in ("x" * (m.MAX_TEXT + 1),):
+                continue  # of the right type: ranges are tested below
+        with pytest.raises(ProtocolError, match=f"'{field}' of the operation {name_of(operation)} must be"):
+            m.parse({**value, field: foreign}, ALL)
+    for broken in ({k: v for k, v in value.items() if k != field}, {**value, "another": 1}, {**value, 1: 1}):
+        with pytest.raises(ProtocolError, match="missing or unknown fields"):
+            m.parse(broken, ALL)
+
+
+@pytest.mark.parametrize(
+    ("operation", "field", "value"),
+    [
+        (m.CanCommit, "node", -3),
+        (m.CanCommit, "node", 1 << 20),
+        (m.CanCommit, "group", [0, -3]),
+        (m.CanCommit, "attempt", -1),
+        (m.CanCommit, "code_key", bytes(31)),
+        (m.CanCommit, "peer_key", bytes(33)),
+        (m.CanCommit, "start_limit", 10**400),
+        (m.Refused, "busy_since", -(10**400)),
+        (m.Refused, "busy_since", float("-inf")),
+        (m.Progress, "percent", 101),
+        (m.Progress, "percent", -1),
+        (m.Progress, "percent", 10**300),
+        (m.Advanced, "percent", 101),
+        (m.State, "state", "finished"),
+        (m.State, "state", "running\n"),
+        (m.Reached, "state", "starting"),
+        (m.Reached, "state", "aborted"),
+        (m.Reached, "files", ["a", 1]),
+        (m.FileBegin, "size", -1),
+        (m.FileBegin, "size", 1 << 53),
+        (m.FileEnd, "sha256", "0F" * 32),
+        (m.FileEnd, "sha256", "0f" * 32 + "\n"),
+        (m.FileEnd, "sha256", "0f" * 31),
+        (m.Visitor, "hello", bytes(1025)),
+        (m.Visitor, "seconds", float("nan")),
+        (m.Load, "roster", {0: ["a", "b"]}),
+        (m.Load, "roster", {-3: ["a", "b", "c"]}),
+        (m.Jobs, "entries", [{"job": None}]),
+        (m.Jobs, "entries", [{1: "a"}]),
+        (m.Answers, "contents", (1,)),
+    ],
+    ids=lambda x: getattr(x, "__name__", None),
+)
+def test_ranges(operation: type[m.Operation], field: str, value: Any) -> None:
+    example = next(e for e in EXAMPLES if type(e) is operation)
+    with pytest.raises(ProtocolError, match=f"'{field}' of the operation {operation.__name__} must be"):
+        m.parse({**example.to_value(), field: value}, ALL)
+
+
+@pytest.mark.parametrize(
+    "value", [None, 5, "Abort", [], {}, {"op": 1}, {"op": None}, {"op": b"Abort"}, ("op", "Abort"), {1: 2}]
+)
+def test_no_operation_at_all(value: Any) -> None:
+    with pytest.raises(ProtocolError, match="no operation"):
+        m.parse(value, ALL)
+
+
+@pytest.mark.parametrize("name", ["", "abort", "Operation", "Abort ", "__class__", "submit", "\x1b[2J" * 1000])
+def test_unknown_operation(name: str) -> None:
+    """SEC-17: the unknown name is cut and shown escaped."""
+    with pytest.raises(ProtocolError, match="is not allowed here") as caught:
+        m.parse({"op": name}, ALL)
+    assert len(str(caught.value)) < 400
+    assert str(caught.value).isprintable()
+
+
+def test_mutants() -> None:
+    """SEC-3, SUB-36: 20,000 mutated messages give an operation whose fields have their types, or a ProtocolError."""
+    draw = random.Random(20)
+    pool = [*FOREIGN, *(value for e in EXAMPLES for value in e.to_value().values())]
+    accepted = rejected = 0
+    for _ in range(20_000):
+        value = dict(draw.choice(EXAMPLES).to_value())
+        for _ in range(draw.randint(1, 3)):
+            key = draw.choice([*value, draw.choice(["op", "job", "extra", 0, None])])
+            if draw.random() < 0.25:
+                value.pop(key, None)
+            else:
+                value[key] = draw.choice(pool)
+        role = draw.choice(list(ROLES.values()))
+        try:
+            operation = m.parse(value, role)
+        except ProtocolError:
+            rejected += 1
+            continue
+        accepted += 1
+        assert type(operation) in role
+        assert operation.to_value() == value
+    assert accepted > 50  # some mutations change nothing that matters
+    assert rejected > 15_000
+
+
+def test_bytes_mutants() -> None:
+    """SUB-36: messages with flipped, missing and added bytes are refused or read as what they say, nothing else."""
+    import msgpack
+
+    draw = random.Random(21)
+    rejected = 0
+    packed = [msgpack.packb(encode(e.to_value())[0]) for e in EXAMPLES if not isinstance(e, m.FileChunk)]
+    for _ in range(10_000):
+        data = bytearray(draw.choice(packed))
+        for _ in range(draw.randint(1, 4)):
+            position = draw.randrange(len(data) + 1)
+            match draw.randrange(3):
+                case 0:
+                    data[position : position + 1] = bytes([draw.randrange(256)])
+                case 1:
+                    del data[position:]
+                case 2:
+                    data[position:position] = draw.randbytes(draw.randint(1, 8))
+        try:
+            m.parse(decode(unpack(data), []), ALL)
+        except ProtocolError:
+            rejected += 1
+    assert rejected > 7_000

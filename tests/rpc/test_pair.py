@@ -1,0 +1,86 @@
+"""The socket pair between an agent and a job process."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from network.errors import ProtocolError
+from rpc.messages import FROM_JOB_PROCESS, TO_JOB_PROCESS, Advanced, Halt, Reached, Took, Visitor
+from rpc.pair import Pair, make_pair
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Pair, Pair]]:
+    ours, theirs = make_pair()
+    agent, job = Pair(ours, FROM_JOB_PROCESS), Pair(theirs, TO_JOB_PROCESS)
+    yield agent, job
+    agent.close()
+    job.close()
+
+
+def test_operations_keep_their_order(ends: tuple[Pair, Pair]) -> None:
+    agent, job = ends
+    for percent in range(5):
+        job.send(Advanced(percent))
+    assert [agent.receive() for _ in range(5)] == [(Advanced(percent), None) for percent in range(5)]
+    with pytest.raises(BlockingIOError):
+        agent.receive()
+
+
+def test_a_connection_travels(ends: tuple[Pair, Pair]) -> None:
+    agent, job = ends
+    near, far = socket.socketpair()
+    with near, far:
+        agent.send(Visitor(b"hello", 5.0, "somewhere"), far.fileno())
+        received = job.receive()
+        assert received is not None
+        operation, connection = received
+        assert operation == Visitor(b"hello", 5.0, "somewhere") and connection is not None
+        with connection:
+            assert not os.get_inheritable(connection.fileno())
+            near.sendall(b"through")
+            assert connection.recv(10) == b"through"
+
+
+def test_last_words_of_one_that_did_not_listen(ends: tuple[Pair, Pair]) -> None:
+    """The kernel reports the unread order first; what the process had said before its end must not be lost over that."""
+    agent, job = ends
+    agent.send(Halt("now"))
+    job.send(Reached("done", "", ["result.psgd"]))
+    job.close()
+    assert agent.receive() == (Reached("done", "", ["result.psgd"]), None)
+    assert agent.receive() is None
+
+
+def test_the_other_end_is_gone(ends: tuple[Pair, Pair]) -> None:
+    agent, job = ends
+    job.close()
+    assert agent.receive() is None
+    with pytest.raises(OSError, match="pipe"):
+        agent.send(Halt(""))
+
+
+def test_full(ends: tuple[Pair, Pair]) -> None:
+    _, job = ends
+    with pytest.raises(BlockingIOError):
+        for _ in range(100_000):
+            job.send(Took())
+
+
+@pytest.mark.parametrize("packet", [b"\xc1", b"\x93", os.urandom(50), b"\x81\xa1x\x01"])
+def test_anything_else_is_refused(ends: tuple[Pair, Pair], packet: bytes) -> None:
+    agent, job = ends
+    job.sock.send(packet)
+    with pytest.raises(ProtocolError):
+        agent.receive()
+
+
+def test_operations_of_the_other_direction_are_refused(ends: tuple[Pair, Pair]) -> None:
+    agent, job = ends
+    job.send(Halt("you"))
+    with pytest.raises(ProtocolError, match="'Halt' is not allowed here"):
+        agent.receive()

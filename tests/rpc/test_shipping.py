@@ -1,0 +1,266 @@
+"""Bundles within one process: what needs no code, what a node may refuse, and what no bundle can reach."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import random
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+from network.errors import NetworkError, ProtocolError, Rejected
+from network.values import encode
+from rpc import AbsSimpleExecutor, shipping
+from rpc.executable import ReplyPackage
+from rpc.messages import Abort, parse
+from rpc.reach import Reach, is_user_module, user_modules
+from rpc.shipping import ANY_CODE, NO_CODE, Bundle, load, pack
+
+
+class Mine:
+    """A user's class, as far as this project is concerned."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+
+
+def reload(bundle: Bundle, policy: str = ANY_CODE) -> dict[str, Any]:
+    return load(bundle.objects, bundle.code, policy)[0]
+
+
+def forged(described: Any) -> bytes:
+    """The objects of a bundle that nobody packed."""
+    tree, arrays = encode(described, shipping._PARTS)
+    head = msgpack.packb([[[a.dtype.str, *a.shape] for a in arrays], tree])
+    return len(head).to_bytes(8, "big") + head + b"".join(a.tobytes() for a in arrays)
+
+
+def test_what_every_node_has_needs_no_pickle() -> None:
+    """SUB-33: classes and functions of this project go by name, their instances by fields, arrays and data as they are."""
+    objects = {
+        "cls": AbsSimpleExecutor,
+        "function": parse,
+        "instance": ReplyPackage({"a": [1, (2.5, None)], 3: b"x"}),
+        "nested": [{"deep": (ReplyPackage(Abort), True)}],
+        "array": np.arange(12, dtype="<u2").reshape(3, 4),
+        "scalar": np.float32(1.5),
+        "empty": np.empty((0, 3)),
+        "point": np.array(7),
+        "text": "ä" * 5000,
+        "large": 1 << 80,
+    }
+    bundle = pack(objects)
+    assert bundle.code == b""
+    assert bundle.classes == ()
+    back = reload(bundle, NO_CODE)
+    assert list(back) == list(objects)
+    for name in ("cls", "function", "instance", "nested", "scalar", "text", "large"):
+        assert back[name] == objects[name]
+        assert type(back[name]) is type(objects[name])
+    for name in ("array", "empty", "point"):
+        np.testing.assert_array_equal(back[name], objects[name])
+        assert back[name].dtype == objects[name].dtype
+        assert back[name].shape == objects[name].shape
+
+
+def test_objects_that_are_more_than_their_fields_travel_as_code() -> None:
+    """An instance whose `__dict__` is not all of it would arrive mutilated by name and fields."""
+
+    class Colour(enum.Enum):
+        RED = 1
+
+    class Named(ReplyPackage):
+        __slots__ = ("extra",)
+
+    named = Named(1)
+    object.__setattr__(named, "extra", 2)
+    back = reload(
+        pack({"colour": Colour.RED, "named": named, "set": {1, 2}, "keys": {None: 1}, "partial": functools.partial(parse, 1)})
+    )
+    assert back["colour"].name == "RED"
+    assert (back["named"].content, back["named"].extra) == (1, 2)
+    assert back["set"] == {1, 2}
+    assert back["keys"] == {None: 1}
+    assert back["partial"].func is parse
+
+
+def test_one_object_named_twice_arrives_once() -> None:
+    mine = Mine(3)
+    back = reload(pack({"one": mine, "two": [mine], "cls": Mine}))
+    assert back["one"] is back["two"][0]
+    assert type(back["one"]) is back["cls"]
+    assert back["one"].number == 3
+
+
+def test_a_project_function_that_was_replaced_does_not_go_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name another function than the submitter's would arrive."""
+    imposter = types.FunctionType(parse.__code__, {"imposter": True}, "parse")
+    imposter.__module__, imposter.__qualname__ = "rpc.messages", "parse"
+    bundle = pack({"function": imposter})
+    assert bundle.code
+    assert reload(bundle)["function"] is not parse
+
+
+def test_policies(tmp_path: Path) -> None:
+    """Security 5: --no-shipped-code takes built-in classes only, --allow-code what is listed."""
+    bundle, allowed = pack({"mine": Mine}), tmp_path / "hashes.txt"
+    with pytest.raises(Rejected, match="--no-shipped-code"):
+        reload(bundle, NO_CODE)
+    allowed.write_text("0" * 64 + "\n")
+    with pytest.raises(Rejected, match=rf"its hash {bundle.sha256} is not in .*hashes.txt \(--allow-code\)"):
+        reload(bundle, str(allowed))
+    allowed.write_text(f"{'0' * 64}\n{bundle.sha256}  the codec of Monday\n")
+    assert reload(bundle, str(allowed))["mine"].__name__ == "Mine"
+    changed = bundle.objects.replace(b"mine", b"nine")
+    with pytest.raises(Rejected, match="--allow-code"):
+        load(changed, bundle.code, str(allowed))
+    assert reload(pack({"cls": Abort}), str(allowed)) == {"cls": Abort}  # no code, nothing to allow
+    with pytest.raises(FileNotFoundError):
+        reload(bundle, str(tmp_path / "removed"))
+
+
+def test_too_much() -> None:
+    """Security 5: at most 8 MiB, counted before anything is sent."""
+    assert pack({"data": np.zeros((8 << 20) - 1000, np.uint8)}).code == b""
+    with pytest.raises(ValueError, match="may have 8388608 bytes, got 8388"):
+        pack({"data": np.zeros(8 << 20, np.uint8)})
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(TypeError, match="nested more than 32 levels"):
+        pack({"loop": loop})
+    with pytest.raises(TypeError, match=r"cannot travel: .*generator"):
+        pack({"generator": (x for x in "ab")})
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("os", "system"),
+        ("builtins", "eval"),
+        ("posix", "system"),
+        ("subprocess", "Popen"),
+        ("", "eval"),
+        ("nnx", "Model"),
+        ("rpc.shipping", "cloudpickle.loads"),
+        ("rpc.shipping", "cloudpickle.cloudpickle.subimport"),
+        ("rpc.shipping", "Path"),
+        ("rpc.shipping", "importlib.import_module"),
+        ("rpc.shipping", "pack.__globals__"),
+        ("rpc.shipping", "Bundle.__class__"),
+        ("rpc.shipping", "Bundle.__init__"),
+        ("rpc.shipping", "Bundle.__reduce_ex__"),
+        ("rpc.shipping", "types.FunctionType"),
+        ("rpc.shipping", "MAX_CODE_BYTES"),
+        ("rpc.shipping", "no_such"),
+        ("rpc.shipping", ""),
+        ("rpc.agent.run", "subprocess.Popen"),
+        ("rpc.messages", "dataclass"),
+    ],
+)
+def test_names_reach_nothing_but_this_project(module: str, name: str) -> None:
+    """SEC: a bundle without code, as nodes take that refuse code, cannot name anything else."""
+    for part in (shipping._ByName(module, name), shipping._Instance(shipping._ByName(module, name), {})):
+        with pytest.raises(Rejected, match="of this project"):
+            load(forged({"x": [part]}), b"", NO_CODE)
+
+
+def test_a_project_module_that_is_not_there_is_named() -> None:
+    with pytest.raises(ImportError, match=r"rpc\.nothing"):
+        load(forged({"x": shipping._ByName("rpc.nothing", "f")}), b"")
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        [1],
+        None,
+        shipping._Pickled(0),
+        {"x": shipping._Pickled(-1)},
+        {"x": shipping._Pickled("0")},  # type: ignore[arg-type]
+        {"x": shipping._ByName(5, "x")},  # type: ignore[arg-type]
+        {"x": shipping._ByName("rpc.messages", None)},  # type: ignore[arg-type]
+        {"x": shipping._Instance("rpc.messages", {})},  # type: ignore[arg-type]
+        {"x": shipping._Instance(shipping._ByName("rpc.messages", "Abort"), [1])},  # type: ignore[arg-type]
+        {"x": shipping._Instance(shipping._ByName("rpc.messages", "parse"), {})},
+        {"x": shipping._Instance(shipping._ByName("rpc.errors", "JobAborted"), {"a": 1})},
+        {"x": shipping._Instance(shipping._ByName("rpc.executable", "AbsExecutable"), {})},
+        {"x": shipping._Instance(shipping._ByName("rpc.messages", "Abort"), {"__class__": 1})},
+        {"x": shipping._Instance(shipping._ByName("rpc.messages", "Abort"), {"a b": 1})},
+        {"x": shipping._Instance(shipping._ByName("rpc.messages", "Abort"), {1: 1})},
+    ],
+    ids=repr,
+)
+def test_malformed_objects(described: Any) -> None:
+    with pytest.raises(ProtocolError, match="malformed"):
+        load(forged(described), b"")
+
+
+def test_instances_run_no_code() -> None:
+    """Security 5: no `__init__`, no property setter, no `__setstate__`."""
+    state = {"job": "a", "reason": b"no text", "to_value": 3}
+    restored = load(forged({"x": shipping._Instance(shipping._ByName("rpc.messages", "Abort"), state)}), b"")[0]["x"]
+    assert type(restored) is Abort
+    assert vars(restored) == state
+
+
+def test_mutants() -> None:
+    """Security 5, SUB-36: 5,000 mutated bundles without code are refused with an error of the network, or are data."""
+    draw = random.Random(5)
+    good = pack({"cls": Abort, "instance": ReplyPackage([1, 2]), "array": np.arange(4.0), "t": (1, "two")}).objects
+    refused = 0
+    for _ in range(5_000):
+        data = bytearray(good)
+        for _ in range(draw.randint(1, 3)):
+            position = draw.randrange(len(data))
+            data[position : position + draw.randint(0, 2)] = draw.randbytes(draw.randint(0, 2))
+        try:
+            assert type(load(bytes(data), b"", NO_CODE)[0]) is dict
+        except (NetworkError, ImportError):
+            refused += 1
+    assert refused > 3_000
+
+
+@dataclass
+class Part:
+    whole: Mine
+
+
+def test_reach() -> None:
+    """What the roots name comes first, then the neighbours; data and this project's own code reach nothing."""
+
+    def uses() -> tuple[Any, ...]:
+        return Part(Mine()), parse
+
+    classes = Reach([uses]).classes
+    assert set(classes[:2]) == {Part, Mine}
+    assert set(classes) >= {Part, Mine}
+    assert all(cls.__module__ == __name__ for cls in classes)
+    assert Reach([parse, 5, None, np.zeros(2)]).classes == []
+
+
+def test_which_modules_are_the_users() -> None:
+    assert is_user_module("__main__")
+    assert is_user_module(__name__)
+    for name in (
+        "rpc.shipping",
+        "network",
+        "nn",
+        "os",
+        "sys",
+        "numpy",
+        "numpy.linalg",
+        "msgpack",
+        "pytest",
+        "_socket",
+        "no.such",
+    ):
+        assert not is_user_module(name), name
+    names = [module.__name__ for module in user_modules()]
+    assert __name__ in names
+    assert not [name for name in names if not name.startswith(("tests", "conftest"))]

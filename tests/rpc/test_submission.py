@@ -1,0 +1,190 @@
+"""The submitter's machine alone: limits, verdicts, and events that cannot be. The orders are in test_three_phases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rpc.errors import InvalidTransition
+from rpc.submission import (
+    FIRST_PHASE_SECONDS,
+    Answer,
+    Cancelled,
+    Dispatched,
+    HasAccepted,
+    HasAsked,
+    HasEnded,
+    HasLoaded,
+    HasPrepared,
+    HasRefused,
+    IsLost,
+    IsRunning,
+    OpenCodeSession,
+    Phase,
+    SendAbort,
+    Started,
+    Submission,
+    Tick,
+)
+
+NAMES = {0: "Node(0) at a:1", 1: "Node(1) at b:1"}
+
+
+def machine(*events: Any, nodes: tuple[int, ...] = (0, 1)) -> Submission:
+    made = Submission(nodes, NAMES, start_limit=60.0)
+    for event in (Started(), *events):
+        made.handle(event, 0.0)
+    return made
+
+
+ACCEPTED = (HasAccepted(0), HasAccepted(1))
+LOADED = (*ACCEPTED, HasLoaded(0), HasLoaded(1))
+PREPARED = (*LOADED, Dispatched(3.0), HasPrepared(0), HasPrepared(1))
+RUNNING = (*PREPARED, IsRunning(0), IsRunning(1))
+ENDED = (*RUNNING, HasEnded(0, "done", ""), HasEnded(1, "done", ""))
+
+
+@pytest.mark.parametrize(
+    ("events", "phase"),
+    [
+        ((), Phase.CAN_COMMIT),
+        (ACCEPTED, Phase.CAN_COMMIT),
+        (LOADED, Phase.LOADED),
+        ((*LOADED, Dispatched(3.0)), Phase.PRE_COMMIT),
+        (PREPARED, Phase.DO_COMMIT),
+        (RUNNING, Phase.RUNNING),
+        (ENDED, Phase.ENDED),
+        ((*LOADED, IsRunning(0), IsRunning(1)), Phase.RUNNING),
+        ((*LOADED, IsRunning(0), IsRunning(1), Dispatched(3.0)), Phase.RUNNING),  # they asked for nothing
+        ((*LOADED, HasPrepared(0), HasPrepared(1), Dispatched(3.0)), Phase.DO_COMMIT),
+        ((*ACCEPTED, IsRunning(0), IsRunning(1), HasLoaded(0), HasPrepared(0)), Phase.RUNNING),  # the agent was faster
+        ((*LOADED, Dispatched(3.0), HasEnded(0, "done", ""), HasPrepared(0), IsRunning(1)), Phase.RUNNING),
+        ((*RUNNING, IsLost(0, "gone"), HasEnded(1, "failed", "x")), Phase.ENDED),
+        ((*ENDED, Tick(), IsLost(0, "gone"), Cancelled("late")), Phase.ENDED),
+    ],
+)
+def test_phases(events: tuple[Any, ...], phase: Phase) -> None:
+    """SUB-3, SUB-5, SUB-7."""
+    assert machine(*events).phase is phase
+
+
+def test_code_goes_out_when_all_have_accepted() -> None:
+    """SUB-3: nothing is started anywhere before."""
+    made = machine()
+    assert made.handle(HasAccepted(1), 0.0) == []
+    assert made.handle(HasAccepted(0), 0.0) == [OpenCodeSession(0), OpenCodeSession(1)]
+
+
+def test_requests_wait_for_the_program() -> None:
+    """SUB-5: what is asked before the program dispatches is answered then, in order."""
+    made = machine(*ACCEPTED, HasLoaded(0), HasAsked(0, ("a", "b")), HasLoaded(1), HasAsked(1, ("c",)))
+    assert made.handle(Dispatched(3.0), 0.0) == [Answer(0, ("a", "b")), Answer(1, ("c",))]
+    assert made.handle(HasAsked(0, ("d",)), 0.0) == [Answer(0, ("d",))]
+
+
+@pytest.mark.parametrize(
+    ("events", "limit", "reason"),
+    [
+        ((HasAccepted(0),), FIRST_PHASE_SECONDS, "Node(1) at b:1 did not finish canCommit in time"),
+        ((*ACCEPTED, HasLoaded(1)), FIRST_PHASE_SECONDS, "Node(0) at a:1 did not finish canCommit in time"),
+        ((*LOADED, Dispatched(3.0), HasPrepared(1)), 3.0, "Node(0) at a:1 did not finish preCommit in time"),
+        ((*PREPARED, IsRunning(0)), 62.0, "Node(1) at b:1 did not finish doCommit in time"),
+        (PREPARED, 62.0, "Node(0) at a:1, Node(1) at b:1 did not finish doCommit in time"),
+    ],
+)
+def test_limits(events: tuple[Any, ...], limit: float, reason: str) -> None:
+    """SUB-4, SUB-6, SUB-8, INV-10: the limit of each phase, to the moment; the reason names nodes, addresses and phase."""
+    made = machine(*events)
+    assert made.deadline == limit
+    assert made.handle(Tick(), limit - 1e-6) == []
+    assert made.handle(Tick(), limit) == [SendAbort(0, reason), SendAbort(1, reason)]
+    assert made.phase is Phase.FAILED
+    assert made.reason == reason
+    assert made.deadline is None
+
+
+@pytest.mark.parametrize("events", [LOADED, RUNNING, ENDED])
+def test_no_limit_while_the_program_or_the_job_works(events: tuple[Any, ...]) -> None:
+    made = machine(*events)
+    assert made.deadline is None
+    assert made.handle(Tick(), 1e9) == []
+    assert made.phase is not Phase.FAILED
+
+
+def test_a_refusal_needs_no_confirmation() -> None:
+    """SUB-3: others are told to give up and waited for; whoever refused is not."""
+    made = machine(HasAccepted(0))
+    assert made.handle(HasRefused(1, "busy"), 0.0) == [SendAbort(0, "Node(1) at b:1 refuses the job: busy")]
+    assert not made.all_free
+    made.handle(HasEnded(0, "aborted", ""), 0.1)
+    assert made.all_free
+
+
+@pytest.mark.parametrize("answer", [HasRefused(0, "busy, too"), IsLost(0, "gone"), HasEnded(0, "aborted", "")])
+def test_late_answers_free_a_node(answer: Any) -> None:
+    """SUB-3: refusals, losses and ends that were on their way when the decision fell need no more waiting."""
+    made = machine()
+    made.handle(HasRefused(1, "busy"), 0.0)
+    assert made.handle(HasAccepted(0), 0.0) == []
+    assert not made.all_free
+    assert made.handle(answer, 0.0) == []
+    assert made.all_free
+
+
+def test_a_lost_node_is_told_but_not_waited_for() -> None:
+    """SUB-9: when only its job process cannot be reached, its agent must still free the node."""
+    made = machine(*ACCEPTED)
+    actions = made.handle(IsLost(1, "no answer"), 0.0)
+    assert actions == [SendAbort(node, "Node(1) at b:1 was lost: no answer") for node in (0, 1)]
+    assert not made.all_free
+    made.handle(HasEnded(0, "aborted", ""), 0.0)
+    assert made.all_free
+
+
+@pytest.mark.parametrize("events", [(), ACCEPTED, LOADED, PREPARED, RUNNING])
+def test_cancel(events: tuple[Any, ...]) -> None:
+    """A cancelled job ends on every node, also where its part runs already (the parameter server starts by itself)."""
+    made = machine(*events)
+    assert made.handle(Cancelled("Ctrl-C"), 0.0) == [SendAbort(0, "Ctrl-C"), SendAbort(1, "Ctrl-C")]
+    assert made.handle(Cancelled("again"), 0.0) == []
+    assert made.reason == "Ctrl-C"
+
+
+@pytest.mark.parametrize("state", ["failed", "stopped", "aborted", "lost"])
+@pytest.mark.parametrize("events", [ACCEPTED, LOADED, PREPARED, (*PREPARED, IsRunning(0), IsRunning(1))[:-1]])
+def test_an_end_before_the_start(events: tuple[Any, ...], state: str) -> None:
+    """SUB-8: one node's failure gives the job up on all."""
+    made = machine(*events)
+    assert made.handle(HasEnded(1, state, "no luck"), 0.0) == [SendAbort(0, "Node(1) at b:1 did not start: no luck")]
+    assert made.ended == {1: (state, "no luck")}
+
+
+@pytest.mark.parametrize(
+    ("events", "impossible"),
+    [
+        ((), Started()),
+        ((), HasLoaded(0)),
+        ((), HasAccepted(2)),
+        ((), HasRefused(-1, "x")),
+        ((), Dispatched(1.0)),
+        ((), IsRunning(0)),
+        ((), "rubbish"),
+        ((HasAccepted(0),), HasAccepted(0)),
+        ((HasAccepted(0),), HasRefused(0, "x")),
+        (ACCEPTED, HasAccepted(1)),
+        (ACCEPTED, Started()),
+        (ACCEPTED, HasPrepared(0)),
+        (ACCEPTED, HasAsked(0, ())),
+        (LOADED, HasRefused(0, "x")),
+        ((*LOADED, Dispatched(1.0)), Dispatched(1.0)),
+        (RUNNING, None),
+    ],
+)
+def test_what_cannot_be(events: tuple[Any, ...], impossible: Any) -> None:
+    """Style 9: an invalid transition raises with the last events attached."""
+    with pytest.raises(InvalidTransition, match=r"Submission cannot take .* now. Last events: ") as caught:
+        machine(*events).handle(impossible, 1.5)
+    for event in (Started(), *events):
+        assert repr(event) in str(caught.value)
+    assert f"1.500 {impossible}" in str(caught.value)

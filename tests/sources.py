@@ -1,0 +1,25 @@
+"""The source files of the library, for tests that read code instead of running it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("nn", "network", "rpc", "parallel_sgd", "executor")
+SCRIPTS = ("worker.py", "job_submit.py")
+
+
+def library_files() -> list[Path]:
+    """Every module of the packages."""
+    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+def script_files() -> list[Path]:
+    """Programs that stand beside the packages."""
+    beside = [ROOT / name for name in SCRIPTS if (ROOT / name).exists()]
+    return beside + sorted((ROOT / "examples").rglob("*.py"))
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))

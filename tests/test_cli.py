@@ -1,0 +1,360 @@
+"""`job_submit.py` and `worker.py` as a person at a terminal meets them: options, exit codes, what is printed where."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nn
+from nn.dataset.transforms import ImageCls, Shuffle
+from nn.gradient_descent import SGDOptimizer
+from nn.model import Model
+from parallel_sgd import ParallelSGD, cli, in_process, local_workers
+from parallel_sgd.nodes import LocalNodes
+from parallel_sgd.profiles import FixedBlockAssignment
+from tests.parallel_sgd.digits_job import mlp
+
+pytestmark = pytest.mark.processes
+ROOT = Path(__file__).parents[1]
+SUBMIT, WORKER = ROOT / "job_submit.py", ROOT / "worker.py"
+OPTIONS = [
+    *("--model", "--worker-count", "--workers", "--local", "--ps", "--key-file", "--wait", "--dataset", "--transform"),
+    *("--epochs", "--batch-size", "--redundancy", "--block-assignment", "--psgd", "--ssgd-timeout", "--optimizer"),
+    *("--gradient-descent", "--learn-rate", "--gd-params", "--seed", "--codec", "--server-codec", "--codec-params"),
+    *("--network-bandwidth", "--blas-threads", "--title", "--json", "--retrieve", "--version"),
+]
+WORKER_OPTIONS = [
+    *("--listen", "--port", "--key-file", "--new-key", "--work-dir", "--slots", "--log-level"),
+    *("--no-shipped-code", "--allow-code"),
+]
+
+
+@pytest.fixture(scope="module")
+def agents() -> Iterator[LocalNodes]:
+    with local_workers(2) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def place(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with worker.json and a saved model; the agents' key is the user's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PSGD_KEY_FILE", str(agents.key_file))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("worker.json").write_text(json.dumps({"Worker": [str(address) for _, address in agents.items()]}))
+    mlp().save("dnn.model")
+    return tmp_path
+
+
+def submit(*arguments: str) -> int:
+    return cli.main(["-m", "dnn.model", "--dataset", "digits", "--epochs", "1", *arguments])
+
+
+def script(path: Path, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
+    places = {f"XDG_{kind}_HOME": str(cwd / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
+    return subprocess.run(
+        [sys.executable, str(path), *arguments],
+        cwd=cwd,
+        env={**kept, **places, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_help_lists_every_option(tmp_path: Path) -> None:
+    finished = script(SUBMIT, "--help", cwd=tmp_path)
+    assert finished.returncode == 0 and not finished.stderr
+    assert [option for option in OPTIONS if not re.search(rf"{option}\b", finished.stdout)] == []
+    described = re.findall(
+        r"(\d+) (?:done|the job failed|wrong|not started|a node|interrupted)", " ".join(finished.stdout.split())
+    )
+    assert described == ["0", "1", "2", "3", "4", "5", "130"]
+
+
+def test_it_does_what_parallel_does(place: Path, agents: LocalNodes, capsys: pytest.CaptureFixture[str]) -> None:
+    """SUB-42: the same result, the same weights; exit code 0; the dict on standard output, nothing else."""
+    options = "-n 2 --epochs 2 --batch-size 16 --block-assignment fixed:4 --gradient-descent sgd --learn-rate 0.1 --seed 5"
+    options += " --codec Plain --title Line --ssgd-timeout 20000 --network-bandwidth 1e7 --psgd ssgd --optimizer psgd"
+    assert submit(*options.split()) == cli.EXIT_OK
+    printed = ast.literal_eval(capsys.readouterr().out)
+    job = ParallelSGD(Model.load("dnn.model"), nn.dataset.Digits(), Shuffle().add(ImageCls()))
+    with in_process(2) as nodes:
+        result = job.parallel(
+            nodes,
+            epoch=2,
+            block_size=16,
+            assignment_type=FixedBlockAssignment.of(blocks=4),
+            gd_type=SGDOptimizer,
+            gd_params=(0.1,),
+            seed=5,
+            directory="here",
+        )
+    assert printed == result
+    trained = Model.load("Node-1-Retrieve/MODEL-Line-N(1).model")
+    assert trained.store.values.tobytes() == result.models[1].store.values.tobytes()
+
+
+def test_json_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert submit("--json") == cli.EXIT_OK
+    content = json.loads(capsys.readouterr().out)
+    assert sorted(content) == ["files", "job", "result"]
+    assert sorted(content["result"]) == ["Loss", "accuracy"]
+    assert "Node-0-Retrieve/EV-P-SGD-N(0).csv" in content["files"]["0"]
+    assert submit("--json", "--codec", "none.Such") == cli.EXIT_USAGE
+    assert json.loads(capsys.readouterr().out)["error"].startswith("--codec")
+
+
+OWN = """
+import os, signal
+import helper
+from nn.dataset import Digits
+from nn.dataset.transforms import ImageCls
+from parallel_sgd.codec import GlobalSettings
+from parallel_sgd.codec.plain import Plain
+
+class Mine(Plain):
+    def __init__(self, node_id):
+        super().__init__(node_id)
+        self.seen = 0
+        self.record(f"{helper.GREETING} {GlobalSettings.get_params('times')} {GlobalSettings.get_params('word')}")
+
+    def update_blocks(self, block_weight):
+        self.seen += 1
+        if self.seen == 3 and self.node_id == GlobalSettings.get_params("victim", -1):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.seen == 3 and self.node_id == GlobalSettings.get_params("broken", -1):
+            raise ArithmeticError("no such quantum")
+        return super().update_blocks(block_weight)
+
+class MyDigits(Digits):
+    pass
+"""
+
+
+@pytest.fixture
+def own(place: Path) -> Iterator[Path]:
+    """A folder with classes of the user's own."""
+    folder = place / "folder"
+    folder.mkdir()
+    (folder / "my_parts.py").write_text(OWN)
+    (folder / "helper.py").write_text("GREETING = 'good morning'\n")
+    yield folder
+    for name in ("my_parts", "helper"):
+        sys.modules.pop(name, None)
+
+
+def test_classes_of_ones_own(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From a file, whose neighbours come too, and from a module beside the user."""
+    code = submit(
+        *("--codec", "folder/my_parts.py:Mine", "--dataset", "folder/my_parts.py:MyDigits", "--codec-params", "times=3"),
+        *("--codec-params", "word=hello", "--transform", "folder/my_parts.py:ImageCls"),
+    )
+    assert code == cli.EXIT_OK, capsys.readouterr().err
+    (log,) = Path("Node-0-Retrieve").glob("Fit-0*.log")
+    assert "good morning 3 hello" in log.read_text("utf-8")
+    sys.modules.pop("my_parts")
+    assert submit("--codec", "my_parts.Mine") == cli.EXIT_OK
+
+
+def test_a_job_that_failed(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1, the cause, and where the files are."""
+    assert submit("-n", "2", "--codec", "folder/my_parts.py:Mine", "--codec-params", "broken=1", "--json") == cli.EXIT_FAILED
+    printed = capsys.readouterr()
+    content = json.loads(printed.out)
+    assert "Node(1) failed: ArithmeticError: no such quantum" in content["error"]
+    assert "Node(1) failed: ArithmeticError: no such quantum" in printed.err
+    assert content["job"] and any("Fit-1" in path for path in content["files"]["1"])
+    assert submit("-n", "2") == cli.EXIT_OK  # the next job works
+
+
+def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """SUB-42: the result is printed, but the exit code is not 0."""
+    options = "-n 2 --codec folder/my_parts.py:Mine --codec-params victim=1 --redundancy 2 --block-assignment duplicate"
+    assert submit(*options.split()) == cli.EXIT_NODE_LOST
+    assert ast.literal_eval(capsys.readouterr().out)["Loss"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--codec qsgdd", r"--codec 'qsgdd' is unknown. Known: .*DummyCodec.*Plain.*; or write module.Class or file.py:Class."),
+        ("--codec nowhere.py:Mine", r"--codec: the file nowhere.py does not exist"),
+        ("--codec nowhere.Mine", r"--codec: nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
+        ("--codec json.Mine", r"--codec: json has no 'Mine'"),
+        ("--codec json.JSONDecoder", r"--codec: json.JSONDecoder must be a class derived from Codec"),
+        ("--codec wrong.py:Mine", r"--codec: wrong.py cannot be imported: SyntaxError: "),
+        ("--codec json.py:Mine", r"--codec: json.py has the name of another module, json; rename it"),
+        ("--dataset imagenet", r"--dataset 'imagenet' is unknown. Known: .*Digits.*MNIST"),
+        ("--transform twist", r"--transform 'twist' is unknown. Known: ImageCls, Shuffle"),
+        ("--psgd xsgd", r"--psgd 'xsgd' is unknown. Known: .*SynchronizedSGD"),
+        ("--optimizer x", r"--optimizer 'x' is unknown. Known: .*PSGDOptimizer"),
+        ("--gradient-descent x", r"--gradient-descent 'x' is unknown. Known: .*ADAMOptimizer"),
+        ("--block-assignment x", r"--block-assignment 'x' is unknown. Known: .*IIDBlockAssignment"),
+        ("--block-assignment fixed:many", r"--block-assignment fixed: must be an integer, got 'many'"),
+        ("--codec-params bits", r"--codec-params must be KEY=VALUE, got 'bits'"),
+        ("--gd-params 0.9", r"--gd-params come after the learning rate"),
+        ("--learn-rate 0.1 --gd-params a,b", r"--gd-params must be numbers with commas between them, got 'a'"),
+        ("--learn-rate -1", r"'learn_rate' must be a number >= 0, got -1"),
+        ("--epochs 0", r"'epoch' must be a positive integer, got 0"),
+        ("--batch-size 2000", r"at least one batch of 2000 samples"),
+        ("-n 3", r"worker.json lists 2 workers, but 3 were asked for"),
+        ("-n 0", r"'worker_cnt' must be a positive integer, got 0"),
+        ("--workers none.json", r"The node file none.json does not exist"),
+        ("--workers broken.json", r"The node file broken.json is no valid JSON"),
+        ("--ps", r"worker.json cannot be used: it names no parameter server"),
+        ("--local 2 -n 3", r"--local 2 and -n 3 disagree"),
+        ("--local 0", r"'count' must be a positive integer, got 0"),
+        ("--wait -1", r"'wait' must be a number >= 0, got -1"),
+        ("--title a/b", r"'mission_title' must be able to stand in a file name"),
+        ("--blas-threads many", r"--blas-threads must be an integer, got 'many'"),
+        ("--redundancy 2", r"'redundancy' must not exceed the number of workers, got 2 for 1"),
+        ("-m none.model", r"none\.model"),
+        ("-m worker.json", r"The model file worker.json cannot be used: "),
+        ("--dataset arraydataset", r"--dataset 'arraydataset' is unknown"),
+    ],
+)
+def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2 and one line that says what is wrong; nothing on standard output."""
+    Path("broken.json").write_text("{")
+    Path("wrong.py").write_text("class Mine(\n")
+    Path("json.py").write_text("")
+    assert submit(*arguments.split()) == cli.EXIT_USAGE
+    printed = capsys.readouterr()
+    assert not printed.out
+    last = printed.err.splitlines()[-1]
+    assert last.startswith("job_submit.py: ") and re.search(message, last), printed.err
+
+
+def test_no_model_at_all(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["-n", "1"]) == cli.EXIT_USAGE
+    assert "Give -m FILE" in capsys.readouterr().err
+
+
+def test_a_data_set_that_is_not_there(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PSGD_DATA", str(place))
+    Path("t10k-images-idx3-ubyte").touch()
+    assert submit("--dataset", "mnist") == cli.EXIT_USAGE
+    assert "it lacks train-images-idx3-ubyte" in capsys.readouterr().err
+
+
+def test_nodes_that_do_not_answer(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 4 for nobody there and for a wrong key."""
+    Path("worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
+    assert submit() == cli.EXIT_NETWORK
+    assert "127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_wrong_key(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert script(WORKER, "--new-key", "--key-file", "other", cwd=place).returncode == 0
+    assert submit("--key-file", "other") == cli.EXIT_NETWORK
+    assert "key" in capsys.readouterr().err
+    assert submit("--key-file", "none") == cli.EXIT_NETWORK
+    assert "none" in capsys.readouterr().err
+
+
+def test_files_can_be_fetched_later(place: Path, agents: LocalNodes, capsys: pytest.CaptureFixture[str]) -> None:
+    """SUB-15: the newest job, or one by id, from another process."""
+    jobs = []
+    for title in ("First", "Second"):
+        assert submit("-n", "2", "--json", "--title", title) == cli.EXIT_OK
+        jobs.append(json.loads(capsys.readouterr().out)["job"])
+    for arguments, title in ((["--retrieve"], "Second"), (["--retrieve", jobs[0]], "First")):
+        folder = place / f"fetched-{title}"
+        folder.mkdir()
+        (folder / "worker.json").write_text(Path("worker.json").read_text())
+        key = ["--key-file", str(agents.key_file)]
+        finished = script(SUBMIT, *arguments, "-n", "2", "--json", *key, cwd=folder)
+        assert finished.returncode == 0, finished.stderr
+        files = json.loads(finished.stdout)["files"]
+        assert f"Node-1-Retrieve/MODEL-{title}-N(1).model" in files["1"]
+        trained = Model.load(folder / f"Node-1-Retrieve/MODEL-{title}-N(1).model")
+        assert trained.store.values.tobytes() == Model.load(f"Node-1-Retrieve/MODEL-{title}-N(1).model").store.values.tobytes()
+    assert cli.main(["--retrieve", "20200101-000000-00000000"]) == cli.EXIT_NETWORK
+    assert "20200101-000000-00000000" in capsys.readouterr().err
+
+
+def running(place: Path, *arguments: str) -> subprocess.Popen[str]:
+    """`job_submit.py` with a long job, once its workers train."""
+    process = subprocess.Popen(
+        [sys.executable, str(SUBMIT), "-m", "dnn.model", "--dataset", "digits", "--epochs", "5000", *arguments],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "Current progress" in line:
+            return process
+    process.communicate()
+    raise AssertionError("the job did not start")
+
+
+def test_ctrl_c_ends_local_workers(place: Path) -> None:
+    """The job is stopped, the agents are gone (a fixture looks), exit code 130."""
+    process = running(place, "--local", "2")
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=20)
+    assert process.returncode == 130, errors
+    assert not output and "Traceback" not in errors
+
+
+def test_ctrl_c_twice_stops_the_job(place: Path, agents: LocalNodes) -> None:
+    """Once leaves it running, twice stops it; the nodes are free at once."""
+    process = running(place, "-n", "2")
+    assert process.stderr is not None
+    process.send_signal(signal.SIGINT)
+    lines = iter(process.stderr)
+    assert any("Press Ctrl-C again within 2 s" in line for line in lines)
+    assert any("Current progress" in line for line in lines)  # it goes on meanwhile
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130, errors
+    assert "This job has been aborted. It was interrupted." in errors
+    assert submit("-n", "2") == cli.EXIT_OK
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--port 70000", "The port must be a number from 0 to 65535, got 70000"),
+        ("--slots 0", "The number of slots must be 1 or more, got 0"),
+        ("--allow-code none", "--allow-code must name a file, got 'none'"),
+        ("--listen 0.0.0.0 --port 0", "key"),
+    ],
+)
+def test_a_worker_that_cannot_start(tmp_path: Path, options: str, message: str) -> None:
+    finished = script(WORKER, *options.split(), cwd=tmp_path)
+    assert finished.returncode == 2
+    assert re.search(rf"worker\.py: .*{message}", finished.stderr), finished.stderr
+
+
+def test_the_help_of_the_worker_and_a_new_key(tmp_path: Path) -> None:
+    finished = script(WORKER, "--help", cwd=tmp_path)
+    assert finished.returncode == 0
+    assert [option for option in WORKER_OPTIONS if option not in finished.stdout] == []
+    finished = script(WORKER, "--new-key", "--key-file", "key", cwd=tmp_path)
+    assert finished.returncode == 0 and "A new key is in key" in finished.stdout
+    key = (tmp_path / "key").read_bytes()
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+    finished = script(WORKER, "--new-key", "--key-file", "key", cwd=tmp_path)  # a key in use is not replaced
+    assert finished.returncode == 2 and "exists" in finished.stderr
+    assert (tmp_path / "key").read_bytes() == key
+
+
+def test_versions_agree(tmp_path: Path) -> None:
+    versions: set[Any] = {script(path, "--version", cwd=tmp_path).stdout for path in (SUBMIT, WORKER)}
+    assert len(versions) == 1 and re.fullmatch(r"\d+\.\d+.*\n", versions.pop())

@@ -1,0 +1,58 @@
+"""The Python programs in the guides run as printed: each file from top to bottom, in one namespace and an empty folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.processes
+ROOT = Path(__file__).parents[1]
+GUIDES = [
+    "README.md",
+    "nn/README.md",
+    "parallel_sgd/codec/README.md",
+    "parallel_sgd/profiles/blockassignment/README.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
+]
+BLOCK = re.compile(r"^(<!-- not run: (?P<reason>.+) -->\n)?```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def program(text: str) -> tuple[str, int]:
+    """All blocks that are to run as one program, every line where the guide has it, and the number of blocks."""
+    found = [match for match in BLOCK.finditer(text) if match["reason"] is None]
+    lines, place = "", 0
+    for match in found:
+        lines += "\n" * text.count("\n", place, match.start("code")) + match["code"]
+        place = match.end("code")
+    return lines, len(found)
+
+
+def test_blocks_are_found_and_skipped() -> None:
+    text = "# A\n```python\na = 1\n```\n\n<!-- not run: needs a cluster -->\n```python\nb = 2\n```\n```console\n$ c\n```\n"
+    assert program(text) == ("\n\na = 1\n", 1)
+    assert program(text + "```python\nd = 4\n```\n") == ("\n\na = 1\n" + "\n" * 10 + "d = 4\n", 2)
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
+    code, count = program((ROOT / guide).read_text("utf-8"))
+    if not count:
+        assert guide.startswith("docs/"), f"{guide} shows no program"
+        return
+    (tmp_path / "guide.py").write_text(code, "utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
+    places = {f"XDG_{kind}_HOME": str(tmp_path / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "guide.py"],
+        cwd=tmp_path,
+        env={**kept, **places, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert finished.returncode == 0, f"{guide}:\n{finished.stderr[-3000:]}"
