@@ -22,7 +22,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 demo: $(VENV)/.base
-	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/training/demo.py
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
