@@ -13,6 +13,7 @@ import pytest
 
 from network.controller import Controller
 from network.errors import ClosedByUs, NetworkError, PeerLost, TimedOut
+from network.frames import Message
 from network.session import INBOX_LIMIT
 from network.testing import VirtualClock
 from network.transport import Link
@@ -190,6 +191,68 @@ def test_blocks_are_handed_over_at_once_and_messages_wait() -> None:
         zero.wait_until(lambda: len(blocks) == 3, LIMIT, lambda: "blocks")
         assert blocks == [(1, (7, n), f"block {n}") for n in range(3)]
         assert received(zero, 3) == [(1, f"message {n}") for n in range(3)]
+
+
+def test_a_handler_that_fails_or_sends_leaves_the_other_messages_in_order() -> None:
+    with nodes() as (one, zero):
+        seen: list[Any] = []
+
+        def answer(sender: int, message: Message) -> None:
+            seen.append(message.value)
+            zero.send_one(sender, "answer", timeout=LIMIT)
+            zero.pump(0.0)
+            if message.value == "block 2":
+                raise ValueError("a codec's fault")
+
+        for number in range(6):
+            one.post(0, f"message {number}")
+            one.post(0, f"block {number}", (1,))
+        one.flush()
+        zero.pump(0.0)
+        zero.on_block = answer
+        with pytest.raises(ValueError, match="a codec's fault"):
+            zero.pump(0.0)
+        zero.on_block = lambda _sender, message: seen.append(message.value)
+        assert [value for _, value in received(zero, 6)] == [f"message {n}" for n in range(6)]
+        zero.pump(0.0)
+        assert sorted(seen) == [f"block {n}" for n in range(6)]
+
+
+def test_blocks_that_came_before_the_handler_are_handed_over_without_waiting_for_more() -> None:
+    with nodes("tcp") as (one, zero):
+        one.send_one(0, "early", timeout=LIMIT)
+        one.post(0, "early block", (1,))
+        one.flush()
+        zero.wait_until(lambda: len(zero.sessions[1].inbox) == 2, LIMIT, lambda: "both")
+        blocks: list[Any] = []
+        zero.on_block = lambda _sender, message: blocks.append(message.value)
+        start = time.monotonic()
+        zero.wait_until(lambda: bool(blocks), LIMIT, lambda: "the block")
+        assert time.monotonic() - start < 1
+        assert zero.get_one(timeout=LIMIT) == (1, "early")
+
+
+def test_arrays_that_are_kept_do_not_change_when_more_arrive() -> None:
+    """Memory of received arrays is used again, but not while somebody holds them."""
+    with nodes("tcp") as (one, zero):
+        kept = []
+        for number in range(12):
+            sender = Background(lambda n=number: one.send_one(0, np.full(100_000, n, np.float64), timeout=LIMIT))
+            found = zero.get_one(timeout=LIMIT)
+            assert found is not None
+            kept.append(found[1][10:20] if number % 2 else found[1])
+            sender.result()
+        assert all((array == number).all() for number, array in enumerate(kept))
+
+
+def test_a_session_that_is_lost_already_is_told_too() -> None:
+    with nodes("tcp") as (one, _), talk("tcp") as ends:
+        ends.server.close()
+        ends.wait([ends.client.link], [], LIMIT)
+        ends.client.receive()
+        one.admit(0, ends.client)
+        with pytest.raises(PeerLost, match=r"Node\(0\) at"):
+            one.get_one(timeout=LIMIT)
 
 
 def test_arrays_may_change_when_everything_is_flushed() -> None:

@@ -1,0 +1,87 @@
+"""Memory that is used again, and never while anybody can still see what is in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from network.slabs import SMALLEST, SlabPool
+
+SIZE = 2 * SMALLEST
+U1, F8 = np.dtype(np.uint8), np.dtype(np.float64)
+
+
+def address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def test_memory_is_used_again_when_nobody_holds_the_array() -> None:
+    pool = SlabPool()
+    first = pool.empty((SIZE,), U1, SIZE)
+    place = address(first)
+    del first
+    second = pool.empty((2, SIZE // 16), F8, SIZE)
+    assert address(second) == place
+    assert second.shape == (2, SIZE // 16)
+    assert second.dtype == F8
+    assert second.flags.c_contiguous
+    assert second.flags.writeable
+    assert pool.held == SIZE
+
+
+HOLDERS: dict[str, Any] = {
+    "array": lambda a: a,
+    "slice": lambda a: a[3:5],
+    "strided": lambda a: a[::7],
+    "other type": lambda a: a.view(np.int16),
+    "transposed": lambda a: a.reshape(2, -1).T,
+    "memoryview": lambda a: memoryview(a)[1:],
+    "memoryview of a view": lambda a: a[5:].view(np.uint8).data,
+    "iterator": lambda a: a.flat,
+    "frombuffer": lambda a: np.frombuffer(a, np.uint8)[1:],
+    "inside a list": lambda a: [{"x": a[:1]}],
+    "broadcast": lambda a: np.broadcast_to(a[:1], (4,)),
+    "split": lambda a: np.split(a, 2)[1],
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_memory_that_anything_looks_into_is_left_alone(holder: str) -> None:
+    pool = SlabPool()
+    array = pool.empty((SIZE,), U1, SIZE)
+    array[:] = 7
+    place = address(array)
+    held = HOLDERS[holder](array)
+    del array
+    others = [pool.empty((SIZE,), U1, SIZE) for _ in range(3)]
+    assert place not in map(address, others)
+    assert len({address(other) for other in others}) == 3
+    del held
+    assert address(pool.empty((SIZE,), U1, SIZE)) == place
+
+
+def test_small_and_huge_arrays_are_not_pooled() -> None:
+    pool = SlabPool(capacity=2 * SIZE)
+    kept = [pool.empty((4,), U1, 4), pool.empty((0,), U1, 0), pool.empty((3 * SIZE,), U1, 3 * SIZE)]
+    assert [array.size for array in kept] == [4, 0, 3 * SIZE]
+    assert pool.held == 0
+
+
+def test_a_pool_stays_within_its_capacity_and_what_is_in_use_lives_on() -> None:
+    pool = SlabPool(capacity=3 * SIZE)
+    arrays = []
+    for number in range(10):
+        arrays.append(pool.empty((SIZE,), U1, SIZE))
+        arrays[-1][:] = number
+        assert pool.held <= 3 * SIZE
+    assert [int(array[0]) for array in arrays] == list(range(10))
+    assert all((array == array[0]).all() for array in arrays)
+
+
+def test_a_slab_that_is_much_too_large_is_not_wasted_on_a_small_array() -> None:
+    pool = SlabPool()
+    place = address(pool.empty((SIZE,), U1, SIZE))
+    assert address(pool.empty((SIZE // 2,), U1, SIZE // 2)) != place
+    assert address(pool.empty((SIZE - 16,), U1, SIZE - 16)) == place
