@@ -260,8 +260,9 @@ class Submission(Machine):
             return []
         self.ended[event.node] = (event.state, event.detail)
         if self._starting:
-            # a short job may end before the last node's start is known; only a failure gives the job up
-            if event.state != "done" or event.node not in self.accepted:
+            # a node that has run has heard READY from all, so its end belongs to the job, though the start of the last node is
+            # not known yet; one that never ran gives the job up on all
+            if event.node not in self.running and (event.state != "done" or event.node not in self.accepted):
                 return self._fail(f"{self._names[event.node]} did not start: {event.detail}")
             self._note_start(event.node, now)
         if self.phase is Phase.RUNNING and len(self.ended) == len(self.nodes):
@@ -269,7 +270,7 @@ class Submission(Machine):
         return []
 
     def _on_loss(self, event: IsLost, now: float) -> list[object]:
-        if self._starting:
+        if self._starting and event.node not in self.running:
             # its agent may still be there and is told to give up, but nobody waits for its answer
             actions = self._fail(f"{self._names[event.node]} was lost: {event.reason}")
             self._forget(event)

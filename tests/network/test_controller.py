@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -237,7 +238,7 @@ def test_arrays_that_are_kept_do_not_change_when_more_arrive() -> None:
     with nodes("tcp") as (one, zero):
         kept = []
         for number in range(12):
-            sender = Background(lambda n=number: one.send_one(0, np.full(100_000, n, np.float64), timeout=LIMIT))
+            sender = Background(functools.partial(one.send_one, 0, np.full(100_000, number, np.float64), LIMIT))
             found = zero.get_one(timeout=LIMIT)
             assert found is not None
             kept.append(found[1][10:20] if number % 2 else found[1])

@@ -172,6 +172,15 @@ class Raising(AbsSimpleExecutor):
         return "unreachable"
 
 
+class FailsAtOnce(AbsSimpleExecutor):
+    """Node 2 fails before the others can have told anybody that they have started."""
+
+    def run(self, com: Communication) -> Any:
+        if com.rank == 2:
+            raise ValueError("at once")
+        return com.rank
+
+
 class Talkative(AbsSimpleExecutor):
     def run(self, com: Communication) -> Any:
         for number in range(10_000):

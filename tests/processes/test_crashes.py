@@ -17,6 +17,7 @@ from .executors import (
     DiskFull,
     Escaping,
     Exiting,
+    FailsAtOnce,
     Hoarder,
     LeavesChild,
     LeavesChildAndDies,
@@ -71,6 +72,13 @@ def test_exception_with_traceback(trio: Cluster, tmp_path: Path, caplog: pytest.
     told = [record.getMessage() for record in caplog.records if "ArithmeticError" in record.getMessage()]
     assert len(told) == 1 and told[0].startswith("Node(1) failed:\nTraceback")
     assert "PeerLost" in outcome.failures[0][1] and "PeerLost" in outcome.failures[2][1]
+
+
+def test_failure_at_once(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-7, SUB-13: who starts and fails at once has started, and so do all others, whatever is heard of first."""
+    for _ in range(5):
+        outcome = trio.run(FailsAtOnce, tmp_path)
+        assert outcome.error and outcome.results == {0: 0, 1: 1} and "ValueError: at once" in outcome.failures[2][1]
 
 
 @pytest.mark.parametrize(

@@ -152,12 +152,22 @@ def test_cancel(events: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize("state", ["failed", "stopped", "aborted", "lost"])
-@pytest.mark.parametrize("events", [ACCEPTED, LOADED, PREPARED, (*PREPARED, IsRunning(0), IsRunning(1))[:-1]])
+@pytest.mark.parametrize("events", [ACCEPTED, LOADED, PREPARED, (*PREPARED, IsRunning(0))])
 def test_an_end_before_the_start(events: tuple[Any, ...], state: str) -> None:
     """SUB-8: one node's failure gives the job up on all."""
     made = machine(*events)
     assert made.handle(HasEnded(1, state, "no luck"), 0.0) == [SendAbort(0, "Node(1) at b:1 did not start: no luck")]
     assert made.ended == {1: (state, "no luck")}
+
+
+@pytest.mark.parametrize("state", ["failed", "stopped", "aborted", "lost"])
+def test_an_end_before_the_last_start_is_known(state: str) -> None:
+    """SUB-7: who runs has heard READY from all, so its end belongs to the job and is for `join` to tell."""
+    made = machine(*PREPARED, IsRunning(0))
+    assert made.handle(IsLost(0, "no luck") if state == "lost" else HasEnded(0, state, "no luck"), 0.0) == []
+    assert made.handle(IsRunning(1), 0.0) == []
+    assert made.phase is Phase.RUNNING
+    assert made.ended == {0: (state, "no luck")}
 
 
 @pytest.mark.parametrize(
