@@ -149,7 +149,7 @@ class Session:
         while self.wants_more:
             buffer = self._reader.buffer()
             try:
-                count = self.link.receive(buffer)
+                count = self._fill(buffer)
             except OSError as error:
                 self._end(error.strerror or str(error))
                 return
@@ -165,10 +165,18 @@ class Session:
                 self._end(str(error).rstrip("."))
                 raise
             self.left = self._reader.farewell
-            if count < len(buffer) and not self._reader.direct:  # the link had no more: a poll costs less than a read in vain
+            if count < len(buffer):  # the link had no more: a poll costs less than a read in vain
                 return
             if self.bytes_read - start >= TURN_BYTES and (self.inbox or self.bytes_read - start >= LONGEST_TURN_BYTES):
                 return
+
+    def _fill(self, buffer: memoryview) -> int | None:
+        """Read once, for a large array until it is full or no more is there: a fast link brings it in many small pieces."""
+        count = self.link.receive(buffer)
+        if count and self._reader.direct:
+            while count < len(buffer) and (more := self.link.receive(buffer[count:])):
+                count += more
+        return count
 
     def take(self) -> Message | None:
         """The oldest message that nobody has taken, or None."""

@@ -26,7 +26,6 @@ from .submitting import Submitting
 
 GROUP_SLACK_SECONDS, SINGLE_SLACK_SECONDS = 1.0, 0.6
 _LEAVE_SECONDS = 2.0
-_DECIDED = (Phase.RUNNING, Phase.ENDED, Phase.FAILED)
 _UNFINISHED = ("starting", "running", "unknown")
 
 
@@ -74,7 +73,6 @@ class Coordinator:
         self._percent: dict[int, int] = {}  # a fast worker reports before anyone looks
         self._display: ProgressDisplay | None = None
         self._results: dict[int, Any] = {}
-        self._held: list[tuple[Submission, int, State]] = []
 
     # ---- submission
 
@@ -196,9 +194,6 @@ class Coordinator:
             else:
                 self._on_operation(event.node, event.operation)
         self._submitting.tick()
-        held, self._held = self._held, []
-        for machine, node, state in held:
-            self._on_state(machine, node, state)
         self._collection.check()
         for node, reason in self._collection.missing.items():
             self.failures.setdefault(node, ("lost", reason))
@@ -232,9 +227,6 @@ class Coordinator:
     def _on_state(self, machine: Submission, node: int, state: State) -> None:
         if state.state == "running":
             self._submitting.feed(machine, IsRunning(node))
-        elif node in machine.running and machine.phase not in _DECIDED:
-            # it started, so all were READY: this is a failure of the job, not of its start, once the others have told theirs
-            self._held.append((machine, node, state))
         elif state.state not in _UNFINISHED and node not in machine.ended:
             lines = state.detail.strip().splitlines()
             if state.state != "done":

