@@ -18,6 +18,7 @@ from typing import Any
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError, TimedOut
 from .frames import Message
+from .keyring import Key
 from .nodes import Address
 from .session import Sent, Session
 from .sockets import wait_sockets
@@ -49,6 +50,7 @@ class Controller:
         self.sessions: dict[int, Session] = {}
         self.lost: dict[int, NetworkError] = {}
         self.addresses: Mapping[int, Address] = {}
+        self.key: Key | None = None
         self.on_block: BlockHandler | None = None
         self._clock = clock or SystemClock()
         self._wait = wait

@@ -62,6 +62,11 @@ def new_key() -> Key:
     return Key(secrets.token_bytes(KEY_SIZE))
 
 
+def derive_key(key: Key, purpose: str) -> Key:
+    """HMAC-SHA256(secret, "psgd derived key 1 " || purpose): a key of its own, which does not tell what it was made from."""
+    return Key(hmac.digest(key.secret, b"psgd derived key 1 " + purpose.encode(), "sha256"))
+
+
 @dataclass(frozen=True, slots=True)
 class Keyring:
     """One key, or two while a key is being changed. ValueError for another number or the same key twice.

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
-from .keyring import Key, KeyFileError, Keyring, format_keyring, new_key, parse_keyring
+from .keyring import Key, KeyFileError, Keyring, derive_key, format_keyring, new_key, parse_keyring
 
 __all__ = [
     "KEY_FILE_VARIABLE",
@@ -19,6 +19,7 @@ __all__ = [
     "Keyring",
     "create_key_file",
     "default_key_path",
+    "derive_key",
     "find_keys",
     "load_key_file",
     "new_key",

@@ -45,5 +45,5 @@ class Request:
                 raise next(iter(errors.values()))
             raise NetworkError(" ".join(str(error) for error in errors.values()))
         com = Controller(SUBMITTER, sessions)
-        com.addresses = dict(nodes.items())
+        com.addresses, com.key = dict(nodes.items()), key
         return com

@@ -15,6 +15,7 @@ from network.version import VERSION
 from .collection import FILE_OPERATIONS, Collection
 from .executable import AbsExecutable, ReplyPackage
 from .identity import new_job_id
+from .interrupts import Interrupts
 from .lines import Gone, Lines
 from .logs import SUBMIT_LOGGER
 from .messages import Fetch, Operation, Progress, State, Stop
@@ -40,7 +41,7 @@ class Coordinator:
         estimate_bandwidth: bytes per second; sets the limit of preCommit.
         logger: where the story of the job is told; default "P-SGD Submit".
         title: what others see while the job keeps their node busy.
-        blas_threads: BLAS threads of each job process.
+        blas_threads: BLAS threads of each job process; 0 for the cores of its host divided by the job's nodes there.
         start_limit: seconds for doCommit.
         directory: where `Node-<i>-Retrieve` folders go.
 
@@ -66,12 +67,17 @@ class Coordinator:
         self._logger = logger or logging.getLogger(SUBMIT_LOGGER)
         self._clock = SystemClock()
         names = {node: f"Node({node}) at {com.addresses[node]}" for node in com.sessions}
-        self._orders = Orders(self.job, title, com.addresses, blas_threads, start_limit)
+        if com.key is None:
+            raise ValueError(
+                "Coordinator 'com' must come from network.Request().request(nodes), which knows the cluster's key."
+            )
+        self._orders = Orders(self.job, title, com.addresses, com.key, blas_threads, start_limit)
         self._lines = Lines(com, names, self._logger)
         self._submitting = Submitting(com, names, self._lines, self._orders, start_limit, self._logger, self._clock, self._step)
         self._collection = Collection(Path(directory), title, self._logger, self._clock)
         self._percent: dict[int, int] = {}  # a fast worker reports before anyone looks
         self._display: ProgressDisplay | None = None
+        self._interrupts: Interrupts | None = None
         self._results: dict[int, Any] = {}
 
     # ---- submission
@@ -130,44 +136,45 @@ class Coordinator:
         with `stop_on_interrupt` the first does.
         """
         nodes = [node for machine in self._machines for node in machine.nodes]
-        self._logger.info("Waiting for ({%s}) ...", ", ".join(map(str, nodes)))
-        self._display = ProgressDisplay([node for node in nodes if node >= 0], self._logger)
-        for node, percent in self._percent.items():
-            self._display.update(node, percent)
-        try:
-            self._wait_all(stop_on_interrupt)
-        finally:
-            self._display.close()
-            self._collection.close()
+        with Interrupts() as interrupts:
+            self._interrupts = interrupts
+            self._logger.info("Waiting for ({%s}) ...", ", ".join(map(str, sorted(nodes, key=lambda node: (node < 0, node)))))
+            self._display = ProgressDisplay([node for node in nodes if node >= 0], self._logger)
+            for node, percent in self._percent.items():
+                self._display.update(node, percent)
+            try:
+                self._wait_all(interrupts, stop_on_interrupt)
+            finally:
+                self._interrupts = None
+                self._display.close()
+                self._collection.close()
         self._logger.info("All the tasks are done.")
         return dict(sorted(self._results.items())), bool(self.failures)
 
-    def _wait_all(self, stop_on_interrupt: bool) -> None:
-        interrupted = False
+    def _wait_all(self, interrupts: Interrupts, stop_on_interrupt: bool) -> None:
+        stopping = False
         while not self._all_home:
-            try:
-                self._step()
-            except KeyboardInterrupt:
-                if not (stop_on_interrupt or interrupted or self._second_interrupt()):
+            self._step()
+            if interrupts.take() and not stopping:
+                if not (stop_on_interrupt or self._second_interrupt(interrupts)):
                     self._logger.warning(
                         "The job %s goes on without us. With rpc.Reclaimer(com): follow(%r) to wait for its end, "
                         "require_client_log(%r) to fetch its files, stop(%r) to end it.",
                         *[self.job] * 4,
                     )
-                    raise
-                interrupted = True
+                    raise KeyboardInterrupt
+                stopping = True
                 self.stop_executing("It was interrupted.")
-        if interrupted:
+        if stopping:
             raise KeyboardInterrupt
 
-    def _second_interrupt(self) -> bool:
+    def _second_interrupt(self, interrupts: Interrupts) -> bool:
         self._logger.warning("Press Ctrl-C again within %g s to stop the job on all nodes.", _LEAVE_SECONDS)
         deadline = self._clock.monotonic() + _LEAVE_SECONDS
-        try:
-            while not self._all_home and (left := deadline - self._clock.monotonic()) > 0:
-                self._step(left)
-        except KeyboardInterrupt:
-            return True
+        while not self._all_home and (left := deadline - self._clock.monotonic()) > 0:
+            self._step(left)
+            if interrupts.take():
+                return True
         return False
 
     @property
@@ -188,7 +195,8 @@ class Coordinator:
         now = self._clock.monotonic()
         deadlines = [self._collection.deadline, *(machine.deadline for machine in self._machines)]
         waits = [deadline - now for deadline in deadlines if deadline is not None]
-        for event in self._lines.wait(min([*waits, patience] if patience is not None else waits, default=None)):
+        timeout = min([*waits, patience] if patience is not None else waits, default=None)
+        for event in self._lines.wait(timeout, None if self._interrupts is None else self._interrupts.sock):
             if isinstance(event, Gone):
                 self._on_gone(event)
             else:

@@ -1,10 +1,12 @@
-"""Names of jobs and of their processes."""
+"""Names of jobs and of their processes, and the keys that are theirs."""
 
 from __future__ import annotations
 
 import re
 import secrets
 import time
+
+from network.keyring import Key, derive_key
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
 
@@ -22,3 +24,13 @@ def is_job_id(text: str) -> bool:
 def process_name(job: str, node: int) -> str:
     """What a connection asks for that wants the process of `node` in `job`."""
     return f"{job}.{node}" if node >= 0 else f"{job}.ps{-node}"
+
+
+def code_key(cluster: Key, job: str, node: int) -> Key:
+    """The key of the submitter's session with one job process. Both ends derive it, so it never travels."""
+    return derive_key(cluster, f"code {process_name(job, node)}")
+
+
+def peer_key(cluster: Key, job: str) -> Key:
+    """The key of the sessions between the processes of a job, which do not hold the cluster's."""
+    return derive_key(cluster, f"peers {job}")

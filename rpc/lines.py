@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -59,12 +60,13 @@ class Lines:
         self._processes.update(sessions)
         return errors
 
-    def wait(self, timeout: float | None) -> list[Heard | Gone]:
-        """Move bytes both ways, waiting up to `timeout` seconds for some; returns what has come of it."""
+    def wait(self, timeout: float | None, waker: socket.socket | None = None) -> list[Heard | Gone]:
+        """Move bytes both ways, waiting up to `timeout` seconds for some, or for `waker`; returns what has come of it."""
         sessions = [s for s in (*self._agents.values(), *self._processes.values()) if s.lost is None]
         writing = [s.link for s in sessions if s.pending_bytes]
         if not any(session.inbox for session in sessions):
-            wait_sockets([s.link for s in sessions], writing, timeout)  # type: ignore[misc, arg-type]
+            reading = [*(s.link for s in sessions), *([waker] if waker is not None else [])]
+            wait_sockets(reading, writing, timeout)  # type: ignore[arg-type]
         news: list[Heard | Gone] = []
         for node, session in self._agents.items():
             news += self._read(node, session, FROM_AGENT)

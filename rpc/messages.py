@@ -120,12 +120,12 @@ class CanCommit(Operation):
     node: Node
     group: list[Node]
     attempt: Attempt
-    code_key: Secret
-    peer_key: Secret
     python: str
     version: str
-    blas_threads: int
-    start_limit: float
+    blas_threads: int  # 0: the cores of the host, divided by its jobs
+    jobs_on_host: int
+    prepare_limit: float  # seconds until the executor has all it needs
+    start_limit: float  # and from then until it starts
 
 
 @dataclass(frozen=True)
@@ -259,6 +259,7 @@ class Begin(Operation):
     attempt: Attempt
     code_key: Secret
     peer_key: Secret
+    prepare_limit: float
     start_limit: float
     cache: str
     code_policy: str  # any, none, or the path of a file with allowed SHA-256 sums
@@ -319,6 +320,7 @@ class Load(Operation):
     bundle: bytes
     code: bytes
     roster: dict[Node, Annotated[list[str], Length(3, 3)]]
+    sources: dict[str, str]  # text of the user's modules, kept beside the results
 
 
 @dataclass(frozen=True)

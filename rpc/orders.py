@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from network.dial import Target
-from network.keys import new_key
+from network.keyring import Key
 from network.nodes import Address
 from network.version import VERSION
 
 from .agent.admission import python_version
-from .identity import process_name
+from .identity import code_key, peer_key, process_name
 from .messages import Accepted, CanCommit, Load
 from .shipping import Bundle
 
@@ -18,27 +18,30 @@ from .shipping import Bundle
 class Orders:
     """Makes the messages of one job. Every node gets a key for its code, all share one for talking to each other."""
 
-    def __init__(self, job: str, title: str, addresses: Mapping[int, Address], blas_threads: int, start_limit: float) -> None:
+    def __init__(
+        self, job: str, title: str, addresses: Mapping[int, Address], cluster: Key, blas_threads: int, start_limit: float
+    ) -> None:
         self.job, self._title = job, title
         self._addresses = addresses
         self._blas_threads, self._start_limit = blas_threads, start_limit
-        self.code_keys = {node: new_key() for node in addresses}
-        self.peer_key = new_key()
+        self.code_keys = {node: code_key(cluster, job, node) for node in addresses}
+        self.peer_key = peer_key(cluster, job)
         self._roster: dict[int, list[str]] = {}  # of the nodes that have accepted
 
-    def can_commit(self, node: int, group: Sequence[int]) -> CanCommit:
+    def can_commit(self, node: int, group: Sequence[int], prepare_limit: float) -> CanCommit:
         """The question to the agent of `node`."""
+        host = self._addresses[node].host
         return CanCommit(
             self.job,
             self._title,
             node,
             list(group),
             0,
-            self.code_keys[node].secret,
-            self.peer_key.secret,
             python_version(),
             VERSION,
             self._blas_threads,
+            sum(address.host == host for address in self._addresses.values()),
+            prepare_limit,
             self._start_limit,
         )
 
@@ -53,4 +56,4 @@ class Orders:
 
     def load(self, bundle: Bundle) -> Load:
         """The code, and where the nodes are that have accepted so far."""
-        return Load(bundle.objects, bundle.code, self._roster)
+        return Load(bundle.objects, bundle.code, self._roster, bundle.sources)

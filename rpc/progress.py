@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 
 from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
 
 
 class ProgressDisplay:
@@ -15,7 +17,9 @@ class ProgressDisplay:
         self._percent = dict.fromkeys(nodes, 0)
         self._logger = logger
         self._bars: dict[int, tqdm[None]] = {}
+        self._above = contextlib.ExitStack()
         if sys.stderr.isatty():
+            self._above.enter_context(logging_redirect_tqdm())  # log lines scroll above the bars
             for row, node in enumerate(nodes):
                 layout = "Worker({}): {{percentage:3.0f}}%|{{bar:40}}| {{elapsed}}".format(node)  # noqa: UP032  tqdm's own braces
                 self._bars[node] = tqdm(total=100, position=row, leave=True, bar_format=layout)
@@ -37,3 +41,4 @@ class ProgressDisplay:
         for bar in self._bars.values():
             bar.close()
         self._bars.clear()
+        self._above.close()

@@ -7,15 +7,17 @@ Everything that comes back, or goes between workers, is data: instances are of c
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import hashlib
 import importlib
 import io
+import sys
 import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,11 @@ from network.errors import ProtocolError, Rejected
 from network.values import DTYPES, decode, encode
 from network.wire import allocate, unpack
 
+from .messages import MAX_TEXT
 from .reach import OWN_PACKAGES, Reach, is_user_module, user_modules
 
 MAX_CODE_BYTES = 8 << 20
+MOST_SOURCES = 16
 ANY_CODE, NO_CODE = "any", "none"
 
 
@@ -60,11 +64,13 @@ _PARTS = (_ByName, _Instance, _Pickled)
 
 @dataclass(frozen=True)
 class Bundle:
-    """Packed objects: `objects` is data, `code` a pickle (empty when no user code is among them), `classes` the table."""
+    """Packed objects: `objects` is data, `code` a pickle (empty when no user code is among them), `classes` the table,
+    `sources` the text of the user's modules."""
 
     objects: bytes
     code: bytes
     classes: tuple[type, ...]
+    sources: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def sha256(self) -> str:
@@ -94,7 +100,20 @@ def pack(objects: dict[str, Any]) -> Bundle:
         raise ValueError(
             f"The code of a job may have {MAX_CODE_BYTES} bytes, got {len(packed) + len(code)}: send data as data."
         )
-    return Bundle(packed, code, tuple(classes))
+    return Bundle(packed, code, tuple(classes), _sources([*pickled, *classes]))
+
+
+def _sources(items: Sequence[Any]) -> dict[str, str]:
+    """The text of the files that define `items`, by module; only for the record, nobody runs it."""
+    texts: dict[str, str] = {}
+    for name in sorted({str(getattr(item, "__module__", "")) for item in items}):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file and is_user_module(name) and len(texts) < MOST_SOURCES:
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                text = Path(file).read_text("utf-8")
+                if len(text) <= MAX_TEXT:
+                    texts[name] = text
+    return texts
 
 
 def _describe(item: Any, pickled: list[Any], depth: int) -> Any:

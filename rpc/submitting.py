@@ -155,7 +155,9 @@ class Submitting:
         to_call: list[int] = []
         for action in machine.handle(event, self._clock.monotonic()):
             if isinstance(action, sub.AskCanCommit):
-                self._lines.tell_agent(action.node, self._orders.can_commit(action.node, machine.nodes))
+                self._lines.tell_agent(
+                    action.node, self._orders.can_commit(action.node, machine.nodes, self._prepare_limit(machine))
+                )
             elif isinstance(action, sub.OpenCodeSession):
                 to_call.append(action.node)
             elif isinstance(action, sub.Answer):
@@ -164,6 +166,10 @@ class Submitting:
                 self._lines.tell_agent(action.node, Abort(self._orders.job, action.reason))
         if to_call:
             self._send_code(machine, to_call)
+
+    def _prepare_limit(self, machine: sub.Submission) -> float:
+        """Seconds from the acceptance until an executor has all it needs; other groups may be submitted in between."""
+        return sub.FIRST_PHASE_SECONDS + self._limits[self.machines.index(machine)] + sub.START_SECONDS
 
     def _send_code(self, machine: sub.Submission, nodes: Sequence[int]) -> None:
         bundle = self._bundles[nodes[0]]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
 
-from network.keyring import KEY_SIZE
 from network.version import VERSION
 
 from ..identity import is_job_id
@@ -20,12 +20,17 @@ def python_version() -> str:
     return ".".join(platform.python_version_tuple()[:2])
 
 
+def threads_of(order: CanCommit) -> int:
+    """BLAS threads of the job process."""
+    return order.blas_threads or max(1, (os.cpu_count() or 1) // order.jobs_on_host)
+
+
 def objection(order: CanCommit) -> str:
     """Why this agent does not take `order`, or "" when nothing speaks against it."""
-    keys_fit = len(order.code_key) == KEY_SIZE and len(order.peer_key) == KEY_SIZE
-    if not is_job_id(order.job) or not keys_fit or order.node not in order.group:
+    if not is_job_id(order.job) or order.node not in order.group or order.jobs_on_host < 1:
         return "the order is malformed"
-    if not 1 <= order.blas_threads <= MOST_THREADS or not 0 < order.start_limit <= MOST_SECONDS:
+    limits_fit = 0 < order.start_limit <= MOST_SECONDS and 0 < order.prepare_limit <= MOST_SECONDS
+    if not 0 <= order.blas_threads <= MOST_THREADS or not limits_fit:
         return "the order has an impossible number of threads or limit"
     if order.python != python_version():
         return f"it runs Python {python_version()}, the submitter Python {clean(order.python)}; code cannot travel between them"

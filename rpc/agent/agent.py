@@ -149,7 +149,9 @@ class Agent:
     def _admit(self, arrived: Arrived) -> None:
         peer, hello = arrived.session.link.peer, arrived.hello
         self._audit.write("admitted", f"{peer} as {hello.role}, key {hello.key_id.hex()}")
-        self._desk.admit(arrived.session)
+        key = self._keyring.find(hello.key_id)
+        if key is not None:  # the handshake has found it, too
+            self._desk.admit(arrived.session, key)
 
     def close(self) -> None:
         """Stop listening, end all job processes, and let go of everything; idempotent."""

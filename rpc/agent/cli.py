@@ -31,7 +31,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Serve jobs of Parallel-SGD, one after another, unattended. Without arguments it listens on this machine "
         "only; the key is made on first use.",
         epilog="For several machines: --new-key once, copy the key file to each machine, then start with --listen 0.0.0.0 "
-        "--key-file FILE. Also read: PSGD_LISTEN, PSGD_PORT, PSGD_KEY_FILE, and worker.toml in the current folder.",
+        "--key-file FILE. Also read: PSGD_LISTEN, PSGD_PORT, PSGD_KEY_FILE, and worker.toml beside the key in your "
+        "configuration directory.",
     )
     parser.add_argument("--listen", metavar="HOST", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, help="TCP port (default: 15387; 0 picks a free one)")
@@ -59,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if allowed and not Path(allowed).is_file():
             raise SettingsError(f"--allow-code must name a file, got {allowed!r}.")
-        settings = gather({"code_policy": ANY_CODE, **options}, os.environ, Path("worker.toml"))
+        settings = gather(
+            {"code_policy": ANY_CODE, **options}, os.environ, default_key_path(os.environ).with_name("worker.toml")
+        )
         if new_key:
             return _make_key(settings.key_file)
         _show_log(settings.level)

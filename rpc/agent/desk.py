@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from network.errors import ProtocolError
+from network.keyring import Key
 from network.session import Session
 from network.transport import Link
 
@@ -43,6 +44,7 @@ class Desk:
     def __init__(self, runs: Runs, folders: JobFolders, audit: AuditLog, logger: logging.Logger, log: Path) -> None:
         self._runs, self._folders, self._audit, self._logger, self._log = runs, folders, audit, logger, log
         self._sessions: list[Session] = []
+        self._keys: dict[Session, Key] = {}
         self._streams: dict[Session, Iterator[Operation]] = {}
 
     @property
@@ -60,12 +62,13 @@ class Desk:
         """Whether a transfer can go on at once, so nobody should wait."""
         return any(session.pending_bytes < _STREAM_AHEAD for session in self._streams)
 
-    def admit(self, session: Session) -> None:
-        """Serve a session from now on, unless there are too many."""
+    def admit(self, session: Session, key: Key) -> None:
+        """Serve a session, which has proven `key`, from now on, unless there are too many."""
         if len(self._sessions) >= MOST_SESSIONS:
             session.close()
         else:
             self._sessions.append(session)
+            self._keys[session] = key
 
     def step(self) -> None:
         """Read, obey and send, for every session; one that misbehaves is closed and harms nobody else."""
@@ -82,6 +85,7 @@ class Desk:
             if session.lost is not None or session.left:
                 session.close()
                 self._sessions.remove(session)
+                del self._keys[session]
                 self._streams.pop(session, None)
                 self._runs.forget(session)
 
@@ -100,7 +104,7 @@ class Desk:
 
     def _obey(self, session: Session, operation: Operation) -> None:
         if isinstance(operation, CanCommit):
-            deliver(session, self._runs.take(operation, session))
+            deliver(session, self._runs.take(operation, session, self._keys[session]))
         elif isinstance(operation, Abort):
             self._audit.write("abort", f"job {operation.job} by {session.link.peer}")
             self._runs.end(operation.job, slot.AbortAsked(operation.reason))

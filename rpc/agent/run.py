@@ -15,12 +15,15 @@ from pathlib import Path
 from network.door import PassedOn
 from network.errors import ProtocolError
 from network.hello import Hint
+from network.keyring import Key
 from network.session import Session
 
 from ..errors import JobAborted
+from ..identity import code_key, peer_key
 from ..messages import FROM_JOB_PROCESS, Advanced, Audit, Begin, CanCommit, Halt, Operation, Reached, Took, Visitor
 from ..pair import Pair, make_pair
 from . import slot
+from .admission import threads_of
 from .environment import child_environment
 from .jobs import JobRecord
 
@@ -34,7 +37,8 @@ logger = logging.getLogger(__name__)
 class Run:
     """A job process and its slot. `watchers` are told of it, the first of them being its `submitter`.
 
-    `on_tell(run, tell)` and `on_progress(run, percent)` are called as things happen. Raises: OSError when it cannot be started.
+    `cluster` is the key that the submitter has proven. `on_tell(run, tell)` and `on_progress(run, percent)` are called as
+    things happen. Raises: OSError when it cannot be started.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class Run:
         record: JobRecord,
         folder: Path,
         submitter: Session,
+        cluster: Key,
         *,
         cache: Path,
         code_policy: str,
@@ -55,12 +60,12 @@ class Run:
         self.record = record
         self.submitter = submitter
         self.watchers = [submitter]
-        self.slot = slot.Slot(order.start_limit, now)
+        self.slot = slot.Slot(order.prepare_limit + order.start_limit, now)
         self.free = False
         self._on_tell, self._on_progress, self._on_audit = on_tell, on_progress, on_audit
         self._untaken = 0
         self._order_to_halt: str | None = None
-        self._process, ours = _start(folder, record.log, order.blas_threads)
+        self._process, ours = _start(folder, record.log, threads_of(order))
         self.pair: Pair | None = Pair(ours, FROM_JOB_PROCESS)
         self._send(
             Begin(
@@ -69,8 +74,9 @@ class Run:
                 order.node,
                 order.group,
                 order.attempt,
-                order.code_key,
-                order.peer_key,
+                code_key(cluster, order.job, order.node).secret,
+                peer_key(cluster, order.job).secret,
+                order.prepare_limit,
                 order.start_limit,
                 str(cache),
                 code_policy,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 from network.clock import Clock
+from network.keyring import Key
 from network.session import Session
 from network.version import VERSION
 
@@ -58,8 +59,11 @@ class Runs:
             deadlines.append(self._clock.monotonic() + _REAP_SECONDS)
         return min(deadlines, default=None)
 
-    def take(self, order: CanCommit, submitter: Session) -> Accepted | Refused:
-        """Start the job process that `order` asks for, unless something speaks against it; returns the answer."""
+    def take(self, order: CanCommit, submitter: Session, cluster: Key) -> Accepted | Refused:
+        """Start the job process that `order` asks for, unless something speaks against it; returns the answer.
+
+        `cluster` is the key that the submitter has proven; the keys of the job are derived from it.
+        """
         problem = objection(order)
         if problem:
             return Refused(order.job, order.node, problem, 0.0)
@@ -68,7 +72,7 @@ class Runs:
             since = time.strftime("%H:%M:%S", time.localtime(holder.started))
             return Refused(order.job, order.node, f"busy with job '{clean(holder.title)}' since {since}", holder.started)
         try:
-            run = self._start(order, submitter)
+            run = self._start(order, submitter, cluster)
         except OSError as error:
             return Refused(order.job, order.node, f"the job process cannot be started: {error.strerror or error}", 0.0)
         self._runs.append(run)
@@ -76,7 +80,7 @@ class Runs:
         self._audit.write("accepted", f"job {run.name} from {submitter.link.peer}")
         return Accepted(order.job, order.node, host_name(), self._unix_path, VERSION)
 
-    def _start(self, order: CanCommit, submitter: Session) -> Run:
+    def _start(self, order: CanCommit, submitter: Session, cluster: Key) -> Run:
         record = self._folders.create(order.job, order.node, order.title)
         try:
             return Run(
@@ -84,6 +88,7 @@ class Runs:
                 record,
                 self._folders.folder(record),
                 submitter,
+                cluster,
                 cache=self._work.cache,
                 code_policy=self._settings.code_policy,
                 now=self._clock.monotonic(),

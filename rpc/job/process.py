@@ -42,7 +42,7 @@ from . import rendezvous
 from .code_session import CodeSession
 from .limits import set_limits
 from .porter import ORPHANED, Porter
-from .report import make_report, outcome_of
+from .report import keep_sources, make_report, outcome_of
 
 OUTPUT = "out"
 _BEGIN_SECONDS = 30.0
@@ -61,6 +61,7 @@ class JobProcess:
         self.controller = Controller(begin.node, {})
         self.porter = Porter(pair, begin, self.controller.admit, self._halt)
         self.executable: AbsExecutable | None = None
+        self._sources: list[str] = []
 
     def _halt(self, reason: str) -> None:
         self.controller.interrupt(JobAborted(reason))
@@ -77,7 +78,7 @@ class JobProcess:
         state, detail = outcome_of(problem)
         if problem is not None:
             self.logger.log(logging.WARNING if state == "stopped" else logging.ERROR, "%s", detail)
-        report = make_report(state, detail, self.executable, self.output, self.logger)
+        report = make_report(state, detail, self.executable, self.output, self.logger, self._sources)
         if state == "stopped":
             self._linger()
         self.controller.close(farewell=state == "done")
@@ -90,7 +91,7 @@ class JobProcess:
             time.sleep(_LINGER_SECONDS)
 
     def _execute(self) -> None:
-        code = CodeSession(self._await_code_session(), self.begin.start_limit)
+        code = CodeSession(self._await_code_session(), self.begin.prepare_limit)
         load = code.receive(Load)
         self.executable = executable = self._load(load, code)
         code.send(Loaded(VERSION))
@@ -111,9 +112,9 @@ class JobProcess:
 
     def _await_code_session(self) -> Session:
         try:
-            return self.porter.code_sessions.get(timeout=self.begin.start_limit)
+            return self.porter.code_sessions.get(timeout=self.begin.prepare_limit)
         except queue.Empty:
-            raise TimedOut("the submitter to send the job's code", self.begin.start_limit) from None
+            raise TimedOut("the submitter to send the job's code", self.begin.prepare_limit) from None
 
     def _load(self, load: Load, code: CodeSession) -> AbsExecutable:
         self.porter.tell(Audit("code loaded", shipping.bundle_hash(load.bundle, load.code)))
@@ -121,6 +122,7 @@ class JobProcess:
             objects, classes = shipping.load(load.bundle, load.code, self.begin.code_policy)
         except ImportError as error:
             raise Rejected(f"Node {self.begin.node} lacks a module that the job's code imports: {error}.") from error
+        self._sources = keep_sources(load.sources, self.output)
         self.controller.use_classes(classes)
         code.use_classes(classes)
         made = objects["executable"](self.begin.node, self.begin.group, SUBMITTER)

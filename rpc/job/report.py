@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..download import is_safe_name
 from ..errors import JobAborted
 from ..executable import AbsExecutable
 from ..messages import Reached
@@ -27,13 +29,31 @@ def outcome_of(error: BaseException | None) -> tuple[str, str]:
     return "failed", "".join(traceback.format_exception(error))
 
 
-def make_report(state: str, detail: str, executable: AbsExecutable | None, output: Path, logger: logging.Logger) -> Reached:
-    """The report for the agent; `output` is the folder of the report files."""
+def keep_sources(sources: Mapping[str, str], output: Path) -> list[str]:
+    """Write the text of the user's modules beside the results, for the record; returns the names of the files."""
+    names: list[str] = []
+    for module, text in sources.items():
+        name = f"SOURCE-{module}.py"
+        if is_safe_name(name):
+            (output / name).write_text(text, "utf-8")
+            names.append(name)
+    return names
+
+
+def make_report(
+    state: str,
+    detail: str,
+    executable: AbsExecutable | None,
+    output: Path,
+    logger: logging.Logger,
+    further: Sequence[str] = (),
+) -> Reached:
+    """The report for the agent; `output` is the folder of the report files, `further` names some beside the executor's."""
     cut = detail.encode("utf-8", "backslashreplace")[-DETAIL_BYTES:].decode("utf-8", "ignore")
-    return Reached(state, cut, _files(executable, output, logger))
+    return Reached(state, cut, _files(executable, output, logger, further))
 
 
-def _files(executable: AbsExecutable | None, output: Path, logger: logging.Logger) -> list[str]:
+def _files(executable: AbsExecutable | None, output: Path, logger: logging.Logger, further: Sequence[str]) -> list[str]:
     """Names of the files that exist, the result first."""
     named: list[str] = []
     try:
@@ -43,7 +63,7 @@ def _files(executable: AbsExecutable | None, output: Path, logger: logging.Logge
         logger.exception("trace_files failed")
     found: list[str] = []
     room = _NAME_BYTES
-    for name in dict.fromkeys([RESULT_FILE, *named]):
+    for name in dict.fromkeys([RESULT_FILE, *named, *further]):
         encoded = name.encode("utf-8", "replace")
         if Path(name).name != name or not (output / name).is_file():
             if name != RESULT_FILE:

@@ -66,7 +66,7 @@ def _start(directory: Path, number: int, key_file: Path, slots: int, log_level: 
     command += ["--announce", str(_announcement(directory, number)), "--slots", str(slots), "--log-level", log_level]
     return subprocess.Popen(
         command,
-        cwd=directory,  # no worker.toml of the user's folder has a say
+        cwd=directory,
         env=_environment(),
         stdin=subprocess.PIPE,  # its end tells the agent that we are gone
         stdout=subprocess.DEVNULL,

@@ -31,7 +31,7 @@ from rpc.messages import FROM_AGENT, FROM_SUBMITTER, Abort, CanCommit, Fetch, Li
 from .executors import Stepping, Sum
 from .harness import Cluster, start_job, wait_for
 
-ORDER = CanCommit("stolen", "stolen", 0, [0], 0, bytes(32), bytes(32), python_version(), "1.0.0", 1, 5.0)
+ORDER = CanCommit("stolen", "stolen", 0, [0], 0, python_version(), "1.0.0", 1, 1, 5.0, 5.0)
 OPERATIONS: tuple[Operation, ...] = (
     ORDER,
     Abort("", "x"),
@@ -173,7 +173,7 @@ def test_peer_that_plays_submitter(trio: Cluster, tmp_path: Path) -> None:
         with pytest.raises(NetworkError, match=r"no job|role|wrong key"):
             dial(Target(Address(*address), peer_key, "submitter", "agent"))
         session = dial(target(peer_key, "peer", node=9, attempt=0))
-        for operation in (*OPERATIONS, Load(b"", b"", {})):
+        for operation in (*OPERATIONS, Load(b"", b"", {}, {})):
             session.queue(operation.to_value())
         assert session.send()
         wait_sockets([], [], 0.2)
@@ -208,7 +208,7 @@ def test_bad_operations_of_a_submitter(trio: Cluster, tmp_path: Path) -> None:
         {"op": "Fetch", "job": 7},
         ["ListJobs"],
         "x" * 1000,
-        Load(b"", b"", {}).to_value(),
+        Load(b"", b"", {}, {}).to_value(),
     ):
         session = dial(Target(trio.agents[0].address, key, "submitter", "agent"))
         session.queue(value)

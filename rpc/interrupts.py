@@ -1,0 +1,49 @@
+"""Ctrl-C as an event: noted when it comes, looked at when it can be acted on, so that none falls between two statements."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+from types import FrameType
+
+
+class Interrupts:
+    """While the `with` block runs, Ctrl-C makes `sock` readable and `take` true instead of raising KeyboardInterrupt.
+
+    Only in the main thread, where signals arrive, and only if the program has no handler of its own.
+    """
+
+    def __init__(self) -> None:
+        self._waker, self.sock = socket.socketpair()
+        self._waker.setblocking(False)
+        self.sock.setblocking(False)
+        self._noted = False
+        self._installed = False
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self._noted = True
+        with contextlib.suppress(OSError):
+            self._waker.send(b"!")
+
+    def take(self) -> bool:
+        """Whether Ctrl-C was pressed since the last call."""
+        with contextlib.suppress(BlockingIOError):
+            self.sock.recv(64)
+        noted, self._noted = self._noted, False
+        return noted
+
+    def __enter__(self) -> Interrupts:
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._note)
+            self._installed = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._installed:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._installed = False
+        self._waker.close()
+        self.sock.close()
