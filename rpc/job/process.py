@@ -122,7 +122,8 @@ class JobProcess:
             objects, classes = shipping.load(load.bundle, load.code, self.begin.code_policy)
         except ImportError as error:
             raise Rejected(f"Node {self.begin.node} lacks a module that the job's code imports: {error}.") from error
-        self._sources = keep_sources(load.sources, self.output)
+        if self.begin.node >= 0:  # a parameter server leaves logs only; the workers keep the same record
+            self._sources = keep_sources(load.sources, self.output)
         self.controller.use_classes(classes)
         code.use_classes(classes)
         made = objects["executable"](self.begin.node, self.begin.group, SUBMITTER)

@@ -26,7 +26,7 @@ def test_server_and_group(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptu
     assert results[-2][1] == 2 * sum(range(10))
     lines = [record.getMessage() for record in caplog.records]
     assert lines.index("Single node submission complete.") < lines.index("Group submission complete ({0, 1}).")
-    assert "Waiting for ({-2, 0, 1}) ..." in lines
+    assert "Waiting for ({0, 1, -2}) ..." in lines
 
 
 def test_lost_server(trio: Cluster, tmp_path: Path) -> None:

@@ -219,3 +219,10 @@ def test_cohort(tmp_path: Path) -> None:
         cohort.stop()
         thread.join(10)
     assert not thread.is_alive() and not (tmp_path / "work" / "agent.sock").exists()
+
+
+def test_the_source_text_is_kept_beside_the_results(trio: Cluster, tmp_path: Path) -> None:
+    """The text of the module that defines the executor comes back with the files, for the record."""
+    trio.run(Sum, tmp_path)
+    kept = (tmp_path / "Node-1-Retrieve" / f"SOURCE-{Sum.__module__}.py").read_text("utf-8")
+    assert kept == Path(__file__).with_name("executors.py").read_text("utf-8")
