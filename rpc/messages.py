@@ -1,112 +1,14 @@
-"""The messages of jobs: every operation with its fields, checked against types and ranges before anyone acts on them.
-
-An operation is a frozen dataclass; its name on the wire is the class name. `parse` accepts exactly the operations that the
-receiver's role and state allow, with exactly their fields, and raises ProtocolError for everything else.
-"""
+"""The messages of jobs: what submitters, agents and job processes say to each other, and who may say what to whom."""
 
 from __future__ import annotations
 
-import math
-import re
-import types
-import typing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from network.errors import ProtocolError
-
-MAX_TEXT = 1 << 16  # characters
-
-
-@dataclass(frozen=True)
-class Matching:
-    """Texts that match a pattern."""
-
-    pattern: str
-
-    def __contains__(self, text: str) -> bool:
-        return re.fullmatch(self.pattern, text) is not None
-
-
-@dataclass(frozen=True)
-class Length:
-    """Texts, bytes or lists whose length lies from `low` to `high`."""
-
-    low: int
-    high: int
-
-    def __contains__(self, item: typing.Sized) -> bool:
-        return self.low <= len(item) <= self.high
-
-
-# Annotated[type, values]: the field is of the type, and one of the values
-Node = Annotated[int, range(-2, 1 << 20)]
-Attempt = Annotated[int, range(1 << 31)]
-Percent = Annotated[int, range(101)]
-Bytes = Annotated[int, range(1 << 53)]
-Secret = Annotated[bytes, Length(32, 32)]
-Sha256 = Annotated[str, Matching("[0-9a-f]{64}")]
-RunState = Annotated[str, ("running", "done", "failed", "stopped")]
-JobState = Annotated[str, ("starting", "running", "done", "failed", "stopped", "aborted", "lost", "unknown")]
-
-
-@dataclass(frozen=True)
-class Operation:
-    """Base of all messages."""
-
-    def to_value(self) -> dict[str, Any]:
-        """The message as data."""
-        return {"op": type(self).__name__, **{f.name: getattr(self, f.name) for f in fields(self)}}
-
-
-def parse(value: Any, allowed: typing.Iterable[type[Operation]]) -> Operation:
-    """The operation in `value`, if it is one of `allowed` and every field has its type.
-
-    Raises: ProtocolError naming the operation and the field.
-    """
-    if not isinstance(value, dict) or not isinstance(value.get("op"), str):
-        raise ProtocolError("A message is no operation.")
-    name = value["op"]
-    for cls in allowed:
-        if cls.__name__ == name:
-            break
-    else:
-        raise ProtocolError(f"The operation {name[:40]!r} is not allowed here.")
-    schema = _schema(cls)
-    if set(value) != {"op", *schema}:
-        raise ProtocolError(f"The operation {name} came with missing or unknown fields.")
-    for field, expected in schema.items():
-        if not _fits(value[field], expected):
-            shown = expected.__name__ if isinstance(expected, type) else str(expected).replace("typing.", "")
-            raise ProtocolError(f"The field '{field}' of the operation {name} must be {shown}.")
-    return cls(**{field: value[field] for field in schema})
-
-
-def _schema(cls: type[Operation]) -> dict[str, Any]:
-    hints = typing.get_type_hints(cls, include_extras=True)
-    return {f.name: hints[f.name] for f in fields(cls)}
-
-
-def _fits(value: Any, expected: Any) -> bool:
-    origin, arguments = typing.get_origin(expected), typing.get_args(expected)
-    if origin is Annotated:
-        return _fits(value, arguments[0]) and all(value in values for values in arguments[1:])
-    if origin is list:
-        return type(value) is list and all(_fits(v, arguments[0]) for v in value)
-    if origin is dict:
-        return type(value) is dict and all(_fits(k, arguments[0]) and _fits(v, arguments[1]) for k, v in value.items())
-    if origin is types.UnionType:
-        return any(_fits(value, option) for option in arguments)
-    if expected is Any:
-        return True
-    if expected is int or (expected is float and type(value) is int):
-        return type(value) is int and -(1 << 63) <= value < 1 << 63
-    if expected is float:
-        return type(value) is float and math.isfinite(value)
-    if expected is str:
-        return type(value) is str and len(value) <= MAX_TEXT
-    return type(value) is expected
-
+from .operation import MAX_TEXT as MAX_TEXT
+from .operation import Attempt, Bytes, JobState, Length, Node, Percent, RunState, Secret, Sha256
+from .operation import Operation as Operation
+from .operation import parse as parse
 
 # ---- submitter to agent
 
