@@ -161,7 +161,7 @@ class ServerHandshake(_Handshake):
 
     Args:
         admits: for every role that may connect, the keys that open it, and nothing else: at an agent
-            {'submitter': cluster, 'agent': cluster}, at a job process {'peer': job_ring, 'code': control_ring}.
+            {'submitter': cluster}, at a job process {'peer': job_ring, 'code': control_ring}.
         role: what this side is.
         job: the name that a HELLO must ask for; "" at an agent.
         caps, nonce_source, binding, versions: as for `ClientHandshake`.

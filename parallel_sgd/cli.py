@@ -156,7 +156,7 @@ def _worker_count(options: argparse.Namespace) -> int:
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     codecs = known_classes(codec, Codec)
     rules = known_classes(nn.gradient_descent, IGradientDescent)
-    optimizers = known_classes(nn.optimizer, IOptimizer)
+    optimizers = {name: kind for name, kind in known_classes(nn.optimizer, IOptimizer).items() if kind.exchanges}
     further = [_parameter("--gd-params", part) for part in options.gd_params.split(",") if part.strip()]
     if further and options.learn_rate is None:
         raise ValueError("--gd-params come after the learning rate: give --learn-rate too.")

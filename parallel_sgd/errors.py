@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from network.errors import PeerLost
+from rpc.logs import clean
 
 _PEER_LOST = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
 
@@ -35,4 +36,4 @@ def _is_consequence(state: str, detail: str) -> bool:
 
 def _last_line(detail: str) -> str:
     lines = detail.strip().splitlines()
-    return lines[-1] if lines else "no reason given"
+    return clean(lines[-1]) if lines else "no reason given"

@@ -12,6 +12,7 @@ from network.clock import SystemClock
 from nn.blas import describe_blas
 from nn.data.store import load_arrays, save_arrays
 from nn.dataset import checksum_of
+from nn.dataset.interface import AbsDataset
 from nn.model import Model
 from rpc import Communication
 
@@ -45,6 +46,8 @@ class WorkerExecutor(JobExecutor):
         recipe = self.shipped["dataset"]
         if self._samples is None and recipe is not None:
             kind, config = recipe
+            if not issubclass(kind, AbsDataset):  # it is called, so it must be what it says
+                raise TypeError(f"A data set must be an AbsDataset, got {kind.__qualname__}.")
             try:
                 arrays = kind(**config).load(download=False)
             except (OSError, ValueError) as error:

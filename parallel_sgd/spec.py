@@ -109,6 +109,11 @@ def make_spec(
     for kind in chosen:
         if kind.needs_server and not has_server:
             raise ValueError(f"'codec' {kind.__name__} needs a parameter server among the nodes: parse_worker(n, ps=True)")
+    if not op_type.exchanges:
+        raise ValueError(
+            f"'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got {op_type.__name__}; "
+            f"to train every worker alone use codec=DummyCodec"
+        )
     container = OpContainer(op_type, gd_type, gd_params)
     container.rule()
     plan = WorkerPlan(

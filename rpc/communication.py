@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -114,17 +115,18 @@ class Communication:
             raise ValueError(f"allreduce 'op' must be one of {', '.join(_COMBINE)}, got {op!r}.")
         mine = np.asarray(array)
         self._operation += 1
+        left = _Countdown(timeout)
         if self.rank:
-            self._send_group([self.group[0]], _GATHER, mine)
-            return np.asarray(self._await(_RESULT, self.group[0], timeout))
-        parts = [mine, *(np.asarray(self._await(_GATHER, peer, timeout)) for peer in self.group[1:])]
+            self._send_group([self.group[0]], _GATHER, mine, left)
+            return np.asarray(self._await(_RESULT, self.group[0], left))
+        parts = [mine, *(np.asarray(self._await(_GATHER, peer, left)) for peer in self.group[1:])]
         for peer, part in zip(self.group, parts, strict=True):
             if part.shape != mine.shape:
                 raise ValueError(f"allreduce needs one shape; node {peer} has {part.shape}, node {self.node_id} {mine.shape}.")
         result = _tree(parts, _COMBINE[op])
         if op == "mean":
             result = result / len(parts)
-        self._send_group(self.group[1:], _RESULT, result)
+        self._send_group(self.group[1:], _RESULT, result, left)
         return result
 
     def broadcast(self, value: Any, root: int = 0, timeout: float | None = None) -> Any:
@@ -135,10 +137,11 @@ class Communication:
         if not 0 <= root < self.size:
             raise ValueError(f"broadcast 'root' must be a rank from 0 to {self.size - 1}, got {root}.")
         self._operation += 1
+        left = _Countdown(timeout)
         if self.rank == root:
-            self._send_group([peer for peer in self.group if peer != self.node_id], _RESULT, value)
+            self._send_group([peer for peer in self.group if peer != self.node_id], _RESULT, value, left)
             return value
-        return self._await(_RESULT, self.group[root], timeout)
+        return self._await(_RESULT, self.group[root], left)
 
     def barrier(self, timeout: float | None = None) -> None:
         """Return when every node of the group has come here.
@@ -147,16 +150,17 @@ class Communication:
         """
         self.allreduce(np.zeros(1), "sum", timeout)
 
-    def _send_group(self, peers: Sequence[int], kind: int, value: object) -> None:
+    def _send_group(self, peers: Sequence[int], kind: int, value: object, left: Callable[[], float | None]) -> None:
         for peer in peers:
+            self.controller.flush([peer], left())  # so that `post` never waits at the high-water mark
             self.controller.post(peer, value, (kind, self._operation))
-        self.controller.flush(peers)
+        self.controller.flush(peers, left())
 
-    def _await(self, kind: int, peer: int, timeout: float | None) -> Any:
+    def _await(self, kind: int, peer: int, left: Callable[[], float | None]) -> Any:
         key = (kind, self._operation, peer)
         self.controller.wait_until(
             lambda: key in self._arrived or self._culprit(peer) is not None,
-            timeout,
+            left(),
             lambda: f"group operation {self._operation} of node {peer}",
         )
         culprit = self._culprit(peer)
@@ -170,6 +174,16 @@ class Communication:
         if lost or peer not in self.available_clients:
             return lost[0] if lost else peer
         return None
+
+
+class _Countdown:
+    """Called, it tells how many seconds are left of `timeout`; None without a limit."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+
+    def __call__(self) -> float | None:
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
 
 def _tree(parts: Sequence[np.ndarray[Any, Any]], combine: Callable[..., Any]) -> np.ndarray[Any, Any]:

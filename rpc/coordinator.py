@@ -13,11 +13,12 @@ from network.errors import ProtocolError
 from network.version import VERSION
 
 from .collection import FILE_OPERATIONS, Collection
+from .errors import InvalidTransition
 from .executable import AbsExecutable, ReplyPackage
 from .identity import new_job_id
 from .interrupts import Interrupts
 from .lines import Gone, Lines
-from .logs import SUBMIT_LOGGER
+from .logs import SUBMIT_LOGGER, clean
 from .messages import Fetch, Operation, Progress, State, Stop
 from .orders import Orders
 from .progress import ProgressDisplay
@@ -230,7 +231,10 @@ class Coordinator:
         elif isinstance(operation, FILE_OPERATIONS):
             self._on_file(node, operation)
         else:
-            self._submitting.take(machine, node, operation)
+            try:
+                self._submitting.take(machine, node, operation)
+            except (ProtocolError, InvalidTransition) as error:  # one agent out of turn harms its own node only
+                self._lines.hang_up(node, ProtocolError(f"Node({node}) spoke out of turn: {error}"))
 
     def _on_state(self, machine: Submission, node: int, state: State) -> None:
         if state.state == "running":
@@ -241,7 +245,7 @@ class Coordinator:
                 self.failures[node] = (state.state, state.detail)
             if state.state in ("failed", "stopped"):
                 self._logger.error("Node(%s) %s:\n%s", node, state.state, state.detail.rstrip())
-            self._submitting.feed(machine, HasEnded(node, state.state, lines[-1] if lines else "no reason given"))
+            self._submitting.feed(machine, HasEnded(node, state.state, clean(lines[-1]) if lines else "no reason given"))
             if machine.phase is not Phase.FAILED:
                 self._collection.expect(node)
                 self._lines.tell_agent(node, Fetch(self.job))

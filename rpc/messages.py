@@ -208,7 +208,7 @@ class Advanced(Operation):
 class Audit(Operation):
     """Something for the agent's audit log: the hash of loaded code, a rejected visitor."""
 
-    event: str
+    event: Annotated[str, ("code loaded", "turned away", "refused")]
     detail: str
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from network.dial import Target
+from network.errors import ProtocolError
 from network.keyring import Key
 from network.nodes import Address
 from network.version import VERSION
@@ -45,9 +46,14 @@ class Orders:
             self._start_limit,
         )
 
-    def note(self, accepted: Accepted) -> None:
-        """A node has accepted, and told how others on its host may call it."""
-        self._roster[accepted.node] = [str(self._addresses[accepted.node]), accepted.host, accepted.unix_path]
+    def note(self, node: int, accepted: Accepted) -> None:
+        """The agent of `node` has accepted, and told how others on its host may call it.
+
+        Raises: ProtocolError when it speaks for another node.
+        """
+        if accepted.node != node:
+            raise ProtocolError(f"The agent of node {node} accepted in the name of node {accepted.node}.")
+        self._roster[node] = [str(self._addresses[node]), accepted.host, accepted.unix_path]
 
     def target(self, node: int) -> Target:
         """How to call the job process of `node`."""

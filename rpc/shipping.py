@@ -29,10 +29,10 @@ from network.values import DTYPES, decode, encode
 from network.wire import allocate, unpack
 
 from .messages import MAX_TEXT
-from .reach import OWN_PACKAGES, Reach, is_user_module, user_modules
+from .reach import Reach, is_user_module, user_modules
 
 MAX_CODE_BYTES = 8 << 20
-MOST_SOURCES = 16
+SOURCE_BYTES = 256 << 10  # of all texts; a record must not keep a job from starting
 ANY_CODE, NO_CODE = "any", "none"
 
 
@@ -106,12 +106,14 @@ def pack(objects: dict[str, Any]) -> Bundle:
 def _sources(items: Sequence[Any]) -> dict[str, str]:
     """The text of the files that define `items`, by module; only for the record, nobody runs it."""
     texts: dict[str, str] = {}
+    room = SOURCE_BYTES
     for name in sorted({str(getattr(item, "__module__", "")) for item in items}):
         file = getattr(sys.modules.get(name), "__file__", None)
-        if file and is_user_module(name) and len(texts) < MOST_SOURCES:
+        if file and is_user_module(name):
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 text = Path(file).read_text("utf-8")
-                if len(text) <= MAX_TEXT:
+                room -= len(text.encode())
+                if len(text) <= MAX_TEXT and room >= 0:
                     texts[name] = text
     return texts
 
@@ -149,9 +151,9 @@ def _is_plain_array(item: Any) -> bool:
 
 
 def _by_name(item: Any) -> _ByName | None:
-    """How every node finds `item`, if it is a class or function of this project that can be found by its name."""
+    """How every node finds `item`, if it is a class of this project that may be named."""
     module, name = item.__module__ or "", item.__qualname__
-    if module.partition(".")[0] not in OWN_PACKAGES or "<" in name:
+    if not _may_be_named(module) or "<" in name:
         return None
     reference = _ByName(module, name)
     try:
@@ -294,16 +296,22 @@ def _make_instance(described: _Instance, pickled: Sequence[Any]) -> Any:
 
 
 def _find(reference: _ByName) -> Any:
-    """A class or function of this project, by name.
+    """A class that a job may name.
 
     Raises: Rejected for anything else, ImportError for a module that is not there.
     """
     shown = f"{reference.module}.{reference.name}"
-    if reference.module.partition(".")[0] not in OWN_PACKAGES:
-        raise Rejected(f"A job may name classes of this project only, got {shown}.")
+    if not _may_be_named(reference.module):
+        raise Rejected(f"A job may name classes of models, training and executors only, got {shown}.")
     found: Any = importlib.import_module(reference.module)
     for part in reference.name.split("."):
         found = None if part.startswith("__") else getattr(found, part, None)
-    if not isinstance(found, (type, types.FunctionType)) or found.__module__ != reference.module:
-        raise Rejected(f"{shown} is neither a class nor a function of this project.")
+    if not isinstance(found, type) or found.__module__ != reference.module:
+        raise Rejected(f"{shown} is no class of this project.")
     return found
+
+
+def _may_be_named(module: str) -> bool:
+    """Whether a job without code may name the classes of `module`. Not those that reach files, sockets or pickles: a name must
+    not open what a node that refuses shipped code has closed."""
+    return module.partition(".")[0] in ("nn", "parallel_sgd", "executor") or module == "rpc.executable"

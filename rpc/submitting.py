@@ -137,7 +137,7 @@ class Submitting:
     def take(self, machine: sub.Submission, node: int, operation: Operation) -> None:
         """Take in what an agent or a job process says before the start."""
         if isinstance(operation, Accepted):
-            self._orders.note(operation)
+            self._orders.note(node, operation)
             self.feed(machine, sub.HasAccepted(node))
         elif isinstance(operation, Refused):
             self._busy = self._busy or operation.busy_since > 0

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import ClassVar
 
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer.exchange import Exchange
@@ -10,6 +11,9 @@ from nn.value import Variable, VariableStore
 
 class IOptimizer(ABC):
     """One per training process. It owns the rule, and decides what is exchanged and when the rule runs."""
+
+    exchanges: ClassVar[bool] = True
+    """Whether it works on what an exchange merges; an optimizer that does not cannot train on several workers."""
 
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         self.rule = rule

@@ -26,7 +26,12 @@ class WorkDirectory:
         self._lock = -1
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.path.chmod(0o700)
+            status = self.path.stat()
+            if status.st_uid != os.getuid() or status.st_mode & 0o077:
+                raise NetworkError(
+                    f"The work directory {self.path} must belong to this user and be closed to others (mode 0700); "
+                    f"choose another --work-dir, or 'chmod 700' it if it is meant for this alone."
+                )
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for folder in (self.log, self.jobs, self.cache):

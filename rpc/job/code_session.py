@@ -11,7 +11,7 @@ from network.session import Session
 from network.sockets import SocketLink, wait_sockets
 
 from ..errors import JobAborted
-from ..messages import Operation, parse
+from ..messages import CODE_TO_JOB, Operation, parse
 
 Expected = TypeVar("Expected", bound=Operation)
 
@@ -39,7 +39,7 @@ class CodeSession:
             if left <= 0:
                 raise TimedOut(f"the submitter to send {expected.__name__}", self._limit)
             self._pump(left)
-        operation = parse(message.value, [expected])
+        operation = parse(message.value, CODE_TO_JOB)
         if not isinstance(operation, expected):
             raise ProtocolError(f"The submitter must send {expected.__name__}, got {type(operation).__name__}.")
         return operation
@@ -47,15 +47,19 @@ class CodeSession:
     def send(self, operation: Operation) -> None:
         """Send, and wait until the system has taken it.
 
-        Raises: JobAborted when the submitter is gone.
+        Raises: JobAborted when the submitter is gone, TimedOut.
         """
         self.check()
         self._session.queue(operation.to_value())
-        while not self._session.send():
-            self._pump(None)
+        deadline = time.monotonic() + self._limit
+        while not self._session.send() and self._session.lost is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut(f"the submitter to take {type(operation).__name__}", self._limit)
+            self._pump(left)
         self.check()
 
-    def _pump(self, timeout: float | None) -> None:
+    def _pump(self, timeout: float) -> None:
         link = self._session.link
         if isinstance(link, SocketLink):
             wait_sockets([link], [link] if self._session.pending_bytes else [], timeout)

@@ -27,6 +27,7 @@ from ..messages import Audit, Begin, Halt, Operation, Took, Visitor
 from ..pair import Pair
 
 ORPHANED = 70  # exit code of a job process whose agent is gone
+TELL_SECONDS = 30.0
 logger = logging.getLogger(__name__)
 
 
@@ -59,14 +60,19 @@ class Porter:
         self._thread.start()
 
     def tell(self, operation: Operation) -> None:
-        """Send an operation to the agent (any thread); waits while the agent does not read."""
+        """Send an operation to the agent (any thread); waits up to 30 s while the agent does not read."""
+        deadline = self._clock.monotonic() + TELL_SECONDS
         with self._lock, contextlib.suppress(OSError):  # when it is gone, so are we: see `_take_all`
             while True:
                 try:
                     self._pair.send(operation)
                     return
                 except BlockingIOError:
-                    wait_sockets([], [self._pair.sock], None)
+                    left = deadline - self._clock.monotonic()
+                    if left <= 0:
+                        logger.error("The agent does not read, so it is not told of %s.", type(operation).__name__)
+                        return
+                    wait_sockets([], [self._pair.sock], left)
 
     def _run(self) -> None:
         try:
@@ -123,7 +129,8 @@ class Porter:
             session.close()
 
     def _expects(self, node: int) -> bool:
-        """Whether `node` may call: within the group only the higher ids do, and nobody twice while its first call lasts."""
+        """Whether `node` may call: within the group only the higher ids do, groups submitted later call the earlier ones, and
+        nobody calls twice while its first call lasts."""
         called_by_us = node in self._begin.group and node <= self._begin.node
         first = self._admitted.get(node)
         return not called_by_us and (first is None or first.lost is not None)

@@ -126,7 +126,10 @@ class JobProcess:
             self._sources = keep_sources(load.sources, self.output)
         self.controller.use_classes(classes)
         code.use_classes(classes)
-        made = objects["executable"](self.begin.node, self.begin.group, SUBMITTER)
+        maker = objects["executable"]
+        if isinstance(maker, type) and not issubclass(maker, AbsExecutable):
+            raise TypeError(f"A job runs an AbsExecutable, got {maker.__qualname__}.")
+        made = maker(self.begin.node, self.begin.group, SUBMITTER)
         if not isinstance(made, AbsExecutable):
             raise TypeError(f"A job runs an AbsExecutable, got {type(made).__qualname__}.")
         made.shipped = objects.get("objects", {})

@@ -16,7 +16,7 @@ from network import NodeAssignment
 from nn.gradient_descent import ADAMOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import SequentialModel
-from nn.optimizer import IOptimizer
+from nn.optimizer import GDOptimizer, IOptimizer
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.batch_sync import ISyncType
 from parallel_sgd.codec import Codec
@@ -61,6 +61,10 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
     "op_type": [
         (ADAMOptimizer, "'op_type' must be a complete class derived from IOptimizer, got <class.*ADAM"),
         (IOptimizer, "'op_type' must be a complete class derived from IOptimizer, got <class"),
+        (
+            GDOptimizer,
+            "'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got GDOptimizer; .*DummyCodec",
+        ),
     ],
     "gd_type": [
         (ADAMOptimizer(), "'gd_type' must be a complete class derived from IGradientDescent, got .*ADAM"),

@@ -8,6 +8,12 @@ from parallel_sgd import JobFailed
 LOST = f"Traceback ...\n{PeerLost.__module__}.{PeerLost.__qualname__}: Node(2) at a.b:1 is lost: the connection was closed.\n"
 
 
+def test_control_characters_of_a_worker_do_not_reach_the_terminal() -> None:
+    """SEC-17: what a codec raises is shown, not acted upon."""
+    text = str(JobFailed({0: ("failed", "ValueError: \x1b[31mred\x07")}, {}, "job"))
+    assert text == r"Job job failed. Node(0) failed: ValueError: \x1b[31mred\x07"
+
+
 def test_the_cause_comes_first() -> None:
     failures = {
         0: ("failed", LOST),

@@ -303,6 +303,6 @@ def test_received_messages_reach_codecs_only_while_a_result_is_got() -> None:
     exchange.begin(0, 3)
     exchange.deliver(1, (0, 0, 3, 0), (1, 2, np.ones((3, 4), np.float32)))
     exchange.deliver(1, (0, 0, 4, 0), (1, 2, np.ones((3, 4), np.float32)))
-    assert (received, job.sync(0).stashed) == ([], 2)
+    assert received == []
     assert not exchange.ready(0)
-    assert (received, job.sync(0).stashed) == ([0], 1)
+    assert received == [0]

@@ -301,3 +301,17 @@ class LargeSum(AbsSimpleExecutor):
     def run(self, com: Communication) -> Any:
         total = com.allreduce(np.arange(1 << 20, dtype=np.float32) * (com.rank + 1), "sum")
         return float(total[-1]), total.nbytes
+
+
+class Deaf(AbsSimpleExecutor):
+    """The first rank does not read while the second sends more than the sockets between them hold."""
+
+    def run(self, com: Communication) -> str:
+        if com.rank == 0:
+            time.sleep(1.5)
+            return "slept"
+        try:
+            com.allreduce(np.zeros(1 << 24), "sum", timeout=0.3)
+        except TimedOut as error:
+            return str(error)
+        return "it went through"

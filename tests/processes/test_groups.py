@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .executors import Broadcasting, LargeSum
+from .executors import Broadcasting, Deaf, LargeSum
 from .harness import Cluster
 
 
@@ -22,3 +22,10 @@ def test_large_arrays(trio: Cluster, tmp_path: Path) -> None:
     """SUB-35: 4 MiB each way between all nodes, more than a socket buffer takes at once."""
     outcome = trio.run(LargeSum, tmp_path)
     assert outcome.results == dict.fromkeys(range(3), (6.0 * ((1 << 20) - 1), 4 << 20))
+
+
+def test_the_limit_covers_sending(trio: Cluster, tmp_path: Path) -> None:
+    """No wait without a limit: a peer that does not read ends the operation, too."""
+    outcome = trio.run(Deaf, tmp_path, nodes=trio.nodes(2))
+    assert outcome.results[0] == "slept"
+    assert outcome.results[1].startswith("Timed out after 0.")

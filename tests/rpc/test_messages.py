@@ -35,7 +35,7 @@ EXAMPLES: list[m.Operation] = [
     m.Took(),
     m.Reached("done", "", ["a", "b"]),
     m.Advanced(0),
-    m.Audit("event", "detail"),
+    m.Audit("refused", "detail"),
     m.Load(b"objects", b"code", {0: ["a:1", "host", ""], -2: ["b:1", "", ""]}, {"codecs": "import nn"}),
     m.Loaded("1.0"),
     m.Asks(["data"]),

@@ -18,7 +18,7 @@ from network.errors import NetworkError, ProtocolError, Rejected
 from network.values import encode
 from rpc import AbsSimpleExecutor, shipping
 from rpc.executable import ReplyPackage
-from rpc.messages import Abort, parse
+from rpc.messages import parse
 from rpc.reach import Reach, is_user_module, user_modules
 from rpc.shipping import ANY_CODE, NO_CODE, Bundle, load, pack
 
@@ -42,12 +42,11 @@ def forged(described: Any) -> bytes:
 
 
 def test_what_every_node_has_needs_no_pickle() -> None:
-    """SUB-33: classes and functions of this project go by name, their instances by fields, arrays and data as they are."""
+    """SUB-33: classes of this project go by name, their instances by fields, arrays and data as they are."""
     objects = {
         "cls": AbsSimpleExecutor,
-        "function": parse,
         "instance": ReplyPackage({"a": [1, (2.5, None)], 3: b"x"}),
-        "nested": [{"deep": (ReplyPackage(Abort), True)}],
+        "nested": [{"deep": (ReplyPackage(AbsSimpleExecutor), True)}],
         "array": np.arange(12, dtype="<u2").reshape(3, 4),
         "scalar": np.float32(1.5),
         "empty": np.empty((0, 3)),
@@ -60,7 +59,7 @@ def test_what_every_node_has_needs_no_pickle() -> None:
     assert bundle.classes == ()
     back = reload(bundle, NO_CODE)
     assert list(back) == list(objects)
-    for name in ("cls", "function", "instance", "nested", "scalar", "text", "large"):
+    for name in ("cls", "instance", "nested", "scalar", "text", "large"):
         assert back[name] == objects[name]
         assert type(back[name]) is type(objects[name])
     for name in ("array", "empty", "point"):
@@ -120,7 +119,7 @@ def test_policies(tmp_path: Path) -> None:
     changed = bundle.objects.replace(b"mine", b"nine")
     with pytest.raises(Rejected, match="--allow-code"):
         load(changed, bundle.code, str(allowed))
-    assert reload(pack({"cls": Abort}), str(allowed)) == {"cls": Abort}  # no code, nothing to allow
+    assert reload(pack({"cls": ReplyPackage}), str(allowed)) == {"cls": ReplyPackage}  # no code, nothing to allow
     with pytest.raises(FileNotFoundError):
         reload(bundle, str(tmp_path / "removed"))
 
@@ -161,18 +160,23 @@ def test_too_much() -> None:
         ("rpc.shipping", ""),
         ("rpc.agent.run", "subprocess.Popen"),
         ("rpc.messages", "dataclass"),
+        ("rpc.shipping", "load"),
+        ("rpc.agent.run", "Run"),
+        ("network.request", "Request"),
+        ("parallel_sgd.nodes", "parse_worker"),
+        ("rpc.executable", "dataclass"),
     ],
 )
-def test_names_reach_nothing_but_this_project(module: str, name: str) -> None:
-    """SEC: a bundle without code, as nodes take that refuse code, cannot name anything else."""
+def test_names_reach_nothing_but_what_jobs_are_made_of(module: str, name: str) -> None:
+    """Security 5: a bundle without code, as nodes take that refuse code, cannot name anything else, no function, no loader."""
     for part in (shipping._ByName(module, name), shipping._Instance(shipping._ByName(module, name), {})):
-        with pytest.raises(Rejected, match="of this project"):
+        with pytest.raises(Rejected, match=r"of this project|executors only"):
             load(forged({"x": [part]}), b"", NO_CODE)
 
 
 def test_a_project_module_that_is_not_there_is_named() -> None:
-    with pytest.raises(ImportError, match=r"rpc\.nothing"):
-        load(forged({"x": shipping._ByName("rpc.nothing", "f")}), b"")
+    with pytest.raises(ImportError, match=r"nn\.nothing"):
+        load(forged({"x": shipping._ByName("nn.nothing", "f")}), b"")
 
 
 @pytest.mark.parametrize(
@@ -184,15 +188,14 @@ def test_a_project_module_that_is_not_there_is_named() -> None:
         {"x": shipping._Pickled(-1)},
         {"x": shipping._Pickled("0")},  # type: ignore[arg-type]
         {"x": shipping._ByName(5, "x")},  # type: ignore[arg-type]
-        {"x": shipping._ByName("rpc.messages", None)},  # type: ignore[arg-type]
-        {"x": shipping._Instance("rpc.messages", {})},  # type: ignore[arg-type]
-        {"x": shipping._Instance(shipping._ByName("rpc.messages", "Abort"), [1])},  # type: ignore[arg-type]
-        {"x": shipping._Instance(shipping._ByName("rpc.messages", "parse"), {})},
-        {"x": shipping._Instance(shipping._ByName("rpc.errors", "JobAborted"), {"a": 1})},
+        {"x": shipping._ByName("rpc.executable", None)},  # type: ignore[arg-type]
+        {"x": shipping._Instance("rpc.executable", {})},  # type: ignore[arg-type]
+        {"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), [1])},  # type: ignore[arg-type]
+        {"x": shipping._Instance(shipping._ByName("nn.model.tensors", "ModelFileError"), {"a": 1})},
         {"x": shipping._Instance(shipping._ByName("rpc.executable", "AbsExecutable"), {})},
-        {"x": shipping._Instance(shipping._ByName("rpc.messages", "Abort"), {"__class__": 1})},
-        {"x": shipping._Instance(shipping._ByName("rpc.messages", "Abort"), {"a b": 1})},
-        {"x": shipping._Instance(shipping._ByName("rpc.messages", "Abort"), {1: 1})},
+        {"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), {"__class__": 1})},
+        {"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), {"a b": 1})},
+        {"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), {1: 1})},
     ],
     ids=repr,
 )
@@ -203,16 +206,16 @@ def test_malformed_objects(described: Any) -> None:
 
 def test_instances_run_no_code() -> None:
     """Security 5: no `__init__`, no property setter, no `__setstate__`."""
-    state = {"job": "a", "reason": b"no text", "to_value": 3}
-    restored = load(forged({"x": shipping._Instance(shipping._ByName("rpc.messages", "Abort"), state)}), b"")[0]["x"]
-    assert type(restored) is Abort
+    state = {"content": b"no text", "other": 3}
+    restored = load(forged({"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), state)}), b"")[0]["x"]
+    assert type(restored) is ReplyPackage
     assert vars(restored) == state
 
 
 def test_mutants() -> None:
     """Security 5, SUB-36: 5,000 mutated bundles without code are refused with an error of the network, or are data."""
     draw = random.Random(5)
-    good = pack({"cls": Abort, "instance": ReplyPackage([1, 2]), "array": np.arange(4.0), "t": (1, "two")}).objects
+    good = pack({"cls": ReplyPackage, "instance": ReplyPackage([1, 2]), "array": np.arange(4.0), "t": (1, "two")}).objects
     refused = 0
     for _ in range(5_000):
         data = bytearray(good)

@@ -26,11 +26,6 @@ class ISyncType(ABC):
         self.names = names
         self.late = 0
 
-    @property
-    @abstractmethod
-    def stashed(self) -> int:
-        """Messages that wait for their batch; whoever reads for this worker may pause while there are many."""
-
     @abstractmethod
     def begin(self, step: Step) -> None:
         """A new batch begins; every result of the one before has been got."""

@@ -32,11 +32,6 @@ class SynchronizedSGD(ISyncType):
         self._heard: list[tuple[int, int]] = []  # (sender, variable) of this batch, for messages
         self._taken = [True] * len(names)
 
-    @property
-    def stashed(self) -> int:
-        """Messages that wait for their batch."""
-        return sum(map(len, self._stash.values()))
-
     def begin(self, step: Step) -> None:
         """Open all variables for the new batch."""
         self._previous, self._step = self._step, step
