@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from network import TimedOut
 from rpc import AbsExecutable, AbsSimpleExecutor, Communication, ReplyPackage
 
 FOREVER = 60.0
@@ -303,7 +304,7 @@ class LargeSum(AbsSimpleExecutor):
         return float(total[-1]), total.nbytes
 
 
-class Deaf(AbsSimpleExecutor):
+class Unread(AbsSimpleExecutor):
     """The first rank does not read while the second sends more than the sockets between them hold."""
 
     def run(self, com: Communication) -> str:

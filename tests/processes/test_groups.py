@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .executors import Broadcasting, Deaf, LargeSum
+from .executors import Broadcasting, LargeSum, Unread
 from .harness import Cluster
 
 
@@ -26,6 +26,6 @@ def test_large_arrays(trio: Cluster, tmp_path: Path) -> None:
 
 def test_the_limit_covers_sending(trio: Cluster, tmp_path: Path) -> None:
     """No wait without a limit: a peer that does not read ends the operation, too."""
-    outcome = trio.run(Deaf, tmp_path, nodes=trio.nodes(2))
+    outcome = trio.run(Unread, tmp_path, nodes=trio.nodes(2))
     assert outcome.results[0] == "slept"
     assert outcome.results[1].startswith("Timed out after 0.")
