@@ -21,6 +21,7 @@ from network.sockets import MAX_UNIX_PATH, listen_tcp, listen_unix, wait_sockets
 from network.version import VERSION
 
 from ..logs import attach_file, clean
+from .agent_logs import new_log
 from .audit import AuditLog
 from .desk import Desk
 from .jobs import JobFolders
@@ -52,14 +53,14 @@ class Agent:
             held.callback(work.close)
             name = f"Worker-{_own_address(settings.listen)}"
             self.logger = logging.getLogger(name)
-            log = work.log / f"{name} {time.strftime('%Y-%m-%d %H%M')}.log"
+            log = new_log(work.log, name)
             held.callback(_detach, attach_file(log))
             unix_path = self._listen_unix(work.socket, held.callback)
             self._audit = AuditLog(work.audit)
             self._throttle = Throttle(self._clock)
             folders = JobFolders(work.jobs, settings.keep_jobs)
             self._runs = Runs(settings, work, folders, self._audit, self.logger, self._clock, unix_path)
-            self._desk = Desk(self._runs, folders, self._audit, self.logger, log)
+            self._desk = Desk(self._runs, folders, self._audit, self.logger, work.log)
             held.callback(self._desk.close)
             held.callback(self._runs.close)  # before the desk, so that submitters hear of it
             self._door = Door(self._policy, self._clock)

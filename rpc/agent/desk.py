@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from ..messages import (
     parse,
 )
 from . import slot
+from .agent_logs import logs_between
 from .audit import AuditLog
 from .delivery import deliver
 from .jobs import JobFolders, JobRecord
@@ -35,14 +37,13 @@ from .runs import Runs
 
 MOST_SESSIONS = 256
 _STREAM_AHEAD = 4 << 20  # bytes in line for one session before a transfer pauses
-_LOG_PARTS = 9  # more than a rotating log ever has
 
 
 class Desk:
-    """`log` is the agent's own log file; it goes with the files of every job that ran while it was written."""
+    """`logs` is the folder of the agent's own logs; what was written while a job ran goes with the files of the job."""
 
-    def __init__(self, runs: Runs, folders: JobFolders, audit: AuditLog, logger: logging.Logger, log: Path) -> None:
-        self._runs, self._folders, self._audit, self._logger, self._log = runs, folders, audit, logger, log
+    def __init__(self, runs: Runs, folders: JobFolders, audit: AuditLog, logger: logging.Logger, logs: Path) -> None:
+        self._runs, self._folders, self._audit, self._logger, self._logs = runs, folders, audit, logger, logs
         self._sessions: list[Session] = []
         self._keys: dict[Session, Key] = {}
         self._streams: dict[Session, Iterator[Operation]] = {}
@@ -141,8 +142,7 @@ class Desk:
             what = f"job {clean(job)}" if job else "any job"
             yield FetchEnd(job, "unknown", f"This worker knows nothing of {what}.")
             return
-        parts = [self._log.with_name(f"{self._log.name}.{number}") for number in range(_LOG_PARTS, 0, -1)]
-        logs = [part for part in [*parts, self._log] if part.exists() and part.stat().st_mtime >= record.started]
+        logs = logs_between(self._logs, record.started, record.ended or math.inf)
         yield from send_files(record, self._folders.folder(record), logs)
 
     def close(self) -> None:
