@@ -37,7 +37,10 @@ def _tabulate() -> Mapping[str, type[Any]]:
             f"{kind}.{name}": found
             for kind, (module, base) in kinds.items()
             for name, found in vars(module).items()
-            if isinstance(found, type) and issubclass(found, base) and not inspect.isabstract(found)
+            if inspect.isclass(found)
+            and not isinstance(found, types.GenericAlias)  # which calls itself a class on Python 3.10
+            and issubclass(found, base)
+            and not inspect.isabstract(found)
         }
     )
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -99,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code of the module's documentation."""
     options = _parser().parse_args(arguments)
     attach_console()
+    _end_cleanly()
     try:
         if options.retrieve is not None:
             return _retrieve(options)
@@ -119,6 +123,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
 
 
+def _end_cleanly() -> None:
+    """Let a closed terminal or a service manager end the command as Ctrl-C does: local workers and their files go with it."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda received, _frame: sys.exit(128 + received))
+
+
 def _submit(options: argparse.Namespace) -> int:
     if options.model is None:
         raise ValueError("Which model? Give -m FILE (see --help).")
@@ -127,7 +138,8 @@ def _submit(options: argparse.Namespace) -> int:
     with _nodes(options) as nodes:
         result: JobResult = job.parallel(nodes, **settings)
     if options.json:
-        content = {"result": dict(result), "job": result.job_id, "files": _paths(result.files)}
+        figures = {name: value if math.isfinite(value) else None for name, value in result.items()}  # JSON knows no NaN
+        content = {"result": figures, "job": result.job_id, "files": _paths(result.files)}
         if result.failures:
             content["failures"] = describe_failures(result.failures)
         sys.stdout.write(json.dumps(content) + "\n")
@@ -190,7 +202,7 @@ def _with_suffix(text: str, known: Any) -> str:
 
 
 def _assignment(text: str) -> Any:
-    if text.startswith("fixed"):
+    if text == "fixed" or text.startswith("fixed:"):
         blocks = text.partition(":")[2] or "4"
         return profiles.FixedBlockAssignment.of(blocks=_integer("--block-assignment fixed:", blocks))
     known = known_classes(profiles, AbsBlockAssignment)

@@ -41,7 +41,9 @@ class SocketChannel:
     def post(self, target: int, key: Key, content: object) -> Sent | None:
         """Queue one packet; however much is in line already, since waiting is the business of `drive`."""
         session = self._controller.sessions.get(target)
-        if session is None or not session.alive:
+        if session is None:
+            raise ValueError(f"A packet must go to one of the nodes {sorted(self._controller.sessions)}, got {target}")
+        if not session.alive:
             if target not in self._gone:
                 self._gone.add(target)
                 _log.info("Node(%s) is gone: packets for it are dropped from here on.", target)

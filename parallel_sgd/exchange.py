@@ -82,8 +82,20 @@ class BlockExchange:
         return self._sync.wait(variable_id)
 
     def get(self, variable_id: int) -> Array:
-        """The merged result; read it before the next batch begins."""
-        return self._sync.get(variable_id)
+        """The merged result; read it before the next batch begins.
+
+        Raises: TypeError naming codec and variable when it is no array of floats of the variable's shape.
+        """
+        result: object = self._sync.get(variable_id)
+        known = self._views.get(variable_id)
+        if not isinstance(result, np.ndarray) or result.dtype.kind != "f" or (known and result.shape != known[1].shape):
+            shape = f" of shape {known[1].shape}" if known else ""
+            what = f"{result.dtype} {result.shape}" if isinstance(result, np.ndarray) else type(result).__name__
+            raise TypeError(
+                f"{type(self._bank.codecs[variable_id]).__name__} must give variable {variable_id} "
+                f"({self._sync.names[variable_id]}) an array of floats{shape}, got {what}"
+            )
+        return result
 
     def deliver(self, sender: int, key: Key, content: object, size: Sent = _NO_SIZE) -> None:
         """Take one arrived packet; called in the worker's own context, never concurrently.

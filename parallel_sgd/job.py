@@ -171,7 +171,6 @@ def _run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, direct
 
 def _run(spec: JobSpec, arrays: Samples, com: Controller, nodes: NodeAssignment, directory: Path) -> JobResult:
     coordinator = Coordinator(com, spec.bandwidth, _log, title=spec.title, blas_threads=spec.blas_threads, directory=directory)
-    _log.info("Job id: %s.", coordinator.job)
     answer = answers(spec, arrays)
     size = sum(a.nbytes for a in arrays) + len(answer(0, MODEL))
     objects = spec.shipped()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from nn import arguments
+from rpc.logs import SUBMIT_LOGGER
 
+_log = logging.getLogger(SUBMIT_LOGGER)
 Result = TypeVar("Result")
 PAUSE_SECONDS = 0.5
 
@@ -25,11 +28,15 @@ class Patience:
     def call(self, function: Callable[[], Result]) -> Result:
         """The result of `function`; raises what it raised last."""
         deadline = time.monotonic() + self._seconds
+        said = ""
         while True:
             try:
                 return function()
-            except self._kind:
+            except self._kind as error:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise
+                if str(error) != said:
+                    said = str(error)
+                    _log.info("%s Trying again for up to %.0f s.", said, left)
                 time.sleep(min(PAUSE_SECONDS, left))

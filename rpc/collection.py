@@ -71,6 +71,8 @@ class Collection:
             return False
         if download.problem:
             self._logger.warning("Node(%s): %s", node, clean(download.problem))
+        if download.state in ("starting", "running"):
+            self._logger.info("Node(%s): the job is still running, so only its logs are here yet.", node)
         self.files[node] = download.files
         self._forget(node)
         return True

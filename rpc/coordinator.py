@@ -116,9 +116,11 @@ class Coordinator:
         self._logger.info("Single node submission complete.")
 
     def _submit(self, executable: Any, nodes: Sequence[int], limit: float, objects: Mapping[str, Any] | None) -> None:
-        if not self._submitting.machines:
-            self._logger.info("Coordinator version: %s.", VERSION)
+        first = not self._submitting.machines
         self._submitting.submit(executable, nodes, limit, objects)
+        if first:
+            self._logger.info("Job id: %s.", self.job)
+            self._logger.info("Coordinator version: %s.", VERSION)
 
     def resources_dispatch(self, reply: Callable[[int, str], ReplyPackage | Any]) -> None:
         """preCommit and doCommit: answer each request by `reply(node_id, request)`; returns when every executor has started.
@@ -149,7 +151,10 @@ class Coordinator:
                 self._interrupts = None
                 self._display.close()
                 self._collection.close()
-        self._logger.info("All the tasks are done.")
+        if self.failures:
+            self._logger.warning("The job has ended, but not well on every node: {%s}.", ", ".join(map(str, self.failures)))
+        else:
+            self._logger.info("All the tasks are done.")
         return dict(sorted(self._results.items())), bool(self.failures)
 
     def _wait_all(self, interrupts: Interrupts, stop_on_interrupt: bool) -> None:
@@ -159,9 +164,9 @@ class Coordinator:
             if interrupts.take() and not stopping:
                 if not (stop_on_interrupt or self._second_interrupt(interrupts)):
                     self._logger.warning(
-                        "The job %s goes on without us. With rpc.Reclaimer(com): follow(%r) to wait for its end, "
-                        "require_client_log(%r) to fetch its files, stop(%r) to end it.",
-                        *[self.job] * 4,
+                        "The job %s goes on without us. Fetch its files with 'job_submit.py --retrieve %s', or with "
+                        "rpc.Reclaimer(com): follow(%r) waits for its end, require_client_log(%r) fetches, stop(%r) ends it.",
+                        *[self.job] * 5,
                     )
                     raise KeyboardInterrupt
                 stopping = True
@@ -170,7 +175,7 @@ class Coordinator:
             raise KeyboardInterrupt
 
     def _second_interrupt(self, interrupts: Interrupts) -> bool:
-        self._logger.warning("Press Ctrl-C again within %g s to stop the job on all nodes.", _LEAVE_SECONDS)
+        self._logger.warning("Leaving in %g s; the job goes on. Press Ctrl-C again to stop it on all nodes.", _LEAVE_SECONDS)
         deadline = self._clock.monotonic() + _LEAVE_SECONDS
         while not self._all_home and (left := deadline - self._clock.monotonic()) > 0:
             self._step(left)

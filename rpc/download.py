@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Iterable
 from io import BufferedWriter
 from pathlib import Path
+from typing import Any
 
 from network.errors import ProtocolError
 
@@ -121,24 +122,21 @@ class Download:
         self._file = None
 
     def _publish(self, title: str) -> None:
-        """Put the complete files in place of the last run of this title, or beside those of another."""
-        marker = {"job": self.job, "title": title, "node": self.node, "state": self.state}
+        """Put the complete files in place of those of the last run of this title; nothing else in the folder is touched.
+
+        What a good run left and a failed one does not bring (the model) stays.
+        """
+        last = _last_run(self.folder / MARKER, title)
+        marker = {"job": self.job, "title": title, "node": self.node, "state": self.state, "files": self._names}
         with open(os.open(MARKER, _NEW_FILE, 0o644, dir_fd=self._partial_fd), "w", encoding="utf-8") as file:
             json.dump(marker, file)
-        is_rerun = self.folder.is_dir() and not self.folder.is_symlink() and _title_of(self.folder / MARKER) == title
-        outdated = self._partial.with_suffix(".old")
-        if is_rerun:
-            os.replace(self.folder, outdated)
-        try:
-            self._move_in((*self._names, MARKER))
-        except OSError:
-            if is_rerun:
-                shutil.rmtree(self.folder, ignore_errors=True)
-                os.replace(outdated, self.folder)
-            raise
+        self._move_in((*self._names, MARKER))
+        if self.state == "done" or last.get("state") != "done":
+            for name in last.get("files", []):
+                if isinstance(name, str) and is_safe_name(name) and name not in self._names:
+                    (self.folder / name).unlink(missing_ok=True)
         self.files = [self.folder / name for name in self._names]
         self.abandon()
-        shutil.rmtree(outdated, ignore_errors=True)
 
     def _move_in(self, names: Iterable[str]) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -161,8 +159,11 @@ class Download:
             shutil.rmtree(self._partial, ignore_errors=True)
 
 
-def _title_of(marker: Path) -> str | None:
+def _last_run(marker: Path, title: str) -> dict[str, Any]:
+    """What `marker` says of the last run, if that had this title."""
     try:
-        return str(json.loads(marker.read_text("utf-8"))["title"])
-    except (OSError, ValueError, TypeError, LookupError, RecursionError):
-        return None
+        content = json.loads(marker.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    fits = isinstance(content, dict) and content.get("title") == title and isinstance(content.get("files"), list)
+    return content if fits else {}

@@ -12,7 +12,7 @@ from network.errors import NetworkError, PeerLost, ProtocolError, TimedOut
 from network.nodes import SUBMITTER
 
 from .collection import FILE_OPERATIONS, Collection
-from .logs import SUBMIT_LOGGER
+from .logs import SUBMIT_LOGGER, attach_console
 from .messages import Fetch, Progress, State, Stop, Watch, parse
 from .progress import ProgressDisplay
 
@@ -36,6 +36,7 @@ class Reclaimer:
         minute, is logged and left out.
         Raises: NetworkError when no node has files of the job.
         """
+        attach_console()
         collection = Collection(Path(directory), job or "", self._logger, self._clock)
         try:
             for node in self._com.available_clients:
@@ -56,6 +57,7 @@ class Reclaimer:
 
         Raises: NetworkError when no node knows the job. A node that is lost has the state "lost".
         """
+        attach_console()
         states: dict[int, tuple[str, str]] = {}
         nodes = self._com.available_clients
         display = ProgressDisplay([node for node in nodes if node >= 0], self._logger)

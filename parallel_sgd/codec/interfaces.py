@@ -98,6 +98,8 @@ class Codec(ABC):
 
     def set_result(self, content: Array, operation: Operation | None = None) -> None:
         """Merge `content` into the result: added to what is there, or `operation(old or None, content)` replaces it."""
+        if content is None:
+            raise TypeError(f"{type(self).__name__}.set_result() takes an array, got None")
         old = self._result
         if operation is not None:
             self._result = operation(old, content)

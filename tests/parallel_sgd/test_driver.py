@@ -73,7 +73,8 @@ def test_packets_for_a_node_that_is_gone_go_nowhere() -> None:
         channel = SocketChannel(one)
         sent = channel.post(0, KEY, np.zeros(4, np.float32))
         assert isinstance(sent, Sent) and sent.raw == 16 and sent.wire == sent.raw + sent.overhead
-        assert channel.post(2, KEY, 1) is None
+        with pytest.raises(ValueError, match=r"one of the nodes \[0\], got 2"):
+            channel.post(2, KEY, 1)
         zero.close(farewell=False)
         one.pump(1.0)
         assert channel.post(0, KEY, 1) is None

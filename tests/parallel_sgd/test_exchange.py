@@ -228,3 +228,31 @@ def test_an_attempt_of_its_own_gets_no_result() -> None:
 def test_the_same_packets_give_the_same_result_in_every_run() -> None:
     one, two = (ArrayJob(IIDBlockAssignment(3)).run() for _ in range(2))
     assert one.results[2][1][0].tobytes() == two.results[2][1][0].tobytes() == expected(1, 3)[0].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("result", "came"),
+    [
+        (np.float32(0.1), "float32"),
+        (np.ones(3, np.float32), r"float32 \(3,\)"),
+        (np.ones((3, 4), np.int64), r"int64 \(3, 4\)"),
+        ([[0.0] * 4] * 3, "list"),
+        (None, r"set_result\(\) takes an array, got None"),
+    ],
+)
+def test_a_codec_whose_result_does_not_fit_is_named(result: object, came: str) -> None:
+    """What NumPy would broadcast or refuse in its own words says which codec, which variable, and what is expected."""
+
+    class Wrong(Codec):
+        def update_blocks(self, block_weight: BlockWeight) -> Packets:
+            self.set_result(result)  # type: ignore[arg-type]
+            return None
+
+        def receive_blocks(self, content: object) -> Packets:
+            return None
+
+    expected_text = (
+        came if result is None else rf"Wrong must give variable \d \(.*\) an array of floats of shape .*, got {came}"
+    )
+    with pytest.raises(TypeError, match=expected_text):
+        ArrayJob(IIDBlockAssignment(1), codec=Wrong).run()

@@ -76,7 +76,13 @@ def test_files_arrive(place: Path) -> None:
     assert (download.job, download.state, download.problem) == ("job-1", "done", "one is missing")
     assert download.files == [folder / "TR-a b(0).csv", folder / "empty"]
     assert [path.read_bytes() for path in download.files] == [data, b""]
-    assert json.loads((folder / "job.json").read_text()) == {"job": "job-1", "title": "P-SGD", "node": 0, "state": "done"}
+    assert json.loads((folder / "job.json").read_text()) == {
+        "job": "job-1",
+        "title": "P-SGD",
+        "node": 0,
+        "state": "done",
+        "files": ["TR-a b(0).csv", "empty"],
+    }
     assert folder.stat().st_mode & 0o022 == 0
 
 
@@ -87,6 +93,19 @@ def test_the_parameter_server_has_its_folder(place: Path) -> None:
 def test_nothing_to_send_makes_no_folder(place: Path) -> None:
     assert fetch(place, end(problem="unknown job")).done
     assert not (place / "Node-0-Retrieve").exists()
+
+
+def test_only_what_the_last_run_left_is_removed_and_only_by_a_good_one(place: Path) -> None:
+    """A user's own files stay, and a failed run does not take the model of the good one before it."""
+    folder = place / "Node-0-Retrieve"
+    fetch(place, *file("model", b"good"), *file("log", b"1"), end("T"))
+    (folder / "notes.txt").write_text("mine")
+    failed = FetchEnd("j", "failed", "", "T")
+    fetch(place, *file("log", b"2"), failed)
+    assert (folder / "model").read_bytes() == b"good"
+    assert (folder / "log").read_bytes() == b"2"
+    fetch(place, *file("other", b"3"), end("T"))
+    assert {p.name for p in folder.iterdir()} == {"model", "notes.txt", "other", "job.json"}
 
 
 def test_a_rerun_replaces_and_another_title_does_not(place: Path) -> None:
@@ -104,7 +123,7 @@ def test_a_rerun_replaces_and_another_title_does_not(place: Path) -> None:
     fetch(place, *file("e", b"4"), end(""), title="U")  # an agent that knows no title
     assert {p.name for p in folder.iterdir()} == {"a", "c", "d", "e", "job.json"}
     fetch(place, *file("f", b"4"), end(""), title="U")
-    assert {p.name for p in folder.iterdir()} == {"f", "job.json"}
+    assert {p.name for p in folder.iterdir()} == {"a", "c", "d", "f", "job.json"}
 
 
 HOSTILE = [
