@@ -133,15 +133,15 @@ def test_a_built_in_data_set_is_not_sent(agents: LocalNodes, tmp_path: Path, cap
 
 
 def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-17: names, columns and rows; a run of the same title replaces the folder."""
+    """SUB-17: names, columns and rows; a run of the same title replaces the files of the last one, nobody else's."""
     monkeypatch.chdir(tmp_path)
     settings: dict[str, Any] = {"epoch": 3, "block_size": 16, "assignment_type": FOUR_BLOCKS, "mission_title": "My title"}
     digits_job().parallel(some(agents, 2), **settings)
-    Path("Node-0-Retrieve/stale.txt").touch()
+    Path("Node-0-Retrieve/notes.txt").touch()
     result = digits_job().parallel(some(agents, 2), **settings)
     for node in (0, 1):
         folder = Path(f"Node-{node}-Retrieve")
-        assert set(result.files[node]) == set(folder.iterdir()) - {folder / "job.json"}
+        assert set(result.files[node]) == set(folder.iterdir()) - {folder / "job.json", folder / "notes.txt"}
         date = r" \d{4}-\d\d-\d\d \d{4}\.log"
         expected = [rf"Worker-127\.0\.0\.1{date}", rf"Fit-{node}{date}"]
         expected += [rf"{kind}-My title-N\({node}\)\.{end}" for kind, end in (("TR", "csv"), ("EV", "csv"), ("MODEL", "model"))]
