@@ -1,6 +1,6 @@
 """What an activation is."""
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from nn.operation import Operation
 class Activation(Configurable, Operation, ABC):
     """A function that keeps the shape of its input, given to a layer (`Dense(10, activation=Tanh())`) or called on a value.
 
-    To add one: give `forward` and `backward`, and say by `reads_inputs` and `reads_output` what backward looks at. One that
+    To add one: give `forward` and `derive`, and say by `reads_inputs` and `reads_output` what `derive` looks at. One that
     computes its gradient from its output alone works in place.
     """
 
@@ -29,6 +29,6 @@ class Activation(Configurable, Operation, ABC):
         if wanted[0] is not None:
             self.derive(inputs[0], output, gradient, wanted[0])
 
+    @abstractmethod
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         """Write gradient * d output / d x into `out`, which may be the memory of `gradient`."""
-        raise NotImplementedError
