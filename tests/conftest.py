@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,8 @@ from tests.leaks import adopt_orphans, no_leaks
 
 def pytest_configure() -> None:
     adopt_orphans()
+    # a shell that runs the suite in the background makes it ignore Ctrl-C, and its children inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""One behaviour suite for every kind of `nn`, over the rows of `nn_rows.py`, and no kind without a row."""
+"""One behaviour suite for every kind of `nn`, over the rows of `nn_rows/`, and no kind without a row."""
 
 import inspect
 import json
@@ -60,7 +60,7 @@ def concrete_classes(base: type[Any]) -> Iterator[type[Any]]:
 def test_no_kind_without_a_row(base: type[Any], rows: list[Any]) -> None:
     covered = {row.kind for row in rows}
     missing = sorted(kind.__name__ for kind in set(concrete_classes(base)) - covered)
-    assert not missing, f"add a row to tests/contract/nn_rows.py for {', '.join(missing)}"
+    assert not missing, f"add a row to tests/contract/nn_rows/ for {', '.join(missing)}"
 
 
 def test_the_walk_finds_classes_of_the_package_that_can_be_made() -> None:
