@@ -14,9 +14,9 @@ from nn import (
     optimizer,
     random,
 )
-from nn.value import Placeholder, Value, Variable
+from nn.value import Buffer, Placeholder, Value, Variable
 
 __all__ = [
-    "Placeholder", "Value", "Variable", "activation", "callback", "dataset", "gradient_descent", "initializer", "layer",
+    "Buffer", "Placeholder", "Value", "Variable", "activation", "callback", "dataset", "gradient_descent", "initializer", "layer",
     "loss", "metric", "model", "operation", "optimizer", "random",
 ]  # fmt: skip

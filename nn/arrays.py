@@ -14,7 +14,8 @@ BATCH = -1
 """Stands in a shape for the axis whose length is known only when data arrives."""
 
 
-_CACHE_LINE = 64
+CACHE_LINE = 64
+"""Bytes that a CPU fetches at once."""
 
 
 def empty(shape: Shape, dtype: np.dtype[Any]) -> Array:
@@ -29,8 +30,8 @@ def zeros(shape: Shape, dtype: np.dtype[Any]) -> Array:
 
 def _aligned(allocate: Callable[..., Array], shape: Shape, dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
-    memory = allocate(size + _CACHE_LINE, np.uint8)
-    start = -memory.ctypes.data % _CACHE_LINE
+    memory = allocate(size + CACHE_LINE, np.uint8)
+    start = -memory.ctypes.data % CACHE_LINE
     return memory[start : start + size].view(dtype).reshape(shape)
 
 

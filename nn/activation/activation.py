@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from nn.arrays import Array, Shape
+from nn.arrays import BATCH, Array, Shape
 from nn.configurable import Configurable
 from nn.operation import Operation
 
@@ -23,6 +23,10 @@ class Activation(Configurable, Operation, ABC):
     def infer(self, *shapes: Shape) -> Shape:
         """Return the shape of the input."""
         return shapes[0]
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the batch axis leads: an activation looks at one element at a time, or at the last axis of a sample."""
+        return shapes[0][0] == BATCH and len(shapes[0]) > 1
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write the gradient of the input, unless nobody wants it."""

@@ -1,6 +1,7 @@
 """A model as a table."""
 
 import math
+from collections.abc import Sequence
 
 from nn.arrays import Array, Shape
 from nn.graph import Graph
@@ -21,7 +22,7 @@ def summarize(title: str, graph: Graph, store: VariableStore) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
     rule = "-" * len(lines[0])
-    trained, fixed = _count(store.variables), _count(store.buffers)
+    trained, fixed = _count(store.variables), _count([*store.buffers, *store.fixed])
     return "\n".join(
         [
             title, rule, lines[0], rule, *lines[1:], rule,
@@ -31,7 +32,7 @@ def summarize(title: str, graph: Graph, store: VariableStore) -> str:
     )  # fmt: skip
 
 
-def _count(variables: list[Variable]) -> int:
+def _count(variables: Sequence[Variable]) -> int:
     return sum(math.prod(variable.shape) for variable in variables)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from nn.arrays import Array, Shape
+from nn.scratch import OwnMemory, Scratch
 
 if TYPE_CHECKING:
     from nn.value.value import Value
@@ -41,12 +42,24 @@ class Operation(ABC):
     reads_output: ClassVar[bool] = False
     """Backward reads the value of the output, so it must not have been overwritten."""
 
+    scratch: Scratch = OwnMemory()
+    """Where `allocate` gets memory that is needed during one call of forward or backward only. A plan sets it: operations that
+    run one after the other share it, so what is in it at the beginning of a call means nothing."""
+
     @abstractmethod
     def infer(self, *shapes: Shape) -> Shape:
         """Return the shape of the output; -1 is an unknown batch axis. Raise ValueError naming shapes that do not fit."""
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:  # noqa: B027
         """Prepare work space for these shapes, all known. Called once for each copy."""
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether row i of the output depends on row i of the inputs only, for shapes with -1 at the batch axis.
+
+        If so, a plan may run the operation on slices of the batch, one after the other or at the same time. Inputs
+        without a batch axis are given to each slice; their gradients are added up.
+        """
+        return False
 
     def begin(self, mode: Mode, position: int) -> None:  # noqa: B027
         """Prepare one run. `position` is the operation's place in the graph. Only random operations need it."""

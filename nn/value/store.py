@@ -1,46 +1,62 @@
-"""Where the variables of a model live: one vector of values, one of gradients."""
+"""Where the variables of a model live: one vector of values, one of gradients, and the same for its buffers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from nn.arrays import Array, zeros
 from nn.random import keyed
+from nn.value.buffer import Buffer
 from nn.value.variable import Variable
 
 
 class VariableStore:
     """Holds all trainable variables in one contiguous vector and their gradients in another, in the order of their ids.
 
-    So a rule updates a whole model in a few array operations and a checkpoint is one write. What is not trained
-    (`buffers`) has an array of its own each.
+    So a rule updates a whole model in a few array operations and a checkpoint is one write. Statistics that operations keep
+    (`buffers`) lie in a vector of their own, beside one of the changes that the last block wants. What is neither trained nor
+    a statistic (`fixed`) has an array of its own each.
     """
 
-    def __init__(self, variables: Sequence[Variable], buffers: Sequence[Variable], dtype: np.dtype[Any], seed: int) -> None:
-        sizes = [math.prod(variable.shape) for variable in variables]
+    def __init__(self, variables: Sequence[Variable], others: Sequence[Variable], dtype: np.dtype[Any], seed: int) -> None:
         self.dtype = dtype
-        self.values: Array = zeros((sum(sizes),), dtype)
-        self.gradients: Array = zeros((sum(sizes),), dtype)
         self.variables = list(variables)
-        self.buffers = list(buffers)
-        start = 0
-        for identity, (variable, size) in enumerate(zip(variables, sizes, strict=True)):
-            part = slice(start, start + size)
-            variable.bind(identity, self.values[part].reshape(variable.shape), self.gradients[part].reshape(variable.shape))
-            start += size
-        for variable in buffers:
+        self.buffers = [variable for variable in others if isinstance(variable, Buffer)]
+        self.fixed = [variable for variable in others if not isinstance(variable, Buffer)]
+        self._others = list(others)
+        self.values, self.gradients = _bind(self.variables, dtype, range(len(self.variables)))
+        self.buffer_values, self.buffer_changes = _bind(self.buffers, dtype, [-1] * len(self.buffers))
+        for variable in self.fixed:
             variable.bind(-1, zeros(variable.shape, dtype), None)
         self.initialize(seed)
 
     @property
     def everything(self) -> list[Variable]:
-        """All variables, trained and not."""
-        return [*self.variables, *self.buffers]
+        """All variables: those that are trained, then the others in the order of their first use."""
+        return [*self.variables, *self._others]
+
+    def apply_changes(self) -> None:
+        """Add to the buffers what the last block wants, or what stands in `buffer_changes` instead. Once for each batch."""
+        if self.buffers:
+            np.add(self.buffer_values, self.buffer_changes, out=self.buffer_values)
 
     def initialize(self, seed: int) -> None:
         """Draw the first values, keyed by the seed and the variable's place; gradients become 0."""
         for place, variable in enumerate(self.everything):
             variable.set_value(variable.initializer(variable.shape, keyed(seed, "initialize", place)))
         self.gradients[:] = 0
+        self.buffer_changes[:] = 0
+
+
+def _bind(variables: Sequence[Variable], dtype: np.dtype[Any], identities: Iterable[int]) -> tuple[Array, Array]:
+    """Give the variables consecutive parts of two new vectors, for their values and their gradients, and return both."""
+    sizes = [math.prod(variable.shape) for variable in variables]
+    values, gradients = zeros((sum(sizes),), dtype), zeros((sum(sizes),), dtype)
+    start = 0
+    for identity, variable, size in zip(identities, variables, sizes, strict=True):
+        part = slice(start, start + size)
+        variable.bind(identity, values[part].reshape(variable.shape), gradients[part].reshape(variable.shape))
+        start += size
+    return values, gradients

@@ -1,3 +1,4 @@
+import inspect
 from typing import Any
 
 import numpy as np
@@ -117,3 +118,20 @@ def test_a_layer_may_give_back_its_input() -> None:
     model.setup(nn.loss.MSELoss())
     assert model.predict([[1, 2]]).tolist() == [[1, 2]]
     assert "nothing_1 (Nothing)" in model.summary()
+
+
+def test_inputs_in_the_constructor() -> None:
+    x = Placeholder([-1, 4])
+    assert Dense(inputs=x, units=3).shape == (-1, 3)
+    assert Flatten(inputs=Reshape([2, 2], inputs=x)).shape == (-1, 4)
+    with pytest.raises(TypeError, match="Dense is called on a value of a graph, got int"):
+        Dense(3, inputs=4)
+    assert "inputs" not in str(inspect.signature(Dense))
+
+
+def test_a_layer_of_one_input_refuses_several() -> None:
+    x = Placeholder([-1, 4])
+    with pytest.raises(ValueError, match="Dense: expected one value, got 2"):
+        Dense(3)([x, x])
+    with pytest.raises(ValueError, match="Dense: expected one value, got 0"):
+        Dense(3)([])
