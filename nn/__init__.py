@@ -3,7 +3,9 @@
 from nn import (
     activation,
     callback,
+    data,
     dataset,
+    function,
     gradient_descent,
     initializer,
     layer,
@@ -17,6 +19,6 @@ from nn import (
 from nn.value import Buffer, Placeholder, Value, Variable
 
 __all__ = [
-    "Buffer", "Placeholder", "Value", "Variable", "activation", "callback", "dataset", "gradient_descent", "initializer", "layer",
-    "loss", "metric", "model", "operation", "optimizer", "random",
+    "Buffer", "Placeholder", "Value", "Variable", "activation", "callback", "data", "dataset", "function", "gradient_descent",
+    "initializer", "layer", "loss", "metric", "model", "operation", "optimizer", "random",
 ]  # fmt: skip

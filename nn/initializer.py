@@ -47,6 +47,22 @@ class Zeros(Initializer):
         return np.zeros(shape)
 
 
+class Uniform(Initializer):
+    """Uniform in [low, high), the usual start of an embedding."""
+
+    def __init__(self, low: float = -0.05, high: float = 0.05) -> None:
+        self.low = arguments.number(self, "low", low, -math.inf)
+        self.high = arguments.number(self, "high", high, self.low)
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        """Draw from the uniform distribution."""
+        return generator.uniform(self.low, self.high, shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"low": self.low, "high": self.high}
+
+
 class GlorotUniform(Initializer):
     """Uniform in [-a, a] with a = sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010): for tanh and sigmoid."""
 
@@ -63,6 +79,29 @@ class HeUniform(Initializer):
         """Draw from the uniform distribution."""
         bound = math.sqrt(6 / fans(shape)[0])
         return generator.uniform(-bound, bound, shape)
+
+
+class Orthogonal(Initializer):
+    """A matrix with orthonormal rows or columns, whichever are fewer, times `gain` (Saxe et al., 2014): for recurrent kernels.
+
+    All axes but the last count as rows. A vector is refused with ValueError.
+    """
+
+    def __init__(self, gain: float = 1.0) -> None:
+        self.gain = arguments.number(self, "gain", gain, -math.inf)
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        """Draw a normal matrix and make it orthogonal; the signs are chosen so that every rotation is equally likely."""
+        if len(shape) < 2:
+            raise ValueError(f"Orthogonal needs a shape of at least two axes, got {shape}")
+        rows, columns = math.prod(shape[:-1]), shape[-1]
+        q, r = np.linalg.qr(generator.standard_normal((max(rows, columns), min(rows, columns))))
+        q *= np.where(np.diag(r) < 0, -self.gain, self.gain)
+        return (q if rows >= columns else q.T).reshape(shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"gain": self.gain}
 
 
 def fans(shape: Shape) -> tuple[int, int]:

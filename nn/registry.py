@@ -31,6 +31,7 @@ def _tabulate() -> Mapping[str, type[Any]]:
         "loss": (loss, loss.Loss),
         "metric": (metric, metric.Metric),
         "optimizer": (optimizer, optimizer.IOptimizer),
+        "schedule": (gradient_descent.schedule, gradient_descent.Schedule),
     }
     return types.MappingProxyType(
         {

@@ -23,32 +23,41 @@ class OwnMemory:
         return empty(shape, dtype)
 
 
-class Arena:
-    """One piece of memory, dealt anew to every operation: arrays of one operation lie side by side, those of two may overlap.
-
-    It is used twice: the first time it only measures, then `open` gives it memory of the size that was needed at most.
-    """
+class Measure:
+    """Finds out how much memory the operations need that share an arena."""
 
     def __init__(self) -> None:
-        self._memory: Array | None = None
         self._used = 0
         self.size = 0
 
-    def next(self) -> None:
-        """Begin with another operation."""
-        self._used = 0
-
-    def open(self) -> None:
-        """Get the memory; from now on `empty` gives parts of it."""
-        self._memory = empty((self.size,), np.dtype(np.uint8))
+    def begin(self) -> None:
+        """Go on with another operation."""
         self._used = 0
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return an array of the arena, or one of memory that is never touched while it measures."""
-        size = math.prod(shape) * dtype.itemsize
+        """Return an array that nobody will write to, which therefore takes no memory."""
+        self._used += _rounded(shape, dtype)
+        self.size = max(self.size, self._used)
+        return np.empty(shape, dtype)
+
+
+class Arena:
+    """Memory dealt anew to every operation: the arrays of one lie side by side, those of two overlap."""
+
+    def __init__(self, size: int) -> None:
+        self._memory = empty((size,), np.dtype(np.uint8))
+        self._used = 0
+
+    def begin(self) -> None:
+        """Go on with another operation."""
+        self._used = 0
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return a part of the arena."""
         start = self._used
-        self._used += -(-size // CACHE_LINE) * CACHE_LINE
-        if self._memory is None:
-            self.size = max(self.size, self._used)
-            return np.empty(shape, dtype)
-        return self._memory[start : start + size].view(dtype).reshape(shape)
+        self._used += _rounded(shape, dtype)
+        return self._memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+
+
+def _rounded(shape: Shape, dtype: np.dtype[Any]) -> int:
+    return -(-math.prod(shape) * dtype.itemsize // CACHE_LINE) * CACHE_LINE

@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         "--wait", type=float, default=0.0, metavar="SECONDS", help="wait this long for busy workers (default: 0)"
     )
     data = parser.add_argument_group("data")
-    data.add_argument("--dataset", default="mnist", help="digits, mnist, or module:Class (default: mnist)")
+    data.add_argument("--dataset", default="mnist", help="digits, mnist, cifar10, ... or module:Class (default: mnist)")
     data.add_argument("--transform", default="shuffle,imagecls", help="applied in order, or none (default: shuffle,imagecls)")
     training = parser.add_argument_group("training")
     training.add_argument("--epochs", type=int, default=10, help="default: 10")

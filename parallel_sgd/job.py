@@ -71,7 +71,7 @@ class ParallelSGD:
         op_type: type[IOptimizer] = PSGDOptimizer,
         gd_type: type[IGradientDescent] = ADAMOptimizer,
         codec: CodecChoice = None,
-        gd_params: tuple[Any, ...] = (),
+        gd_params: tuple[Any, ...] | Mapping[str, Any] = (),
         ps_codec: CodecChoice = None,
         network_bandwidth: float = 1048576,
         mission_title: str = "P-SGD",

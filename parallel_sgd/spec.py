@@ -82,7 +82,7 @@ def make_spec(
     op_type: type[IOptimizer],
     gd_type: type[IGradientDescent],
     codec: CodecChoice,
-    gd_params: tuple[Any, ...],
+    gd_params: tuple[Any, ...] | Mapping[str, Any],
     ps_codec: CodecChoice,
     network_bandwidth: float,
     mission_title: str,

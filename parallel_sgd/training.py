@@ -84,6 +84,7 @@ class TrainingProcess:
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
         train_x, train_y, _, _ = self._data
         self._exchange.begin(epoch, batch)
+        self._optimizer.begin_batch()
         for block, gradient_ready in self._blocks:
             rows = self._batches.rows(batch, block)
             label = train_y[rows]

@@ -197,7 +197,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--codec wrong.py:Mine", r"--codec: wrong.py cannot be imported: SyntaxError: "),
         ("--codec json.py:Mine", r"--codec: json.py has the name of another module, json; rename it"),
         ("--dataset imagenet", r"--dataset 'imagenet' is unknown. Known: .*Digits.*MNIST"),
-        ("--transform twist", r"--transform 'twist' is unknown. Known: ImageCls, Shuffle"),
+        ("--transform twist", r"--transform 'twist' is unknown. Known: Augment, ImageCls, Normalize, OneHot, Shuffle"),
         ("--psgd xsgd", r"--psgd 'xsgd' is unknown. Known: .*SynchronizedSGD"),
         ("--optimizer x", r"--optimizer 'x' is unknown. Known: .*PSGDOptimizer"),
         ("--gradient-descent x", r"--gradient-descent 'x' is unknown. Known: .*ADAMOptimizer"),

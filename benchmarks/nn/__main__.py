@@ -1,54 +1,104 @@
-"""Train both networks with one and two BLAS threads and print the time of a step and the ratios."""
+"""Train, predict, import, and print times, memory and ratios."""
 
 import argparse
+import statistics
 import sys
 
-from benchmarks.nn.workload import WORKLOADS
-from benchmarks.pairing import ratio, run_child, take_turns
+from benchmarks.nn.workload import EAGER, WORKLOADS, repetitions
+from benchmarks.pairing import Result, ratio, run_child, take_turns
 
 OURS = "nn"
+IMPORT_LIMIT = 0.25
+"""Seconds that `import nn` may take on top of `import numpy`."""
+
+PREDICTIONS = {name: {1: 1.8, 1024: 1.0} if name == "small" else {1024: 1.0} for name in WORKLOADS}
+"""What predictions of a batch size must reach against torch eager."""
+
+TASKS = ("train", "predict", "memory", "import")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Training speed of nn against torch and scikit-learn, as ratios in one run.")
+    parser = argparse.ArgumentParser(description="nn against torch and scikit-learn, as ratios in one run.")
     parser.add_argument("--rounds", type=int, default=9, help="rounds in which every contender takes its turn (default 9)")
-    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2], help="BLAS threads (default 1 2)")
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2], help="threads (default 1 2)")
     parser.add_argument("--workloads", nargs="*", default=list(WORKLOADS), choices=list(WORKLOADS))
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
+    parser.add_argument("--quick", action="store_true", help="only torch eager as a peer")
     options = parser.parse_args()
     reached = True
     for threads in options.threads:
         print(run_child("benchmarks.pairing", ["--blas"], threads).strip(), flush=True)
         for name in options.workloads:
-            reached &= compare(name, threads, options.rounds)
+            if "train" in options.tasks:
+                reached &= train(name, threads, options.rounds, quick=options.quick)
+            if "predict" in options.tasks:
+                for batch, goal in PREDICTIONS[name].items():
+                    reached &= predict(name, batch, goal, threads, options.rounds)
+    if "memory" in options.tasks:
+        for name in options.workloads:
+            reached &= memory(name)
+    if "import" in options.tasks:
+        reached &= import_time(options.rounds)
     return 0 if reached else 1
 
 
-def compare(name: str, threads: int, rounds: int) -> bool:
-    """Print one table; return whether the goals are reached."""
+def train(name: str, threads: int, rounds: int, *, quick: bool) -> bool:
+    """Print one table of training; return whether the goals are reached."""
     workload = WORKLOADS[name]
-    contenders = {
-        OURS: ("benchmarks.nn.ours", name),
-        "torch eager": ("benchmarks.nn.torch_peer", f"{name}:eager"),
-        "torch fused Adam": ("benchmarks.nn.torch_peer", f"{name}:fused"),
-        "torch.compile": ("benchmarks.nn.torch_peer", f"{name}:compile"),
-        "scikit-learn": ("benchmarks.nn.sklearn_peer", name),
-    }
+    contenders = {OURS: ("benchmarks.nn.ours", f"train:{name}"), EAGER: ("benchmarks.nn.torch_peer", f"train:{name}:eager")}
+    if not quick:
+        contenders["torch fused Adam"] = ("benchmarks.nn.torch_peer", f"train:{name}:fused")
+        contenders["torch.compile"] = ("benchmarks.nn.torch_peer", f"train:{name}:compile")
+        if len(workload.sample) == 3:
+            contenders["torch channels last"] = ("benchmarks.nn.torch_peer", f"train:{name}:last")
+        if workload.hidden:
+            contenders["scikit-learn"] = ("benchmarks.nn.sklearn_peer", name)
+    print(f"{workload.title}, batch {workload.batch}, {threads} thread(s): time of a step, and how many times that of nn")
     results = take_turns(contenders, threads, rounds)
-    print(f"{workload}, {threads} thread(s): time of a step, and how many times that of nn")
+    goals = {EAGER: workload.goals.get(threads, 1.0)}
+    if workload.best:
+        goals = {contender: goals.get(contender, 1.0) for contender in contenders if contender != OURS}
+    return table(results, workload.steps, goals)
+
+
+def predict(name: str, batch: int, goal: float, threads: int, rounds: int) -> bool:
+    """Print one table of predictions; return whether the goal is reached."""
+    task = f"predict{batch}:{name}"
+    contenders = {OURS: ("benchmarks.nn.ours", task), EAGER: ("benchmarks.nn.torch_peer", f"{task}:eager")}
+    print(f"{WORKLOADS[name].title}, {threads} thread(s): time of {batch} prediction(s), and how many times that of nn")
+    return table(take_turns(contenders, threads, rounds), repetitions(batch), {EAGER: goal})
+
+
+def table(results: dict[str, Result], steps: int, goals: dict[str, float]) -> bool:
+    """Print times and ratios; return whether the goals are reached."""
     if results[OURS].note:
         print(f"  {OURS}: {results[OURS].note}")
         return False
-    ratios = {}
+    missed = []
     for contender, result in results.items():
         if result.note:
-            print(f"  {contender:<18} not measured: {result.note}")
-        else:
-            ratios[contender] = ratio(result, results[OURS])
-            print(f"  {contender:<18} {result.median / workload.steps * 1e6:9.0f} µs  {ratios[contender]:5.2f}", flush=True)
-    goals = {contender: workload.goal if contender == "torch eager" else 1.0 for contender in ratios if contender != OURS}
-    missed = [f"{contender} {ratios[contender]:.2f} < {goal}" for contender, goal in goals.items() if ratios[contender] < goal]
-    print(f"  missed: {'; '.join(missed)}" if missed else "  all goals reached", flush=True)
+            print(f"  {contender:<20} not measured: {result.note}")
+            continue
+        times = ratio(result, results[OURS])
+        print(f"  {contender:<20} {result.median / steps * 1e6:9.0f} µs  {times:5.2f}", flush=True)
+        if times < goals.get(contender, 0):
+            missed.append(f"{contender} {times:.2f} < {goals[contender]}")
+    print(f"  missed: {'; '.join(missed)}" if missed else "  goal reached", flush=True)
     return not missed
+
+
+def memory(name: str) -> bool:
+    """Print the growth of both processes in training; return whether nn's is not the larger."""
+    ours, theirs = (int(run_child("benchmarks.nn.memory", [library, name], 1)) for library in ("nn", "torch"))
+    print(f"{WORKLOADS[name].title}: peak memory of training {ours >> 20} MiB, torch eager {theirs >> 20} MiB", flush=True)
+    return ours <= theirs
+
+
+def import_time(rounds: int) -> bool:
+    """Print how long `import nn` takes on top of `import numpy`; return whether that is within the limit."""
+    seconds = statistics.median(float(run_child("benchmarks.nn.import_time", [], 1)) for _ in range(rounds))
+    print(f"import nn: {seconds * 1000:.0f} ms more than import numpy (limit {IMPORT_LIMIT * 1000:.0f} ms)")
+    return seconds <= IMPORT_LIMIT
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ def prepare(argument: str) -> Callable[[], float]:
 
     workload = WORKLOADS[argument]
     x, y = workload.data()
-    model = MLPClassifier(workload.sizes[1:-1], workload.activation, solver="adam", alpha=0, batch_size=workload.batch)
-    classes = range(workload.sizes[-1])
+    model = MLPClassifier(workload.hidden, workload.activation, solver="adam", alpha=0, batch_size=workload.batch)
+    classes = range(workload.classes)
 
     def run() -> float:
         start = time.perf_counter()

@@ -17,21 +17,22 @@ class Softmax(Activation):
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for one number per row."""
-        self._row = np.empty((*output[:-1], 1), dtype)
-        self._product = np.empty(output, dtype)
+        """Make room for one number per row, and for the products of the sum."""
+        self._row = self.scratch.empty((*output[:-1], 1), dtype)
+        self._product = self.scratch.empty(output, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write the probabilities."""
-        np.max(inputs[0], axis=-1, keepdims=True, out=self._row)
-        np.subtract(inputs[0], self._row, out=out)
+        row = self._row
+        np.maximum.reduce(inputs[0], axis=-1, keepdims=True, out=row)
+        np.subtract(inputs[0], row, out=out)
         np.exp(out, out=out)
-        np.sum(out, axis=-1, keepdims=True, out=self._row)
-        np.divide(out, self._row, out=out)
+        np.add.reduce(out, axis=-1, keepdims=True, out=row)
+        np.divide(out, row, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         """Write f_i (g_i - sum_j g_j f_j)."""
         np.multiply(gradient, output, out=self._product)
-        np.sum(self._product, axis=-1, keepdims=True, out=self._row)
+        np.add.reduce(self._product, axis=-1, keepdims=True, out=self._row)
         np.subtract(gradient, self._row, out=out)
         np.multiply(out, output, out=out)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nn.activation.activation import Activation
-from nn.arrays import Array, Shape, empty
+from nn.arrays import Array, Shape
 
 
 class Tanh(Activation):
@@ -14,7 +14,7 @@ class Tanh(Activation):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         """Make room for the derivative."""
-        self._slope = empty(output, dtype)
+        self._slope = self.scratch.empty(output, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write tanh(x)."""

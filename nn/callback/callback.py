@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from nn.arrays import Array
+
 if TYPE_CHECKING:
     from nn.model.model import Model
 
@@ -12,13 +14,21 @@ if TYPE_CHECKING:
 class Callback:
     """Is called by `Model.fit` as training goes on. Override what you need.
 
-    `model` is the model in training, `params` tells `epoch`, `batch_size`, `steps` (batches per epoch) and `seed`. Epochs and
-    batches count from 0, as in Keras. `logs` holds `Loss` and the metrics so far in this epoch; at the end of an epoch also
-    the `val_...` results. A callback ends training after the current epoch by `self.model.stop_training = True`.
+    `model` is the model in training, `params` tells `epoch`, `batch_size`, `steps` (batches per epoch, None where that is not
+    known) and `seed`. Epochs and batches count from 0, as in Keras; `model.epochs_trained` counts over the whole life of the
+    model. `logs` holds `Loss` and the metrics so far in this epoch; at the end of an epoch also the `val_...` results. A
+    callback ends training after the current epoch by `self.model.stop_training = True`.
     """
 
     model: Model
     params: Mapping[str, Any]
+
+    def state_dict(self) -> dict[str, Array | int | float]:
+        """Return what a model file saved during `fit` must hold, so that a continued run decides as if it never stopped."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Array | int | float]) -> None:
+        """Start with a state that `state_dict` returned, afresh with an empty one. `fit` calls this before training begins."""
 
     def on_train_begin(self) -> None:
         """Training begins."""
@@ -34,6 +44,9 @@ class Callback:
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         """An epoch ended."""
+
+    def on_epoch_settled(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """All callbacks have heard of the end of the epoch: the time to save."""
 
     def on_train_end(self, logs: Mapping[str, float]) -> None:
         """Training ended; `logs` are those of the last epoch."""

@@ -1,5 +1,6 @@
-"""Samples on a worker's disk: the cache of data sets by checksum."""
+"""Where samples come from: feeders of batches, and the cache of data sets by checksum on a worker's disk."""
 
+from nn.data.feeder import DataFeeder
 from nn.data.store import load_arrays, save_arrays
 
-__all__ = ["load_arrays", "save_arrays"]
+__all__ = ["DataFeeder", "load_arrays", "save_arrays"]

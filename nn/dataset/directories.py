@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-__all__ = ["cache_directory", "chosen_directories", "find_file"]
+__all__ = ["cache_directory", "chosen_directories", "find_file", "find_given"]
 
 
 def chosen_directories(name: str, directory: str | os.PathLike[str] | None) -> list[Path]:
@@ -33,3 +33,20 @@ def find_file(directory: Path, name: str) -> Path | None:
             if path.is_file():
                 return path
     return None
+
+
+def find_given(path: str | os.PathLike[str], owner: object) -> Path:
+    """Return the file at `path`; a relative path counts from the working directory, else from ``$PSGD_DATA``.
+
+    Raises FileNotFoundError naming the class of `owner` and the places where the file was looked for.
+    """
+    root = os.environ.get("PSGD_DATA")
+    places = [Path(path)] + ([Path(root, path)] if root and not Path(path).is_absolute() else [])
+    for place in places:
+        if place.is_file():
+            return place
+    searched = ", ".join(f"'{place.absolute()}'" for place in places)
+    raise FileNotFoundError(
+        f"{type(owner).__name__} finds no file {os.fspath(path)!r}. Put it there, or into a directory that PSGD_DATA names. "
+        f"Searched: {searched}"
+    )

@@ -1,7 +1,7 @@
 """What a gradient-descent rule is: from gradients to the change of the parameters."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array, empty, zeros
 from nn.configurable import Configurable
+from nn.gradient_descent.clipping import clip_factor
+from nn.gradient_descent.schedule.schedule import Schedule
 
 CHUNK = 32 * 1024
 """Elements handled at a time: parameters, gradients, two slots and a scratch array of this size stay in L2."""
@@ -19,40 +21,95 @@ class IGradientDescent(Configurable, ABC):
 
     A subclass names its arrays (one number per parameter) in `slots`, computes the numbers of a step in `begin_step`, and
     the increment of one chunk in `increment`.
+
+    `learn_rate` is a number or a `Schedule`, and may be set at any time. Every rule sees the gradients as three arguments
+    leave them, in this order: `clip_value` limits each element to [-clip_value, clip_value]; `clip_norm` scales the whole
+    gradient to this Euclidean norm where it is longer (Pascanu et al., 2013); `weight_decay` adds weight_decay * w, the
+    gradient of an L2 penalty, unless the rule has decay of its own (`decoupled`).
     """
 
-    slots: ClassVar[tuple[str, ...]] = ()
+    slots: tuple[str, ...] = ()
+    """Names of the arrays that the rule keeps."""
 
-    def __init__(self, learn_rate: float) -> None:
-        self.learn_rate = arguments.number(self, "learn_rate", learn_rate, 0)
+    decoupled: ClassVar[bool] = False
+    """Whether `increment` itself applies `weight_decay`, so that nothing is added to the gradient."""
+
+    def __init__(
+        self,
+        learn_rate: float | Schedule,
+        weight_decay: float = 0.0,
+        clip_value: float | None = None,
+        clip_norm: float | None = None,
+    ) -> None:
+        self.learn_rate = learn_rate
+        self.weight_decay = arguments.number(self, "weight_decay", weight_decay, 0)
+        self.clip_value = self._limit("clip_value", clip_value)
+        self.clip_norm = self._limit("clip_norm", clip_norm)
+        if clip_value is not None and clip_norm is not None:
+            raise ValueError(f"{type(self).__name__} takes 'clip_value' or 'clip_norm', got both")
         self.step = 0
+        self.rate = 0.0
+        self._factor = 1.0
+        self._adjusts = False
         self._slots: dict[str, Array] = {}
-        self._scratch: Array = np.empty(0)
+        self._scratch: Array = np.empty((3, 0))
+
+    @property
+    def learn_rate(self) -> float:
+        """The learning rate of the next step. Setting a number or a schedule replaces what was there."""
+        if self._schedule is None:
+            return self._learn_rate
+        return arguments.number(self._schedule, "rate", self._schedule(self.step), 0)
+
+    @learn_rate.setter
+    def learn_rate(self, value: float | Schedule) -> None:
+        self._schedule = value if isinstance(value, Schedule) else None
+        if not isinstance(value, Schedule):
+            self._learn_rate = arguments.number(self, "learn_rate", value, 0)
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The schedule that gives the learning rate, or None where it is a number."""
+        return self._schedule
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether each parameter changes by its own numbers alone, so that `update` may be given a part of the vector."""
+        return self.clip_norm is None
+
+    def partition(self, sizes: Sequence[int]) -> None:
+        """Take the sizes of the variables, in order. An optimizer tells them; rules that look at no variable ignore them."""
+        for size in sizes:
+            arguments.integer(self, "sizes", size, minimum=1)
 
     def update(self, parameters: Array, gradients: Array) -> None:
         """Change `parameters` in place by one step. Both are vectors of equal length, the same length at every call."""
         self._begin(parameters, gradients)
-        for start in range(0, len(gradients), CHUNK):
-            part = slice(start, start + CHUNK)
-            gradient = gradients[part]
-            change = self._scratch[: len(gradient)]
-            self.increment(gradient, change, *(slot[part] for slot in self._slots.values()))
+        for part in _chunks(len(gradients)):
             value = parameters[part]
+            change = self._scratch[0, : len(value)]
+            self._increment(part, value, gradients[part], change)
             np.add(value, change, out=value)
 
-    def delta(self, gradients: Array, out: Array) -> None:
-        """Write the increment of one step into `out`: `update` is `parameters += delta`, bit for bit."""
-        self._begin(out, gradients)
-        for start in range(0, len(gradients), CHUNK):
-            part = slice(start, start + CHUNK)
-            self.increment(gradients[part], out[part], *(slot[part] for slot in self._slots.values()))
+    def delta(self, parameters: Array, gradients: Array, out: Array) -> None:
+        """Write the increment of one step into `out`, another vector: `update` is `parameters += delta`, bit for bit."""
+        self._begin(parameters, gradients)
+        for part in _chunks(len(gradients)):
+            self._increment(part, parameters[part], gradients[part], out[part])
 
     def begin_step(self) -> None:
-        """Compute what all chunks of this step share; `self.step` counts from 1."""
+        """Compute what all chunks of this step share; `self.step` counts from 1, `self.rate` is the learning rate."""
 
     @abstractmethod
-    def increment(self, gradient: Array, out: Array, *slots: Array) -> None:
-        """Write the increment of one chunk into `out` and change its slots, given in the order of `slots`, in place."""
+    def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
+        """Write the increment of one chunk into `out` and change its slots, given in the order of `slots`, in place.
+
+        `value` and `gradient` are only read.
+        """
+
+    def spare(self, out: Array) -> Array:
+        """Return a scratch array of the length of `out`, for use within one `increment`."""
+        return self._scratch[2, : len(out)]
 
     def state_dict(self) -> dict[str, Array | int | float]:
         """Return the live state: the step count and the slots."""
@@ -78,8 +135,16 @@ class IGradientDescent(Configurable, ABC):
             np.copyto(slot, given[name])
 
     def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"learn_rate": self.learn_rate}
+        """Return the constructor's arguments; `learn_rate` as it was set last."""
+        return {
+            "learn_rate": self._learn_rate if self._schedule is None else self._schedule,
+            "weight_decay": self.weight_decay,
+            "clip_value": self.clip_value,
+            "clip_norm": self.clip_norm,
+        }
+
+    def _limit(self, name: str, value: float | None) -> float | None:
+        return None if value is None else arguments.number(self, name, value, 0, open_low=True)
 
     def _begin(self, vector: Array, gradients: Array) -> None:
         if vector.ndim != 1 or vector.shape != gradients.shape:
@@ -95,6 +160,35 @@ class IGradientDescent(Configurable, ABC):
                     f"got {len(vector)} of {vector.dtype}"
                 )
         if self._scratch.dtype != vector.dtype or not self._scratch.size:
-            self._scratch = empty((CHUNK,), vector.dtype)
+            self._scratch = empty((3, CHUNK), vector.dtype)
+        self._factor = 1.0 if self.clip_norm is None else clip_factor(_parts(gradients), self.clip_norm)
+        decays = self.weight_decay > 0 and not self.decoupled
+        self._adjusts = decays or self.clip_value is not None or self._factor != 1
+        self.rate = self.learn_rate
         self.step += 1
         self.begin_step()
+
+    def _increment(self, part: slice, value: Array, gradient: Array, out: Array) -> None:
+        if self._adjusts:
+            gradient = self._adjust(value, gradient, out)
+        self.increment(value, gradient, out, *(slot[part] for slot in self._slots.values()))
+
+    def _adjust(self, value: Array, gradient: Array, out: Array) -> Array:
+        """Return the clipped gradient plus decay in scratch memory; `out` is overwritten."""
+        adjusted = self._scratch[1, : len(gradient)]
+        if self.clip_value is not None:
+            gradient = np.clip(gradient, -self.clip_value, self.clip_value, out=adjusted)
+        elif self._factor != 1:
+            gradient = np.multiply(gradient, self._factor, out=adjusted)
+        if self.weight_decay > 0 and not self.decoupled:
+            np.multiply(value, self.weight_decay, out=out)
+            gradient = np.add(gradient, out, out=adjusted)
+        return gradient
+
+
+def _chunks(length: int) -> Iterator[slice]:
+    return (slice(start, start + CHUNK) for start in range(0, length, CHUNK))
+
+
+def _parts(vector: Array) -> Iterator[Array]:
+    return (vector[part] for part in _chunks(len(vector)))

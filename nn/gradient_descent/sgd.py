@@ -4,14 +4,24 @@ import numpy as np
 
 from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent.schedule.schedule import Schedule
 
 
 class SGDOptimizer(IGradientDescent):
-    """w <- w - learn_rate * g (Robbins and Monro, 1951)."""
+    """w <- w - learn_rate * g (Robbins and Monro, 1951).
 
-    def __init__(self, learn_rate: float = 0.01) -> None:
-        super().__init__(learn_rate)
+    The arguments that all rules share (a schedule as learning rate, weight decay, clipping) are told in `IGradientDescent`.
+    """
 
-    def increment(self, gradient: Array, out: Array, *slots: Array) -> None:
-        """Write -learn_rate * g."""
-        np.multiply(gradient, -self.learn_rate, out=out)
+    def __init__(
+        self,
+        learn_rate: float | Schedule = 0.01,
+        weight_decay: float = 0.0,
+        clip_value: float | None = None,
+        clip_norm: float | None = None,
+    ) -> None:
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+
+    def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
+        """Write -rate * g."""
+        np.multiply(gradient, -self.rate, out=out)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn import arguments
-from nn.arrays import Array, Shape
+from nn.arrays import BATCH, Array, Shape
 from nn.layer.layer import Layer
 from nn.operation import Mode, Operation
 from nn.random import keyed
@@ -46,6 +46,10 @@ class DropoutOperation(Operation):
     def infer(self, *shapes: Shape) -> Shape:
         """Return the shape of the input."""
         return shapes[0]
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the batch axis leads; a mask is drawn for the whole batch, so in training no plan makes use of it."""
+        return shapes[0][0] == BATCH
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         """Make room for the mask."""

@@ -1,86 +1,128 @@
 """Categorical cross-entropy of scores."""
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
 
+from nn import arguments
 from nn.activation import Softmax
 from nn.arrays import Array, Shape
-from nn.loss.loss import Loss, check_length
+from nn.loss.labels import classes
+from nn.loss.loss import Loss
 from nn.operation import Operation
 
 
 class Cross_Entropy_With_Softmax(Loss):
     """Mean over the batch of -sum_k y_k log softmax(z)_k, with z the scores (batch, classes).
 
-    Labels are class numbers (batch,) or one row of probabilities per sample, usually one-hot (batch, classes).
+    Scores may also be (batch, ..., classes), one row for each position of a sample, whose loss is the mean over its
+    positions. Labels are class numbers (batch, ...) or rows of probabilities, usually one-hot, (batch, ..., classes). With
+    label smoothing s, 0 <= s < 1, the loss takes (1 - s) y + s / classes for y (Szegedy et al., Rethinking the Inception
+    architecture for computer vision, CVPR 2016).
+
     The softmax belongs to the loss. A model may end in the scores, or in `Softmax`, which is then not computed twice:
     the loss works on the scores, its gradient is (softmax(z) - y) / batch, and neither overflows; predictions are
-    probabilities.
+    probabilities. Raises ValueError for labels that are out of range, of another shape, or no probabilities.
     """
 
     absorbs: ClassVar[type[Operation] | None] = Softmax
 
-    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return class numbers (batch,) or rows (batch, classes)."""
-        if len(shape) != 2:
-            raise ValueError(f"{type(self).__name__} takes outputs of shape (batch, classes), got {shape}")
-        check_length(label, shape[0])
-        classes = shape[1]
-        if label.shape == shape:
-            return self._rows(label, dtype)
-        if label.shape not in ((shape[0],), (shape[0], 1)) or label.dtype.kind not in "iu":
-            raise ValueError(
-                f"{type(self).__name__} labels must be integers of shape ({shape[0]},) or rows of shape {shape}, "
-                f"got {label.dtype} of shape {label.shape}"
-            )
-        numbers = label.reshape(-1)
-        low, high = int(numbers.min()), int(numbers.max())
-        if low < 0 or high >= classes:
-            raise ValueError(
-                f"{type(self).__name__} labels must lie in 0..{classes - 1} for {classes} outputs, got {low}..{high}"
-            )
-        return numbers
+    def __init__(self, label_smoothing: float = 0.0) -> None:
+        self.label_smoothing = arguments.number(self, "label_smoothing", label_smoothing, 0, 1)
 
-    def _rows(self, label: Array, dtype: np.dtype[Any]) -> Array:
-        rows = np.asarray(label, dtype)
-        sums = rows.sum(axis=1)
-        # written so that NaN counts as wrong
-        wrong = np.flatnonzero(~(np.abs(sums - 1) <= 1e-3))
-        if wrong.size or rows.min() < 0:
-            found = f"row {wrong[0]} sums to {sums[wrong[0]]:g}" if wrong.size else "a negative one"
-            raise ValueError(f"{type(self).__name__} label rows must hold probabilities that sum to 1, got {found}")
-        return rows
+    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return class numbers (batch, ...) or rows (batch, ..., classes)."""
+        return classes(self, label, shape, dtype)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         """Make room for the probabilities."""
-        self._probabilities = np.empty(shape, dtype)
-        self._row = np.empty((shape[0], 1), dtype)
-        self._samples = np.arange(shape[0])
-        self._ones = np.ones((shape[1], 1), dtype)
+        super().allocate(shape, dtype)
+        self._positions = math.prod(shape[1:-1])
+        rows, count = shape[0] * self._positions, shape[-1]
+        self._probabilities = np.empty((rows, count), dtype)
+        self._shaped = self._probabilities.reshape(shape)
+        self._row = np.empty((rows, 1), dtype)
+        self._starts = np.arange(0, rows * count, count)
+        self._places = np.empty(rows, np.intp)
+        self._chosen = np.empty(rows, dtype)
+        self._scores = np.empty((rows, 1), dtype)
+        self._ones = np.ones((count, 1), dtype)
+        self._losses = np.empty(shape[0], dtype)
+        self._mean = np.full(self._positions, 1 / self._positions, dtype)
 
-    def value(self, label: Array, output: Array) -> float:
-        """Return mean(log sum_k exp(z_k) - z_y)."""
-        score, row = self._probabilities, self._row
-        # for rows as short as these NumPy finds a place faster than a maximum, and BLAS sums faster than NumPy
-        row[:, 0] = output[self._samples, output.argmax(axis=1)]
-        np.subtract(output, row, out=score)
-        chosen = score[self._samples, label].sum() if label.ndim == 1 else np.vdot(score, label)
-        np.exp(score, out=score)
-        np.matmul(score, self._ones, out=row)
-        np.divide(score, row, out=score)
-        return (float(np.log(row, out=row).sum()) - float(chosen)) / len(output)
-
-    def gradient(self, label: Array, output: Array, out: Array) -> None:
-        """Write (softmax(z) - y) / batch."""
-        share = 1 / len(output)
-        if label.ndim == 1:
-            np.multiply(self._probabilities, share, out=out)
-            out[self._samples, label] -= share
+    def each(self, label: Array, output: Array) -> Array:
+        """Return log sum_k exp(z_k) - z_y for each sample, the mean over its positions."""
+        z, chosen = self._shift(output), self._chosen
+        if label.ndim < output.ndim:
+            np.add(label.reshape(-1), self._starts, out=self._places)
+            z.reshape(-1).take(self._places, out=chosen, mode="clip")
         else:
-            np.subtract(self._probabilities, label, out=out)
+            np.einsum("ij,ij->i", z, label.reshape(z.shape), out=chosen)
+        if self.label_smoothing:
+            np.matmul(z, self._ones, out=self._scores)
+            np.multiply(self._scores, self.label_smoothing / z.shape[1], out=self._scores)
+            np.multiply(chosen, 1 - self.label_smoothing, out=chosen)
+            np.add(chosen, self._scores.reshape(-1), out=chosen)
+        losses = np.subtract(self._normalize(), chosen, out=chosen)
+        if self._positions == 1:
+            return losses
+        return np.matmul(losses.reshape(-1, self._positions), self._mean, out=self._losses)
+
+    def total(self, label: Array, output: Array) -> float:
+        """Return the sum over the samples; with rows as labels by one product of vectors."""
+        if label.ndim < output.ndim or self.label_smoothing:
+            return super().total(label, output)
+        chosen = float(np.vdot(self._shift(output), label))
+        return (float(np.add.reduce(self._normalize())) - chosen) / self._positions
+
+    def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
+        """Write share * (softmax(z) - y) / positions."""
+        share /= self._positions
+        smoothing, probabilities = self.label_smoothing, self._shaped
+        if label.ndim == out.ndim:
+            wanted = label
+            if smoothing:
+                wanted = np.multiply(label, 1 - smoothing, out=out)
+                np.add(wanted, smoothing / out.shape[-1], out=wanted)
+            np.subtract(probabilities, wanted, out=out)
             np.multiply(out, share, out=out)
+            return
+        # one pass less where all samples weigh the same
+        scale = share if isinstance(share, float) else 1.0
+        target = out if out.flags.c_contiguous else np.empty_like(probabilities)
+        np.multiply(probabilities, scale, out=target)
+        target.reshape(-1)[self._places] -= scale * (1 - smoothing)
+        if smoothing:
+            np.subtract(target, scale * smoothing / out.shape[-1], out=target)
+        if not isinstance(share, float):
+            np.multiply(target, share, out=target)
+        if target is not out:
+            np.copyto(out, target)
 
     def prediction(self, output: Array) -> Array:
         """Return softmax(z)."""
-        return self._probabilities
+        return self._shaped
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"label_smoothing": self.label_smoothing}
+
+    def _shift(self, output: Array) -> Array:
+        """Return the scores less the maximum of their row."""
+        row, places = self._row, self._places
+        # for rows as short as these NumPy finds a place faster than a maximum, and BLAS sums faster than NumPy
+        scores = output.reshape(self._probabilities.shape)
+        scores.argmax(axis=1, out=places)
+        np.add(places, self._starts, out=places)
+        # mode: 'raise' would go through a buffer
+        scores.reshape(-1).take(places, out=row.reshape(-1), mode="clip")
+        return np.subtract(scores, row, out=self._probabilities)
+
+    def _normalize(self) -> Array:
+        """Turn shifted scores into probabilities; return log sum_k exp(z_k) of each row."""
+        z, row = self._probabilities, self._row
+        np.exp(z, out=z)
+        np.matmul(z, self._ones, out=row)
+        np.divide(z, row, out=z)
+        return np.log(row, out=row).reshape(-1)

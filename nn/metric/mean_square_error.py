@@ -5,34 +5,43 @@ import math
 import numpy as np
 
 from nn.arrays import Array
+from nn.metric.classes import check_range
+from nn.metric.exact_sum import ExactSum
 from nn.metric.metric import Metric
+from nn.metric.pairs import number_pairs
 
 
 class MeanSquareError(Metric):
-    """Mean of (p - y)^2 over all elements, added up in double precision. Class numbers count as one-hot rows."""
+    """Mean of (p - y)^2 over all elements, each computed in double precision, their sum exact.
+
+    Labels have the shape of the predictions, (batch,) and (batch, 1) being the same; class numbers (batch,) beside predictions
+    (batch, classes) count as one-hot rows. `update` raises ValueError for other shapes and for labels that are no class.
+    """
 
     name = "mse"
 
-    def __init__(self) -> None:
-        self.reset()
-
     def reset(self) -> None:
         """Forget all samples."""
-        self._sum = 0.0
+        self._sum = ExactSum()
         self._elements = 0
 
     def update(self, label: Array, prediction: Array) -> None:
-        """Add one batch; raise ValueError where labels and predictions do not have the same number of elements."""
+        """Add one batch."""
         if label.ndim == 1 and prediction.ndim == 2 and prediction.shape[1] > 1 and label.dtype.kind in "iu":
-            label = np.eye(prediction.shape[1], dtype=prediction.dtype)[label]
-        if label.size != prediction.size:
-            raise ValueError(
-                f"MeanSquareError takes labels of the shape {prediction.shape} of the predictions, got {label.shape}"
-            )
-        difference = np.subtract(prediction, label.reshape(prediction.shape), dtype=np.float64)
-        self._sum += float(np.vdot(difference, difference))
-        self._elements += difference.size
+            classes = check_range(self, label, prediction.shape[1])
+            label = classes.reshape(-1, 1) == np.arange(prediction.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            for true, predicted in number_pairs(self, label, prediction):
+                difference = np.subtract(predicted, true, out=predicted)
+                self._sum.add(np.square(difference, out=difference).reshape(-1, 1))
+        self._elements += prediction.size
 
     def result(self) -> float:
         """Return the mean."""
-        return self._sum / self._elements if self._elements else math.nan
+        return self._sum.mean(self._elements) if self._elements else math.nan
+
+    def merge(self, other: Metric) -> None:
+        """Add the sum of the other."""
+        other = self.mergeable(other)
+        self._sum.merge(other._sum)
+        self._elements += other._elements

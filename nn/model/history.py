@@ -1,6 +1,12 @@
 """What happened during training."""
 
+from __future__ import annotations
+
+import os
 from collections.abc import Mapping
+from typing import Any
+
+from nn.model.curves import draw_curves
 
 
 class History:
@@ -17,11 +23,29 @@ class History:
         """Append the results of an epoch."""
         self.rows.append({"epoch": epoch, **results})
 
+    def columns(self) -> list[str]:
+        """Return the names of all columns in the order in which they first came up."""
+        return list(dict.fromkeys(name for row in self.rows for name in row))
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one row per epoch, `epoch` its index; what an epoch does not have is NaN."""
+        import pandas  # noqa: PLC0415 - needed here only
+
+        frame = pandas.DataFrame(self.rows, columns=self.columns() or ["epoch"])
+        return frame.set_index("epoch")
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw each result over the epochs, training and validation together, into a file of the kind its ending names.
+
+        Needs matplotlib, the extra `plot`; raises ImportError where it is missing, ValueError without any epoch.
+        """
+        draw_curves(self.rows, path)
+
     def __getitem__(self, name: str) -> list[float]:
         """Return one column, for example `history['val_accuracy']`."""
         if not any(name in row for row in self.rows):
-            names = sorted({key for row in self.rows for key in row})
-            raise KeyError(f"no column {name!r}; there are {', '.join(names) or 'none yet'}")
+            names = ", ".join(sorted(self.columns())) or "none yet"
+            raise KeyError(f"no column {name!r}; there are {names}")
         return [row[name] for row in self.rows if name in row]
 
     def __len__(self) -> int:

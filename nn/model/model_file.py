@@ -17,32 +17,36 @@ from nn.arrays import Array, as_dtype
 from nn.gradient_descent import IGradientDescent
 from nn.loss import Loss
 from nn.metric import Metric
+from nn.model.progress_file import pack_progress, take_progress
 from nn.model.tensors import ModelFileError, dump, parse
 from nn.optimizer import IOptimizer
 
 if TYPE_CHECKING:
     from nn.model.model import Model
 
-FORMAT = "psgd.model/1"
+FORMAT = "psgd.model/2"
 
 _RULE = "rule:"
-_KEYS = {"model", "input_shape", "seed", "dtype", "loss", "metrics", "optimizer", "epochs", "fit_seed"}
+_KEYS = {"model", "part", "input_shape", "seed", "dtype", "loss", "metrics", "optimizer", "epochs", "fit_seed", "callbacks"}
 
 
 def pack(model: Model) -> bytes:
     """Return the file of a model; raise ValueError before `setup`, TypeError for a configuration that JSON cannot hold."""
     values = {variable.name: variable.value for variable in model.store.everything}
+    whole, part = model.origin()
+    progress, arrays = pack_progress(model)
     config = {
-        "model": {"class": registry.class_name(type(model)), "config": registry.describe_arguments(model)},
+        "model": {"class": registry.class_name(type(whole)), "config": registry.describe_arguments(whole)},
+        "part": part,
         "input_shape": list(model.graph.placeholder.shape),
         "seed": model.seed,
         "dtype": model.dtype.name,
-        "loss": registry.describe(model.loss),
+        "loss": registry.describe(model.loss) if model.has_loss else None,
         "metrics": [registry.describe(metric) for metric in model.metrics],
         "optimizer": None,
-        "epochs": model.epochs_trained,
-        "fit_seed": model.fit_history().seed,
+        **progress,
     }
+    values.update(arrays)
     if model.rule is not None:
         state = model.rule.state_dict()
         arrays = {_RULE + name: value for name, value in state.items() if isinstance(value, np.ndarray)}
@@ -89,6 +93,24 @@ def _refuse(constant: str) -> float:
 def _rebuild(
     config: dict[str, Any], values: dict[str, Array], base: type[Any], custom_objects: Mapping[str, type[Any]]
 ) -> Model:
+    model = _structure(config, base, custom_objects)
+    if config["loss"] is not None:
+        loss = registry.build(config["loss"], Loss, custom_objects)
+        model.setup(loss, *(registry.build(metric, Metric, custom_objects) for metric in config["metrics"]))
+    elif config["part"] is None:
+        raise ValueError("has no 'loss', which only a part of a model may lack")
+    state = {name: values.pop(name) for name in list(values) if name.startswith(_RULE)}
+    take_progress(model, config, values)
+    model.restore(arguments.shape("model file", "input_shape", config["input_shape"], unknown=1), values)
+    if config["optimizer"] is not None:
+        _restore_optimizer(model, config["optimizer"], state, custom_objects)
+    elif state:
+        raise ValueError("holds the state of a rule, but no rule")
+    return model
+
+
+def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[str, type[Any]]) -> Model:
+    """Return the model, or the part of a model, not built."""
     description = config["model"]
     if not isinstance(description, dict) or description.keys() != {"class", "config"}:
         raise ValueError(f"'model' must have 'class' and 'config', got {str(description)[:80]}")
@@ -96,24 +118,18 @@ def _rebuild(
     if found is None:
         found = registry.find_class(description["class"], base, custom_objects)
     model: Model = registry.construct(found, description["config"], custom_objects)
-    model.input_shape = None
     model.seed = arguments.integer("model file", "seed", config["seed"], minimum=0)
     if not isinstance(config["dtype"], str):
         raise ValueError(f"'dtype' must be a text, got {str(config['dtype'])[:80]}")
     model.dtype = as_dtype(config["dtype"])
-    loss = registry.build(config["loss"], Loss, custom_objects)
-    metrics = [registry.build(metric, Metric, custom_objects) for metric in config["metrics"]]
-    model.setup(loss, *metrics)
-
-    state = {name: values.pop(name) for name in list(values) if name.startswith(_RULE)}
-    model.restore(arguments.shape("model file", "input_shape", config["input_shape"], unknown=1), values)
-    model.epochs_trained = arguments.integer("model file", "epochs", config["epochs"], minimum=0)
-    if config["fit_seed"] is not None:
-        model.fit_history().seed = arguments.integer("model file", "fit_seed", config["fit_seed"], minimum=0)
-    if config["optimizer"] is not None:
-        _restore_optimizer(model, config["optimizer"], state, custom_objects)
-    elif state:
-        raise ValueError("holds the state of a rule, but no rule")
+    part = config["part"]
+    if part is not None:
+        if not isinstance(part, dict) or part.keys() != {"whole_shape", "begin", "end"}:
+            raise ValueError(f"'part' must have 'whole_shape', 'begin' and 'end', got {str(part)[:80]}")
+        if not all(name is None or isinstance(name, str) for name in (part["begin"], part["end"])):
+            raise ValueError(f"'part' must name layers, got {str(part)[:80]}")
+        model = model.part(part["whole_shape"], part["begin"], part["end"])
+    model.input_shape = None
     return model
 
 

@@ -9,7 +9,7 @@ from tqdm import tqdm
 class Progress:
     """One line per epoch: a bar while it lasts on a terminal, a plain line at its end elsewhere, nothing if silent."""
 
-    def __init__(self, title: str, samples: int, *, silent: bool) -> None:
+    def __init__(self, title: str, samples: int | None, *, silent: bool) -> None:
         self._title, self._silent = title, silent
         self._plain = not sys.stderr.isatty()
         self._bar = tqdm(total=samples, desc=title, unit=" samples", disable=silent or self._plain)

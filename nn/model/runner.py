@@ -8,71 +8,110 @@ import numpy as np
 
 from nn.activation import Linear
 from nn.arrays import Array, Shape
+from nn.blas import blas_threads
 from nn.graph import Graph
 from nn.loss import Loss
 from nn.operation import Mode
-from nn.plan import OnGradient, Plan
+from nn.plan import OnGradient, Plan, Whole
+from nn.threads import Team
 from nn.value import Node
 
 CACHED_PLANS = 8
 
-Purpose = Literal["train", "score", "predict"]
+Purpose = Literal["train", "score", "predict", "forward"]
 
 
 class _Compiled(NamedTuple):
     plan: Plan
-    loss: Loss
+    loss: Loss | None
 
 
 class Runner:
     """Computes predictions, losses and gradients of one graph with one loss.
 
     Where the graph ends in the operation that the loss contains (softmax before its cross-entropy), training and scoring
-    stop before it and the loss does both at once.
+    stop before it and the loss does both at once. Large networks are computed in as many threads as the BLAS has. With
+    `whole` the graph is a part of another one, computes as that does, and training gives the gradient of its input, too.
     """
 
-    def __init__(self, graph: Graph, loss: Loss, dtype: np.dtype[Any]) -> None:
-        self._graph, self._loss, self._dtype = graph, loss, dtype
-        self._absorbed = loss.absorbs is not None and isinstance(graph.output.operation, loss.absorbs)
+    def __init__(self, graph: Graph, loss: Loss | None, dtype: np.dtype[Any], whole: Whole | None = None) -> None:
+        self.loss = loss
+        self._graph, self._dtype, self._whole = graph, dtype, whole
+        self._absorbed = loss is not None and loss.absorbs is not None and isinstance(graph.output.operation, loss.absorbs)
         self._scored = graph
         if self._absorbed:
             (source,) = graph.output.inputs
             self._scored = Graph(graph.placeholder, source if isinstance(source, Node) else source.apply(Linear()))
+        self._team = Team(blas_threads())
+        self._last: Plan | None = None
         self._compiled: OrderedDict[tuple[Purpose, Shape], _Compiled] = OrderedDict()
 
-    def step(self, x: Array, label: Array, on_gradient: OnGradient | None, key: tuple[int, ...]) -> tuple[float, Array]:
-        """Compute loss, prediction and all gradients of one block; the prediction is valid until the next run."""
-        plan, loss = self._compile("train", x.shape)
+    def step(
+        self,
+        x: Array,
+        label: Array,
+        on_gradient: OnGradient | None,
+        key: tuple[int, ...],
+        weight: Array | None = None,
+    ) -> tuple[float, Array]:
+        """Compute loss, prediction and all gradients of one block; the prediction is valid until the next run.
+
+        `weight` (batch,) weighs the losses of the samples.
+        """
+        plan, loss = self._compile_scored("train", x.shape)
         output = plan.forward(x, Mode(training=True, key=key))
-        value = loss.value(label, output)
-        loss.gradient(label, output, plan.output_gradient)
+        value = loss.value(label, output, weight)
+        loss.gradient(label, output, plan.output_gradient, weight)
         plan.backward(on_gradient)
+        self._last = plan
         return value, loss.prediction(output) if self._absorbed else output
 
-    def score(self, x: Array, label: Array) -> tuple[float, Array]:
+    def score(self, x: Array, label: Array, weight: Array | None = None) -> tuple[float, Array]:
         """Compute loss and prediction of one block outside training; the prediction is valid until the next run."""
-        plan, loss = self._compile("score", x.shape)
+        plan, loss = self._compile_scored("score", x.shape)
         output = plan.forward(x, Mode())
-        value = loss.value(label, output)
+        value = loss.value(label, output, weight)
         return value, loss.prediction(output) if self._absorbed else output
 
     def predict(self, x: Array) -> Array:
         """Compute the model's output, valid until the next run."""
         return self._compile("predict", x.shape).plan.forward(x, Mode())
 
+    def first_not_finite(self) -> str | None:
+        """Say where the last step first got a number that is not finite: a variable or a layer; None if all are finite."""
+        return None if self._last is None else self._last.first_not_finite()
+
+    def _compile_scored(self, purpose: Purpose, shape: Shape) -> tuple[Plan, Loss]:
+        plan, loss = self._compile(purpose, shape)
+        if loss is None:
+            raise ValueError("a part of a model without a loss has no gradients of its own; use forward() and backward()")
+        return plan, loss
+
     def _compile(self, purpose: Purpose, shape: Shape) -> _Compiled:
         key = (purpose, shape)
         found = self._compiled.get(key)
         if found is None:
-            graph = self._graph if purpose == "predict" else self._scored
-            plan = Plan(graph, shape, self._dtype, training=purpose == "train")
-            if plan.output.shape[:1] != shape[:1]:
-                raise ValueError(f"a model must give one output per sample, got {plan.output.shape} for inputs {shape}")
-            loss = copy(self._loss)
-            loss.allocate(plan.output.shape, self._dtype)
-            found = self._compiled[key] = _Compiled(plan, loss)
+            found = self._compiled[key] = self._make(purpose, shape)
             if len(self._compiled) > CACHED_PLANS:
                 self._compiled.popitem(last=False)
         else:
             self._compiled.move_to_end(key)
         return found
+
+    def _make(self, purpose: Purpose, shape: Shape) -> _Compiled:
+        training, scored = purpose in ("train", "forward"), purpose in ("train", "score")
+        plan = Plan(
+            self._scored if scored else self._graph,
+            shape,
+            self._dtype,
+            training=training,
+            input_gradient=training and self._whole is not None,
+            team=self._team,
+            whole=self._whole,
+        )
+        if plan.output.shape[:1] != shape[:1]:
+            raise ValueError(f"a model must give one output per sample, got {plan.output.shape} for inputs {shape}")
+        loss = copy(self.loss) if scored else None
+        if loss is not None:
+            loss.allocate(plan.output.shape, self._dtype)
+        return _Compiled(plan, loss)

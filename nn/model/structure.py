@@ -11,10 +11,10 @@ from nn.graph import Graph
 from nn.value import Node, Placeholder, Value, Variable
 
 if TYPE_CHECKING:
-    from nn.model.model import Model
+    from nn.model.network import Network
 
 
-def trace(model: Model, input_shape: Shape) -> Graph:
+def trace(model: Network, input_shape: Shape) -> Graph:
     """Return the graph that `model.call` builds for an input of this shape, layers and variables named; no memory yet.
 
     A variable without a name takes that of the model's attribute, else a number. Raises ValueError where the output is not
@@ -39,7 +39,7 @@ def trace(model: Model, input_shape: Shape) -> Graph:
     return graph
 
 
-def divide(model: Model, graph: Graph, trained: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
+def divide(model: Network, graph: Graph, trained: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
     """Return the trained variables and the others; raise ValueError unless the trained ones can be trained, once each."""
     for place, variable in enumerate(trained):
         if variable not in graph.variables or not variable.trainable or variable in trained[:place]:

@@ -2,77 +2,102 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nn.arrays import Array
-from nn.callback import Callback
+import numpy as np
+
+from nn.callback.callback import Callback
 from nn.metric import Metric
-from nn.model.batches import Batches
+from nn.model.batches import Batch
 from nn.model.progress import Progress
-from nn.model.runner import Runner
-from nn.random import keyed
+from nn.model.source import Source
 
 if TYPE_CHECKING:
     from nn.model.model import Model
 
 
 class Training:
-    """Trains a model for some epochs. The order of the samples is keyed by (seed, epoch), so a run can be continued."""
+    """Trains a model for some epochs. Everything random is keyed by (seed, epoch, batch), so a run can be continued."""
 
-    def __init__(self, model: Model, runner: Runner, callbacks: Sequence[Callback], seed: int) -> None:
-        self._model, self._runner, self._optimizer = model, runner, model.optimizer
-        self._callbacks, self._seed = callbacks, seed
+    def __init__(self, model: Model, callbacks: Sequence[Callback], seed: int, *, stop_on_nan: bool, silent: bool) -> None:
+        self._model, self._runner, self._optimizer = model, model.runner, model.optimizer
+        self._callbacks = callbacks
+        self._follow_batches = any(type(found).on_batch_end is not Callback.on_batch_end for found in callbacks)
+        self._seed, self._stop_on_nan, self._silent = seed, stop_on_nan, silent
         self._metrics: list[Metric] = model.metrics
         self._loss_sum, self._samples = 0.0, 0
 
-    def run(self, epochs: int, batches: Batches, validation: tuple[Array, Any] | None, *, shuffle: bool, silent: bool) -> None:
+    def run(self, epochs: int, source: Source, validation: Source | None) -> None:
         """Train for some epochs and record each in the model's history."""
         model, results = self._model, dict[str, float]()
         for callback in self._callbacks:
             callback.on_train_begin()
         for number in range(epochs):
+            if model.stop_training:
+                break
             for callback in self._callbacks:
                 callback.on_epoch_begin(number)
-            progress = Progress(f"Epoch {number + 1}/{epochs}", batches.samples, silent=silent)
-            results = self._epoch(model.epochs_trained, batches, progress, shuffle)
-            model.epochs_trained += 1
+            progress = Progress(f"Epoch {number + 1}/{epochs}", source.samples, silent=self._silent)
+            results = self._epoch(model.epochs_trained, source, progress)
             if validation is not None:
-                results.update((f"val_{name}", value) for name, value in model.evaluate(*validation).items())
+                measured = model.measure(validation.deal(model.epochs_trained))
+                results.update((f"val_{name}", value) for name, value in measured.items())
+            model.epochs_trained += 1
             progress.finish(results)
             model.fit_history().add(model.epochs_trained, results)
             for callback in self._callbacks:
                 callback.on_epoch_end(number, results)
-            if model.stop_training:
-                break
+            for callback in self._callbacks:
+                callback.on_epoch_settled(number, results)
         for callback in self._callbacks:
             callback.on_train_end(results)
 
-    def _epoch(self, epoch: int, batches: Batches, progress: Progress, shuffle: bool) -> dict[str, float]:
+    def _epoch(self, epoch: int, source: Source, progress: Progress) -> dict[str, float]:
         """Train on every batch once; return loss and metrics over the epoch, each batch as it was before its update."""
-        order = keyed(self._seed, "order", epoch).permutation(batches.samples) if shuffle else None
         self._loss_sum, self._samples = 0.0, 0
         for metric in self._metrics:
             metric.reset()
-        for batch, (x, label) in enumerate(batches.deal(order)):
+        for number, batch in enumerate(source.deal(epoch)):
             for callback in self._callbacks:
-                callback.on_batch_begin(batch)
-            self._batch(x, label, (self._seed, epoch, batch, 0))
-            progress.advance(len(x))
-            if self._callbacks:
+                callback.on_batch_begin(number)
+            self._batch(batch, epoch, number)
+            progress.advance(len(batch.x))
+            if self._follow_batches:
                 logs = self._results()
                 for callback in self._callbacks:
-                    callback.on_batch_end(batch, logs)
+                    callback.on_batch_end(number, logs)
         return self._results()
 
-    def _batch(self, x: Array, label: Array, key: tuple[int, ...]) -> None:
-        loss, prediction = self._runner.step(x, label, lambda variable: self._optimizer.gradient_ready(variable, 0), key)
-        for awaited in self._optimizer.finish_batch():
-            raise RuntimeError(f"{type(self._optimizer).__name__} waits for variable {awaited}, but fit() has no exchange")
-        self._loss_sum += loss * len(x)
-        self._samples += len(x)
+    def _batch(self, batch: Batch, epoch: int, number: int) -> None:
+        loss, prediction = self._runner.step(
+            batch.x,
+            batch.label,
+            lambda variable: self._optimizer.gradient_ready(variable, 0),
+            (self._seed, epoch, number, 0),
+            batch.weight,
+        )
+        if self._stop_on_nan and not math.isfinite(loss):
+            raise self._not_finite(loss, batch, epoch, number)
+        self._model.apply_gradients()
+        self._loss_sum += loss * len(batch.x)
+        self._samples += len(batch.x)
         for metric in self._metrics:
-            metric.update(label, prediction)
+            metric.update(batch.label, prediction)
+
+    def _not_finite(self, loss: float, batch: Batch, epoch: int, number: int) -> FloatingPointError:
+        """Say where it began: in the samples, in a layer, or in the loss itself. The parameters are still as they were."""
+        bad = np.flatnonzero(~np.isfinite(batch.x.reshape(len(batch.x), -1)).all(axis=1))
+        if bad.size:
+            where = f"{bad.size} of the batch's {len(batch.x)} samples are not finite, the first is number {bad[0]}"
+        else:
+            found = self._runner.first_not_finite()
+            where = f"the first that is not finite is {found}" if found else "samples, layers and variables are finite"
+        return FloatingPointError(
+            f"fit() stopped in epoch {epoch + 1} at batch {number}: the loss is {loss}; {where} "
+            "(fit(stop_on_nan=False) goes on)"
+        )
 
     def _results(self) -> dict[str, float]:
         results = {"Loss": self._loss_sum / self._samples}

@@ -13,6 +13,7 @@ class Add(Broadcasting):
     """a + b."""
 
     reads_inputs: ClassVar[bool] = False
+    computes: ClassVar[bool] = False
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write a + b."""

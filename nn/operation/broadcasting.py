@@ -1,13 +1,17 @@
-"""Element-wise operations on two arrays with NumPy's broadcasting, and the way back: sums over the repeated axes."""
+"""Element-wise operations on arrays with NumPy's broadcasting, and the way back: sums over the repeated axes."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
-from nn.arrays import Array, Shape
+from nn.arrays import BATCH, Array, Shape
+from nn.operation.batch_axis import batch_leads
 from nn.operation.operation import Operation
+from nn.operation.summation import Summation
+from nn.scratch import Scratch
 
 
 def broadcast_shape(owner: str, first: Shape, second: Shape) -> Shape:
@@ -21,59 +25,64 @@ def broadcast_shape(owner: str, first: Shape, second: Shape) -> Shape:
     return tuple(axes)
 
 
+def batch_stays_aside(shapes: Sequence[Shape], full: Shape) -> bool:
+    """Whether inputs that broadcast to `full` can be cut along its batch axis.
+
+    The batch must be the first axis of the whole and of every input that has it.
+    """
+    return batch_leads(full) and all(BATCH not in shape or (batch_leads(shape) and len(shape) == len(full)) for shape in shapes)
+
+
 class Unbroadcast:
     """Brings a gradient of the broadcast shape back to the shape of one operand."""
 
-    def __init__(self, shape: Shape, full: Shape, dtype: np.dtype[Any]) -> None:
-        self._shape, self._full, self._dtype = shape, full, dtype
+    def __init__(self, shape: Shape, full: Shape, dtype: np.dtype[Any], scratch: Scratch) -> None:
+        self._shape, self._full = shape, full
         padded = (1,) * (len(full) - len(shape)) + shape
-        self._axes = tuple(axis for axis, (a, b) in enumerate(zip(padded, full, strict=True)) if a != b)
-        self._kept = padded
-        leading = self._axes == tuple(range(len(self._axes)))
-        rows = int(np.prod(full[: len(self._axes)]))
-        # a sum over leading axes is a product with ones, which BLAS does faster than NumPy's reduction
-        self._ones = np.ones(rows, dtype) if leading and self._axes else None
-        self._space: Array | None = None
+        axes = [axis for axis, (a, b) in enumerate(zip(padded, full, strict=True)) if a != b]
+        self._sum = Summation(full, axes, dtype, scratch) if axes else None
 
-    def space(self, wanted: Array) -> Array:
-        """Return an array of the broadcast shape to compute in: `wanted` itself where the shapes agree."""
-        if not self._axes:
-            return wanted if wanted.shape == self._full else wanted.reshape(self._full)
-        if self._space is None:
-            self._space = np.empty(self._full, self._dtype)
-        return self._space
+    @property
+    def sums(self) -> bool:
+        """Whether there is anything to add up."""
+        return self._sum is not None
 
     def reduce(self, gradient: Array, wanted: Array) -> None:
-        """Write the sum of `gradient` over the repeated axes into `wanted`."""
-        if not self._axes:
-            if gradient is not wanted and not np.may_share_memory(gradient, wanted):
-                np.copyto(wanted, gradient.reshape(self._shape))
-        elif self._ones is not None:
-            np.matmul(self._ones, gradient.reshape(self._ones.size, -1), out=wanted.reshape(-1))
-        else:
-            np.sum(gradient, axis=self._axes, keepdims=True, out=wanted.reshape(self._kept))
+        """Write the sum of `gradient` over the repeated axes into `wanted`; nothing where they are the same memory."""
+        if self._sum is not None:
+            self._sum(gradient, wanted)
+        elif not np.may_share_memory(gradient, wanted):
+            np.copyto(wanted, gradient.reshape(self._shape))
 
 
 class Broadcasting(Operation):
-    """An element-wise operation on two arrays; a subclass gives its value and its two partial derivatives."""
+    """An element-wise operation on arrays; a subclass gives its value and its partial derivatives."""
 
     in_place: ClassVar[bool] = True
 
+    computes: ClassVar[bool] = True
+    """Whether `partial` computes in the memory it is given."""
+
     def infer(self, *shapes: Shape) -> Shape:
         """Return the broadcast shape."""
-        first, second = shapes
-        return broadcast_shape(type(self).__name__, first, second)
+        return reduce(lambda first, second: broadcast_shape(type(self).__name__, first, second), shapes)
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the batch is the first axis of the output and of every input that has it."""
+        return batch_stays_aside(shapes, self.infer(*shapes))
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         """Plan the sums over repeated axes."""
-        self._sides = [Unbroadcast(shape, output, dtype) for shape in shapes]
+        self._sides = [Unbroadcast(shape, output, dtype, self.scratch) for shape in shapes]
+        needed = self.computes and any(side.sums for side in self._sides)
+        self._space = self.scratch.empty(output if needed else (0,), dtype)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Compute each wanted partial product and sum it over the repeated axes."""
-        for side in (1, 0):
+        """Compute each wanted partial product and sum it over the repeated axes; that of the first input last."""
+        for side in reversed(range(len(wanted))):
             target = wanted[side]
             if target is not None:
-                space = self._sides[side].space(target)
+                space = self._space if self._sides[side].sums else target.reshape(gradient.shape)
                 self._sides[side].reduce(self.partial(side, inputs, output, gradient, space), target)
 
     @abstractmethod

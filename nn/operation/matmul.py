@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from nn.arrays import Array, Shape
-from nn.operation.broadcasting import Unbroadcast, broadcast_shape
+from nn.arrays import BATCH, Array, Shape
+from nn.operation.batch_axis import batch_leads
+from nn.operation.broadcasting import Unbroadcast, batch_stays_aside, broadcast_shape
 from nn.operation.operation import Operation
 
 
@@ -22,13 +23,23 @@ class MatMul(Operation):
             raise ValueError(f"MatMul: shapes {a} and {b} do not fit together: {a[-1]} columns against {b[-2]} rows")
         return (*broadcast_shape("MatMul", a[:-2], b[:-2]), a[-2], b[-1])
 
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether a has the batch first and b is one matrix, or the batch is the first of the axes that stack matrices."""
+        a, b = shapes
+        if len(b) == 2:
+            return batch_leads(a) and BATCH not in b
+        stacks = [shape[:-2] for shape in shapes]
+        return BATCH not in (*a[-2:], *b[-2:]) and batch_stays_aside(stacks, broadcast_shape("MatMul", *stacks))
+
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         """Plan the sums over repeated leading axes; a plain matrix on the right needs none."""
-        a, b = shapes
-        self._flat = len(b) == 2
-        lead = output[:-2]
-        self._left = Unbroadcast(a, (*lead, *a[-2:]), dtype)
-        self._right = None if self._flat else Unbroadcast(b, (*lead, *b[-2:]), dtype)
+        self._flat = len(shapes[1]) == 2
+        stacks = () if self._flat else shapes
+        self._full = [(*output[:-2], *shape[-2:]) for shape in stacks]
+        self._sides = [Unbroadcast(shape, full, dtype, self.scratch) for shape, full in zip(stacks, self._full, strict=True)]
+        self._space = [
+            self.scratch.empty(full, dtype) if side.sums else None for side, full in zip(self._sides, self._full, strict=True)
+        ]
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write a @ b."""
@@ -42,18 +53,22 @@ class MatMul(Operation):
         """Write gradient @ b^T for a and a^T @ gradient for b."""
         a, b = inputs
         for_a, for_b = wanted
-        if for_b is not None:
-            if self._right is None:
+        if self._flat:
+            if for_b is not None:
                 np.matmul(_rows(a).T, _rows(gradient), out=for_b)
-            else:
-                space = self._right.space(for_b)
-                self._right.reduce(np.matmul(a.swapaxes(-1, -2), gradient, out=space), for_b)
-        if for_a is not None:
-            if self._right is None:
+            if for_a is not None:
                 np.matmul(_rows(gradient), b.T, out=_rows(for_a))
-            else:
-                space = self._left.space(for_a)
-                self._left.reduce(np.matmul(gradient, b.swapaxes(-1, -2), out=space), for_a)
+            return
+        if for_b is not None:
+            self._stacked(1, a.swapaxes(-1, -2), gradient, for_b)
+        if for_a is not None:
+            self._stacked(0, gradient, b.swapaxes(-1, -2), for_a)
+
+    def _stacked(self, side: int, a: Array, b: Array, target: Array) -> None:
+        """Write a @ b, summed over the axes that the operand lacks."""
+        space = self._space[side]
+        product = target.reshape(self._full[side]) if space is None else space
+        self._sides[side].reduce(np.matmul(a, b, out=product), target)
 
 
 def _rows(array: Array) -> Array:

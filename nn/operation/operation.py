@@ -42,9 +42,15 @@ class Operation(ABC):
     reads_output: ClassVar[bool] = False
     """Backward reads the value of the output, so it must not have been overwritten."""
 
+    differentiable: ClassVar[bool] = True
+    """Whether any input can have a gradient other than 0; backward is not called where none has."""
+
     scratch: Scratch = OwnMemory()
     """Where `allocate` gets memory that is needed during one call of forward or backward only. A plan sets it: operations that
     run one after the other share it, so what is in it at the beginning of a call means nothing."""
+
+    training: bool = True
+    """Whether backward may follow forward. A plan that only predicts sets it to False before `allocate`."""
 
     @abstractmethod
     def infer(self, *shapes: Shape) -> Shape:

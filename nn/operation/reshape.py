@@ -8,6 +8,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import BATCH, Array, Shape
+from nn.operation.batch_axis import batch_leads
 from nn.operation.operation import Operation
 
 
@@ -31,6 +32,11 @@ class Reshape(Operation):
         if BATCH not in self.shape or size % known:
             raise ValueError(f"Reshape: {size} elements of shape {shapes[0]} do not fit into shape {self.shape}")
         return tuple(size // known if axis == BATCH else axis for axis in self.shape)
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the batch stays the first axis and every sample keeps its elements."""
+        shape = shapes[0]
+        return batch_leads(shape) and batch_leads(self.shape) and math.prod(shape[1:]) == math.prod(self.shape[1:])
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Copy, unless the output already is the input's memory."""

@@ -6,7 +6,11 @@ from nn.arrays import Array
 
 
 class Exchange(Protocol):
-    """Hands gradients to other workers and gives back the merged ones. One batch at a time; it never blocks."""
+    """Hands to other workers what this one puts and gives back the merged results. One batch at a time; it never blocks.
+
+    In a batch a variable is put for each of the worker's blocks and then got, or neither: an optimizer need not exchange in
+    every batch, but all workers do in the same ones.
+    """
 
     def put(self, variable_id: int, block_id: int, content: Array) -> None:
         """Take the content of one variable for one block. It stays unchanged until the batch is finished."""

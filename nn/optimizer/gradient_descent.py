@@ -18,4 +18,5 @@ class GDOptimizer(IOptimizer):
     def finish_batch(self) -> Iterator[int]:
         """Apply the rule to the whole parameter vector."""
         self.rule.update(self.store.values, self.store.gradients)
+        self.store.apply_changes()
         return iter(())

@@ -1,12 +1,15 @@
 """What an optimizer is: how the gradients of a batch become an update of the parameters."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer.exchange import Exchange
 from nn.value import Variable, VariableStore
+
+_RULE = "rule:"
 
 
 class IOptimizer(ABC):
@@ -19,6 +22,11 @@ class IOptimizer(ABC):
         self.rule = rule
         self.store = store
         self.exchange = exchange
+        rule.partition([variable.value.size for variable in store.variables])
+
+    def begin_batch(self) -> None:
+        """Do what can be done before the first block of a batch is computed; a caller may leave this out."""
+        return
 
     @abstractmethod
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
@@ -26,7 +34,27 @@ class IOptimizer(ABC):
 
     @abstractmethod
     def finish_batch(self) -> Iterator[int]:
-        """Update the parameters after the last block of a batch.
+        """Update the parameters after the last block of a batch, and the buffers by `store.apply_changes()`.
 
         Yields the id of a variable it waits for; the caller resumes when `exchange.ready(id)`. Exhausted means updated.
         """
+
+    def state_dict(self) -> dict[str, Array | int | float]:
+        """Return the live state between two batches: that of the rule, as `rule:<name>`, and arrays of the optimizer's own.
+
+        With the values of the store and the configuration of the rule this is all that decides how training goes on.
+        """
+        return {f"{_RULE}{name}": value for name, value in self.rule.state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Array | int | float]) -> None:
+        """Take over a copy of a state that `state_dict` returned.
+
+        Raises ValueError where names or shapes do not fit.
+        """
+        self.rule.load_state_dict({name[len(_RULE) :]: value for name, value in state.items() if name.startswith(_RULE)})
+        self.load_own_state({name: value for name, value in state.items() if not name.startswith(_RULE)})
+
+    def load_own_state(self, state: Mapping[str, Array | int | float]) -> None:
+        """Take over what is not the rule's; most optimizers have nothing of their own."""
+        if state:
+            raise ValueError(f"{type(self).__name__} has no state but the rule's, got {', '.join(sorted(state))}")

@@ -82,17 +82,29 @@ def check_gradients(
                 _compare(where, value, array, gradient, generator, tolerance)
 
 
-def check_loss_gradient(loss: Loss, label: Array, output: Array, *, seed: int = 0, tolerance: float = TOLERANCE) -> None:
-    """Check the gradient of a loss for these labels and outputs. Raises GradientError where it is wrong."""
-    output = np.array(output, np.float64)
+def check_loss_gradient(
+    loss: Loss,
+    label: Array,
+    output: Array,
+    weight: Array | None = None,
+    *,
+    seed: int = 0,
+    tolerance: float = TOLERANCE,
+) -> None:
+    """Check the gradient of a loss for these labels and outputs, and weights of the samples where given.
+
+    Raises GradientError where it is wrong.
+    """
+    output = np.array(output, np.float64, order="C")
     label = loss.prepare(np.asarray(label), output.shape, output.dtype)
+    weights = () if weight is None else (loss.check_weights(weight, len(output), output.dtype),)
     loss.allocate(output.shape, output.dtype)
     gradient = np.empty_like(output)
-    loss.value(label, output)
-    loss.gradient(label, output, gradient)
+    loss.value(label, output, *weights)
+    loss.gradient(label, output, gradient, *weights)
     generator = keyed(seed, "gradient check", len(output))
-    where = f"the gradient of {type(loss).__name__} for a batch of {len(output)}"
-    _compare(where, lambda: loss.value(label, output), output, gradient, generator, tolerance)
+    where = f"the gradient of {type(loss).__name__} for a {'weighted ' if weights else ''}batch of {len(output)}"
+    _compare(where, lambda: loss.value(label, output, *weights), output, gradient, generator, tolerance)
 
 
 def _compare(

@@ -12,16 +12,44 @@ from typing import TYPE_CHECKING, TypeAlias, Union
 import numpy as np
 
 from nn.arrays import Array, Shape
-from nn.operation import Add, Divide, MatMul, Multiply, Negative, Operation, Power, Reshape, Subtract
+from nn.operation import (
+    Absolute,
+    Add,
+    Compare,
+    Divide,
+    Entry,
+    Exp,
+    Index,
+    Log,
+    MatMul,
+    Max,
+    Mean,
+    Min,
+    Multiply,
+    Negative,
+    Operation,
+    Power,
+    Reshape,
+    Sqrt,
+    Square,
+    Subtract,
+    Sum,
+    Transpose,
+)
 
 if TYPE_CHECKING:
     from nn.layer.layer import Layer
 
 Operand: TypeAlias = Union["Value", float, Array]
+Axes: TypeAlias = int | Sequence[int] | None
 
 
 class Value:
-    """Something that will hold an array when a plan runs: a placeholder, a variable, a constant, or a node."""
+    """Something that will hold an array when a plan runs: a placeholder, a variable, a constant, or a node.
+
+    Operators and methods mean what they mean for NumPy's arrays; `x > 0` is a mask of 0 and 1 without gradient. Only `==` and
+    `!=` compare values as objects: masks of equality come from `nn.function`, like all that joins several values.
+    """
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -33,6 +61,59 @@ class Value:
     def reshape(self, *shape: int) -> Node:
         """Return the same elements in another shape; one axis may be -1."""
         return self.apply(Reshape(shape))
+
+    def transpose(self, *axes: int) -> Node:
+        """Return the same elements with the axes in this order; without axes, in the reverse order."""
+        return self.apply(Transpose(axes or None))
+
+    def swapaxes(self, first: int, second: int) -> Node:
+        """Return the same elements with two axes exchanged."""
+        order = list(range(len(self.shape)))
+        for axis in (first, second):
+            if not -len(order) <= axis < len(order):
+                raise ValueError(f"swapaxes: axis {axis} does not exist in shape {self.shape}")
+        order[first], order[second] = order[second], order[first]
+        return self.apply(Transpose(order))
+
+    @property
+    def T(self) -> Node:
+        """The same elements with the axes in reverse order."""
+        return self.transpose()
+
+    def sum(self, axis: Axes = None, keepdims: bool = False) -> Node:
+        """Return the sum over one, several or all axes."""
+        return self.apply(Sum(axis, keepdims))
+
+    def mean(self, axis: Axes = None, keepdims: bool = False) -> Node:
+        """Return the mean over one, several or all axes."""
+        return self.apply(Mean(axis, keepdims))
+
+    def max(self, axis: Axes = None, keepdims: bool = False) -> Node:
+        """Return the greatest element over one, several or all axes."""
+        return self.apply(Max(axis, keepdims))
+
+    def min(self, axis: Axes = None, keepdims: bool = False) -> Node:
+        """Return the least element over one, several or all axes."""
+        return self.apply(Min(axis, keepdims))
+
+    def exp(self) -> Node:
+        """Return e ** x."""
+        return self.apply(Exp())
+
+    def log(self) -> Node:
+        """Return the natural logarithm."""
+        return self.apply(Log())
+
+    def sqrt(self) -> Node:
+        """Return the square root."""
+        return self.apply(Sqrt())
+
+    def abs(self) -> Node:
+        """Return the absolute value, as `abs(x)` does."""
+        return self.apply(Absolute())
+
+    def __getitem__(self, key: Entry | tuple[Entry, ...]) -> Node:
+        return self.apply(Index(key))
 
     def __add__(self, other: Operand) -> Node:
         return self.apply(Add(), as_value(other))
@@ -59,6 +140,8 @@ class Value:
         return as_value(other).apply(Divide(), self)
 
     def __pow__(self, other: Operand) -> Node:
+        if isinstance(other, (int, float)) and other == 2:
+            return self.apply(Square())
         return self.apply(Power(), as_value(other))
 
     def __rpow__(self, other: Operand) -> Node:
@@ -72,6 +155,27 @@ class Value:
 
     def __neg__(self) -> Node:
         return self.apply(Negative())
+
+    def __abs__(self) -> Node:
+        return self.abs()
+
+    def __gt__(self, other: Operand) -> Node:  # type: ignore[misc]
+        return self.apply(Compare(">"), as_value(other))
+
+    def __ge__(self, other: Operand) -> Node:  # type: ignore[misc]
+        return self.apply(Compare(">="), as_value(other))
+
+    def __lt__(self, other: Operand) -> Node:  # type: ignore[misc]
+        return self.apply(Compare("<"), as_value(other))
+
+    def __le__(self, other: Operand) -> Node:  # type: ignore[misc]
+        return self.apply(Compare("<="), as_value(other))
+
+    def __bool__(self) -> bool:
+        raise TypeError("a value has no truth: it is computed later; choose between values by masks or nn.function.where")
+
+    # without this Python would iterate by asking for x[0], x[1], ... for ever
+    __iter__: None = None
 
     # an array on the left of an operator must not take the value apart element by element
     __array_ufunc__ = None

@@ -51,6 +51,11 @@ class Variable(Value):
         """Whether a model's store holds this variable."""
         return self._value is not None
 
+    @property
+    def has_gradient(self) -> bool:
+        """Whether a plan computes a gradient for it, or for a buffer its change."""
+        return self._gradient is not None
+
     def bind(self, identity: int, value: Array, gradient: Array | None) -> None:
         """Take memory from a store. A variable belongs to one model."""
         if self.bound:

@@ -7,9 +7,9 @@ import sys
 CODE = """
 import json, sys, time
 import numpy
-start = time.perf_counter()
+start = time.process_time()
 import nn
-print(json.dumps([time.perf_counter() - start, sorted(sys.modules)]))
+print(json.dumps([time.process_time() - start, sorted(sys.modules)]))
 """
 LIMIT = 0.25
 
@@ -21,7 +21,7 @@ def imported() -> tuple[float, set[str]]:
 
 
 def test_it_is_quick() -> None:
-    """The best of three: other processes may be busy."""
+    """Time of the processor, and the best of three: other processes may be busy."""
     assert min(imported()[0] for _ in range(3)) < LIMIT
 
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from nn.initializer import Constant, GlorotUniform, HeUniform, Zeros, fans
+from nn.initializer import Constant, GlorotUniform, HeUniform, Orthogonal, Zeros, fans
 from nn.random import keyed
 
 
@@ -32,3 +32,26 @@ def test_a_constant_must_be_a_number() -> None:
         Constant(math.nan)
     with pytest.raises(TypeError, match="got 'x'"):
         Constant("x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (9, 4), (4, 16), (2, 3, 5)])
+def test_orthogonal(shape: tuple[int, ...]) -> None:
+    values = Orthogonal(2.0)(shape, keyed(0, "test"))
+    assert values.shape == shape
+    matrix = values.reshape(-1, shape[-1])
+    product = matrix @ matrix.T if len(matrix) <= shape[-1] else matrix.T @ matrix
+    np.testing.assert_allclose(product, 4 * np.eye(len(product)), atol=1e-12)
+
+
+def test_orthogonal_matrices_are_drawn_evenly() -> None:
+    """Without the choice of signs the diagonal would be mostly negative."""
+    generator = keyed(0, "test")
+    traces = [np.trace(Orthogonal()((3, 3), generator)) for _ in range(300)]
+    assert np.mean(traces) == pytest.approx(0, abs=0.2)
+
+
+def test_orthogonal_needs_a_matrix() -> None:
+    with pytest.raises(ValueError, match=r"Orthogonal needs a shape of at least two axes, got \(3,\)"):
+        Orthogonal()((3,), keyed(0, "test"))
+    with pytest.raises(TypeError, match="Orthogonal 'gain' must be a number"):
+        Orthogonal("1")  # type: ignore[arg-type]

@@ -8,7 +8,8 @@ import nn
 from nn.arrays import Array, Shape
 from nn.graph import Graph
 from nn.operation import Mode, Operation
-from nn.plan import Plan
+from nn.plan import Plan, stages
+from nn.threads import Team
 from nn.value import Node, Placeholder, Value, Variable, VariableStore
 
 FLOAT = np.dtype("float64")
@@ -130,12 +131,12 @@ def test_operations_in_place_share_memory_only_where_nobody_looks() -> None:
     plan = compiled(x, activated)
     assert plan.output is not None
     # product, sum and tanh in one array
-    assert all(np.shares_memory(plan.output, plan._arrays[node]) for node in (score, activated))
+    assert all(np.shares_memory(plan.output, plan._places[node].arrays[0]) for node in (score, activated))
 
     squared = activated * activated
     plan = compiled(x, nn.activation.Sigmoid()(squared))
     # a product reads its inputs in backward, so they stay
-    assert not np.shares_memory(plan._arrays[squared], plan._arrays[activated])
+    assert not np.shares_memory(plan._places[squared].arrays[0], plan._places[activated].arrays[0])
 
 
 def test_the_input_is_never_written_to() -> None:
@@ -191,3 +192,61 @@ def test_after_the_first_step_nothing_is_allocated_that_grows_with_the_model() -
 def test_an_input_of_another_model_is_named() -> None:
     with pytest.raises(ValueError, match="an input that belongs to another model"):
         compiled(Placeholder([-1, 2]), Placeholder([-1, 2]) * 2)
+
+
+class Heavy(nn.layer.Layer):
+    """Branches, a variable used in several places, a sum of a branch over the batch: what cutting a batch must get right."""
+
+    def build(self, input_shape: Shape) -> None:
+        self.w = self.add_variable("w", (3, 3))
+        self.b = self.add_variable("b", (3,))
+
+    def call(self, x: Value) -> Value:
+        left = nn.activation.Tanh()(x @ self.w + self.b)
+        right = nn.activation.Sigmoid()(left * x) @ (self.w * 2)
+        middle = (right.reshape(-1, 3, 1) * left.reshape(-1, 1, 3)).reshape(-1, 9)
+        return middle.reshape(-1, 3, 3) * (left - right).reshape(-1, 3, 1) + self.b
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("batch", [1, 5, 8])
+def test_in_parts_and_threads_the_results_are_the_same(monkeypatch: pytest.MonkeyPatch, threads: int, batch: int) -> None:
+    def run() -> list[Array]:
+        x = Placeholder([-1, 3])
+        graph = Graph(x, Heavy()(x))
+        store = VariableStore(graph.variables, [], FLOAT, 0)
+        results = []
+        for training in (False, True):
+            plan = Plan(graph, (batch, 3), FLOAT, training=training, input_gradient=training, team=Team(threads))
+            data = nn.random.keyed(batch, "test").standard_normal((batch, 3))
+            results.append(plan.forward(data, Mode(training=training)).copy())
+        for _ in range(2):
+            plan.output_gradient[:] = nn.random.keyed(batch, "weights").standard_normal(plan.output.shape)
+            told: list[Variable] = []
+            plan.backward(told.append)
+            assert [variable.id for variable in told] == [1, 0]
+            assert plan.input_gradient is not None
+            results += [store.gradients.copy(), plan.input_gradient.copy()]
+        return [*results, np.array([max(len(lanes) for lanes in plan._forward), sum(map(len, plan._forward[-1]))])]
+
+    whole = run()
+    for name, value in {"LARGE": 1, "REREAD": 0, "PART_BYTES": 200}.items():
+        monkeypatch.setattr(stages, name, value)
+    cut = run()
+    for expected, found in zip(whole[:-1], cut[:-1], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    assert cut[-1][0] == min(threads, batch)
+    assert batch == 1 or cut[-1][1] > whole[-1][1]
+
+
+def test_an_error_in_a_thread_reaches_the_caller_after_all_have_ended() -> None:
+    ended = []
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        Team(3).run([lambda: ended.append(1), fail, lambda: ended.append(2)])
+    with pytest.raises(ValueError, match="no"):
+        Team(3).run([fail, lambda: ended.append(3)])
+    assert sorted(ended) == [1, 2, 3]

@@ -79,31 +79,6 @@ def test_cross_entropy(rows: bool) -> None:
     np.testing.assert_allclose(gradient, tensor.grad.numpy(), rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("rule", "reference"),
-    [
-        (nn.gradient_descent.SGDOptimizer(0.05), lambda w: torch.optim.SGD([w], lr=0.05)),
-        (nn.gradient_descent.ADAMOptimizer(), lambda w: torch.optim.Adam([w])),
-        (
-            nn.gradient_descent.ADAMOptimizer(0.03, 0.8, 0.99, 1e-5),
-            lambda w: torch.optim.Adam([w], lr=0.03, betas=(0.8, 0.99), eps=1e-5),
-        ),
-    ],
-    ids=repr,
-)
-def test_rules_over_a_hundred_steps(rule: nn.gradient_descent.IGradientDescent, reference: Callable[..., object]) -> None:
-    generator = keyed(0, "torch")
-    start = generator.standard_normal(500)
-    parameters, tensor = start.copy(), torch.nn.Parameter(torch.tensor(start))
-    optimizer = reference(tensor)
-    for _ in range(100):
-        gradient = generator.standard_normal(500)
-        rule.update(parameters, gradient)
-        tensor.grad = torch.tensor(gradient)
-        optimizer.step()  # type: ignore[attr-defined]
-    np.testing.assert_allclose(parameters, tensor.detach().numpy(), rtol=1e-6, atol=1e-12)
-
-
 def test_training_a_whole_network() -> None:
     generator = keyed(1, "torch")
     x, y = generator.standard_normal((96, 12)), generator.integers(0, 4, 96)

@@ -77,9 +77,9 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         ({"dense_1": Plain}, r"'codec' names variable 'dense_1', but the model has the variables 0\.\.5"),
     ],
     "gd_params": [
-        (0.1, "'gd_params' must be a tuple of arguments, got 0.1"),
+        (0.1, "'gd_params' must be a tuple of arguments or a dict of them, got 0.1"),
         (("fast",), r"gd_params=\('fast',\).*'learn_rate' must be a number >= 0, got 'fast'"),
-        ((1e-3, 0.9, 0.999, 1e-8, 5), r"gd_params=\(0.001, 0.9, 0.999, 1e-08, 5\)"),
+        ((1e-3, 0.9, 0.999, 1e-8, 0, None, None, 5), r"gd_params=\(0.001, 0.9, 0.999, 1e-08, 0, None, None, 5\)"),
         ((-1.0,), "'learn_rate' must be a number >= 0, got -1"),
     ],
     "ps_codec": [

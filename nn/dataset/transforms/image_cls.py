@@ -4,11 +4,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nn.arrays import Array
 from nn.dataset.checksum import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
+from nn.dataset.transforms.labels import one_hot
 
 __all__ = ["ImageCls"]
 
@@ -42,7 +42,7 @@ class ImageCls(AbsTransformer):
             if lowest < 0:
                 raise ValueError(f"ImageCls needs labels that number the classes from 0, got {lowest}")
             classes = max(int(train_y.max()), int(test_y.max())) + 1
-            train_y, test_y = _one_hot(train_y, classes), _one_hot(test_y, classes)
+            train_y, test_y = one_hot(train_y, classes), one_hot(test_y, classes)
         return self._images(train_x), train_y, self._images(test_x), test_y
 
     def _images(self, images: Array) -> Array:
@@ -56,9 +56,3 @@ class ImageCls(AbsTransformer):
 def _numbers_classes(labels: Array) -> bool:
     """Tell whether `labels` are class numbers, one per sample."""
     return labels.dtype.kind in "biu" and labels.size == len(labels) > 0
-
-
-def _one_hot(labels: Array, classes: int) -> NDArray[np.float32]:
-    rows = np.zeros((len(labels), classes), np.float32)
-    rows[np.arange(len(labels)), labels.reshape(-1).astype(np.intp)] = 1
-    return rows

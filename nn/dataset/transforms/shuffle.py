@@ -3,6 +3,7 @@
 from nn.arrays import Array
 from nn.dataset.checksum import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
+from nn.dataset.transforms.dealing import check_pairs
 from nn.random import keyed
 
 __all__ = ["Shuffle"]
@@ -19,7 +20,6 @@ class Shuffle(AbsTransformer):
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return the training part in an order drawn from `seed`."""
-        if len(train_x) != len(train_y):
-            raise ValueError(f"Shuffle needs one label per sample, got {len(train_x)} samples and {len(train_y)} labels")
+        check_pairs(self, train_x, train_y)
         order = keyed(seed, "shuffle").permutation(len(train_x))
         return train_x[order], train_y[order], test_x, test_y

@@ -1,8 +1,74 @@
 """The operations."""
 
-from nn import operation
+from collections.abc import Callable
+
+import numpy as np
+
+from nn import function, operation
+from nn.arrays import Array, Shape
 from nn.layer.dropout import DropoutOperation
-from tests.contract.nn_rows.graph_row import GraphRow, positive, with_variable
+from nn.value import Buffer, Value, Variable
+from tests.contract.nn_rows.graph_row import GraphRow, Positive, positive, softmax, with_variable
+
+
+def with_variables(*shapes: Shape) -> Callable[[operation.Operation], Callable[[], Callable[[Value], Value]]]:
+    """Build an operation of an input and several variables whose values are positive."""
+
+    def bind(applied: operation.Operation) -> Callable[[], Callable[[Value], Value]]:
+        def build() -> Callable[[Value], Value]:
+            variables = [Variable(shape, Positive()) for shape in shapes]
+            return lambda x: x.apply(applied, *variables)
+
+        return build
+
+    return bind
+
+
+def with_statistics(applied: operation.Operation) -> Callable[[], Callable[[Value], Value]]:
+    """Build a normalisation of an input with four features."""
+
+    def build() -> Callable[[Value], Value]:
+        gamma, beta, mean, variance = Variable([4], Positive()), Variable([4]), Buffer([4], Positive()), Buffer([4], Positive())
+        return lambda x: x.apply(applied, gamma, beta, mean, variance)
+
+    return build
+
+
+def apart(generator: np.random.Generator, shape: Shape) -> Array:
+    """Numbers no two of which are near each other."""
+    size = int(np.prod(shape))
+    return (generator.permutation(size).reshape(shape) - size / 2 + 0.25) / 3
+
+
+def row_numbers(generator: np.random.Generator, shape: Shape) -> Array:
+    """Ids of rows of a table of six, within the tolerance, whose squares plus a half are such ids as well."""
+    return generator.choice([0.8, 1.2, 1.9, 2.12], shape)
+
+
+def normalized(x: Array, axis: tuple[int, ...]) -> Array:
+    centred = x - x.mean(axis=axis, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=axis, keepdims=True) + 0.01)
+
+
+def attended(q: Array, k: Array, v: Array, causal: bool) -> Array:
+    """Attention of (positions, heads, features), one sample, head by head."""
+    heads = []
+    for head in range(q.shape[1]):
+        scores = q[:, head] @ k[:, head].T / np.sqrt(q.shape[2])
+        if causal:
+            scores = np.where(np.tri(*scores.shape, dtype=bool), scores, -np.inf)
+        heads.append(softmax(scores) @ v[:, head])
+    return np.stack(heads, axis=1)
+
+
+def attention(causal: bool) -> Callable[[], Callable[[Value], Value]]:
+    """Attention whose queries, keys and values all depend on the input."""
+    return lambda: lambda x: operation.Attention(causal)(x[:, :2], x[:, 2:5] * 2, x[:, 2:5, :, :3])
+
+
+def attention_value(x: Array, causal: bool) -> Array:
+    return np.stack([attended(one[:2], one[2:5] * 2, one[2:5, :, :3], causal) for one in x])
+
 
 OPERATIONS = [
     GraphRow(operation.Add, with_variable(lambda x, w: x + w, [4]), (3, 4), lambda x, w: x + w, label="row"),
@@ -26,5 +92,83 @@ OPERATIONS = [
     GraphRow(operation.MatMul, lambda: lambda x: x @ (x * 2), (3, 3), lambda x: x @ (x * 2), label="both"),
     GraphRow(operation.Reshape, lambda: lambda x: x.reshape(-1, 6), (2, 3), lambda x: x.reshape(-1, 6)),
     GraphRow(operation.Reshape, lambda: lambda x: (-x).reshape(-1, 3), (2, 3), lambda x: -x.reshape(-1, 3), label="in place"),
+    GraphRow(operation.MatMul, lambda: lambda x: x @ x.swapaxes(1, 2), (2, 3),
+             lambda x: x @ x.swapaxes(1, 2), label="itself"),
+    GraphRow(operation.MatMul, lambda: lambda x: x[:, None] @ x[..., None], (2, 3), lambda x: x[:, None] @ x[..., None],
+             label="stacks that broadcast"),
+    GraphRow(operation.MatMul, with_variable(lambda x, w: w @ x, [2, 2, 3]), (2, 3, 4), lambda x, w: w @ x, label="stack left"),
+    GraphRow(operation.MatMul, with_variable(lambda x, w: (w @ x).swapaxes(0, 1), [2, 1, 2, 3]), (3, 4),
+             lambda x, w: (w @ x).swapaxes(0, 1), label="batch inside"),
+    GraphRow(operation.MatMul, with_variable(lambda x, w: x @ (x.T @ (x @ w)), [4, 2]), (4,), lambda x, w: x @ (x.T @ (x @ w)),
+             label="over the batch"),
+    GraphRow(operation.Square, lambda: lambda x: x**2, (4,), lambda x: x * x),
+    GraphRow(operation.Exp, lambda: lambda x: x.exp(), (4,), np.exp),
+    GraphRow(operation.Exp, lambda: lambda x: (x + 1).exp(), (4,), lambda x: np.exp(x + 1), label="in place"),
+    GraphRow(operation.Log, lambda: lambda x: x.log(), (4,), np.log, positive),
+    GraphRow(operation.Sqrt, lambda: lambda x: x.sqrt(), (4,), np.sqrt, positive),
+    GraphRow(operation.Absolute, lambda: lambda x: abs(x), (4,), np.abs, apart),
+    GraphRow(operation.Transpose, lambda: lambda x: x.transpose(0, 3, 1, 2), (2, 3, 4), lambda x: x.transpose(0, 3, 1, 2)),
+    GraphRow(operation.Transpose, with_variable(lambda x, w: x @ w.T, [4, 3]), (3,), lambda x, w: x @ w.T, label="variable"),
+
+    GraphRow(operation.Transpose,
+             lambda: lambda x: x.transpose(1, 0, 2).reshape(-1, 3).reshape(2, -1, 3).swapaxes(0, 1), (2, 3),
+             lambda x: x, label="batch inside"),
+    GraphRow(operation.Sum, lambda: lambda x: x.sum(axis=2), (2, 3), lambda x: x.sum(axis=2)),
+    GraphRow(operation.Sum, lambda: lambda x: x.sum(axis=-2, keepdims=True), (2, 3), lambda x: x.sum(axis=1, keepdims=True),
+             label="middle"),
+    GraphRow(operation.Sum, lambda: lambda x: x.sum(axis=(1, 3)), (2, 3, 4), lambda x: x.sum(axis=(1, 3)), label="two axes"),
+    GraphRow(operation.Sum, lambda: lambda x: x.sum(axis=(1, 2)), (2, 3), lambda x: x.sum(axis=(1, 2)), label="samples"),
+    GraphRow(operation.Sum, lambda: lambda x: x * x.sum(), (2, 3), lambda x: x * x.sum(), label="everything"),
+    GraphRow(operation.Sum, lambda: lambda x: x - x.sum(axis=(0, 2), keepdims=True), (2, 3),
+             lambda x: x - x.sum(axis=(0, 2), keepdims=True), label="over the batch"),
+    GraphRow(operation.Mean, lambda: lambda x: x.mean(axis=1), (2, 3), lambda x: x.mean(axis=1)),
+    GraphRow(operation.Mean, lambda: lambda x: x - x.mean(axis=0), (2, 3), lambda x: x - x.mean(axis=0),
+             label="over the batch"),
+    GraphRow(operation.Max, lambda: lambda x: x.max(axis=1), (3, 2), lambda x: x.max(axis=1), apart),
+    GraphRow(operation.Max, lambda: lambda x: x - x.max(axis=(1, 2), keepdims=True), (3, 2),
+             lambda x: x - x.max(axis=(1, 2), keepdims=True), apart, label="two axes"),
+    GraphRow(operation.Max, lambda: lambda x: x - x.max(), (3, 2), lambda x: x - x.max(), apart, label="everything"),
+    GraphRow(operation.Min, lambda: lambda x: x.min(axis=-1), (3, 2), lambda x: x.min(axis=-1), apart),
+    GraphRow(operation.Maximum, with_variable(lambda x, w: function.maximum(x, w), [4]), (4,), np.maximum),
+    GraphRow(operation.Maximum, lambda: lambda x: function.maximum(x + 1, 1), (4,),
+             lambda x: np.maximum(x + 1, 1), label="in place"),
+    GraphRow(operation.Minimum, with_variable(lambda x, w: function.minimum(w, x), [3, 1]), (3, 4), np.minimum),
+    GraphRow(operation.Compare, lambda: lambda x: x * (x > 0), (4,), lambda x: np.maximum(x, 0), apart),
+    GraphRow(operation.Compare, lambda: lambda x: x * function.not_equal(x, x), (4,), np.zeros_like, label="equality"),
+    GraphRow(operation.Compare, with_variable(lambda x, w: x + w * (w <= x), [4]), (3, 4), lambda x, w: x + w * (w <= x),
+             label="broadcast"),
+    GraphRow(operation.Where, with_variable(lambda x, w: function.where(x > 0, x, w), [4]), (3, 4),
+             lambda x, w: np.where(x > 0, x, w)),
+    GraphRow(operation.Where, with_variable(lambda x, w: function.where(x[:, :1] > 0, w, 2 * x), [1]), (3, 4),
+             lambda x, w: np.where(x[:, :1] > 0, w, 2 * x), label="broadcast"),
+    GraphRow(operation.Where, lambda: lambda x: function.where(np.arange(4) % 2, x + 1, 0), (4,),
+             lambda x: (x + 1) * (np.arange(4) % 2), label="in place"),
+    GraphRow(operation.Index, lambda: lambda x: x[:, 1:3, -1], (4, 3), lambda x: x[:, 1:3, -1]),
+    GraphRow(operation.Index, lambda: lambda x: x[..., None, ::-2], (4, 3), lambda x: x[..., None, ::-2], label="backwards"),
+    GraphRow(operation.Index, lambda: lambda x: x[:, [2, 0]], (4, 3), lambda x: x[:, [2, 0]], label="list"),
+    GraphRow(operation.Index, lambda: lambda x: x[:, None, :2, [[2, 0], [-1, 2]]], (4, 3),
+             lambda x: x[:, None, :2, [[2, 0], [-1, 2]]],
+             label="repeated"),
+    GraphRow(operation.Index, with_variable(lambda x, w: x * w[1] + w[[0, 0], 1:2][0], [3, 4]), (4,),
+             lambda x, w: x * w[1] + w[0, 1],
+             label="variable"),
+    GraphRow(operation.Concatenate, with_variable(lambda x, w: function.concatenate([x * w, x, x[:, :1]], axis=1), [3]), (4, 3),
+             lambda x, w: np.concatenate([x * w, x, x[:, :1]], axis=1)),
+    GraphRow(operation.Concatenate, lambda: lambda x: function.stack([x, x * x], axis=1), (3,),
+             lambda x: np.stack([x, x * x], axis=1),
+             label="stack"),
+    GraphRow(operation.Concatenate, lambda: lambda x: function.stack([x, -x], axis=0)[1], (3,), lambda x: -x,
+             label="before the batch"),
+    GraphRow(operation.TensorDot, with_variable(lambda x, w: function.tensordot(x, w), [4, 2, 3]), (2, 4),
+             lambda x, w: np.tensordot(x, w, 1)),
+    GraphRow(operation.TensorDot, with_variable(lambda x, w: function.tensordot(x, w, 2), [2, 4, 3]), (5, 2, 4),
+             lambda x, w: np.tensordot(x, w, 2), label="two axes"),
+    GraphRow(operation.LayerNormalize, with_variables((4,), (4,))(operation.LayerNormalize(0.01)), (3, 4),
+             lambda x, gamma, beta: normalized(x, (2,)) * gamma + beta),
+    GraphRow(operation.BatchNormalize, with_statistics(operation.BatchNormalize(0.9, 0.01)), (3, 4), None),
+    GraphRow(operation.Lookup, with_variables((6, 3))(operation.Lookup(lambda: "Lookup")), (4,),
+             lambda x, table: table[np.rint(x).astype(int)], row_numbers),
+    GraphRow(operation.Attention, attention(False), (5, 2, 4), lambda x: attention_value(x, False)),
+    GraphRow(operation.Attention, attention(True), (5, 2, 4), lambda x: attention_value(x, True), label="causal"),
     GraphRow(DropoutOperation, lambda: lambda x: DropoutOperation(0.4)(x), (7,), None),
 ]  # fmt: skip

@@ -1,8 +1,8 @@
-"""Labels with outputs or predictions that suit them."""
+"""Labels with outputs or predictions that suit them, and inputs of activations."""
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, Shape
 
 
 def classes(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
@@ -15,3 +15,48 @@ def distributions(generator: np.random.Generator, samples: int) -> tuple[Array, 
 
 def numbers(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
     return generator.standard_normal((samples, 3)), generator.standard_normal((samples, 3))
+
+
+def far_numbers(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.standard_normal((samples, 2, 3)), 5 * generator.standard_normal((samples, 2, 3))
+
+
+def class_probabilities(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.integers(0, 4, samples), probabilities(generator, (samples,))
+
+
+def distribution_probabilities(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.dirichlet(np.ones(4), samples), probabilities(generator, (samples,))
+
+
+def sequences_of_classes(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.integers(0, 4, (samples, 3)), generator.standard_normal((samples, 3, 4))
+
+
+def sequences_of_class_probabilities(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.integers(0, 4, (samples, 3)), probabilities(generator, (samples, 3))
+
+
+def sequences_of_distributions(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.dirichlet(np.ones(4), (samples, 3)), generator.standard_normal((samples, 3, 4))
+
+
+def decisions(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.integers(0, 2, (samples, 3)), generator.standard_normal((samples, 3))
+
+
+def signed_decisions(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return 2 * generator.integers(0, 2, samples) - 1, generator.standard_normal((samples, 1))
+
+
+def probable_decisions(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.uniform(0, 1, (samples, 3)), 5 * generator.standard_normal((samples, 3))
+
+
+def probabilities(generator: np.random.Generator, shape: Shape) -> Array:
+    """Rows of four that keep off 0, where the logarithm bends too much for difference quotients."""
+    return 0.05 + 0.8 * generator.dirichlet(np.ones(4), shape)
+
+
+def wide(generator: np.random.Generator, shape: Shape) -> Array:
+    return 3 * generator.standard_normal(shape)

@@ -1,6 +1,7 @@
 """Finding every public kind of something in a package, so that none escapes its contract."""
 
 import importlib
+import inspect
 import pkgutil
 
 
@@ -13,4 +14,4 @@ def public_kinds(base, package):
         below = open_ends.pop().__subclasses__()
         open_ends += below
         kinds.update(kind for kind in below if kind.__module__.startswith(package.__name__ + "."))
-    return {kind for kind in kinds if not kind.__name__.startswith("_")}
+    return {kind for kind in kinds if not kind.__name__.startswith("_") and not inspect.isabstract(kind)}

@@ -1,20 +1,60 @@
 """What holds for every data set; a new kind needs a row in `ROWS`."""
 
+import json
 import re
 
 import numpy as np
 import pytest
 
 import nn.dataset
-from nn.dataset import MNIST, AbsDataset, ArrayDataset, Digits, checksum_of
+from nn.dataset import (
+    CIFAR10,
+    CIFAR100,
+    KMNIST,
+    MNIST,
+    AbsDataset,
+    ArrayDataset,
+    CharacterText,
+    CSVDataset,
+    Digits,
+    FashionMNIST,
+    NpzDataset,
+    SimData,
+    checksum_of,
+)
 
+from .cifar_files import members
 from .idx_files import put, small_mnist
 from .kinds import public_kinds
+
+
+def csv_file(folder):
+    put(folder, {"table.csv": b"a,b,kind\n1,2,0\n3,4,1\n5,6,1\n"})
+    return folder / "table.csv"
+
+
+def npz_file(folder):
+    np.savez(folder / "arrays.npz", x=np.ones((4, 2)), y=[0, 1, 1, 0])
+    return folder / "arrays.npz"
+
+
+def text_file(folder):
+    put(folder, {"proverb.txt": "Übung macht den Meister, wie man so sagt, und es stimmt.".encode()})
+    return folder / "proverb.txt"
+
 
 ROWS = {
     ArrayDataset: lambda folder: ArrayDataset(np.ones((4, 2)), [0, 1, 1, 0], np.ones((1, 2)), [1]),
     Digits: lambda folder: Digits(),
     MNIST: lambda folder: MNIST(put(folder / "mnist", small_mnist())),
+    FashionMNIST: lambda folder: FashionMNIST(put(folder / "fashionmnist", small_mnist())),
+    KMNIST: lambda folder: KMNIST(put(folder / "kmnist", small_mnist())),
+    CIFAR10: lambda folder: CIFAR10(put(folder / "cifar10", members(CIFAR10))),
+    CIFAR100: lambda folder: CIFAR100(put(folder / "cifar100", members(CIFAR100)), labels="coarse"),
+    SimData: lambda folder: SimData("classification", samples=9, features=2, noise=0.1, test_samples=3),
+    CSVDataset: lambda folder: CSVDataset(csv_file(folder), label="kind"),
+    NpzDataset: lambda folder: NpzDataset(npz_file(folder), test_fraction=0.25),
+    CharacterText: lambda folder: CharacterText(text_file(folder), length=4, stride=2),
 }
 SAMPLES_ARE_ARGUMENTS = {ArrayDataset}
 
@@ -60,3 +100,4 @@ def test_the_configuration_builds_an_equal_data_set(data):
     else:
         assert type(data)(**config).checksum() == data.checksum()
         assert type(data)(**config).get_config() == config
+        assert json.loads(json.dumps(config)) == config

@@ -1,12 +1,31 @@
+import inspect
+
 import numpy as np
 import pytest
 
-from nn.gradient_descent import ADAMOptimizer, SGDOptimizer
+import nn
+from nn import gradient_descent as gd
+from nn.arrays import Array
+from nn.gradient_descent import ADAMOptimizer, Cosine, IGradientDescent, SGDOptimizer
+from nn.model import Model
+from tests.contract.nn_rows import RULES
+from tests.nn.model.models import classifier
+
+SHARED = {"weight_decay": 0.0, "clip_value": None, "clip_norm": None}
+KINDS = sorted({row.kind for row in RULES}, key=lambda kind: kind.__name__)
 
 
 def test_defaults() -> None:
-    assert SGDOptimizer().get_config() == {"learn_rate": 0.01}
-    assert ADAMOptimizer().get_config() == {"learn_rate": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+    assert SGDOptimizer().get_config() == {"learn_rate": 0.01, **SHARED}
+    assert ADAMOptimizer().get_config() == {"learn_rate": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **SHARED}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_learning_rate_comes_first_and_the_shared_arguments_last(kind: type[IGradientDescent]) -> None:
+    names = list(inspect.signature(kind).parameters)
+    assert names[0] == "learn_rate"
+    assert names[-3:] == ["weight_decay", "clip_value", "clip_norm"]
+    assert kind(0.5).learn_rate == 0.5
 
 
 @pytest.mark.parametrize(
@@ -16,11 +35,51 @@ def test_defaults() -> None:
         (lambda: ADAMOptimizer(float("nan")), "ADAMOptimizer 'learn_rate' must be a number >= 0, got nan"),
         (lambda: ADAMOptimizer(beta1=1), "'beta1' must be a number >= 0 and < 1, got 1"),
         (lambda: ADAMOptimizer(epsilon=0), "'epsilon' must be a number > 0, got 0"),
+        (lambda: gd.MomentumOptimizer(momentum=1), "MomentumOptimizer 'momentum' must be a number >= 0 and < 1, got 1"),
+        (lambda: gd.NesterovOptimizer(momentum=-0.1), r"NesterovOptimizer 'momentum' must be .*, got -0\.1"),
+        (lambda: gd.AdaGradOptimizer(epsilon=0), "AdaGradOptimizer 'epsilon' must be a number > 0, got 0"),
+        (lambda: gd.AdaDeltaOptimizer(rho=1), "AdaDeltaOptimizer 'rho' must be a number >= 0 and < 1, got 1"),
+        (lambda: gd.RMSPropOptimizer(rho=1.5), "RMSPropOptimizer 'rho' must be a number >= 0 and < 1, got 1.5"),
+        (lambda: gd.GradientDecay(decay=-1), "GradientDecay 'decay' must be a number >= 0, got -1"),
+        (lambda: SGDOptimizer(weight_decay=-1), "SGDOptimizer 'weight_decay' must be a number >= 0, got -1"),
+        (lambda: SGDOptimizer(clip_value=0), "SGDOptimizer 'clip_value' must be a number > 0, got 0"),
+        (lambda: SGDOptimizer(clip_norm=-1), "SGDOptimizer 'clip_norm' must be a number > 0, got -1"),
+        (lambda: SGDOptimizer(clip_norm=1, clip_value=1), "SGDOptimizer takes 'clip_value' or 'clip_norm', got both"),
     ],
 )
 def test_wrong_arguments_are_named(make: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()  # type: ignore[operator]
+
+
+def test_wrong_types_are_named() -> None:
+    with pytest.raises(TypeError, match=r"SGDOptimizer 'learn_rate' must be a number >= 0, got '0\.1'"):
+        SGDOptimizer("0.1")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="RMSPropOptimizer 'centered' must be an instance of bool, got int 1"):
+        gd.RMSPropOptimizer(centered=1)  # type: ignore[arg-type]
+
+
+def test_the_learning_rate_can_be_set_and_is_saved() -> None:
+    model = classifier()
+    model.compile(SGDOptimizer(Cosine(0.1, 10)))
+    assert model.rule is not None
+    assert model.rule.schedule is not None
+    model.rule.learn_rate = 0.25
+    assert model.rule.schedule is None
+    again = Model.from_bytes(model.to_bytes())
+    assert again.rule is not None
+    assert again.rule.learn_rate == 0.25
+    with pytest.raises(ValueError, match="SGDOptimizer 'learn_rate' must be a number >= 0, got -2"):
+        model.rule.learn_rate = -2
+    assert model.rule.learn_rate == 0.25
+
+
+def test_schedules_and_limits_are_part_of_a_model_file() -> None:
+    model = classifier()
+    model.compile(ADAMOptimizer(gd.WarmUp(Cosine(0.1, 10), 5), weight_decay=0.5, clip_norm=2))
+    again = Model.from_bytes(model.to_bytes())
+    assert repr(again.rule) == repr(model.rule)
+    assert "WarmUp(then=Cosine(rate=0.1, steps=10, final=0.0), steps=5" in repr(again.rule)
 
 
 def test_state_is_plain_arrays() -> None:
@@ -42,6 +101,8 @@ def test_state_of_another_length_is_refused() -> None:
         rule.load_state_dict({"step": 1, "momentum": np.zeros(3), "square": np.zeros(4)})
     with pytest.raises(ValueError, match="state must hold step, momentum, square; got momentum, step"):
         rule.load_state_dict({"step": 1, "momentum": np.zeros(3)})
+    with pytest.raises(ValueError, match="state must hold step, square, mean, velocity; got square, step"):
+        gd.RMSPropOptimizer(centered=True, momentum=0.5).load_state_dict({"step": 1, "square": np.zeros(3)})
 
 
 def test_starting_afresh() -> None:
@@ -53,14 +114,67 @@ def test_starting_afresh() -> None:
     assert np.array_equal(first, second)
 
 
-def test_what_fades_out_does_not_become_slow() -> None:
+FADING = [row for row in RULES if row.kind is not SGDOptimizer and not row.label]
+
+
+@pytest.mark.parametrize("row", FADING, ids=lambda row: row.kind.__name__)
+def test_what_fades_out_does_not_become_slow(row: object) -> None:
     """Denormal numbers cost a CPU fifty times as much: parameters whose gradient stays 0 must not end there."""
-    rule = ADAMOptimizer()
+    rule: IGradientDescent = row.build(10)  # type: ignore[attr-defined]
     parameters, gradient = np.zeros(10, np.float32), np.ones(10, np.float32)
     rule.update(parameters, gradient)
     gradient[:] = 0
     for _ in range(1200):
         rule.update(parameters, gradient)
-    momentum = rule.state_dict()["momentum"]
-    assert isinstance(momentum, np.ndarray)
-    assert not ((np.abs(momentum) > 0) & (np.abs(momentum) < np.finfo(np.float32).tiny)).any()
+    for slot in rule.state_dict().values():
+        if isinstance(slot, np.ndarray):
+            assert not ((np.abs(slot) > 0) & (np.abs(slot) < np.finfo(np.float32).tiny)).any()
+
+
+def test_a_gradient_that_is_not_finite_shows() -> None:
+    """Clipping does not hide it: parameters become NaN, which `fit` can stop at."""
+    for limit in ({"clip_norm": 1.0}, {"clip_value": 1.0}):
+        parameters = np.zeros(2)
+        SGDOptimizer(0.1, **limit).update(parameters, np.array([np.nan, 1.0]))
+        assert np.isnan(parameters[0])
+
+
+def descend(rule: IGradientDescent, steps: int) -> Array:
+    """Minimise (x - 1)^2 / 2 + 10 (y + 2)^2 / 2 from zero."""
+    parameters, curvature, target = np.zeros(2), np.array([1.0, 10.0]), np.array([1.0, -2.0])
+    rule.partition([2])
+    for _ in range(steps):
+        rule.update(parameters, curvature * (parameters - target))
+    return np.asarray(parameters - target)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        SGDOptimizer(0.05),
+        SGDOptimizer(gd.WarmUp(Cosine(0.1, 200, 0.01), 10)),
+        gd.GradientDecay(0.1, 0.001),
+        gd.MomentumOptimizer(0.01),
+        gd.NesterovOptimizer(0.01),
+        ADAMOptimizer(0.05),
+        gd.ADAMWOptimizer(0.05, weight_decay=0),
+        gd.AdaGradOptimizer(0.5),
+        gd.AdaDeltaOptimizer(20),
+        gd.RMSPropOptimizer(Cosine(0.05, 1000)),
+        gd.LAMBOptimizer(Cosine(0.05, 1000), weight_decay=0),
+    ],
+    ids=repr,
+)
+def test_every_rule_finds_a_minimum(rule: IGradientDescent) -> None:
+    assert np.abs(descend(rule, 1000)).max() < 0.01
+
+
+def test_weight_decay_pulls_to_zero_in_every_rule() -> None:
+    minimum = np.array([1.0, -2.0])
+    for kind in KINDS:
+        free, held = (minimum + descend(kind(0.01, weight_decay=decay), 300) for decay in (0.0, 0.5))
+        assert np.linalg.norm(held) < np.linalg.norm(free), kind.__name__
+
+
+def test_all_rules_are_exported() -> None:
+    assert {kind.__name__ for kind in KINDS} <= set(nn.gradient_descent.__all__)

@@ -40,7 +40,8 @@ def test_a_loaded_model_goes_on_as_if_it_never_stopped(rule: nn.gradient_descent
     for model in (straight, resumed):
         model.fit(x, y, epoch=2, batch_size=16, verbose=0)
     assert np.array_equal(straight.store.values, resumed.store.values)
-    assert resumed.fit_history()["epoch"] == [3, 4]
+    assert resumed.fit_history().rows == straight.fit_history().rows
+    assert resumed.fit_history()["epoch"] == [1, 2, 3, 4]
 
 
 def test_a_model_that_is_not_compiled_stays_so() -> None:
@@ -178,6 +179,10 @@ def layer_of(config: dict[str, Any], place: int) -> dict[str, Any]:
     return found
 
 
+def part(**changes: Any) -> dict[str, Any]:
+    return {"whole_shape": [-1, 8], "begin": None, "end": None, **changes}
+
+
 HUGE = 10**15
 FLATTEN = {"class": "layer.Flatten", "config": {}}
 
@@ -216,6 +221,22 @@ FLATTEN = {"class": "layer.Flatten", "config": {}}
         (lambda c, v: c.update(input_shape=[-1, 9]), r"variable 'dense_1/kernel' must be float32 of shape \(9, 16\)"),
         (lambda c, v: c.update(input_shape=[8]), "must begin with -1"),
         (lambda c, v: c.update(epochs=1.5), "'epochs' must be an integer"),
+        (lambda c, v: c.update(loss=None), "has no 'loss', which only a part of a model may lack"),
+        (lambda c, v: c.update(part={}), "'part' must have 'whole_shape', 'begin' and 'end', got {}"),
+        (lambda c, v: c.update(part=part(end=3)), "'part' must name layers"),
+        (lambda c, v: c.update(part=part(whole_shape=[8])), "must begin with -1"),
+        (lambda c, v: c.update(part=part(whole_shape=7)), "'whole_shape' must be a list of positive integers"),
+        (lambda c, v: c.update(part=part(end="x")), "must be one of the layers dense_1, dense_2, got 'x'"),
+        (lambda c, v: c.update(part=part(begin="dense_2")), "'dense_2' gives the output of the model"),
+        (lambda c, v: c.update(part=part(begin="dense_1", end="dense_1")), "there is nothing between the layers"),
+        (lambda c, v: c.update(part=part(end="dense_1")), "variable 'dense_2/(bias|kernel)' is not part of the model"),
+        (lambda c, v: c.update(callbacks=[]), r"'callbacks' must hold the states of callbacks, got \[\]"),
+        (lambda c, v: c.update(callbacks={"A": 1}), "'callbacks' must hold the states of callbacks"),
+        (lambda c, v: c.update(callbacks={"A": {"b": "c"}}), "the state of the callback 'A' must hold numbers"),
+        (lambda c, v: v.update({"callback:A:b": np.zeros(2)}), "variable 'callback:A:b' is not part of the model"),
+        (lambda c, v: v.update({"history:Loss": np.zeros(2)}), "'history:Loss' must hold pairs of epoch and value"),
+        (lambda c, v: v.update({"history:Loss": np.zeros((1, 2))}), "'history:Loss' must count epochs from 1, got 0.0"),
+        (lambda c, v: v.update({"history:Loss": np.full((1, 2), np.nan)}), "'history:Loss' must count epochs from 1, got nan"),
         (lambda c, v: c.update(optimizer=[]), "'optimizer' must have 'class', 'rule' and 'state'"),
         (lambda c, v: c.update(optimizer=None), "holds the state of a rule, but no rule"),
         (lambda c, v: c["optimizer"].update({"class": "layer.Dense"}), "expected a class derived from IOptimizer"),
@@ -242,7 +263,7 @@ def test_what_is_wrong_with_a_file_is_named(change: Callable[[dict[str, Any], di
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": NaN}', "[" * 100_000, '"x"'])
 def test_a_configuration_that_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(ModelFileError, match="'config'"):
-        Model.from_bytes(tensors.dump({}, {"format": "psgd.model/1", "config": text}))
+        Model.from_bytes(tensors.dump({}, {"format": "psgd.model/2", "config": text}))
 
 
 @pytest.mark.parametrize("depth", [300, 600, 900, 5000])
@@ -256,7 +277,7 @@ def test_deep_nesting_is_refused(depth: int) -> None:
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match=r"'format' must be 'psgd\.model/1', got 'psgd\.tensors/1'"):
+    with pytest.raises(ModelFileError, match=r"'format' must be 'psgd\.model/2', got 'psgd\.tensors/1'"):
         Model.from_bytes(tensors.dump({"a": np.zeros(2)}, {}))
     with pytest.raises(ModelFileError):
         Model.from_bytes(struct.pack("<Q", 2) + b"{}")

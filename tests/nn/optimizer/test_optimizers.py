@@ -4,9 +4,21 @@ import numpy as np
 import pytest
 
 from nn.arrays import Array
-from nn.gradient_descent import ADAMOptimizer, SGDOptimizer
-from nn.optimizer import GDOptimizer, OpContainer, PSGDOptimizer
+from nn.gradient_descent import ADAMOptimizer, Cosine, SGDOptimizer
+from nn.optimizer import (
+    DoubleBufferingOptimizer,
+    FederatedOptimizer,
+    GAOptimizer,
+    GDOptimizer,
+    GradientAveragingOptimizer,
+    IOptimizer,
+    LocalUpdateOptimizer,
+    OpContainer,
+    ParameterAveragingOptimizer,
+    PSGDOptimizer,
+)
 from nn.value import Variable, VariableStore
+from nn.value.buffer import Buffer
 
 
 class Recorder:
@@ -63,9 +75,91 @@ def test_parallel_sgd_exchanges_raw_gradients_and_applies_the_rule_after(store: 
     assert store.gradients.tolist() == [0, 2, 4, 6, 8]
 
 
-def test_parallel_sgd_needs_an_exchange(store: VariableStore) -> None:
-    with pytest.raises(ValueError, match="PSGDOptimizer exchanges gradients and needs an exchange"):
-        PSGDOptimizer(SGDOptimizer(), store)
+def test_gradient_ascent_goes_up(store: VariableStore) -> None:
+    store.values[:] = np.arange(5)
+    for rule in (SGDOptimizer(0.25), ADAMOptimizer(0.1)):
+        optimizer = GAOptimizer(rule, store)
+        before = -np.sum((store.values - 1) ** 2)
+        store.gradients[:] = -2 * (store.values - 1)
+        gradients = store.gradients.copy()
+        assert list(optimizer.finish_batch()) == []
+        assert -np.sum((store.values - 1) ** 2) > before
+        assert np.array_equal(store.gradients, gradients)
+    assert not GAOptimizer.exchanges
+
+
+def test_ascent_is_descent_on_the_negative(store: VariableStore) -> None:
+    up, down = ADAMOptimizer(0.1, weight_decay=0.5), ADAMOptimizer(0.1, weight_decay=0.5)
+    expected, optimizer = np.zeros(5, np.float32), GAOptimizer(up, store)
+    store.values[:] = 0
+    for step in range(3):
+        store.gradients[:] = np.arange(5) - step
+        list(optimizer.finish_batch())
+        down.update(expected, -store.gradients)
+    assert np.array_equal(store.values, expected)
+
+
+@pytest.mark.parametrize("kind", [GDOptimizer, GAOptimizer])
+def test_resumed_is_never_stopped(kind: type[IOptimizer], store: VariableStore) -> None:
+    straight, stopped = kind(ADAMOptimizer(0.1), store), kind(ADAMOptimizer(0.1), store)
+    found = []
+    for restarts in (False, True):
+        store.values[:] = 0
+        optimizer = stopped if restarts else straight
+        for step in range(4):
+            store.gradients[:] = np.cos(np.arange(5) + step)
+            list(optimizer.finish_batch())
+            if restarts:
+                state = optimizer.state_dict()
+                assert sorted(state) == ["rule:momentum", "rule:square", "rule:step"]
+                optimizer = kind(ADAMOptimizer(0.1), store)
+                optimizer.load_state_dict(state)
+        found.append(store.values.copy())
+    assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        (PSGDOptimizer, "gradients"),
+        (GradientAveragingOptimizer, "gradients"),
+        (DoubleBufferingOptimizer, "gradients"),
+        (LocalUpdateOptimizer, "updates"),
+        (ParameterAveragingOptimizer, "parameters"),
+        (FederatedOptimizer, "parameters"),
+    ],
+)
+def test_what_exchanges_needs_an_exchange(kind: type[IOptimizer], what: str, store: VariableStore) -> None:
+    with pytest.raises(ValueError, match=f"{kind.__name__} exchanges {what} and needs an exchange; it runs in ParallelSGD"):
+        kind(SGDOptimizer(), store)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        GDOptimizer,
+        GAOptimizer,
+        PSGDOptimizer,
+        GradientAveragingOptimizer,
+        DoubleBufferingOptimizer,
+        LocalUpdateOptimizer,
+        ParameterAveragingOptimizer,
+        FederatedOptimizer,
+    ],
+)
+def test_buffers_change_once_for_each_batch(kind: type[IOptimizer]) -> None:
+    buffer = Buffer([2])
+    store = VariableStore([Variable([2]), Variable([3])], [buffer], np.dtype("float32"), 0)
+    exchange = Recorder()
+    exchange.arrived = {0, 1}
+    optimizer = kind(SGDOptimizer(), store, exchange)
+    store.buffer_changes[:] = 1
+    for batch in range(3):
+        for block in range(2):
+            for variable in store.variables:
+                optimizer.gradient_ready(variable, block)
+        assert list(optimizer.finish_batch()) == []
+        assert buffer.value.tolist() == [batch + 1] * 2
 
 
 def test_a_container_builds_a_new_rule_each_time(store: VariableStore) -> None:
@@ -74,6 +168,8 @@ def test_a_container_builds_a_new_rule_each_time(store: VariableStore) -> None:
     assert isinstance(first, GDOptimizer)
     assert first.rule is not second.rule
     assert first.rule.get_config()["beta1"] == 0.8
+    named = OpContainer(GDOptimizer, ADAMOptimizer, gd_params={"learn_rate": Cosine(0.1, 9), "clip_norm": 2})
+    assert repr(named.rule()) == repr(ADAMOptimizer(Cosine(0.1, 9), clip_norm=2))
 
 
 def test_a_container_refuses_what_it_cannot_build() -> None:
@@ -81,7 +177,9 @@ def test_a_container_refuses_what_it_cannot_build() -> None:
         OpContainer(SGDOptimizer, SGDOptimizer)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="OpContainer 'gd_type' must be a class derived from IGradientDescent"):
         OpContainer(GDOptimizer, SGDOptimizer())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"OpContainer 'gd_params' must be a tuple of arguments, got 0\.1"):
+    with pytest.raises(TypeError, match=r"OpContainer 'gd_params' must be a tuple of arguments or a dict of them, got 0\.1"):
         OpContainer(GDOptimizer, SGDOptimizer, gd_params=0.1)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"SGDOptimizer cannot be built from gd_params=\(1, 2\)"):
-        OpContainer(GDOptimizer, SGDOptimizer, gd_params=(1, 2)).rule()
+    with pytest.raises(TypeError, match=r"SGDOptimizer cannot be built from gd_params=\(1, 2, 3, 4, 5\)"):
+        OpContainer(GDOptimizer, SGDOptimizer, gd_params=(1, 2, 3, 4, 5)).rule()
+    with pytest.raises(TypeError, match=r"SGDOptimizer cannot be built from gd_params=\{'rate': 1\}"):
+        OpContainer(GDOptimizer, SGDOptimizer, gd_params={"rate": 1}).rule()

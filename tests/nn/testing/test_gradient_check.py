@@ -64,8 +64,8 @@ class AddOnce(nn.operation.Add):
 
 
 class HalfLoss(nn.loss.MSELoss):
-    def gradient(self, label: Array, output: Array, out: Array) -> None:
-        super().gradient(label, output, out)
+    def gradient(self, label: Array, output: Array, out: Array, weight: Array | None = None) -> None:
+        super().gradient(label, output, out, weight)
         np.multiply(out, 0.5, out=out)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nn.graph import Graph
-from nn.operation import Mode
+from nn.operation import Mode, Power, Square
 from nn.plan import Plan
 from nn.value import Node, Placeholder, Value, Variable, as_value
 
@@ -28,6 +28,14 @@ X = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 0.5]])
         lambda x: x + np.array([1.0, 2.0, 3.0]), lambda x: np.array([1.0, 2.0, 3.0]) * x,
         lambda x: x.reshape(-1, 3, 1) * x.reshape(-1, 1, 3),
         lambda x: (x + x) * x - x / (x + 1), lambda x: np.float32(2) * x, lambda x: x.reshape(-1, 1, 3) * np.ones((4, 1)),
+        lambda x: x**2.0, lambda x: x**0.5, lambda x: x ** np.array([1.0, 2.0, -1.0]), lambda x: abs(x - 3),
+        lambda x: x.T @ x @ x.T,
+        lambda x: (x > 2) * 1.0, lambda x: (x <= 3) * 1.0, lambda x: (x < np.array([2.0, 9.0, 1.0])) * 1.0,
+        lambda x: (np.array([2.0, 2.0, 1.0]) <= x) * 1.0, lambda x: x[:, ::-1] - x[:, :1], lambda x: x.sum(axis=1) + x.max(),
+        lambda x: x.reshape(-1, 3, 1).transpose(0, 2, 1).swapaxes(1, 2),
+        lambda x: x.mean(axis=0, keepdims=True) - x.min(axis=1)[:, None],
+        lambda x: np.arange(6.0).reshape(2, 3) @ x.T, lambda x: x.reshape(-1, 1, 3) @ x.reshape(-1, 3, 1),
+        lambda x: np.arange(12.0).reshape(4, 1, 3) @ x.reshape(-1, 1, 3, 1),
     ],
 )  # fmt: skip
 def test_an_expression_computes_what_numpy_computes(build: Callable[[Value], Value]) -> None:
@@ -71,3 +79,44 @@ def test_an_input_begins_with_the_batch(shape: list[int]) -> None:
 
 def test_none_stands_for_the_batch_too() -> None:
     assert Placeholder([None, 3]).shape == (-1, 3)
+
+
+def test_methods_without_a_counterpart_in_numpys_arrays() -> None:
+    for name, function in [("exp", np.exp), ("log", np.log), ("sqrt", np.sqrt), ("abs", np.abs)]:
+        np.testing.assert_allclose(compute(lambda x, name=name: getattr(x, name)(), X), function(X), rtol=1e-15)  # type: ignore[misc]
+
+
+def test_variables_and_constants_stand_on_either_side() -> None:
+    x, w = Placeholder([-1, 3]), Variable([3])
+    for value in (1 / w, 2 - w, np.ones(3) * w, w > 0, w > 0, w / x, x**w, 2**w, w - x, np.ones(3) / x):
+        assert isinstance(value, Node)
+        assert value.shape in ((3,), (-1, 3))
+
+
+def test_a_square_is_one_operation() -> None:
+    x = Placeholder([-1, 3])
+    assert isinstance((x**2).operation, Square)
+    assert isinstance((x**2.0).operation, Square)
+    assert isinstance((x**3).operation, Power)
+    assert isinstance((x ** np.array(2.0)).operation, Power)
+
+
+def test_equality_is_identity() -> None:
+    x, y = Placeholder([-1, 3]), Placeholder([-1, 3])
+    assert x == x
+    assert x != y
+    assert len({x, y}) == 2
+
+
+def test_a_value_has_no_truth_and_is_no_sequence() -> None:
+    x = Placeholder([-1, 3])
+    with pytest.raises(TypeError, match=r"a value has no truth: .* nn\.function\.where"):
+        assert x > 0
+    with pytest.raises(TypeError, match="a value has no truth"):
+        assert 0 < x < 1  # type: ignore[operator]
+    with pytest.raises(TypeError, match="a value has no truth"):
+        max(x, 0)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="not iterable"):
+        list(x)  # type: ignore[call-overload]
+    with pytest.raises(TypeError):
+        np.exp(x)  # type: ignore[call-overload]

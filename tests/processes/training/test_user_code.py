@@ -154,11 +154,11 @@ class Scale(nn.layer.Layer):
 
 
 class HalfSquares(nn.loss.MSELoss):
-    def value(self, label, output):
-        return super().value(label, output) / 2
+    def value(self, label, output, weight=None):
+        return super().value(label, output, weight) / 2
 
-    def gradient(self, label, output, out):
-        super().gradient(label, output, out)
+    def gradient(self, label, output, out, weight=None):
+        super().gradient(label, output, out, weight)
         out /= 2
 
 

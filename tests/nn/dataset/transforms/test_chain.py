@@ -64,7 +64,7 @@ def test_what_is_not_built_in_cannot_be_data():
         """Another class of a built-in name."""
 
     for other in (Append(1), Shuffle()):
-        with pytest.raises(TypeError, match=r"only Shuffle, ImageCls can be described as data, got a .*(Append|Shuffle)"):
+        with pytest.raises(TypeError, match=r"only Shuffle, ImageCls, .* can be described as data, got a .*(Append|Shuffle)"):
             transforms.describe(transforms.ImageCls().add(other))
-    with pytest.raises(ValueError, match=r"must be one of Shuffle, ImageCls, got 'os\.system'"):
+    with pytest.raises(ValueError, match=r"must be one of Shuffle, ImageCls, .*, got 'os\.system'"):
         transforms.build([("os.system", {})])

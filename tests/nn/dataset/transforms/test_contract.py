@@ -1,16 +1,37 @@
 """What holds for every transform; a new kind needs a row in `ROWS`."""
 
+import json
+
 import numpy as np
 import pytest
 
 import nn.dataset.transforms as transforms
-from nn.dataset.transforms import AbsTransformer, Chain, ImageCls, Shuffle, build, describe
+from nn.dataset.transforms import (
+    AbsTransformer,
+    Augment,
+    Chain,
+    Dirichlet,
+    ImageCls,
+    Make_Non_IID,
+    Normalize,
+    OneHot,
+    Shuffle,
+    True_Non_IID,
+    build,
+    describe,
+)
 from tests.nn.dataset.kinds import public_kinds
 
 ROWS = {
     Shuffle: lambda: Shuffle(),
     ImageCls: lambda: ImageCls(flatten=False),
     Chain: lambda: Chain([Shuffle(), ImageCls()]),
+    Normalize: lambda: Normalize(std=[2.0, 3.0, 4.0]),
+    OneHot: lambda: OneHot(classes=5),
+    Augment: lambda: Augment(crop=1, keep=False),
+    Make_Non_IID: lambda: Make_Non_IID(batch_size=4, disorder=0.5),
+    True_Non_IID: lambda: True_Non_IID(batch_size=4, disorder=0.5),
+    Dirichlet: lambda: Dirichlet(0.5, blocks=2, block_size=2),
 }
 
 
@@ -71,6 +92,8 @@ def test_the_configuration_builds_an_equal_transform(transform):
     again = type(transform)(**transform.get_config())
     assert equal(again(*samples(), seed=6), transform(*samples(), seed=6))
     assert repr(again) == repr(transform)
+    if type(transform) is not Chain:
+        assert json.loads(json.dumps(transform.get_config())) == transform.get_config()
 
 
 def test_the_description_builds_an_equal_transform(transform):

@@ -1,0 +1,69 @@
+"""Writes the results of each epoch into a text file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nn import arguments
+from nn.callback.callback import Callback
+from nn.model.tensors import write_file
+
+
+class CSVLogger(Callback):
+    """One line per epoch, with comma and header: `epoch` (from 1), `Loss`, the metrics and the `val_...` results.
+
+    Numbers are written so that reading them gives the same bits. A line is written when its epoch has ended. A file that
+    is there is replaced, or with `append` continued: lines of epochs that the model has not trained, and a last line
+    that a killed run left half written, are dropped, so that the file of a continued run equals that of a run never
+    stopped. Raises ValueError where the columns are others than those of the file, or change from epoch to epoch.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
+        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+            raise TypeError(f"CSVLogger 'path' must be the path of a file, got {path!r}")
+        self.path = Path(path)
+        self.append = bool(arguments.instance(self, "append", append, bool))
+        self._columns: list[str] = []
+
+    def on_train_begin(self) -> None:
+        """Begin the file, or cut a continued one after the epochs that the model has trained."""
+        self._columns = []
+        kept: list[list[str]] = []
+        if self.append and self.path.exists():
+            kept = self._whole_lines()
+            self._columns = kept[0] if kept else []
+        write_file(self.path, _text(kept).encode())
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """Append a line."""
+        names = ["epoch", *logs]
+        lines: list[Sequence[object]] = []
+        if not self._columns:
+            self._columns = names
+            lines.append(names)
+        if names != self._columns:
+            raise ValueError(
+                f"CSVLogger writes the columns {', '.join(self._columns)} to {str(self.path)!r}, got {', '.join(names)}"
+            )
+        lines.append([self.model.epochs_trained, *(repr(float(value)) for value in logs.values())])
+        with open(self.path, "a", encoding="utf-8", newline="") as file:
+            file.write(_text(lines))
+
+    def _whole_lines(self) -> list[list[str]]:
+        """Return the header and the lines of epochs that were trained."""
+        text = self.path.read_text("utf-8")
+        rows = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1])))
+        if rows and rows[0][:1] != ["epoch"]:
+            raise ValueError(f"CSVLogger 'append' needs a file that begins with the column 'epoch', got {str(self.path)!r}")
+        trained = self.model.epochs_trained
+        return [row for number, row in enumerate(rows) if not number or (row[0].isdecimal() and int(row[0]) <= trained)]
+
+
+def _text(rows: Sequence[Sequence[object]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()

@@ -1,0 +1,97 @@
+"""Text as a data set of characters and what follows them."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from nn import arguments
+from nn.arrays import Array
+from nn.dataset.checksum import Arrays
+from nn.dataset.directories import find_given
+from nn.dataset.interface import AbsDataset
+from nn.dataset.split import check_fraction
+
+__all__ = ["CharacterText"]
+
+
+class CharacterText(AbsDataset):
+    """Windows of `length` characters of text files (UTF-8), with the characters that follow each of them as labels.
+
+    Shapes: x and y int32 ``(n, length)``, places in `vocabulary`, which is made of the characters of all files in the order of
+    their code points; y is x one character later. Several files are read one after the other. The last `test_fraction` of the
+    characters are there to evaluate on, in windows side by side; windows to train on begin every `stride` characters (side
+    by side if it is None). A relative path counts from the working directory, else from ``$PSGD_DATA``.
+
+    >>> data = CharacterText("README.md", length=64, stride=16)
+    >>> model = nn.model.Transformer(len(data.vocabulary), data.length)
+
+    Raises TypeError or ValueError for arguments that are not as said. `load` raises FileNotFoundError for a missing file,
+    ValueError for one that is no UTF-8 and for a text too short to fill a window of either part.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        length: int = 64,
+        test_fraction: float = 0.1,
+        stride: int | None = None,
+    ) -> None:
+        paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        if not paths:
+            raise ValueError("CharacterText 'path' must name at least one file, got none")
+        self.paths = [os.fspath(each) for each in paths]
+        self.length = arguments.integer(self, "length", length, minimum=1)
+        self.test_fraction = check_fraction(self, test_fraction)
+        self.stride = self.length if stride is None else arguments.integer(self, "stride", stride, minimum=1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's keywords."""
+        return {"path": self.paths, "length": self.length, "test_fraction": self.test_fraction, "stride": self.stride}
+
+    @property
+    def vocabulary(self) -> str:
+        """The characters, each at the place that is its id; reads the files."""
+        return "".join(sorted(set(self.text())))
+
+    def text(self) -> str:
+        """Return the text of all files. Raises as `load`."""
+        return "".join(self._read(path) for path in self.paths)
+
+    def encode(self, text: str) -> Array:
+        """Return the ids of a text, int32; raise ValueError for a character that the files do not have."""
+        return _encode(text, self.vocabulary)
+
+    def load(self, download: bool = True) -> Arrays:
+        """Return the four arrays; nothing is ever downloaded."""
+        text = self.text()
+        ids = _encode(text, "".join(sorted(set(text))))
+        border = len(ids) - round(self.test_fraction * len(ids))
+        return *self._windows(ids[:border], self.stride, "train"), *self._windows(ids[border:], self.length, "evaluate")
+
+    def _read(self, path: str) -> str:
+        found = find_given(path, self)
+        try:
+            return found.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"CharacterText: '{found}' must be text in UTF-8: {error}") from error
+
+    def _windows(self, ids: Array, stride: int, purpose: str) -> tuple[Array, Array]:
+        if len(ids) <= self.length:
+            raise ValueError(
+                f"CharacterText with windows of {self.length} needs more characters than that to {purpose} on, got {len(ids)}"
+            )
+        windows = sliding_window_view(ids, self.length + 1)[::stride]
+        return np.ascontiguousarray(windows[:, :-1]), np.ascontiguousarray(windows[:, 1:])
+
+
+def _encode(text: str, vocabulary: str) -> Array:
+    """Return the place of each character in the vocabulary, which is sorted."""
+    points, known = (np.frombuffer(each.encode("utf-32-le"), "<u4") for each in (text, vocabulary))
+    ids = np.searchsorted(known, points)
+    strange = np.flatnonzero(known[np.minimum(ids, len(known) - 1)] != points) if len(known) else np.arange(len(points))
+    if strange.size:
+        raise ValueError(f"CharacterText: {text[strange[0]]!r} is no character of the files, which have {vocabulary!r:.80}")
+    return ids.astype(np.int32)

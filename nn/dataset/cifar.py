@@ -1,0 +1,129 @@
+"""CIFAR: 60,000 small colour photographs, from the official binary archives."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn.arrays import Array
+from nn.dataset.checksum import Arrays
+from nn.dataset.published import PublishedDataset
+from nn.dataset.tar import read_members
+
+__all__ = ["CIFAR10", "CIFAR100"]
+
+MIRRORS = ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/")
+
+_SIDE = 32
+_PIXELS = 3 * _SIDE * _SIDE
+_MAX_BYTES = 512 << 20  # of one unpacked file; the largest published one has 147 MiB
+
+
+class CIFAR10(PublishedDataset):
+    """50,000 images of 32x32 pixels to train on and 10,000 to evaluate on, 10 classes.
+
+    Images are uint8 ``(n, 32, 32, 3)`` (red, green, blue), labels uint8 ``(n,)``. The archive ``cifar-10-binary.tar.gz``, or
+    what it contains (also in its folder ``cifar-10-batches-bin``), is taken from `directory`; without one from
+    ``$PSGD_DATA/cifar10``, else from ``$PSGD_DATA`` itself, else from the cache (``~/.cache/psgd/cifar10``), which a download
+    of 162 MiB from `mirrors` fills. This is the binary version, which is data only; the Python version would have to be
+    unpickled. Files of your own may hold any number of samples.
+
+    Source: A. Krizhevsky, *Learning multiple layers of features from tiny images*, 2009,
+    https://www.cs.toronto.edu/~kriz/cifar.html, which publishes the MD5 sum and the layout of a record: the label, then
+    1,024 bytes each of red, green and blue, row by row.
+    """
+
+    checksums: ClassVar[Mapping[str, str]] = {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"}
+    needs = "the binary version, packed or unpacked"
+    folder: ClassVar[str] = "cifar-10-batches-bin"
+    """The folder that the archive unpacks to."""
+    train_files: ClassVar[Sequence[str]] = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+    test_file: ClassVar[str] = "test_batch.bin"
+    label_bytes: ClassVar[Mapping[str, int]] = {"labels": 10}
+    """What the bytes before the pixels of a record are, in their order, and how many classes each numbers."""
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = MIRRORS) -> None:
+        super().__init__(directory, mirrors)
+        self._labels = "labels"
+
+    def find(self, directory: Path, name: str) -> Path | None:
+        """Return the archive, or the directory in which its files lie unpacked."""
+        archive = super().find(directory, name)
+        if archive is not None:
+            return archive
+        for folder in (directory / self.folder, directory):
+            if all((folder / file).is_file() for file in self._files()):
+                return folder
+        return None
+
+    def read(self, paths: Sequence[Path]) -> Arrays:
+        """Return images ``(n, 32, 32, 3)`` and labels ``(n,)`` of both parts."""
+        [path] = paths
+        if path.is_dir():
+            contents = {name: _read_file(path / name) for name in self._files()}
+        else:
+            contents = read_members(path, self._files())
+        records = {name: self._records(path, name, content) for name, content in contents.items()}
+        train = np.concatenate([records[name] for name in self.train_files])
+        return *self._part(train), *self._part(records[self.test_file])
+
+    def _files(self) -> tuple[str, ...]:
+        return (*self.train_files, self.test_file)
+
+    def _records(self, path: Path, name: str, content: bytes) -> Array:
+        """Return one file as rows of bytes, one row per image; its labels are checked."""
+        size = len(self.label_bytes) + _PIXELS
+        if not content or len(content) % size:
+            raise ValueError(f"'{name}' in '{path}' must hold images of {size} bytes each, it has {len(content)} bytes")
+        rows = np.frombuffer(content, np.uint8).reshape(-1, size)
+        for column, (kind, classes) in enumerate(self.label_bytes.items()):
+            highest = int(rows[:, column].max())
+            if highest >= classes:
+                raise ValueError(f"'{name}' in '{path}' must have {kind} below {classes}, one is {highest}")
+        return rows
+
+    def _part(self, rows: Array) -> tuple[Array, Array]:
+        first = len(self.label_bytes)
+        planes = rows[:, first:].reshape(len(rows), 3, _SIDE, _SIDE)
+        column = list(self.label_bytes).index(self._labels)
+        return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), rows[:, column].copy()
+
+
+class CIFAR100(CIFAR10):
+    """50,000 images of 32x32 pixels to train on and 10,000 to evaluate on, 100 classes in 20 groups.
+
+    Images as in `CIFAR10`; the labels are the 100 classes, or with ``labels='coarse'`` the 20 groups. The archive is
+    ``cifar-100-binary.tar.gz``, its folder ``cifar-100-binary``, the directory's name ``cifar100``.
+
+    Source: as for `CIFAR10`; a record begins with the group, then the class.
+
+    Raises ValueError when `labels` is neither 'fine' nor 'coarse'.
+    """
+
+    checksums: ClassVar[Mapping[str, str]] = {"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"}
+    folder: ClassVar[str] = "cifar-100-binary"
+    train_files: ClassVar[Sequence[str]] = ("train.bin",)
+    test_file: ClassVar[str] = "test.bin"
+    label_bytes: ClassVar[Mapping[str, int]] = {"coarse": 20, "fine": 100}
+
+    def __init__(
+        self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = MIRRORS, labels: str = "fine"
+    ) -> None:
+        super().__init__(directory, mirrors)
+        if labels not in tuple(self.label_bytes):
+            raise ValueError(f"CIFAR100 'labels' must be 'fine' or 'coarse', got {labels!r}")
+        self._labels = labels
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's keywords."""
+        return {**super().get_config(), "labels": self._labels}
+
+
+def _read_file(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"'{path}' must have at most {_MAX_BYTES} bytes")
+    return content

@@ -1,0 +1,113 @@
+"""Reading chosen arrays of numbers out of an ``.npz`` file, within limits.
+
+``numpy.load`` allocates what the header of an array claims before it looks at the content; here memory grows with what the
+file really holds. Only arrays of booleans, integers and floats are read: Python objects and records are refused by their
+header, before anything is made of them.
+
+Layout: a zip archive of files ``<name>.npy``; each is the magic string, a version, the length of the header, the header (a
+Python dictionary as text) and the values. Source: ``numpy.lib.format``, section "Format Version 1.0".
+"""
+
+import math
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable
+from typing import IO
+
+import numpy as np
+
+from nn.arrays import Array
+
+__all__ = ["read_arrays"]
+
+_MAX_BYTES = 2 << 30  # of all arrays that are read from one file
+_MAX_AXES = 32  # what NumPy 1.26 can hold
+_MAX_HEADER = 10_000  # bytes, as in NumPy
+_CHUNK = 1 << 20
+_MAGIC = b"\x93NUMPY"
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what np.savez and np.savez_compressed write
+_ENCRYPTED = 1
+_HEADER = re.compile(
+    r"\{'descr': '(?P<dtype>[<>|=]?[?a-zA-Z]\d*)', 'fortran_order': (?P<fortran>True|False), "
+    r"'shape': \((?P<shape>(?:\d{1,18}(?:, ?|(?=\))))*)\),? ?\}[ \n]*"
+)
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OverflowError)
+
+
+def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> list[Array]:
+    """Return the arrays `names` of the ``.npz`` file at `path`.
+
+    Raises OSError where the file cannot be opened, ValueError naming file and array for a name that is not there, an array of
+    anything but booleans, integers and floats of at most 64 bits, a damaged file, and more than 2 GiB altogether.
+    """
+    shown, left, arrays = repr(os.fspath(path)), _MAX_BYTES, []
+    with _opened(path) as archive:
+        for name in names:
+            where = f"array {name!r} of {shown}"
+            try:
+                info = archive.getinfo(f"{name}.npy")
+            except KeyError:
+                held = ", ".join(entry.removesuffix(".npy")[:80] for entry in archive.namelist()[:20])
+                raise ValueError(f"{shown} has no array {name!r}, it has: {held or 'none'}") from None
+            if info.compress_type not in _COMPRESSIONS or info.flag_bits & _ENCRYPTED:
+                raise ValueError(f"{where} must be stored plainly or by deflate, without encryption")
+            try:
+                with archive.open(info) as file:
+                    array = _read(file, where, left)
+            except _DAMAGED as error:
+                raise ValueError(f"{where} is damaged: {error}") from error
+            left -= array.nbytes
+            arrays.append(array)
+    return arrays
+
+
+def _opened(path: str | os.PathLike[str]) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (*_DAMAGED, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)!r} is no .npz file: {error}") from error
+
+
+def _read(file: IO[bytes], where: str, limit: int) -> Array:
+    """Read one array of at most `limit` bytes."""
+    dtype, fortran, shape = _read_header(file, where)
+    claimed = math.prod(axis or 1 for axis in shape) * dtype.itemsize  # NumPy counts empty arrays so, too
+    if claimed > limit:
+        raise ValueError(f"{where} must fit into {limit} bytes, its shape {shape} and dtype {dtype} claim {claimed}")
+    size = 0 if 0 in shape else claimed
+    values = bytearray()
+    while len(values) < size and (chunk := file.read(min(_CHUNK, size - len(values)))):
+        values += chunk
+    if len(values) != size or file.read(1):
+        relation = "more" if len(values) == size else f"only {len(values)}"
+        raise ValueError(f"{where} must hold {size} bytes of values for its shape {shape}, it has {relation}")
+    flat = np.frombuffer(values, dtype).astype(dtype.newbyteorder("="), copy=False)
+    return np.ascontiguousarray(flat.reshape(shape, order="F")) if fortran else flat.reshape(shape)
+
+
+def _read_header(file: IO[bytes], where: str) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
+    """Return dtype, whether the first axis runs fastest, and shape."""
+    start = file.read(len(_MAGIC) + 2)
+    version = tuple(start[len(_MAGIC) :])
+    if not start.startswith(_MAGIC) or version not in ((1, 0), (2, 0)):
+        raise ValueError(f"{where} is no .npy file of version 1 or 2: it begins with the bytes {start.hex(' ')}")
+    length = int.from_bytes(file.read(2 if version == (1, 0) else 4), "little")
+    if length > _MAX_HEADER:
+        raise ValueError(f"{where} must have a header of at most {_MAX_HEADER} bytes, got {length}")
+    header = file.read(length).decode("latin-1")
+    match = _HEADER.fullmatch(header)
+    kind = match["dtype"].lstrip("<>|=")[0] if match else ""
+    if match is None or kind not in "?biuf":
+        raise ValueError(f"{where} must hold booleans, integers or floats, its header is {header.strip()[:120]!r}")
+    try:
+        dtype = np.dtype(match["dtype"])
+    except TypeError as error:
+        raise ValueError(f"{where} has an unknown dtype, {match['dtype']!r}") from error
+    if dtype.itemsize > 8 or dtype.itemsize == 0:
+        raise ValueError(f"{where} must hold numbers of at most 64 bits, got dtype {dtype}")
+    shape = tuple(int(axis) for axis in match["shape"].replace(",", " ").split())
+    if len(shape) > _MAX_AXES:
+        raise ValueError(f"{where} must have at most {_MAX_AXES} axes, its shape is {shape}")
+    return dtype, match["fortran"] == "True", shape

@@ -1,0 +1,116 @@
+"""Data sets that others publish as files: taken from a directory of this machine, or downloaded once into the cache."""
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from nn.dataset.checksum import Arrays
+from nn.dataset.directories import cache_directory, chosen_directories
+from nn.dataset.download import DownloadError, fetch
+from nn.dataset.interface import AbsDataset
+from nn.model.tensors import write_file
+
+__all__ = ["PublishedDataset"]
+
+
+class PublishedDataset(AbsDataset):
+    """The files in `checksums`, all in one directory.
+
+    They are taken from `directory`; without one from ``$PSGD_DATA/<name>``, else from ``$PSGD_DATA`` itself, else from the
+    cache (``~/.cache/psgd/<name>``), which a download from `mirrors` (base URLs, asked in order) fills. Files of your own may
+    hold any number of samples; only a download must have the published checksums.
+
+    A subclass gives `checksums` and `read`, and, where a file goes by several names, `find` and `published_name`.
+    """
+
+    checksums: ClassVar[Mapping[str, str]]
+    """MD5 of each file as it is published, by the name under which it is looked for."""
+
+    needs: ClassVar[str]
+    """What a directory must hold, for error messages."""
+
+    way_out: ClassVar[str] = ""
+    """What to do with a directory that holds only some of the files, for error messages."""
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = ()) -> None:
+        self.directory = None if directory is None else os.fspath(directory)
+        self.mirrors = tuple(mirrors)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's keywords."""
+        return {"directory": self.directory, "mirrors": list(self.mirrors)}
+
+    @abstractmethod
+    def read(self, paths: Sequence[Path]) -> Arrays:
+        """Return the four arrays of the files at `paths`, which are in the order of `checksums`.
+
+        Raises ValueError naming the file that is damaged.
+        """
+
+    def find(self, directory: Path, name: str) -> Path | None:
+        """Return where `directory` holds the file `name`, or None."""
+        path = directory / name
+        return path if path.is_file() else None
+
+    def published_name(self, name: str) -> str:
+        """Return what the file `name` is called on the mirrors, and therefore in the cache."""
+        return name
+
+    def load(self, download: bool = True) -> Arrays:
+        """Return the four arrays.
+
+        Raises FileNotFoundError where files are missing and cannot be downloaded (or ``download=False``), naming them
+        and where to put them; ValueError for files that are damaged or do not belong together.
+        """
+        return self.read(self._chosen_files() or self._cached_files(download))
+
+    def _chosen_files(self) -> list[Path] | None:
+        """Return the files in the first directory the user named that holds them; holding only some is an error."""
+        for directory in chosen_directories(self.name, self.directory):
+            found, missing = self._look(directory)
+            if not missing:
+                return list(found.values())
+            if found or self.directory is not None:
+                raise FileNotFoundError(
+                    f"{type(self).__name__} needs {self.needs}: '{directory}' has {_listed(found)}, it lacks "
+                    f"{_listed(missing)}. Add what is missing{self.way_out}"
+                )
+        return None
+
+    def _cached_files(self, download: bool) -> list[Path]:
+        """Return the files in the cache after fetching what it lacks."""
+        cache = cache_directory(self.name)
+        _, missing = self._look(cache)
+        if missing and not download:
+            raise FileNotFoundError(self._advice(cache, "a download was not allowed"))
+        for name in missing:
+            published = self.published_name(name)
+            try:
+                content = fetch(published, self.mirrors, self.checksums[name])
+            except DownloadError as error:
+                raise FileNotFoundError(self._advice(cache, f"the download failed ({error})")) from error
+            cache.mkdir(parents=True, exist_ok=True)
+            write_file(cache / published, content)
+        found, _ = self._look(cache)
+        return list(found.values())
+
+    def _look(self, directory: Path) -> tuple[dict[str, Path], list[str]]:
+        """Return the files that `directory` holds, by name, and the names of those it lacks."""
+        paths = {name: self.find(directory, name) for name in self.checksums}
+        found = {name: path for name, path in paths.items() if path is not None}
+        return found, [name for name in paths if name not in found]
+
+    def _advice(self, cache: Path, reason: str) -> str:
+        """Say what is missing, why, and what to do about it."""
+        searched = [f"'{path}'" for path in (*chosen_directories(self.name, self.directory), cache)]
+        return (
+            f"{type(self).__name__} is not on this machine and {reason}. It needs {self.needs}. Put {_listed(self.checksums)} "
+            f"into one directory and set PSGD_DATA to it, or pass {type(self).__name__}(directory=...). "
+            f"Searched: {_listed(searched)}"
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none of them"

@@ -1,0 +1,137 @@
+"""Samples brought to mean 0 and standard deviation 1."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nn.arrays import Array
+from nn.dataset.checksum import Arrays
+from nn.dataset.transforms.abstract import AbsTransformer
+
+__all__ = ["Normalize"]
+
+_PER = ("feature", "channel", "all")
+_CHUNK = 1 << 16  # values that are in hand at a time, as float64
+
+
+class Normalize(AbsTransformer):
+    """``(x - mean) / std``, with the statistics of the training part for both parts.
+
+    `per` says over what the statistics are taken: with 'channel' there is one mean per entry of the last axis, that is per
+    feature of rows ``(n, features)`` and per colour of images ``(n, height, width, channels)``; with 'feature' one per entry
+    of a sample of any shape; with 'all' a single one, which suits grey images ``(n, height, width)``. A standard deviation is
+    that of the population (divided by n). Where all training samples are equal it counts as 1, so constants become 0.
+
+    `mean` and `std` may be given in place of the training part's: a number, or (nested) lists that broadcast to a sample.
+    Floats keep their dtype, other samples become float32; the arithmetic is in float64 throughout.
+
+    Raises ValueError for a `std` that is not positive, statistics that do not fit the samples, and training samples with NaN
+    or infinity (unless both are given); TypeError for samples that are no numbers.
+    """
+
+    def __init__(self, mean: ArrayLike | None = None, std: ArrayLike | None = None, per: str = "channel") -> None:
+        if per not in _PER:
+            raise ValueError(f"Normalize 'per' must be one of {', '.join(_PER)}, got {per!r}")
+        self._mean = _statistic("mean", mean)
+        self._std = _statistic("std", std)
+        if self._std is not None and not (self._std > 0).all():
+            raise ValueError(f"Normalize 'std' must be positive, got {self._std.tolist()}")
+        self.per = per
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's keywords."""
+        return {
+            "mean": None if self._mean is None else self._mean.tolist(),
+            "std": None if self._std is None else self._std.tolist(),
+            "per": self.per,
+        }
+
+    def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
+        """Return both parts normalised; labels stay, nothing is random here."""
+        for x in (train_x, test_x):
+            if x.dtype.kind not in "biuf":
+                raise TypeError(f"Normalize needs samples that are numbers, got dtype {x.dtype}")
+        for name, given in (("mean", self._mean), ("std", self._std)):
+            if given is not None:
+                _check_fits(name, given, train_x)
+        mean, std = self._mean, self._std
+        if mean is None or std is None:
+            found_mean, found_std = self._statistics(train_x)
+            mean = found_mean if mean is None else mean
+            std = found_std if std is None else std
+        return _normalized(train_x, mean, std), train_y, _normalized(test_x, mean, std), test_y
+
+    def _statistics(self, x: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mean and standard deviation by `per`, in a shape that fits a sample; 1 where there is no deviation."""
+        if not x.size:
+            raise ValueError(f"Normalize needs samples to take mean and deviation of, got shape {x.shape}")
+        # first per feature, along contiguous rows, then over the features that count as one
+        rows, sample = _rows(x), x.shape[1:]
+        axes = {"feature": (), "channel": tuple(range(len(sample) - 1)), "all": tuple(range(len(sample)))}[self.per]
+        totals = np.zeros(rows.shape[1])
+        with np.errstate(invalid="ignore"):  # infinities of both signs; reported below
+            for part in _parts(rows):
+                totals += rows[part].sum(axis=0, dtype=np.float64)
+            means = (totals / len(x)).reshape(sample)
+            mean = means.mean(axis=axes, keepdims=True)
+        if not np.isfinite(mean).all():
+            raise ValueError("Normalize needs training samples that are finite, got NaN or infinity")
+        squares = np.zeros_like(totals)
+        with np.errstate(over="ignore"):  # reported below, unless it comes of rounding the mean of a huge constant
+            shift = np.broadcast_to(mean, sample).reshape(-1)
+            for part in _parts(rows):
+                deviation = rows[part] - shift
+                deviation *= deviation
+                squares += deviation.sum(axis=0)
+            std = np.sqrt((squares / len(x)).reshape(sample).mean(axis=axes, keepdims=True))
+        highest, lowest = (extreme.reshape(sample) for extreme in (rows.max(axis=0), rows.min(axis=0)))
+        constant = highest.max(axis=axes, keepdims=True) == lowest.min(axis=axes, keepdims=True)
+        std = np.where(constant | (std == 0), 1.0, std)  # a rounding error of the mean is no deviation
+        if not np.isfinite(std).all():
+            raise ValueError("Normalize needs training samples whose squares are finite, got larger ones")
+        return mean, std
+
+
+def _statistic(name: str, value: ArrayLike | None) -> NDArray[np.float64] | None:
+    if value is None:
+        return None
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"Normalize '{name}' must be a number or a list of numbers, got {value!r}") from None
+    if not array.size or not np.isfinite(array).all():
+        raise ValueError(f"Normalize '{name}' must be finite numbers, got {value!r}")
+    return array
+
+
+def _check_fits(name: str, given: NDArray[np.float64], x: Array) -> None:
+    sample = x.shape[1:]
+    try:
+        fits = np.broadcast_shapes(given.shape, sample) == sample
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"Normalize '{name}' must fit samples of shape {sample}, got shape {given.shape}")
+
+
+def _rows(x: Array) -> Array:
+    return x.reshape(len(x), math.prod(x.shape[1:]))
+
+
+def _parts(rows: Array) -> list[slice]:
+    """Return slices of rows that hold about `_CHUNK` values each, so that the work on them stays in cache."""
+    step = max(_CHUNK // max(rows.shape[1], 1), 1)
+    return [slice(start, start + step) for start in range(0, len(rows), step)]
+
+
+def _normalized(x: Array, mean: NDArray[np.float64], std: NDArray[np.float64]) -> Array:
+    result = np.empty(x.shape, x.dtype if x.dtype.kind == "f" else np.float32)
+    rows, out = _rows(x), _rows(result)
+    shift, scale = (np.broadcast_to(statistic, x.shape[1:]).reshape(-1) for statistic in (mean, std))
+    for part in _parts(rows):
+        centred = rows[part] - shift
+        centred /= scale
+        out[part] = centred
+    return result

@@ -1,0 +1,77 @@
+"""RMSProp."""
+
+from typing import Any
+
+import numpy as np
+
+from nn import arguments
+from nn.arrays import Array
+from nn.gradient_descent.fading import forget_faded
+from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent.schedule.schedule import Schedule
+
+
+class RMSPropOptimizer(IGradientDescent):
+    """Gradients divided by their root mean square (Tieleman and Hinton, 2012, lecture 6.5):
+
+    s <- rho s + (1 - rho) g^2,  d = g / (sqrt(s) + epsilon),  w <- w - learn_rate * d.
+
+    `centered` (Graves, 2013) divides by sqrt(s - m^2) + epsilon instead, where m <- rho m + (1 - rho) g. `momentum` > 0
+    makes it v <- momentum * v + d,  w <- w - learn_rate * v.
+    """
+
+    def __init__(
+        self,
+        learn_rate: float | Schedule = 1e-3,
+        rho: float = 0.9,
+        epsilon: float = 1e-8,
+        momentum: float = 0.0,
+        centered: bool = False,
+        weight_decay: float = 0.0,
+        clip_value: float | None = None,
+        clip_norm: float | None = None,
+    ) -> None:
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        self.rho = arguments.number(self, "rho", rho, 0, 1)
+        self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
+        self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
+        self.centered = arguments.instance(self, "centered", centered, bool)
+        self.slots = ("square", *(["mean"] if centered else []), *(["velocity"] if self.momentum else []))
+
+    def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
+        """Update the slots of a chunk and write its increment."""
+        square, *others = slots
+        np.multiply(gradient, gradient, out=out)
+        self._mix(square, out)
+        if self.centered:
+            mean = others[0]
+            np.copyto(out, gradient)
+            self._mix(mean, out)
+            np.multiply(mean, mean, out=out)
+            np.subtract(square, out, out=out)
+            # rounding may leave a variance of 0 a little below it
+            np.maximum(out, 0, out=out)
+            np.sqrt(out, out=out)
+        else:
+            np.sqrt(square, out=out)
+        np.add(out, self.epsilon, out=out)
+        np.divide(gradient, out, out=out)
+        if self.momentum:
+            velocity = others[-1]
+            np.multiply(velocity, self.momentum, out=velocity)
+            np.add(velocity, out, out=velocity)
+            np.multiply(velocity, -self.rate, out=out)
+        else:
+            np.multiply(out, -self.rate, out=out)
+        forget_faded(self.step, *slots)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        own = {"rho": self.rho, "epsilon": self.epsilon, "momentum": self.momentum, "centered": self.centered}
+        return {**super().get_config(), **own}
+
+    def _mix(self, mean: Array, news: Array) -> None:
+        """mean <- rho * mean + (1 - rho) * news; `news` is overwritten."""
+        np.multiply(news, 1 - self.rho, out=news)
+        np.multiply(mean, self.rho, out=mean)
+        np.add(mean, news, out=mean)

@@ -1,0 +1,47 @@
+"""Batch normalisation."""
+
+from typing import Any
+
+from nn import arguments
+from nn.arrays import BATCH, Shape
+from nn.initializer import Constant, Zeros
+from nn.layer.layer import Layer
+from nn.operation.batch_normalize import BatchNormalize
+from nn.value import Value
+
+
+class BatchNorm(Layer):
+    """gamma * (x - mean) / sqrt(variance + epsilon) + beta, per feature (Ioffe and Szegedy, "Batch Normalization", 2015).
+
+    Shapes: x (batch, ..., features), gamma, beta, moving_mean and moving_variance (features,), output as x. In training mean
+    and variance are those of the block over all axes but the last, and the moving ones go (1 - momentum) of the way towards
+    them after each batch; in `evaluate` and `predict` the moving ones are used. As in Keras the variance divides by the number
+    of values n, also for the moving one (torch moves towards n / (n - 1) times that).
+    Raises ValueError for inputs without a feature axis or with another number of features.
+    """
+
+    def __init__(self, momentum: float = 0.99, epsilon: float = 1e-3, name: str | None = None) -> None:
+        super().__init__(name)
+        self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
+        self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
+
+    def build(self, input_shape: Shape) -> None:
+        """Make gamma and beta, and the moving statistics."""
+        if len(input_shape) < 2 or input_shape[-1] == BATCH:
+            raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
+        features = input_shape[-1:]
+        self.gamma = self.add_variable("gamma", features, Constant(1.0))
+        self.beta = self.add_variable("beta", features, Zeros())
+        self.moving_mean = self.add_buffer("moving_mean", features)
+        self.moving_variance = self.add_buffer("moving_variance", features, Constant(1.0))
+
+    def call(self, x: Value) -> Value:
+        """Return the normalised values."""
+        if x.shape[-1:] != self.gamma.shape:
+            raise ValueError(f"expected inputs with {self.gamma.shape[0]} features on the last axis, got shape {x.shape}")
+        operation = BatchNormalize(self.momentum, self.epsilon)
+        return x.apply(operation, self.gamma, self.beta, self.moving_mean, self.moving_variance)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"momentum": self.momentum, "epsilon": self.epsilon, "name": self.given_name or None}

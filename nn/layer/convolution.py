@@ -1,0 +1,97 @@
+"""What the convolutional layers have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from nn import arguments
+from nn.activation import Activation, Linear, ReLU
+from nn.arrays import BATCH, Shape
+from nn.initializer import GlorotUniform, Initializer, Zeros
+from nn.layer import spatial
+from nn.layer.layer import Layer
+from nn.operation.convolution import Convolution, RectifiedConvolution
+from nn.operation.convolution.window import Padding
+from nn.value import Value
+
+
+class ConvolutionLayer(Layer, ABC):
+    """activation(convolution of x with a kernel + bias). A subclass gives the number of axes, and defaults to the arguments."""
+
+    axes: ClassVar[int]
+    expected: ClassVar[str]
+
+    @abstractmethod
+    def __init__(
+        self,
+        kernel: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int],
+        padding: Padding,
+        groups: int,
+        activation: Activation | None,
+        use_bias: bool,
+        kernel_initializer: Initializer | None,
+        bias_initializer: Initializer | None,
+        name: str | None,
+    ) -> None:
+        super().__init__(name)
+        self.filters = arguments.integer(self, "kernel", kernel, minimum=1)
+        self.kernel_size = spatial.lengths(self, "kernel_size", kernel_size, self.axes)
+        self.stride = spatial.lengths(self, "stride", stride, self.axes)
+        self.padding = spatial.padding(self, padding)
+        self.groups = arguments.integer(self, "groups", groups, minimum=1)
+        if self.filters % self.groups:
+            raise ValueError(f"{type(self).__name__} 'groups' must divide the {self.filters} filters, got {self.groups}")
+        self.activation: Activation = arguments.instance(
+            self, "activation", Linear() if activation is None else activation, Activation
+        )
+        self.use_bias = bool(arguments.instance(self, "use_bias", use_bias, bool))
+        self.kernel_initializer: Initializer = arguments.instance(
+            self, "kernel_initializer", kernel_initializer or GlorotUniform(), Initializer
+        )
+        self.bias_initializer: Initializer = arguments.instance(
+            self, "bias_initializer", bias_initializer or Zeros(), Initializer
+        )
+
+    def build(self, input_shape: Shape) -> None:
+        """Make kernel and bias."""
+        self._check(input_shape)
+        channels = input_shape[-1]
+        if channels % self.groups:
+            raise ValueError(f"'groups' must divide the {channels} channels of the inputs, got {self.groups}")
+        shape = (*self.kernel_size, channels // self.groups, self.filters)
+        self.kernel = self.add_variable("kernel", shape, self.kernel_initializer)
+        if self.use_bias:
+            self.bias = self.add_variable("bias", (self.filters,), self.bias_initializer)
+
+    def call(self, x: Value) -> Value:
+        """Return activation(convolution + bias); a rectifier is part of the convolution."""
+        self._check(x.shape)
+        channels = self.kernel.shape[-2] * self.groups
+        if x.shape[-1] != channels:
+            raise ValueError(f"expected inputs with {channels} channels, got shape {x.shape}")
+        rectified = type(self.activation) is ReLU
+        kind = RectifiedConvolution if rectified else Convolution
+        operation = kind(self.stride, self.padding, self.groups)
+        y = x.apply(operation, self.kernel, self.bias) if self.use_bias else x.apply(operation, self.kernel)
+        return y if rectified else self.activation(y)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {
+            "kernel": self.filters,
+            "kernel_size": list(self.kernel_size),
+            "stride": list(self.stride),
+            "padding": self.padding,
+            "groups": self.groups,
+            "activation": self.activation,
+            "use_bias": self.use_bias,
+            "kernel_initializer": self.kernel_initializer,
+            "bias_initializer": self.bias_initializer,
+            "name": self.given_name or None,
+        }
+
+    def _check(self, shape: Shape) -> None:
+        if len(shape) != self.axes + 2 or BATCH in shape[1:]:
+            raise ValueError(f"expected inputs of shape {self.expected}, got {shape}")

@@ -1,0 +1,70 @@
+"""Binary cross-entropy of scores."""
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn.activation import Sigmoid
+from nn.arrays import Array, Shape
+from nn.loss.labels import targets
+from nn.loss.loss import Loss
+from nn.operation import Operation
+
+
+class Binary_Cross_Entropy(Loss):
+    """Mean over the batch and all outputs of -y log s(z) - (1 - y) log(1 - s(z)), with z the scores, s the logistic function.
+
+    Computed as max(z, 0) - y z + log(1 + exp(-|z|)), which never overflows. Labels y in 0..1 have the shape (batch, ...) of
+    the output, or lack its last axis where that has length 1.
+
+    The logistic function belongs to the loss. A model may end in the scores, or in `Sigmoid`, which is then not computed
+    twice: the loss works on the scores, its gradient is (s(z) - y) / (number of elements); predictions are probabilities.
+    Raises ValueError for labels that are out of range or of another shape.
+    """
+
+    absorbs: ClassVar[type[Operation] | None] = Sigmoid
+
+    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return the labels in the shape of the output."""
+        numbers = targets(self, label, shape, dtype)
+        low, high = numbers.min(), numbers.max()
+        if low < 0 or high > 1:
+            raise ValueError(f"{type(self).__name__} labels must lie in 0..1, got {low:g}..{high:g}")
+        return numbers
+
+    def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the probabilities and two more arrays."""
+        super().allocate(shape, dtype)
+        self._outputs = math.prod(shape[1:])
+        self._probabilities, self._rest, self._log = (np.empty(shape, dtype) for _ in range(3))
+        self._losses = np.empty(shape[0], dtype)
+
+    def each(self, label: Array, output: Array) -> Array:
+        """Return max(z, 0) - y z + log(1 + exp(-|z|)), the mean over the outputs of each sample."""
+        z, probabilities, rest, log = output, self._probabilities, self._rest, self._log
+        np.abs(z, out=log)
+        np.negative(log, out=log)
+        np.exp(log, out=log)
+        np.log1p(log, out=log)
+        # max(z, 0) - y z = (1 - y) z - min(z, 0), of which a sure and right score leaves exactly 0
+        np.minimum(z, 0, out=probabilities)
+        np.subtract(1, label, out=rest)
+        np.multiply(rest, z, out=rest)
+        np.subtract(rest, probabilities, out=rest)
+        np.add(rest, log, out=rest)
+        # s(z) = exp(min(z, 0) - log(1 + exp(-|z|))), exact where it is close to 0 too
+        np.subtract(probabilities, log, out=probabilities)
+        np.exp(probabilities, out=probabilities)
+        np.add.reduce(rest.reshape(len(rest), -1), axis=1, out=self._losses)
+        return np.divide(self._losses, self._outputs, out=self._losses)
+
+    def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
+        """Write share * (s(z) - y) / outputs."""
+        share /= self._outputs
+        np.subtract(self._probabilities, label, out=out)
+        np.multiply(out, share, out=out)
+
+    def prediction(self, output: Array) -> Array:
+        """Return s(z)."""
+        return self._probabilities

@@ -1,0 +1,96 @@
+"""What metrics of two classes count at a threshold."""
+
+import math
+from abc import abstractmethod
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from nn.arrays import Array
+from nn.metric.binary import truth_and_scores
+from nn.metric.metric import Metric
+from nn.metric.not_a_number import has_nan
+
+
+class BinaryCounts(Metric):
+    """Counts samples by what they are, positive or negative, and what they are taken for.
+
+    A score above `threshold` is taken for positive, one equal to it is not, as in Keras: 0.5 suits probabilities, 0 the scores
+    of a model that ends in logits. Predictions are scores (batch,) or (batch, 1) with labels 0 and 1 (or -1 and 1) of either
+    shape, or rows of two probabilities (batch, 2), of which the second is the score, with labels 0 and 1 or one-hot rows
+    (batch, 2). `update` raises ValueError for anything else.
+    """
+
+    def __init__(self, threshold: float = 0.5, name: str | None = None) -> None:
+        self.threshold = _finite(self, threshold)
+        super().__init__(name)
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._hits: float = 0
+        self._taken, self._positives, self._samples = 0, 0, 0
+
+    def update(self, label: Array, prediction: Array) -> None:
+        """Count one batch."""
+        truth, score = truth_and_scores(self, label, prediction)
+        taken = score > self.threshold
+        # every count below depends on this one, so that NaN reaches all of them
+        self._hits += math.nan if has_nan(score) else int(np.count_nonzero(taken & truth))
+        self._taken += int(np.count_nonzero(taken))
+        self._positives += int(np.count_nonzero(truth))
+        self._samples += len(truth)
+
+    def result(self) -> float:
+        """Return the value of the counts."""
+        return float(self.value()) if self._samples else math.nan
+
+    @abstractmethod
+    def value(self) -> float:
+        """Return the value of the counts of at least one sample."""
+
+    def merge(self, other: Metric) -> None:
+        """Add what the other counted."""
+        other = self.mergeable(other)
+        self._hits += other._hits
+        self._taken += other._taken
+        self._positives += other._positives
+        self._samples += other._samples
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"threshold": self.threshold, **super().get_config()}
+
+    @property
+    def true_positives(self) -> float:
+        """Positive samples that were taken for positive."""
+        return self._hits
+
+    @property
+    def false_positives(self) -> float:
+        """Negative samples that were taken for positive."""
+        return self._taken - self._hits
+
+    @property
+    def false_negatives(self) -> float:
+        """Positive samples that were taken for negative."""
+        return self._positives - self._hits
+
+    @property
+    def true_negatives(self) -> float:
+        """Negative samples that were taken for negative."""
+        return self._samples - self._taken - self._positives + self._hits
+
+
+def share(part: float, whole: float) -> float:
+    """Return part / whole, and 0 for 0 / 0, as scikit-learn and Keras do."""
+    return part / whole if whole else 0.0
+
+
+def _finite(owner: Metric, threshold: Any) -> float:
+    if isinstance(threshold, bool) or not isinstance(threshold, Real):
+        raise TypeError(f"{type(owner).__name__} 'threshold' must be a finite number, got {threshold!r}")
+    value = float(threshold)
+    if not math.isfinite(value):
+        raise ValueError(f"{type(owner).__name__} 'threshold' must be a finite number, got {value}")
+    return value

@@ -1,0 +1,87 @@
+"""What lies between two cuts through a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nn.graph import Graph
+from nn.plan import Whole
+from nn.value import Node, Value, Variable
+
+
+class Section:
+    """The part of a graph behind the result of layer `begin` (None: the input) up to that of layer `end` (None: the output).
+
+    `entry` is the value that goes in, `result` the one that comes out. Raises ValueError where there is no such layer, where
+    another value crosses a cut, and where a variable is used on both sides of one.
+    """
+
+    def __init__(self, graph: Graph, begin: str | None, end: str | None) -> None:
+        self._graph = graph
+        before = set() if begin is None else _cut(graph, begin)
+        up_to = set(graph.nodes) if end is None else _cut(graph, end)
+        self.entry: Value = graph.placeholder if begin is None else result_of(graph, begin)
+        self.result: Node = graph.output if end is None else result_of(graph, end)
+        self.nodes = [node for node in graph.nodes if node in up_to and node not in before]
+        if self.result not in self.nodes:
+            raise ValueError(f"there is nothing between the layers '{begin}' and '{end}'")
+
+    def copy(self, x: Value) -> Node:
+        """Return the result for `x` in place of the entry: new nodes with the same operations and variables."""
+        copies: dict[Value, Value] = {self.entry: x}
+        self._originals: dict[Value, Node] = {}
+        for node in self.nodes:
+            made = Node(node.operation, [copies.get(source, source) for source in node.inputs])
+            made.layers = node.layers
+            copies[node] = made
+            self._originals[made] = node
+        found = copies[self.result]
+        if not isinstance(found, Node):
+            raise ValueError("a part of a model must compute something")
+        return found
+
+    def whole(self) -> Whole:
+        """Return the graph from which the nodes of the last `copy` were taken, and from which of its nodes."""
+        return Whole(self._graph, self._originals)
+
+
+def result_of(graph: Graph, layer: str) -> Node:
+    """Return the last result of a layer; raise ValueError listing the layers where there is none of this name."""
+    for node in reversed(graph.nodes):
+        if any(found.name == layer for found in node.layers):
+            return node
+    names = ", ".join(found.name for found in graph.layers)
+    raise ValueError(f"split() 'at' must be one of the layers {names}, got {layer!r}")
+
+
+def _cut(graph: Graph, layer: str) -> set[Node]:
+    """Return the nodes in front of the cut behind a layer, whose result is the only value that may cross it."""
+    result = result_of(graph, layer)
+    front: set[Node] = {result}
+    todo = [result]
+    while todo:
+        found = [source for source in todo.pop().inputs if isinstance(source, Node) and source not in front]
+        front.update(found)
+        todo.extend(found)
+    behind = [node for node in graph.nodes if node not in front]
+    if not behind:
+        raise ValueError(f"split() 'at' must leave a layer behind the cut, but '{layer}' gives the output of the model")
+    crossing = [value for value in (graph.placeholder, *graph.nodes) if value not in behind and value in _used(behind)]
+    if crossing != [result]:
+        names = ", ".join(_describe(value, graph) for value in crossing)
+        raise ValueError(f"split() must cut a single value, but behind '{layer}' {len(crossing)} cross the cut: {names}")
+    shared = [value.name for value in graph.variables if value in _used(front) and value in _used(behind)]
+    if shared:
+        raise ValueError(f"split() at '{layer}' would leave on both sides of the cut: variable {', '.join(shared)}")
+    return front
+
+
+def _used(nodes: Iterable[Node]) -> set[Value]:
+    return {source for node in nodes for source in node.inputs}
+
+
+def _describe(value: Value, graph: Graph) -> str:
+    if isinstance(value, Node):
+        name = value.layers[0].name if value.layers else type(value.operation).__name__
+        return f"the result of {name} {value.shape}"
+    return value.name if isinstance(value, Variable) else f"the input {graph.placeholder.shape}"

@@ -1,0 +1,124 @@
+"""The structure of a model: its graph, its variables and their weights."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from nn import arguments
+from nn.arrays import Array, Shape, as_dtype
+from nn.configurable import Configurable
+from nn.graph import Graph
+from nn.model import tensors, weight_list
+from nn.model.diagram import Diagram
+from nn.model.picture import draw
+from nn.model.structure import divide, trace
+from nn.model.summary import summarize
+from nn.value import Placeholder, Value, Variable, VariableStore
+
+
+class Network(Configurable, ABC):
+    """A function with variables, built once from layers and operators. `Model` adds training."""
+
+    def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: str = "float32") -> None:
+        self.input_shape: Shape | None = None if input_shape is None else Placeholder(input_shape).shape
+        self.seed = arguments.integer(self, "seed", seed, minimum=0)
+        self.dtype = as_dtype(dtype)
+        self._graph: Graph | None = None
+        self._store: VariableStore | None = None
+
+    @abstractmethod
+    def call(self, x: Value) -> Value:
+        """Return the output for the input `x`. Called once, to build the graph."""
+
+    def trainable_variables(self) -> list[Variable]:
+        """Return the trained variables in the order of their ids: layer by layer, as each layer made them."""
+        if self._store is not None:
+            return list(self._store.variables)
+        if self._graph is not None:
+            return [variable for variable in self._graph.variables if variable.trainable]
+        raise ValueError(self._missing())
+
+    @property
+    def built(self) -> bool:
+        """Whether the graph exists: from `setup` on, or from the first data if the model was given no input shape."""
+        return self._store is not None
+
+    @property
+    def store(self) -> VariableStore:
+        """The variables' memory; raise ValueError before they exist."""
+        if self._store is None:
+            raise ValueError(self._missing())
+        return self._store
+
+    @property
+    def graph(self) -> Graph:
+        """The graph; raise ValueError before it exists."""
+        if self._graph is None:
+            raise ValueError(self._missing())
+        return self._graph
+
+    def get_weights(self) -> list[Array]:
+        """Return copies of all weights, trained and not, in Keras's order and shapes.
+
+        First the model's own variables, then layer by layer in the order of their first use; of a layer those that are
+        trained before its statistics: gamma, beta, moving mean and moving variance of a batch normalisation.
+        """
+        self.store  # noqa: B018 - raises before the variables exist
+        return weight_list.get_weights(self.graph)
+
+    def set_weights(self, weights: Sequence[Array]) -> None:
+        """Copy weights in the order of `get_weights`; raise ValueError, and change nothing, unless number and shapes fit."""
+        self.store  # noqa: B018 - raises before the variables exist
+        weight_list.set_weights(self.graph, weights)
+
+    def summary(self) -> str:
+        """Return a table of layers, output shapes, numbers of parameters, what feeds what, and memory."""
+        return summarize(type(self).__name__, self.graph, self.store)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Write a picture of the graph as SVG: a box for every use of a layer with the shape it gives, and arrows between."""
+        target = os.fspath(path)
+        if not str(target).lower().endswith(".svg"):
+            raise ValueError(f"plot() 'path' must end in .svg, got {target!r}")
+        tensors.write_file(path, draw(type(self).__name__, Diagram(self.graph)).encode())
+
+    def outline(self, input_shape: Shape) -> Graph:
+        """Build and return the graph for this input shape, without memory: what a part of the model is cut from."""
+        self._graph = trace(self, input_shape)
+        return self._graph
+
+    def restore(self, input_shape: Shape, values: Mapping[str, Array]) -> None:
+        """Build a model that is set up for this input shape, with these values of its variables, by name.
+
+        Raises ValueError where the values do not fit the structure, before memory is allocated for it.
+        """
+        graph = trace(self, input_shape)
+        shapes = {variable.name: variable.shape for variable in graph.variables}
+        if shapes.keys() != values.keys():
+            odd = sorted(shapes.keys() ^ values.keys())[0]
+            raise ValueError(f"variable '{odd}' is {'missing' if odd in shapes else 'not part of the model'}")
+        for name, shape in shapes.items():
+            if values[name].shape != shape or values[name].dtype != self.dtype:
+                raise ValueError(
+                    f"variable '{name}' must be {self.dtype} of shape {shape}, "
+                    f"got {values[name].dtype} of shape {values[name].shape}"
+                )
+        self._allocate(graph)
+        for variable in self.store.everything:
+            variable.set_value(values[variable.name])
+
+    def _allocate(self, graph: Graph) -> None:
+        """Take over a graph and give every variable its memory and its first value."""
+        self._graph = graph
+        try:
+            trained, fixed = divide(self, graph, self.trainable_variables())
+            self._store = VariableStore(trained, fixed, self.dtype, self.seed)
+        finally:
+            if self._store is None:
+                self._graph = None
+        self.input_shape = graph.placeholder.shape
+
+    def _missing(self) -> str:
+        return f"{type(self).__name__} is not built yet; without an input_shape it is built from the first data"

@@ -1,0 +1,98 @@
+"""Where the batches of `fit` and `evaluate` come from: arrays, feeders, or anything that gives batches one by one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from operator import length_hint
+from typing import Any
+
+import numpy as np
+
+from nn.data.feeder import DataFeeder
+from nn.model.batches import Batch, Batches
+from nn.random import keyed
+
+Prepare = Callable[[Any, Any, Any], Batch]
+"""From samples, labels and weights as they come to a batch as the model takes it, checked."""
+
+
+class Source(ABC):
+    """Batches, one epoch after the other. `samples` and `steps` are those of an epoch, None where that is not known."""
+
+    samples: int | None = None
+    steps: int | None = None
+
+    @abstractmethod
+    def deal(self, epoch: int) -> Iterator[Batch]:
+        """Yield the batches of an epoch; a batch is valid until the next."""
+
+
+class ArraySource(Source):
+    """Arrays in memory. With a seed every epoch has an order of its own, keyed by (seed, epoch)."""
+
+    def __init__(self, batches: Batches, seed: int | None = None) -> None:
+        self._batches, self._seed = batches, seed
+        self.samples, self.steps = batches.samples, len(batches)
+
+    def deal(self, epoch: int) -> Iterator[Batch]:
+        """Yield the batches of an epoch."""
+        order = None if self._seed is None else keyed(self._seed, "order", epoch).permutation(self._batches.samples)
+        return self._batches.deal(order)
+
+
+class StreamSource(Source):
+    """A feeder or an iterable of (x, label) or (x, label, weight), checked batch by batch.
+
+    An iterator, such as a generator, is read on from epoch to epoch, `steps` batches for each; what can be iterated
+    again begins anew.
+    """
+
+    def __init__(self, data: Any, prepare: Prepare, name: str, *, seed: int = 0, steps: int | None = None) -> None:
+        if not isinstance(data, (DataFeeder, Iterable)) or isinstance(data, (np.ndarray, str, bytes, dict)):
+            raise TypeError(
+                f"{name} must be an array with a label, or a DataFeeder or an iterable of (x, label) batches, "
+                f"got {type(data).__name__}"
+            )
+        self._data, self._prepare, self._name = data, prepare, name
+        self._seed, self._limit = seed, steps
+        self.steps = steps if steps is not None else length_hint(data) or None
+        self.samples = data.samples if isinstance(data, DataFeeder) and steps is None else None
+
+    def first(self, epoch: int) -> Any:
+        """Return the samples of the first batch, which is dealt all the same."""
+        batches = self._open(epoch)
+        batch = next(batches, None)
+        if batch is None:
+            raise self._empty()
+        if isinstance(self._data, Iterator):
+            self._data = chain([batch], self._data)
+        return self._parts(batch)[0]
+
+    def deal(self, epoch: int) -> Iterator[Batch]:
+        """Yield the batches of an epoch; raise ValueError where there is none."""
+        nothing = True
+        for batch in islice(self._open(epoch), self._limit):
+            nothing = False
+            yield self._prepare(*self._parts(batch))
+        if nothing:
+            raise self._empty()
+
+    def _open(self, epoch: int) -> Iterator[Any]:
+        return self._data.deal(epoch, self._seed) if isinstance(self._data, DataFeeder) else iter(self._data)
+
+    def _parts(self, batch: Any) -> tuple[Any, Any, Any]:
+        if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
+            found = f"{len(batch)} of them" if isinstance(batch, (tuple, list)) else type(batch).__name__
+            raise ValueError(f"{self._name} must give batches (x, label) or (x, label, weight), got {found}")
+        x, label, *weight = batch
+        return x, label, weight[0] if weight else None
+
+    def _empty(self) -> ValueError:
+        hint = (
+            "; an iterator is spent after one pass, so give a list or a DataFeeder, or 'steps_per_epoch' of an endless one"
+            if isinstance(self._data, Iterator)
+            else ""
+        )
+        return ValueError(f"{self._name} gave no batch{hint}")

@@ -1,0 +1,82 @@
+"""A small transformer for sequences."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from nn import arguments
+from nn.activation import GELU
+from nn.initializer import Uniform
+from nn.layer import Add, Dense, Dropout, Embedding, LayerNorm, MultiHeadAttention
+from nn.model.model import Model
+from nn.value import Value, Variable
+
+
+class Transformer(Model):
+    """A decoder that tells, at every position of a sequence, what comes next; it sees that position and those before it.
+
+    Embedding of ids and of positions, both trained; `blocks` times x + attention(LN(x)), then x + feed-forward(LN(x)), with
+    Dense(hidden, GELU) and Dense(features); LN; scores. (Vaswani et al., "Attention Is All You Need", 2017; causal, with
+    normalisation in front of each branch, as Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.)
+
+    Shapes: x (batch, length), ids from 0 to vocabulary - 1; output (batch, length, vocabulary), scores. Train it with
+    `Cross_Entropy_With_Softmax` and the ids that follow as labels, (batch, length). To continue a shorter text, put
+    anything behind it and read the scores at its last position.
+
+    `features` must be a multiple of `heads`; `hidden` is 4 * features by default; `dropout` thins out the sum of the
+    embeddings and each branch. Raises ValueError for inputs of another length.
+
+    >>> model = nn.model.Transformer(vocabulary=96, length=64)     # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        length: int,
+        features: int = 64,
+        heads: int = 4,
+        blocks: int = 2,
+        hidden: int | None = None,
+        dropout: float = 0.0,
+        input_shape: Sequence[int | None] | None = None,
+        *,
+        seed: int = 0,
+        dtype: str = "float32",
+    ) -> None:
+        self.vocabulary = arguments.integer(self, "vocabulary", vocabulary, minimum=1)
+        self.length = arguments.integer(self, "length", length, minimum=1)
+        super().__init__((-1, self.length) if input_shape is None else input_shape, seed=seed, dtype=dtype)
+        self.features = arguments.integer(self, "features", features, minimum=1)
+        self.heads = arguments.integer(self, "heads", heads, minimum=1)
+        if self.features % self.heads:
+            raise ValueError(f"Transformer 'features' must be a multiple of the {self.heads} heads, got {self.features}")
+        self.blocks = arguments.integer(self, "blocks", blocks, minimum=1)
+        self.hidden = 4 * self.features if hidden is None else arguments.integer(self, "hidden", hidden, minimum=1)
+        self.dropout = arguments.number(self, "dropout", dropout, 0, 1)
+
+    def call(self, x: Value) -> Value:
+        """Return the scores of what follows each position."""
+        if x.shape[1:] != (self.length,):
+            raise ValueError(f"Transformer takes ids of shape (batch, {self.length}), got {x.shape}")
+        self.positions = Variable((self.length, self.features), Uniform(-0.05, 0.05))
+        x = self._thin_out(Add()([Embedding(self.vocabulary, self.features)(x), self.positions]))
+        for _ in range(self.blocks):
+            attended = MultiHeadAttention(self.heads, self.features // self.heads, causal=True)(LayerNorm(1e-5)(x))
+            x = Add()([x, self._thin_out(attended)])
+            fed = Dense(self.features)(Dense(self.hidden, activation=GELU())(LayerNorm(1e-5)(x)))
+            x = Add()([x, self._thin_out(fed)])
+        return Dense(self.vocabulary)(LayerNorm(1e-5)(x))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments that shape the model."""
+        return {
+            "vocabulary": self.vocabulary,
+            "length": self.length,
+            "features": self.features,
+            "heads": self.heads,
+            "blocks": self.blocks,
+            "hidden": self.hidden,
+            "dropout": self.dropout,
+        }
+
+    def _thin_out(self, x: Value) -> Value:
+        return Dropout(self.dropout)(x) if self.dropout else x

@@ -1,0 +1,101 @@
+"""Scaled dot-product attention."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn.arrays import Array, Shape
+from nn.operation.batch_axis import batch_leads
+from nn.operation.operation import Operation
+
+BLOCK = 65_536
+"""Scores of a block of samples: two arrays of this size fit into a core's second-level cache."""
+
+
+class Attention(Operation):
+    """softmax(q k^T / sqrt(d)) v for every head (Vaswani et al., "Attention Is All You Need", 2017).
+
+    Inputs: q (batch, targets, heads, d), k (batch, sources, heads, d), v (batch, sources, heads, e); output (batch, targets,
+    heads, e). With `causal`, target i sees the sources 0 to i only.
+
+    The weights are kept without their denominators, E = exp(scores - maximum): dividing the output, and in backward its
+    gradient, by the sums is less work. With g' = g / sum E: dv = E^T g', dE = E (g' v^T - sum g' y), dq = dE k, dk = dE^T q.
+    """
+
+    reads_output: ClassVar[bool] = True
+
+    def __init__(self, causal: bool = False) -> None:
+        self.causal = causal
+
+    def infer(self, *shapes: Shape) -> Shape:
+        """Return (batch, targets, heads, e); raise ValueError naming shapes that do not fit together."""
+        q, k, v = shapes
+        fits = all(len(shape) == 4 for shape in shapes) and k[:3] == v[:3] and q[3] == k[3] and q[0] == k[0] and q[2] == k[2]
+        if not fits:
+            raise ValueError(f"Attention: query {q}, key {k} and value {v} do not fit together")
+        return (*q[:3], v[3])
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether all have the batch first."""
+        return all(batch_leads(shape) for shape in shapes)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the weights, and for what is computed from a block of samples."""
+        (batch, targets, heads, depth), (_, sources, _, _), _ = shapes
+        count = min(batch, max(1, BLOCK // (heads * targets * sources)))
+        self._blocks = [slice(start, min(start + count, batch)) for start in range(0, batch, count)]
+        self._scale = 1 / math.sqrt(depth)
+        self._weights = np.empty((batch, heads, targets, sources), dtype)
+        self._sums = np.empty((batch, heads, targets, 1), dtype)
+        self._ones = np.ones(sources, dtype)
+        self._query = self.scratch.empty((count, heads, targets, depth), dtype)
+        self._gradient = self.scratch.empty((count, heads, targets, output[3]), dtype)
+        self._product = self.scratch.empty((count, heads, targets, output[3]), dtype)
+        self._row = self.scratch.empty((count, heads, targets, 1), dtype)
+        self._slopes = self.scratch.empty((count, heads, targets, sources), dtype)
+        hidden = np.arange(sources) > np.arange(targets)[:, None]
+        self._mask = np.where(hidden, -np.inf, 0).astype(dtype) if self.causal else None
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the weighted means of the values."""
+        q, k, v, output = (array.swapaxes(1, 2) for array in (*inputs, out))
+        for block in self._blocks:
+            weights, sums = self._weights[block], self._sums[block]
+            query, row = self._query[: len(weights)], self._row[: len(weights)]
+            np.multiply(q[block], self._scale, out=query)
+            np.matmul(query, k[block].swapaxes(2, 3), out=weights)
+            if self._mask is not None:
+                np.add(weights, self._mask, out=weights)
+            np.maximum.reduce(weights, axis=3, keepdims=True, out=row)
+            np.subtract(weights, row, out=weights)
+            np.exp(weights, out=weights)
+            np.matmul(weights, self._ones, out=sums[..., 0])
+            np.matmul(weights, v[block], out=output[block])
+            np.divide(output[block], sums, out=output[block])
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Write the gradients of queries, keys and values."""
+        q, k, v, y, g = (array.swapaxes(1, 2) for array in (*inputs, output, gradient))
+        for_q, for_k, for_v = (None if array is None else array.swapaxes(1, 2) for array in wanted)
+        for block in self._blocks:
+            weights = self._weights[block]
+            count = len(weights)
+            scaled, slopes = self._gradient[:count], self._slopes[:count]
+            np.divide(g[block], self._sums[block], out=scaled)
+            if for_v is not None:
+                np.matmul(weights.swapaxes(2, 3), scaled, out=for_v[block])
+            if for_q is None and for_k is None:
+                continue
+            np.matmul(scaled, v[block].swapaxes(2, 3), out=slopes)
+            np.multiply(scaled, y[block], out=self._product[:count])
+            np.add.reduce(self._product[:count], axis=3, keepdims=True, out=self._row[:count])
+            np.subtract(slopes, self._row[:count], out=slopes)
+            np.multiply(slopes, weights, out=slopes)
+            if for_q is not None:
+                np.matmul(slopes, k[block], out=for_q[block])
+                np.multiply(for_q[block], self._scale, out=for_q[block])
+            if for_k is not None:
+                np.multiply(q[block], self._scale, out=self._query[:count])
+                np.matmul(slopes.swapaxes(2, 3), self._query[:count], out=for_k[block])

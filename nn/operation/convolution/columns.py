@@ -1,0 +1,115 @@
+"""Convolution as one product of matrices: every window of the input becomes a row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nn.arrays import Array
+from nn.operation.convolution.blocks import Blocks
+from nn.operation.convolution.ends import Ends
+from nn.operation.convolution.patches import Patches
+from nn.operation.convolution.problem import Problem
+from nn.operation.convolution.window import Window
+from nn.scratch import Scratch
+
+BLOCK_BYTES = 1 << 19
+"""What the windows of a block of images may take: they stay in the second cache of a core until they are multiplied."""
+
+WIDER = 3
+"""With more filters for each channel than that, adding up windows is faster than copying those of the gradient."""
+
+
+class Columns:
+    """y = windows(x) @ kernel, with windows (positions, kh * kw * channels), for a few images at a time.
+
+    The gradient of the kernel is windows(x)^T @ g. That of x is the same operation on the padded g with the kernel turned by
+    180 degrees if the window moves by 1 and filters are not many more than channels; otherwise it adds up the windows of
+    g @ kernel^T. Groups are separate products.
+
+    Chellapilla et al., High performance convolutional neural networks for document processing, 2006.
+    """
+
+    def __init__(self, problem: Problem, scratch: Scratch) -> None:
+        rows, columns, dtype = problem.rows, problem.columns, problem.dtype
+        self._groups = problem.groups
+        back = (_turned(rows), _turned(columns))
+        turns = min(back[0].before, back[0].after, back[1].before, back[1].after) >= 0 and rows.stride == columns.stride == 1
+        turns = turns and problem.filters <= WIDER * problem.channels
+        places, cells = rows.positions * columns.positions, rows.size * columns.size
+        row = cells * max(places * problem.channels, rows.length * columns.length * problem.filters if turns else 0)
+        self._blocks = Blocks(problem.images, BLOCK_BYTES // (row * dtype.itemsize))
+        images = self._blocks.largest
+
+        self._patches = Patches(images, rows, columns, problem.channels, problem.groups, scratch, dtype)
+        self._back = Patches(images, *back, problem.filters, problem.groups, scratch, dtype) if turns else None
+        by_group = (problem.groups, self._patches.taps, problem.filters // problem.groups)
+        self._part = scratch.empty(by_group, dtype)
+        turned = (rows.size, columns.size, problem.filters // problem.groups, problem.channels)
+        self._kernel = scratch.empty(turned if turns else (0,), dtype)
+        self._gradient = scratch.empty((images, *problem.output[1:]), dtype)
+        self._ends = Ends(problem, images, images * places, scratch)
+
+    def forward(self, x: Array, kernel: Array, bias: Array | None, out: Array) -> None:
+        """Write the convolution, block by block."""
+        self._ends.begin(bias)
+        self._patches.clear()
+        taps = self._by_group(kernel)
+        for block in self._blocks:
+            target = out[block]
+            np.matmul(self._patches.take(x[block]), taps, out=self._by_group(target))
+            self._ends.finish(target, target)
+
+    def backward(
+        self,
+        x: Array,
+        kernel: Array,
+        output: Array,
+        gradient: Array,
+        for_x: Array | None,
+        for_kernel: Array | None,
+        for_bias: Array | None,
+    ) -> None:
+        """Write the gradients that are wanted, block by block."""
+        self._patches.clear()
+        if for_x is not None and self._back is not None:
+            self._back.clear()
+            self._turn(kernel)
+        for block in self._blocks:
+            first = block.start == 0
+            incoming = self._gradient[: block.stop - block.start]
+            self._ends.start(gradient[block], output[block], incoming)
+            if for_bias is not None:
+                self._ends.add_bias_gradient(incoming.reshape(-1, incoming.shape[-1]), first, for_bias)
+            if for_kernel is not None:
+                self._add_kernel_gradient(self._patches.take(x[block]), self._by_group(incoming), first, for_kernel)
+            if for_x is not None:
+                self._write_x_gradient(kernel, incoming, for_x[block])
+
+    def _add_kernel_gradient(self, windows: Array, incoming: Array, first: bool, for_kernel: Array) -> None:
+        total = self._by_group(for_kernel)
+        np.matmul(windows.swapaxes(1, 2), incoming, out=total if first else self._part)
+        if not first:
+            np.add(total, self._part, out=total)
+
+    def _write_x_gradient(self, kernel: Array, incoming: Array, target: Array) -> None:
+        if self._back is not None:
+            np.matmul(self._back.take(incoming), self._by_group(self._kernel), out=self._by_group(target))
+            return
+        np.matmul(self._by_group(incoming), self._by_group(kernel).swapaxes(1, 2), out=self._patches.matrix(len(target)))
+        self._patches.give(target)
+        self._patches.clear()
+
+    def _turn(self, kernel: Array) -> None:
+        """Turn the kernel by 180 degrees and exchange channels and filters of each group."""
+        grouped = kernel.reshape(*kernel.shape[:3], self._groups, -1)[::-1, ::-1]
+        np.copyto(self._kernel.reshape(*self._kernel.shape[:3], self._groups, -1), grouped.swapaxes(2, 4))
+
+    def _by_group(self, array: Array) -> Array:
+        """Return (..., filters) as a matrix for each group, (groups, ..., filters / groups)."""
+        return array.reshape(-1, self._groups, array.shape[-1] // self._groups).swapaxes(0, 1)
+
+
+def _turned(window: Window) -> Window:
+    """Return the window that the gradient of the input moves over the output."""
+    back = window.size - 1
+    return Window(window.positions, window.size, 1, back - window.before, back - window.after)

@@ -1,0 +1,97 @@
+"""The convolution of images or sequences with a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn.arrays import BATCH, Array, Shape
+from nn.operation.batch_axis import batch_leads
+from nn.operation.convolution.columns import Columns
+from nn.operation.convolution.problem import Method, Problem
+from nn.operation.convolution.window import Padding, Window, place
+from nn.operation.convolution.winograd import Winograd
+from nn.operation.operation import Operation
+
+
+class Convolution(Operation):
+    """y[n, i, j, f] = sum over k, l, c of x[n, i s + k - p, j s + l - p, c] w[k, l, c, f], plus b[f]; rectified if asked for.
+
+    Inputs are x (batch, height, width, channels), a kernel (kh, kw, channels / groups, filters) and, if there is one, a bias
+    (filters,); the output is (batch, height', width', filters). Sequences (batch, time, channels) take a kernel (k, channels /
+    groups, filters). Filters and channels are cut into `groups`; each group of filters sees its group of channels.
+    `padding` is 'valid', 'same', or a number of zeros on every side.
+
+    It adds the bias while the numbers are in the cache. Small kernels that move by 1 over enough channels
+    are computed by `Winograd`, all others by `Columns`.
+    """
+
+    rectified: ClassVar[bool] = False
+
+    def __init__(self, strides: Sequence[int], padding: Padding = "valid", groups: int = 1) -> None:
+        self.strides, self.padding, self.groups = tuple(strides), padding, groups
+
+    def infer(self, *shapes: Shape) -> Shape:
+        """Return (batch, height', width', filters), or (batch, time', filters)."""
+        x, kernel = shapes[:2]
+        owner = type(self).__name__
+        if len(x) != len(self.strides) + 2 or len(kernel) != len(x) or BATCH in x[1:]:
+            axes = "height, width" if len(self.strides) == 2 else "time"
+            raise ValueError(f"{owner}: expected inputs of shape (batch, {axes}, channels), all but the batch known, got {x}")
+        if x[-1] != kernel[-2] * self.groups or kernel[-1] % self.groups:
+            raise ValueError(
+                f"{owner}: inputs with {x[-1]} channels do not fit a kernel of shape {kernel} in {self.groups} groups"
+            )
+        if len(shapes) > 2 and shapes[2] != kernel[-1:]:
+            raise ValueError(f"{owner}: a bias for {kernel[-1]} filters must have shape {kernel[-1:]}, got {shapes[2]}")
+        return (x[0], *(window.positions for window in self._place(x, kernel)), kernel[-1])
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Each image is convolved alone."""
+        return batch_leads(shapes[0]) and all(BATCH not in shape for shape in shapes[1:])
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Choose the method for these shapes and prepare it."""
+        rows, columns = (*self._place(*shapes[:2]), Window(1, 1, 1, 0, 0))[:2]
+        problem = Problem(
+            shapes[0][0], rows, columns, shapes[0][-1], output[-1], self.groups, len(shapes) > 2, self.rectified, dtype
+        )
+        self._method: Method = (Winograd if Winograd.suits(problem) else Columns)(problem, self.scratch)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the convolution."""
+        x, kernel = inputs[:2]
+        bias = inputs[2] if len(inputs) > 2 else None
+        self._method.forward(_image(x, x.ndim), _image(kernel, x.ndim, 1), bias, _image(out, x.ndim))
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Write the gradients of x, kernel and bias; the input of a first layer wants none."""
+        axes = inputs[0].ndim
+        for_x, for_kernel = wanted[:2]
+        for_bias = wanted[2] if len(wanted) > 2 else None
+        self._method.backward(
+            _image(inputs[0], axes),
+            _image(inputs[1], axes, 1),
+            _image(output, axes),
+            _image(gradient, axes),
+            None if for_x is None else _image(for_x, axes),
+            None if for_kernel is None else _image(for_kernel, axes, 1),
+            for_bias,
+        )
+
+    def _place(self, x: Shape, kernel: Shape) -> list[Window]:
+        return place(type(self).__name__, x[1:-1], kernel[:-2], self.strides, self.padding)
+
+
+class RectifiedConvolution(Convolution):
+    """max(y, 0) for the y of `Convolution`, in one operation that rectifies while the numbers are in the cache."""
+
+    reads_output: ClassVar[bool] = True
+    rectified: ClassVar[bool] = True
+
+
+def _image(array: Array, axes: int, width: int = 2) -> Array:
+    """Return an array of a convolution of sequences, which has three axes, with a width of 1."""
+    return np.expand_dims(array, width) if axes == 3 else array

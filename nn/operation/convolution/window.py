@@ -1,0 +1,53 @@
+"""Where a window lies along an axis: sizes, strides and padding."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+Padding: TypeAlias = str | int
+"""'valid' (none), 'same' (as much as makes ceil(length / stride) outputs), or a number of cells on either side."""
+
+
+class Window(NamedTuple):
+    """A window of `size` cells moved by `stride` along an axis of `length` with `before` and `after` cells of padding."""
+
+    length: int
+    size: int
+    stride: int
+    before: int
+    after: int
+
+    @property
+    def positions(self) -> int:
+        """The number of positions."""
+        return (self.length + self.before + self.after - self.size) // self.stride + 1
+
+    def reach(self, tap: int) -> tuple[slice, slice]:
+        """Return the positions at which cell `tap` of the window lies in the axis, and the cells where it lies then."""
+        offset = tap - self.before
+        first = max(0, -(offset // self.stride))
+        last = min(self.positions, (self.length - 1 - offset) // self.stride + 1)
+        if last <= first:
+            return slice(0, 0), slice(0, 0)
+        start = first * self.stride + offset
+        return slice(first, last), slice(start, start + (last - first - 1) * self.stride + 1, self.stride)
+
+
+def place(owner: str, lengths: Sequence[int], sizes: Sequence[int], strides: Sequence[int], padding: Padding) -> list[Window]:
+    """Return the window along each axis.
+
+    'same' pads as TensorFlow does: if the cells to add are odd in number, the last one goes behind. Raises ValueError where
+    the window is larger than the padded axis.
+    """
+    found = []
+    for length, size, stride in zip(lengths, sizes, strides, strict=True):
+        if isinstance(padding, int):
+            before = after = padding
+        else:
+            missing = max((-(-length // stride) - 1) * stride + size - length, 0) if padding == "same" else 0
+            before, after = missing // 2, missing - missing // 2
+        found.append(Window(length, size, stride, before, after))
+    if any(window.positions < 1 for window in found):
+        raise ValueError(
+            f"{owner}: a window of {tuple(sizes)} is larger than inputs of {tuple(lengths)} with padding {padding!r}"
+        )
+    return found

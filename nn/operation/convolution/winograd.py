@@ -1,0 +1,140 @@
+"""Convolution of small kernels with a fraction of the multiplications, by Winograd's algorithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nn.arrays import Array
+from nn.operation.convolution.blocks import Blocks
+from nn.operation.convolution.ends import Ends
+from nn.operation.convolution.filters import Filters
+from nn.operation.convolution.padded import Padded
+from nn.operation.convolution.problem import Problem
+from nn.operation.convolution.tile_sums import Correlation, FilterGradient, Setting
+from nn.operation.convolution.tiles import FREQUENCIES, SIZE, Tiling
+from nn.operation.convolution.toom_cook import matrices
+from nn.operation.convolution.window import Window
+from nn.scratch import Scratch
+
+FEWEST_CHANNELS = 16
+"""With fewer channels or filters in a group, unless there is one of each, products of matrices are too small to gain."""
+
+WORTH = 0.7
+"""The share of the direct sum's multiplications that may be left: tiles that reach far beyond the output waste theirs."""
+
+BLOCK_BYTES = 5 << 19
+"""What the tiles of a block of images and their products may take together: they stay in the cache, and a part of the batch
+that is multiplied at once is large enough for the BLAS."""
+
+
+class Winograd:
+    """Y = A^T ((G w G^T) * (B^T d B)) A for each tile d of 6x6 cells, where * sums over channels: 36 products of matrices.
+
+    A tile gives 4x4 outputs of a 3x3 kernel, F(4x4, 3x3), or 2x2 of a 5x5 one: 7 - k along each axis for 2 <= k <= 5. The
+    gradient of the input is the same with the kernel turned by 180 degrees; that of the kernel is G^T D G with D the sum over
+    tiles of (B^T d B) * (A g A^T). Images are transformed and multiplied a few at a time, so that their tiles stay in the
+    cache. In float32 the mean error is 2.5 times that of the direct sum, 1e-6 of the output's deviation with 128 channels.
+
+    Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016; `toom_cook` makes the matrices.
+    """
+
+    def __init__(self, problem: Problem, scratch: Scratch) -> None:
+        channels, filters, groups, dtype = problem.channels, problem.filters, problem.groups, problem.dtype
+        rows, columns = _Axis(problem.rows, dtype), _Axis(problem.columns, dtype)
+        tiles = max(rows.tiles * columns.tiles, rows.back_tiles * columns.back_tiles)
+        self._blocks = Blocks(problem.images, BLOCK_BYTES // (FREQUENCIES * (channels + filters) * tiles * dtype.itemsize))
+        images = self._blocks.largest
+        inside, corner = (problem.rows.length, problem.columns.length), (problem.rows.before, problem.columns.before)
+        self._x = Padded(images, (rows.cells, columns.cells), inside, corner, channels, scratch, dtype)
+        cells, corner = (rows.back_cells, columns.back_cells), (rows.back_before, columns.back_before)
+        self._gradient = Padded(images, cells, problem.output[1:3], corner, filters, scratch, dtype)
+
+        tiling = Tiling(images, rows.tiles, columns.tiles, rows.step, columns.step)
+        back = Tiling(images, rows.back_tiles, columns.back_tiles, rows.step, columns.step)
+        most = max(channels, filters)
+        size = max(way(most) for found in (tiling, back) for way in (found.frequencies, found.halves))
+        work = (scratch.empty((size,), dtype), scratch.empty((size,), dtype))
+        setting = Setting(rows.matrices, columns.matrices, groups, self._blocks.sizes, *work)
+        self._filters = Filters(channels, filters, groups, rows.matrices.taps, columns.matrices.taps, scratch, dtype)
+        self._forward = Correlation(setting, tiling, self._x.array, problem.output[1:3], filters, scratch)
+        self._backward = Correlation(setting, back, self._gradient.array, inside, channels, scratch)
+        self._sum = FilterGradient(setting, tiling, self._x.array, self._gradient.from_corner, scratch)
+        self._ends = Ends(problem, images, images * cells[0] * cells[1], scratch)
+
+    @staticmethod
+    def suits(problem: Problem) -> bool:
+        """Whether the kernel has 2 to 5 cells each way and moves by 1, channels are many enough, and it saves enough work."""
+        windows = (problem.rows, problem.columns)
+        if not all(1 < window.size < SIZE and window.stride == 1 for window in windows):
+            return False
+        if any(max(window.before, window.after) >= window.size for window in windows):
+            return False
+        fewest = min(problem.channels, problem.filters) // problem.groups
+        alone = problem.channels == problem.filters == problem.groups
+        work, direct = FREQUENCIES, 1
+        for window in windows:
+            work *= -(-window.positions // _step(window))
+            direct *= window.positions * window.size
+        return (fewest >= FEWEST_CHANNELS or alone) and work <= WORTH * direct
+
+    def forward(self, x: Array, kernel: Array, bias: Array | None, out: Array) -> None:
+        """Write the convolution, block by block."""
+        self._ends.begin(bias)
+        self._x.clear()
+        filters = self._filters.transform(kernel)
+        for block in self._blocks:
+            target = out[block]
+            self._x.fill(x[block])
+            self._ends.finish(self._forward.run(filters, target), target)
+
+    def backward(
+        self,
+        x: Array,
+        kernel: Array,
+        output: Array,
+        gradient: Array,
+        for_x: Array | None,
+        for_kernel: Array | None,
+        for_bias: Array | None,
+    ) -> None:
+        """Write the gradients that are wanted, block by block."""
+        self._gradient.clear()
+        if for_kernel is not None:
+            self._x.clear()
+        filters = None if for_x is None else self._filters.transform_turned(kernel)
+        for block in self._blocks:
+            images, first = block.stop - block.start, block.start == 0
+            self._ends.start(gradient[block], output[block], self._gradient.inside[:images])
+            if for_bias is not None:
+                self._ends.add_bias_gradient(self._gradient.cells(images), first, for_bias)
+            if for_kernel is not None:
+                self._x.fill(x[block])
+                self._sum.add(images, first)
+            if for_x is not None and filters is not None:
+                target = for_x[block]
+                result = self._backward.run(filters, target)
+                if result is not target:
+                    np.copyto(target, result)
+        if for_kernel is not None:
+            self._filters.transform_back(self._sum.total, for_kernel)
+
+
+class _Axis:
+    """Tiles and cells along one axis, forward and for the gradient of the input."""
+
+    def __init__(self, window: Window, dtype: np.dtype[Any]) -> None:
+        self.step = _step(window)
+        self.matrices = matrices(self.step, window.size, dtype)
+        self.tiles = -(-window.positions // self.step)
+        self.cells = self.step * (self.tiles - 1) + SIZE
+        self.back_tiles = -(-window.length // self.step)
+        self.back_before = window.size - 1 - window.before
+        # of the gradient one reads tiles of 6 cells with the border, and the tiles of the output without
+        self.back_cells = max(self.step * (self.back_tiles - 1) + SIZE, self.back_before + self.step * self.tiles)
+
+
+def _step(window: Window) -> int:
+    """Return the outputs of a tile."""
+    return SIZE + 1 - window.size

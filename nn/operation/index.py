@@ -1,0 +1,140 @@
+"""Parts of an array."""
+
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from nn.arrays import BATCH, Array, Shape
+from nn.operation.batch_axis import batch_leads
+from nn.operation.operation import Operation
+
+Entry: TypeAlias = int | slice | EllipsisType | Sequence[int] | Array | None
+
+
+class Index(Operation):
+    """a[key] as in NumPy, for integers, slices, None, Ellipsis and one list or array of integers; the batch stays whole.
+
+    An array of integers may name an element several times, whose gradients then add up; it stands with slices only: next to
+    an integer NumPy would move its axes, so write `a[:, 0][:, [2, 1]]`. Raises TypeError or ValueError naming entry, axis and
+    shape.
+    """
+
+    reads_inputs: ClassVar[bool] = False
+
+    def __init__(self, key: Entry | tuple[Entry, ...]) -> None:
+        entries = key if isinstance(key, tuple) else (key,)
+        self._key = tuple(_checked(entry) for entry in entries)
+        arrays = [entry for entry in self._key if isinstance(entry, np.ndarray)]
+        if len(arrays) > 1 or (arrays and any(isinstance(entry, int) for entry in self._key)):
+            raise ValueError(f"Index: an array of integers stands with slices only, got {key!r}; index in two steps")
+        self._list: Array | None = arrays[0] if arrays else None
+
+    def infer(self, *shapes: Shape) -> Shape:
+        """Return the shape of the part."""
+        output: list[int] = []
+        axis = 0
+        for entry in self._full_key(shapes[0]):
+            if entry is None:
+                output.append(1)
+                continue
+            output += _lengths(entry, axis, shapes[0])
+            axis += 1
+        return tuple(output)
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the batch is the first axis before and after; it is never cut by the index itself."""
+        return batch_leads(shapes[0]) and batch_leads(self.infer(*shapes))
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Divide the key into slices, which give a view, and the list of integers, for one axis of that view."""
+        key = self._full_key(shapes[0])
+        self._view = tuple(slice(None) if isinstance(entry, np.ndarray) else entry for entry in key)
+        self._axis, self._rows, self._unique = 0, np.zeros(0, np.intp), True
+        self._part: Array | None = None
+        if self._list is not None:
+            place = next(place for place, entry in enumerate(key) if isinstance(entry, np.ndarray))
+            self._axis = place
+            length = shapes[0][place - key[:place].count(None)]
+            self._rows = (self._list % length).astype(np.intp)
+            self._unique = np.unique(self._rows).size == self._rows.size
+            part = (*output[:place], length, *output[place + self._rows.ndim :])
+            cut = any(isinstance(entry, slice) and entry != slice(None) for entry in key)
+            self._part = self.scratch.empty(part, dtype) if cut else None
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Copy the part."""
+        view = inputs[0][self._view]
+        if self._list is None:
+            np.copyto(out, view)
+        else:
+            if self._part is not None:
+                # take would make its own copy of what is not contiguous
+                np.copyto(self._part, view)
+                view = self._part
+            np.take(view, self._rows, axis=self._axis, out=out, mode="clip")
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Write the gradient to where the part was, 0 elsewhere."""
+        target = wanted[0]
+        if target is None:
+            return
+        target.fill(0)
+        view = target[self._view]
+        if self._list is None:
+            np.copyto(view, gradient)
+            return
+        before = view.shape[: self._axis]
+        rows = self._rows.reshape(-1)
+        parts = gradient.reshape((*before, rows.size, *view.shape[self._axis + 1 :]))
+        lead: tuple[Any, ...] = (slice(None),) * self._axis
+        if self._unique:
+            view[(*lead, rows)] = parts
+            return
+        for place, row in enumerate(rows.tolist()):
+            part = view[(*lead, slice(row, row + 1))]
+            np.add(part, parts[(*lead, slice(place, place + 1))], out=part)
+
+    def _full_key(self, shape: Shape) -> tuple[Any, ...]:
+        """Return the key with one entry for each axis, besides None: what it leaves out is taken whole."""
+        named = sum(entry is not None and entry is not Ellipsis for entry in self._key)
+        dots = [place for place, entry in enumerate(self._key) if entry is Ellipsis]
+        if named > len(shape):
+            raise ValueError(f"Index: {named} indices for the {len(shape)} axes of shape {shape}")
+        if len(dots) > 1:
+            raise ValueError("Index: '...' may stand once")
+        whole = (slice(None),) * (len(shape) - named)
+        place = dots[0] if dots else len(self._key)
+        return (*self._key[:place], *whole, *self._key[place + 1 :])
+
+
+def _checked(entry: Entry) -> Any:
+    """Return an entry as int, slice, None, Ellipsis or array of integers."""
+    if entry is None or entry is Ellipsis or isinstance(entry, slice):
+        return entry
+    if isinstance(entry, (list, tuple, range, np.ndarray)):
+        array = np.asarray(entry)
+        if array.dtype.kind in "iu" and array.size:
+            return array
+    elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
+        return int(entry)
+    raise TypeError(f"Index: an index is an integer, a slice, None, '...' or a list of integers, got {entry!r}")
+
+
+def _lengths(entry: Any, axis: int, shape: Shape) -> Sequence[int]:
+    """Return what an entry leaves of an axis: nothing, its length, or the axes of a list of integers."""
+    length = shape[axis]
+    if isinstance(entry, slice) and entry == slice(None):
+        return (length,)
+    if length == BATCH:
+        raise ValueError(f"Index: axis {axis} of shape {shape} is the batch, where only ':' may stand, got {entry!r}")
+    if isinstance(entry, slice):
+        found = len(range(*entry.indices(length)))
+        if not found:
+            raise ValueError(f"Index: {entry!r} leaves nothing of axis {axis} of shape {shape}")
+        return (found,)
+    for single in np.ravel(entry).tolist():
+        if not -length <= single < length:
+            raise ValueError(f"Index: {single} is out of range for axis {axis} of shape {shape}")
+    return tuple(np.shape(entry))

@@ -1,0 +1,16 @@
+"""The greatest element along axes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nn.arrays import Array
+from nn.operation.extremum import Extremum
+
+
+class Max(Extremum):
+    """The greatest element over some axes; equal ones share its gradient equally."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the greatest elements."""
+        np.max(inputs[0], axis=self._reduced, keepdims=self.keepdims, out=out)

@@ -1,0 +1,20 @@
+"""The lesser of two arrays, element by element."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nn.arrays import Array
+from nn.operation.choice import Choice
+
+
+class Minimum(Choice):
+    """The lesser of a and b, element by element; where they are equal the gradient is a's."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the lesser elements."""
+        np.minimum(inputs[0], inputs[1], out=out)
+
+    def takes_first(self, a: Array, b: Array, out: Array) -> None:
+        """Write where a is not the other one."""
+        np.less_equal(a, b, out=out)

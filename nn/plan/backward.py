@@ -1,0 +1,154 @@
+"""The way back through a plan: who writes which gradient, where, and when each variable's is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nn.arrays import Array, empty
+from nn.operation import Operation
+from nn.plan.layout import Layout
+from nn.plan.place import Place
+from nn.plan.stages import Stage
+from nn.threads import Team
+from nn.value import Buffer, Node, Value, Variable
+
+if TYPE_CHECKING:
+    from nn.plan.plan import Call
+
+OnGradient = Callable[[Variable], None]
+FindCall = Callable[[Node, "slice | None"], "Call"]
+
+
+class Step(NamedTuple):
+    """One operation's part of backward on one slice: `sums` are added to gradients that somebody else began."""
+
+    operation: Operation
+    inputs: list[Array]
+    output: Array
+    gradient: Array
+    wanted: list[Array | None]
+    sums: list[tuple[Array, Array]]
+
+
+class _Pass(NamedTuple):
+    """One stage backward: the steps of each lane, what the lanes add to the first one's sums, and what is complete then."""
+
+    lanes: list[list[Step]]
+    joins: list[tuple[Array, Array]]
+    complete: list[Variable]
+
+
+class Backward:
+    """Computes all gradients of a plan, stage by stage from the last to the first."""
+
+    def __init__(self, layout: Layout, call: FindCall, output_gradient: Array, input_gradient: Array | None) -> None:
+        self._layout, self._call = layout, call
+        self._takers = layout.takers(input_gradient=input_gradient is not None)
+        self._places: dict[Value, Place] = {layout.graph.output: Place("batch", [output_gradient])}
+        if input_gradient is not None:
+            self._places[layout.graph.placeholder] = Place("batch", [input_gradient])
+        self._begun: set[Value] = set()
+        self._addends: dict[tuple[Value, int, int], Array] = {}
+        self._passes = [self._plan(stage) for stage in reversed(layout.stages)]
+        last: dict[Variable, _Pass] = {}
+        for done, stage in zip(self._passes, reversed(layout.stages), strict=True):
+            sources = {source for node in stage.nodes if node in self._takers for source in node.inputs}
+            found = [value for value in sources if isinstance(value, Variable) and value in self._takers]
+            last.update((variable, done) for variable in found if not isinstance(variable, Buffer))
+        trained = [variable for variable in layout.graph.variables if variable.id >= 0]
+        self._unreached = [variable for variable in trained if variable not in last]
+        for variable in sorted(last, key=lambda variable: -variable.id):
+            last[variable].complete.append(variable)
+
+    def run(self, team: Team, on_gradient: OnGradient | None) -> None:
+        """Compute the gradients after the output's was written; that of a variable on which it does not depend is 0."""
+        for variable in self._unreached:
+            variable.gradient.fill(0)
+            if on_gradient is not None:
+                on_gradient(variable)
+        for lanes, joins, complete in self._passes:
+            if len(lanes) > 1:
+                team.run([partial(_run, lane) for lane in lanes])
+            else:
+                _run(lanes[0])
+            for target, part in joins:
+                np.add(target, part, out=target)
+            if on_gradient is not None:
+                for variable in complete:
+                    on_gradient(variable)
+
+    def _plan(self, stage: Stage) -> _Pass:
+        lanes: list[list[Step]] = []
+        partial_sums: dict[tuple[Value, int], Array] = {}
+        written: set[tuple[Value, int]] = set()
+        for lane, parts in enumerate(stage.lanes):
+            steps = []
+            for rows in parts:
+                for node in reversed(stage.nodes):
+                    if node in self._takers:
+                        operation, inputs, output = self._call(node, rows)
+                        step = Step(operation, inputs, output, self._places[node].at(lane, rows), [], [])
+                        for index, source in enumerate(node.inputs):
+                            self._want(step, node, index, source, lane, rows, written, partial_sums)
+                        steps.append(step)
+            lanes.append(steps)
+        self._begun.update(value for value, _ in written)
+        joins = [(self._places[value].arrays[0], array) for (value, _), array in partial_sums.items()]
+        return _Pass(lanes, joins, [])
+
+    def _want(
+        self,
+        step: Step,
+        node: Node,
+        index: int,
+        source: Value,
+        lane: int,
+        rows: slice | None,
+        written: set[tuple[Value, int]],
+        partial_sums: dict[tuple[Value, int], Array],
+    ) -> None:
+        """Say where the gradient of one input goes: where it is kept, or beside it and then added."""
+        if source not in self._takers:
+            step.wanted.append(None)
+            return
+        place = self._find_place(node, index, source)
+        target = place.at(lane, rows)
+        first = source not in self._begun
+        if place.kind == "kept" and lane > 0:
+            target = partial_sums.setdefault((source, lane), empty(target.shape, target.dtype))
+            first = True
+        mark = (source, lane if place.kind == "kept" else rows.start if rows is not None else 0)
+        if first and mark not in written:
+            step.wanted.append(target)
+        else:
+            addend = self._addends.get((source, lane, index))
+            if addend is None or addend.size < target.size:
+                addend = self._addends[source, lane, index] = empty(target.shape, target.dtype)
+            addend = addend if addend.shape == target.shape else addend[: len(target)]
+            step.wanted.append(addend)
+            step.sums.append((target, addend))
+        written.add(mark)
+
+    def _find_place(self, node: Node, index: int, source: Value) -> Place:
+        if source not in self._places:
+            layout = self._layout
+            if isinstance(source, Variable):
+                self._places[source] = Place("kept", [source.gradient])
+                return self._places[source]
+            kind = layout.kind(source, kept_for_backward=False)
+            shared = None
+            if index == 0 and node.operation.in_place and layout.uses[source] == 1:
+                shared = self._places[node].shared(kind, layout.stage_of[node], layout.shapes[source])
+            self._places[source] = layout.place(source, kind) if shared is None else shared
+        return self._places[source]
+
+
+def _run(steps: list[Step]) -> None:
+    for operation, inputs, output, gradient, wanted, sums in steps:
+        operation.backward(inputs, output, gradient, wanted)
+        for target, part in sums:
+            np.add(target, part, out=target)

@@ -1,0 +1,102 @@
+"""What a plan knows before it allocates: shapes, stages, who uses what, and where a value may lie."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nn.arrays import Shape, empty
+from nn.graph import Graph
+from nn.plan.place import Kind, Place
+from nn.plan.stages import Stage, divide, has_batch
+from nn.value import Node, Value
+
+
+class Whole(NamedTuple):
+    """The graph of which another one is a part, and for each node of the part the node of the whole."""
+
+    graph: Graph
+    originals: Mapping[Value, Node]
+
+
+class Layout:
+    """A graph with concrete shapes, cut into stages.
+
+    A value that only operations of one stage look at needs no memory for the whole batch, unless backward reads it.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        shape: Shape,
+        dtype: np.dtype[Any],
+        *,
+        training: bool,
+        threads: int,
+        whole: Whole | None = None,
+    ) -> None:
+        self.graph, self.dtype, self.training = graph, dtype, training
+        self.shapes = _infer(graph, shape)
+        self.uses = Counter(source for node in graph.nodes for source in node.inputs)
+        if whole is None:
+            whole = Whole(graph, {node: node for node in graph.nodes})
+        places = {node: place for place, node in enumerate(whole.graph.nodes)}
+        self.position = {node: places[whole.originals[node]] for node in graph.nodes}
+        own = {whole.originals[node]: node for node in graph.nodes}
+        shapes = self.shapes if whole.graph is graph else _infer(whole.graph, (shape[0], *whole.graph.placeholder.shape[1:]))
+        stages = divide(whole.graph, shapes, dtype, training=training, threads=threads)
+        found = [Stage([own[node] for node in stage.nodes if node in own], stage.lanes) for stage in stages]
+        self.stages = [stage for stage in found if stage.nodes]
+        self.stage_of: dict[Value, int] = {node: number for number, stage in enumerate(self.stages) for node in stage.nodes}
+        self._crossing: set[Value] = {graph.output, graph.placeholder}
+        for node in graph.nodes:
+            self._crossing.update(source for source in node.inputs if self.stage_of.get(source) != self.stage_of[node])
+
+    def kind(self, value: Value, *, kept_for_backward: bool) -> Kind:
+        """Say where a value or a gradient may lie."""
+        if not has_batch(value):
+            return "kept"
+        inside = isinstance(value, Node) and value not in self._crossing
+        cut = inside and self.stages[self.stage_of[value]].largest is not None
+        return "lane" if cut and not kept_for_backward else "batch"
+
+    def place(self, value: Value, kind: Kind) -> Place:
+        """Allocate memory for a node."""
+        shape = self.shapes[value]
+        if kind != "lane":
+            return Place(kind, [empty(shape, self.dtype)])
+        number = self.stage_of[value]
+        stage = self.stages[number]
+        return Place.lanes(len(stage.lanes), (stage.largest or 0, *shape[1:]), self.dtype, number)
+
+    def takers(self, *, input_gradient: bool) -> set[Value]:
+        """Return the values whose gradient is needed: what lies between trained variables or buffers and the output."""
+        takers: set[Value] = {self.graph.placeholder} if input_gradient else set()
+        takers.update(variable for variable in self.graph.variables if variable.has_gradient)
+        for node in self.graph.nodes:
+            if node.operation.differentiable and any(source in takers for source in node.inputs):
+                takers.add(node)
+        reached: set[Value] = {self.graph.output}
+        for node in reversed(self.graph.nodes):
+            if node in reached and node.operation.differentiable:
+                reached.update(node.inputs)
+        return takers & reached
+
+    def may_overwrite(self, node: Node) -> bool:
+        """Whether the value of the first input is dead once this node is computed."""
+        source = node.inputs[0]
+        if not node.operation.in_place or not isinstance(source, Node) or self.uses[source] > 1:
+            return False
+        return not self.training or not (source.operation.reads_output or node.operation.reads_inputs)
+
+
+def _infer(graph: Graph, shape: Shape) -> dict[Value, Shape]:
+    """Return the shapes of all values for an input of this shape."""
+    shapes: dict[Value, Shape] = {graph.placeholder: shape}
+    for node in graph.nodes:
+        shapes.update((source, source.shape) for source in node.inputs if source not in shapes)
+        shapes[node] = node.operation.infer(*(shapes[source] for source in node.inputs))
+    return shapes

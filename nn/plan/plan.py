@@ -1,0 +1,165 @@
+"""A graph compiled for one input shape: operations in order, memory allocated once."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nn.arrays import Array, Shape, empty
+from nn.graph import Graph
+from nn.operation import Mode, Operation
+from nn.plan.backward import Backward, OnGradient
+from nn.plan.layout import Layout, Whole
+from nn.plan.place import Place
+from nn.plan.stages import Stage
+from nn.scratch import Arena, Measure
+from nn.threads import Team
+from nn.value import Constant, Node, Value, Variable
+
+__all__ = ["OnGradient", "Plan"]
+
+
+class Call(NamedTuple):
+    """One operation on one slice of the batch."""
+
+    operation: Operation
+    inputs: list[Array]
+    output: Array
+
+
+class Plan:
+    """Computes a graph, and its gradients if it is for training.
+
+    Every operation writes into memory of the plan (`out=`). An operation that works in place takes over the memory of its
+    first input where nobody reads that any more. A value used several times is computed once and its gradients add up;
+    what needs no gradient gets none. The gradient of a variable is written to the variable's own gradient.
+
+    Where results are large, consecutive operations run on a few samples at a time (`nn.plan.stages`), in as many threads as
+    the team has. Sums over such parts are made in the order of the samples, so equal plans give equal bits. The plan of a part
+    of a graph that names its `whole` makes the same sums and draws the same random numbers as that of the whole.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        shape: Shape,
+        dtype: np.dtype[Any],
+        *,
+        training: bool,
+        input_gradient: bool = False,
+        team: Team | None = None,
+        whole: Whole | None = None,
+    ) -> None:
+        self._team = Team(1) if team is None else team
+        self._graph = graph
+        self._layout = Layout(graph, shape, dtype, training=training, threads=self._team.size, whole=whole)
+        self._places: dict[Value, Place] = {graph.placeholder: Place("batch", [empty(shape, dtype)])}
+        for node in graph.nodes:
+            self._find_place(node)
+        self.output: Array = self._places[graph.output].arrays[0]
+
+        self._entries: list[tuple[list[Array], int, slice | None]] = []
+        self._random: list[tuple[Operation, int]] = []
+        self._calls: dict[tuple[Node, int | None], Call] = {}
+        self._arenas = self._open_arenas()
+        self._forward = [self._prepare(stage) for stage in self._layout.stages]
+        self._places[graph.placeholder].arrays[0] = np.empty(0, dtype)
+        for inputs, index, _ in self._entries:
+            inputs[index] = np.empty(0, dtype)
+
+        if training:
+            self.output_gradient: Array = empty(self.output.shape, dtype)
+            self.input_gradient: Array | None = np.zeros(shape, dtype) if input_gradient else None
+            self._backward = Backward(self._layout, self._call, self.output_gradient, self.input_gradient)
+
+    def forward(self, x: Array, mode: Mode) -> Array:
+        """Compute the output for `x`, an array of the plan's shape and type. It stays valid until the next run."""
+        for inputs, index, rows in self._entries:
+            inputs[index] = x if rows is None else x[rows]
+        for operation, position in self._random:
+            operation.begin(mode, position)
+        for lanes in self._forward:
+            self._team.run([partial(_run, lane) for lane in lanes]) if len(lanes) > 1 else _run(lanes[0])
+        return self.output
+
+    def backward(self, on_gradient: OnGradient | None = None) -> None:
+        """Compute all gradients from `output_gradient`, after `forward` with the same data.
+
+        `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first.
+        """
+        self._backward.run(self._team, on_gradient)
+
+    def first_not_finite(self) -> str | None:
+        """Say which variable, or which layer's result of the last run, holds a number that is not finite; None if all are."""
+        for variable in self._graph.variables:
+            if not np.isfinite(variable.value).all():
+                return f"variable '{variable.name}'"
+        for place, node in enumerate(self._graph.nodes):
+            if not all(np.isfinite(array).all() for array in self._places[node].arrays):
+                layers = [layer for later in self._graph.nodes[place:] for layer in later.layers]
+                return f"the output of {layers[0].describe()}" if layers else f"a result of {type(node.operation).__name__}"
+        return None
+
+    def _place(self, value: Value) -> Place:
+        if value not in self._places:
+            if isinstance(value, Variable):
+                self._places[value] = Place("kept", [value.value])
+            elif isinstance(value, Constant):
+                self._places[value] = Place("kept", [np.asarray(value.array, self._layout.dtype)])
+        return self._places[value]
+
+    def _find_place(self, node: Node) -> None:
+        """Decide where the output of a node lives."""
+        layout = self._layout
+        kind = layout.kind(node, kept_for_backward=layout.training)
+        shared = None
+        if layout.may_overwrite(node):
+            shared = self._place(node.inputs[0]).shared(kind, layout.stage_of[node], layout.shapes[node])
+        self._places[node] = layout.place(node, kind) if shared is None else shared
+
+    def _open_arenas(self) -> list[Arena]:
+        """Return the work space of each lane, as large as the most demanding operation needs it."""
+        measure = Measure()
+        for stage in self._layout.stages:
+            rows = None if stage.largest is None else slice(0, stage.largest)
+            for node in stage.nodes:
+                measure.begin()
+                self._allocate(node, [self._place(source).at(0, rows) for source in node.inputs], rows, measure)
+        return [Arena(measure.size) for _ in range(max(len(stage.lanes) for stage in self._layout.stages))]
+
+    def _allocate(self, node: Node, inputs: list[Array], rows: slice | None, scratch: Arena | Measure) -> Operation:
+        operation = copy(node.operation)
+        operation.scratch, operation.training = scratch, self._layout.training
+        shapes = [array.shape for array in inputs]
+        operation.allocate(shapes, self._places[node].at(0, rows).shape, self._layout.dtype)
+        return operation
+
+    def _prepare(self, stage: Stage) -> list[list[Call]]:
+        """Return the calls of one stage for each lane, slice by slice."""
+        lanes: list[list[Call]] = []
+        for lane, parts in enumerate(stage.lanes):
+            calls: list[Call] = []
+            for rows in parts:
+                for node in stage.nodes:
+                    self._arenas[lane].begin()
+                    inputs = [self._place(source).at(lane, rows) for source in node.inputs]
+                    operation = self._allocate(node, inputs, rows, self._arenas[lane])
+                    if type(operation).begin is not Operation.begin:
+                        self._random.append((operation, self._layout.position[node]))
+                    placeholder = self._graph.placeholder
+                    self._entries += [(inputs, i, rows) for i, source in enumerate(node.inputs) if source is placeholder]
+                    calls.append(Call(operation, inputs, self._places[node].at(lane, rows)))
+                    self._calls[node, None if rows is None else rows.start] = calls[-1]
+            lanes.append(calls)
+        return lanes
+
+    def _call(self, node: Node, rows: slice | None) -> Call:
+        return self._calls[node, None if rows is None else rows.start]
+
+
+def _run(calls: list[Call]) -> None:
+    for operation, inputs, output in calls:
+        operation.forward(inputs, output)

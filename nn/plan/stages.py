@@ -1,0 +1,95 @@
+"""Which operations of a graph run on the whole batch, and which on a few samples at a time."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nn.arrays import BATCH, Shape
+from nn.graph import Graph
+from nn.operation import Operation
+from nn.value import Node, Value
+
+PART_BYTES = 1 << 20
+"""What a result may take in one part of a stage: it stays in the cache from one operation to the next."""
+
+LARGE = 1 << 20
+"""Results smaller than this stay in the cache anyway."""
+
+REREAD = 4
+"""How many times larger than its variables a result must be: each part reads them again and adds to their gradients."""
+
+
+class Stage(NamedTuple):
+    """Operations that follow one another, and on which slices of the batch they run.
+
+    `lanes` holds the slices for each thread, in order. A stage that sees the whole batch at once has one lane with None.
+    """
+
+    nodes: list[Node]
+    lanes: list[list[slice | None]]
+
+    @property
+    def largest(self) -> int | None:
+        """The number of samples in the largest slice; None for a stage that is not cut."""
+        return max((rows.stop - rows.start for lane in self.lanes for rows in lane if rows is not None), default=None)
+
+
+def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, training: bool, threads: int) -> list[Stage]:
+    """Return the stages of a graph, whose values have these shapes.
+
+    A convolutional network would write each of its large results to main memory and read it back for the next operation.
+    In parts of a few samples the results stay in the cache, and several threads find work that is independent.
+    """
+    batch = shapes[graph.placeholder][0]
+    stages: list[Stage] = []
+    run: list[Node] = []
+    for node in graph.nodes:
+        size = _bytes(node, shapes, dtype)
+        kept = sum(_bytes(value, shapes, dtype) for value in node.inputs if not has_batch(value))
+        fits = size >= REREAD * kept and _splits(node, shapes, batch, training)
+        if fits and (run or size >= LARGE):
+            run.append(node)
+            continue
+        if run:
+            stages.append(_stage(run, shapes, dtype, threads))
+            run = []
+        stages.append(Stage([node], [[None]]))
+    if run:
+        stages.append(_stage(run, shapes, dtype, threads))
+    return stages
+
+
+def _stage(nodes: list[Node], shapes: dict[Value, Shape], dtype: np.dtype[Any], threads: int) -> Stage:
+    batch = shapes[nodes[0]][0]
+    largest = max(_bytes(node, shapes, dtype) for node in nodes)
+    count = min(batch, max(threads, -(-largest // PART_BYTES)))
+    count = min(batch, -(-count // threads) * threads)
+    if count == 1:
+        return Stage(nodes, [[None]])
+    bounds = [batch * number // count for number in range(count + 1)]
+    parts: list[slice | None] = [slice(start, stop) for start, stop in pairwise(bounds)]
+    lanes = min(threads, count)
+    return Stage(nodes, [parts[count * lane // lanes : count * (lane + 1) // lanes] for lane in range(lanes)])
+
+
+def _splits(node: Node, shapes: dict[Value, Shape], batch: int, training: bool) -> bool:
+    """Whether a node may run on slices of the batch; what draws or counts for a whole batch in training may not."""
+    if training and type(node.operation).begin is not Operation.begin:
+        return False
+    for value in (node, *node.inputs):
+        if has_batch(value) and shapes[value][0] != batch:
+            return False
+    return has_batch(node) and node.operation.splits([value.shape for value in node.inputs])
+
+
+def has_batch(value: Value) -> bool:
+    """Whether the first axis of a value is the batch."""
+    return bool(value.shape) and value.shape[0] == BATCH
+
+
+def _bytes(value: Value, shapes: dict[Value, Shape], dtype: np.dtype[Any]) -> int:
+    return math.prod(shapes[value]) * dtype.itemsize

@@ -1,0 +1,125 @@
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+from nn.activation import ELU, GELU, Activation, HTanh, LeakReLU, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
+from nn.arrays import Array
+from nn.graph import Graph
+from nn.operation import Mode
+from nn.plan import Plan
+from nn.value import Node, Placeholder
+from tests.contract.nn_rows import ACTIVATIONS, GraphRow
+
+EXTREMES = [-1e4, -100.0, -20.0, -1.0, 0.0, 1.0, 20.0, 100.0, 1e4]
+
+
+def evaluated(activation: Activation, x: Any, dtype: str = "float32") -> tuple[Array, Array]:
+    """Return the values at the numbers of `x`, and the gradient of their sum."""
+    data = np.array(x, dtype).reshape(1, -1)
+    placeholder = Placeholder((-1, data.shape[1]))
+    output = activation(placeholder)
+    assert isinstance(output, Node)
+    plan = Plan(Graph(placeholder, output), data.shape, data.dtype, training=True, input_gradient=True)
+    value = plan.forward(data, Mode(training=True)).copy()
+    plan.output_gradient[:] = 1
+    plan.backward()
+    assert plan.input_gradient is not None
+    return value[0], plan.input_gradient[0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("row", ACTIVATIONS, ids=lambda row: f"{row.kind.__name__} {row.label}")
+def test_nothing_overflows(row: GraphRow, dtype: str) -> None:
+    """Warnings are errors here."""
+    build = row.build()
+    assert isinstance(build, Activation)
+    value, gradient = evaluated(build, EXTREMES, dtype)
+    assert np.isfinite(value).all()
+    assert np.isfinite(gradient).all()
+    assert value.dtype == gradient.dtype == np.dtype(dtype)
+
+
+@pytest.mark.parametrize("row", ACTIVATIONS, ids=lambda row: f"{row.kind.__name__} {row.label}")
+def test_nan_is_not_hidden(row: GraphRow) -> None:
+    build = row.build()
+    assert isinstance(build, Activation)
+    assert np.isnan(evaluated(build, [np.nan, 1.0])[0][0])
+
+
+@pytest.mark.parametrize(
+    ("activation", "at_zero"),
+    [(ReLU(), 0), (LeakReLU(0.2), 0.2), (ELU(), 1), (ELU(0.5), 0.5), (GELU(), 0.5), (SiLU(), 0.5), (Softplus(), 0.5)],
+    ids=repr,
+)
+def test_the_derivative_at_zero_is_what_it_is_said_to_be(activation: Activation, at_zero: float) -> None:
+    assert evaluated(activation, [0.0])[1] == pytest.approx(at_zero)
+    assert evaluated(activation, [-0.0])[1] == pytest.approx(at_zero)
+
+
+def test_hard_tanh_is_flat_from_its_bounds_on() -> None:
+    value, gradient = evaluated(HTanh(), [-2.0, -1.0, -0.5, 0.5, 1.0, 2.0])
+    assert value.tolist() == [-1, -1, -0.5, 0.5, 1, 1]
+    assert gradient.tolist() == [0, 0, 1, 1, 0, 0]
+
+
+def test_slopes_to_the_left_are_exact() -> None:
+    assert evaluated(LeakReLU(0.3), [-3.0, 2.0], "float64")[1].tolist() == [0.3, 1]
+    assert evaluated(ELU(0.3), [-1e3, 2.0], "float64")[1].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-5), ("float64", 1e-13)])
+def test_exact_gelu_keeps_its_precision_far_to_the_left(dtype: str, relative: float) -> None:
+    x = np.linspace(-10, 10, 401).astype(dtype).astype(np.float64)
+    tail = np.array([math.erfc(-number / math.sqrt(2)) / 2 for number in x])
+    value, gradient = evaluated(GELU(), x, dtype)
+    np.testing.assert_allclose(value, x * tail, rtol=relative, atol=1e-30)
+    slope = tail + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    np.testing.assert_allclose(gradient, slope, rtol=10 * relative, atol=relative / 10)
+
+
+def test_approximate_gelu_is_close_to_the_exact_one() -> None:
+    x = np.linspace(-8, 8, 1601)
+    assert 1e-4 < np.abs(evaluated(GELU(), x)[0] - evaluated(GELU(approximate=True), x)[0]).max() < 5e-4
+
+
+def test_softplus_and_its_slope_keep_their_precision_far_to_the_left() -> None:
+    value, gradient = evaluated(Softplus(), [-40.0])
+    assert value[0] == gradient[0] == pytest.approx(math.exp(-40), rel=1e-5)
+
+
+def test_softmax_works_on_a_vector_of_a_variable_too() -> None:
+    variable = nn.Variable([3], nn.initializer.Constant(2.0))
+    placeholder = Placeholder((-1, 3))
+    output = placeholder * Softmax()(variable)
+    assert isinstance(output, Node)
+    nn.value.VariableStore([variable], [], np.dtype("float64"), 0)
+    plan = Plan(Graph(placeholder, output), (2, 3), np.dtype("float64"), training=True)
+    np.testing.assert_allclose(plan.forward(np.ones((2, 3)), Mode(training=True)), np.full((2, 3), 1 / 3))
+
+
+@pytest.mark.parametrize("activation", [ReLU(), Tanh(), Sigmoid(), LeakReLU(), ELU(), HTanh(), Softplus()], ids=repr)
+def test_what_needs_its_output_only_says_so(activation: Activation) -> None:
+    assert (activation.in_place, activation.reads_inputs, activation.reads_output) == (True, False, True)
+
+
+@pytest.mark.parametrize("activation", [GELU(), SiLU()], ids=repr)
+def test_what_needs_its_input_only_says_so(activation: Activation) -> None:
+    assert (activation.in_place, activation.reads_inputs, activation.reads_output) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: LeakReLU(1), ValueError, "LeakReLU 'alpha' must be a number >= 0 and < 1, got 1"),
+        (lambda: LeakReLU("x"), TypeError, "LeakReLU 'alpha' must be a number >= 0 and < 1, got 'x'"),
+        (lambda: ELU(-0.1), ValueError, "ELU 'alpha' must be a number >= 0, got -0.1"),
+        (lambda: GELU(approximate="tanh"), TypeError, "GELU 'approximate' must be an instance of bool, got str 'tanh'"),
+    ],
+)
+def test_wrong_arguments_are_named(build: Callable[[], Activation], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        build()

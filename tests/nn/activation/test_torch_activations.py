@@ -1,0 +1,63 @@
+"""Cross-check of every activation with torch, where it is installed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nn import activation
+from nn.graph import Graph
+from nn.operation import Mode
+from nn.plan import Plan
+from nn.random import keyed
+from nn.value import Node, Placeholder
+
+torch = pytest.importorskip("torch")
+functional = torch.nn.functional
+
+PAIRS: dict[str, tuple[activation.Activation, Callable[[Any], Any]]] = {
+    "Linear": (activation.Linear(), lambda x: x * 1),
+    "ReLU": (activation.ReLU(), functional.relu),
+    "LeakReLU": (activation.LeakReLU(0.2), lambda x: functional.leaky_relu(x, 0.2)),
+    "ELU": (activation.ELU(0.7), lambda x: functional.elu(x, 0.7)),
+    "GELU": (activation.GELU(), functional.gelu),
+    "GELU approximate": (activation.GELU(approximate=True), lambda x: functional.gelu(x, approximate="tanh")),
+    "SiLU": (activation.SiLU(), functional.silu),
+    "Softplus": (activation.Softplus(), functional.softplus),
+    "Sigmoid": (activation.Sigmoid(), torch.sigmoid),
+    "Tanh": (activation.Tanh(), torch.tanh),
+    "HTanh": (activation.HTanh(), functional.hardtanh),
+    "Softmax": (activation.Softmax(), lambda x: torch.softmax(x, -1)),
+}
+PRECISION = {"float32": (1e-5, 1e-4), "float64": (1e-9, 1e-9)}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@settings(max_examples=15, deadline=None, database=None)
+@given(
+    shape=st.lists(st.integers(1, 9), min_size=2, max_size=4),
+    scale=st.sampled_from([0.01, 1.0, 5.0]),
+    dtype=st.sampled_from(["float32", "float64"]),
+    seed=st.integers(0, 1000),
+)
+def test_values_and_gradients(name: str, shape: list[int], scale: float, dtype: str, seed: int) -> None:
+    ours, reference = PAIRS[name]
+    generator = keyed(seed, "torch")
+    x, weights = (scale * generator.standard_normal((2, *shape))).astype(dtype)
+    placeholder = Placeholder((-1, *shape[1:]))
+    output = ours(placeholder)
+    assert isinstance(output, Node)
+    plan = Plan(Graph(placeholder, output), x.shape, x.dtype, training=True, input_gradient=True)
+    found = plan.forward(x, Mode(training=True))
+    tensor = torch.tensor(x, requires_grad=True)
+    expected = reference(tensor)
+    expected.backward(torch.tensor(weights))
+    forward, backward = PRECISION[dtype]
+    np.testing.assert_allclose(found, expected.detach().numpy(), rtol=forward, atol=forward)
+    plan.output_gradient[:] = weights
+    plan.backward()
+    assert plan.input_gradient is not None
+    np.testing.assert_allclose(plan.input_gradient, tensor.grad.numpy(), rtol=backward, atol=backward)

@@ -1,0 +1,316 @@
+"""Convolution and pooling layers: shapes, arguments, ties, the methods chosen, memory."""
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+from nn.arrays import Array, Shape
+from nn.graph import Graph
+from nn.layer import AveragePool, Conv1D, Conv2D, GlobalAveragePool, MaxPool
+from nn.operation import Mode
+from nn.operation.convolution.columns import Columns
+from nn.operation.convolution.ends import Ends
+from nn.operation.convolution.problem import Problem
+from nn.operation.convolution.toom_cook import matrices
+from nn.operation.convolution.window import Window, place
+from nn.operation.convolution.winograd import Winograd
+from nn.plan import Plan
+from nn.random import keyed
+from nn.scratch import OwnMemory
+from nn.value import Node, Placeholder, VariableStore
+
+FLOAT64 = np.dtype(np.float64)
+
+
+def problem(images: int, shape: Shape, kernel: Shape, padding: str | int = "valid", groups: int = 1, **changes: Any) -> Problem:
+    rows, columns = place("test", shape[:2], kernel[:2], (1, 1), padding)
+    return Problem(images, rows, columns, shape[2], kernel[3], groups, True, True, FLOAT64)._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("layer", "sample", "expected"),
+    [
+        (Conv2D(8), (9, 7, 3), (7, 5, 8)),
+        (Conv2D(kernel=8, kernel_size=[2, 4], padding="same"), (9, 7, 3), (9, 7, 8)),
+        (Conv2D(8, stride=2, padding="same"), (9, 6, 3), (5, 3, 8)),
+        (Conv2D(8, stride=[2, 1], padding=1), (9, 7, 3), (5, 7, 8)),
+        (Conv2D(8, 1, groups=2), (9, 7, 4), (9, 7, 8)),
+        (Conv1D(8, 5), (9, 3), (5, 8)),
+        (Conv1D(8, [4], stride=[3], padding="same"), (10, 3), (4, 8)),
+        (MaxPool(), (9, 7, 3), (4, 3, 3)),
+        (MaxPool(3, 2, "same"), (9, 7, 3), (5, 4, 3)),
+        (MaxPool(2), (9, 3), (4, 3)),
+        (AveragePool([3, 1]), (9, 7, 3), (3, 7, 3)),
+        (GlobalAveragePool(), (9, 7, 3), (3,)),
+    ],
+    ids=repr,
+)
+def test_shapes(layer: nn.layer.Layer, sample: Shape, expected: Shape) -> None:
+    assert layer(Placeholder([-1, *sample])).shape == (-1, *expected)
+
+
+def test_variables_have_the_shapes_of_keras() -> None:
+    layer = Conv2D(8, [5, 3], groups=2)
+    layer(Placeholder([-1, 9, 9, 6]))
+    assert [(variable.name, variable.shape) for variable in layer.variables] == [
+        ("conv2d/kernel", (5, 3, 3, 8)),
+        ("conv2d/bias", (8,)),
+    ]
+    layer = Conv1D(8, 5, use_bias=False)
+    layer(Placeholder([-1, 9, 6]))
+    assert [variable.shape for variable in layer.variables] == [(5, 6, 8)]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Conv2D(0), ValueError, "Conv2D 'kernel' must be a positive integer, got 0"),
+        (lambda: Conv2D(2.0), TypeError, r"Conv2D 'kernel' must be a positive integer, got 2\.0"),
+        (lambda: Conv2D(2, [3]), ValueError, r"Conv2D 'kernel_size' must be one positive integer or 2 of them, got \[3\]"),
+        (lambda: Conv2D(2, [3, 0]), ValueError, r"Conv2D 'kernel_size' must be a list of positive integers, got \[3, 0\]"),
+        (lambda: Conv2D(2, "33"), TypeError, "Conv2D 'kernel_size' must be a positive integer, got '33'"),
+        (lambda: Conv2D(2, stride=0), ValueError, "Conv2D 'stride' must be a positive integer, got 0"),
+        (lambda: Conv2D(2, padding="full"), ValueError, "must be 'valid', 'same' or an integer of at least 0, got 'full'"),
+        (lambda: Conv2D(2, padding=-1), ValueError, "Conv2D 'padding' must be 'valid', 'same' or an integer .* got -1"),
+        (lambda: Conv2D(2, padding=0.5), TypeError, r"Conv2D 'padding' must be .* got 0\.5"),
+        (lambda: Conv2D(2, padding=True), TypeError, "Conv2D 'padding' must be .* got True"),
+        (lambda: Conv2D(4, groups=3), ValueError, "Conv2D 'groups' must divide the 4 filters, got 3"),
+        (lambda: Conv2D(4, activation=nn.activation.ReLU), TypeError, r"got the class; write ReLU\(\)"),
+        (lambda: Conv2D(4, use_bias=None), TypeError, "Conv2D 'use_bias' must be an instance of bool, got NoneType None"),
+        (lambda: Conv1D(2, [3, 3]), ValueError, "Conv1D 'kernel_size' must be one positive integer or 1 of them"),
+        (lambda: MaxPool(0), ValueError, "MaxPool 'size' must be a positive integer, got 0"),
+        (lambda: MaxPool(2, [1, 2, 3]), ValueError, "MaxPool 'stride' must be one positive integer or 2 of them"),
+        (lambda: AveragePool(2, padding=None), TypeError, "AveragePool 'padding' must be .* got None"),
+    ],
+)  # fmt: skip
+def test_bad_arguments(make: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "message"),
+    [
+        (Conv2D(2), (-1, 9, 9), r"Conv2D: expected inputs of shape \(batch, height, width, channels\), got \(-1, 9, 9\)"),
+        (Conv2D(4, groups=2), (-1, 9, 9, 3), "Conv2D: 'groups' must divide the 3 channels of the inputs, got 2"),
+        (Conv2D(2, 5), (-1, 4, 9, 1), r"Conv2D: Convolution: a window of \(5, 5\) is larger than inputs of \(4, 9\)"),
+        (Conv1D(2), (-1, 9, 9, 3), r"Conv1D: expected inputs of shape \(batch, time, channels\), got"),
+        (MaxPool(3), (-1, 2, 9, 1), r"MaxPool: PoolMax: a window of \(3, 3\) is larger than inputs of \(2, 9\)"),
+        (MaxPool(2, padding=2), (-1, 9, 9, 1), r"PoolMax: padding 2 must be smaller than the window \(2, 2\)"),
+        (MaxPool([2, 2]), (-1, 9, 1), "MaxPool 'size' must be one positive integer or 1 of them"),
+        (AveragePool(), (-1, 9), r"AveragePool: expected inputs of shape \(batch, height, width, channels\) or"),
+        (GlobalAveragePool(), (-1, 9), r"GlobalAveragePool: expected inputs of shape \(batch, height, width, channels\) or"),
+    ],
+)  # fmt: skip
+def test_inputs_that_do_not_fit(layer: nn.layer.Layer, shape: Shape, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        layer(Placeholder(shape))
+
+
+def test_a_layer_used_twice_refuses_other_channels() -> None:
+    layer = Conv2D(2)
+    layer(Placeholder([-1, 9, 9, 3]))
+    with pytest.raises(ValueError, match=r"Conv2D: expected inputs with 3 channels, got shape \(-1, 9, 9, 4\)"):
+        layer(Placeholder([-1, 9, 9, 4]))
+
+
+def run(layer: nn.layer.Layer, x: Array, gradient: float = 1.0) -> tuple[Array, Array]:
+    """Return the output, and the gradient of x where that of every output is the same."""
+    placeholder = Placeholder((-1, *x.shape[1:]))
+    output = layer(placeholder)
+    assert isinstance(output, Node)
+    VariableStore(layer.variables, [], x.dtype, 0)
+    plan = Plan(Graph(placeholder, output), x.shape, x.dtype, training=True, input_gradient=True)
+    result = plan.forward(x, Mode(training=True))
+    plan.output_gradient[:] = gradient
+    plan.backward()
+    assert plan.input_gradient is not None
+    return result, plan.input_gradient
+
+
+def test_of_equal_maxima_the_first_gets_the_gradient() -> None:
+    x = np.array([[0, 2, 3, 3], [2, 2, 3, 3]], np.float64).reshape(1, 2, 4, 1)
+    result, gradient = run(MaxPool(2), x, 5.0)
+    assert result.ravel().tolist() == [2, 3]
+    assert gradient[0, :, :, 0].tolist() == [[0, 5, 5, 0], [0, 0, 0, 0]]
+
+
+def test_a_maximum_of_several_windows_gets_all_their_gradients() -> None:
+    x = np.array([0.0, 1, 0, 0, 2]).reshape(1, 5, 1)
+    result, gradient = run(MaxPool(3, 1), x)
+    assert result.ravel().tolist() == [1, 1, 2]
+    assert gradient.ravel().tolist() == [0, 2, 0, 0, 1]
+
+
+def test_padding_never_counts_in_a_pool() -> None:
+    x = np.full((1, 3, 3, 1), -1.0)
+    assert (run(MaxPool(2, padding="same"), x)[0] == -1).all()
+    assert (run(AveragePool(3, 1, 1), x)[0] == -1).all()
+
+
+def test_same_pads_below_and_to_the_right_first() -> None:
+    layer = Conv2D(1, 2, padding="same", kernel_initializer=nn.initializer.Constant(1.0))
+    result, _ = run(layer, np.arange(9.0).reshape(1, 3, 3, 1))
+    assert result[0, :, :, 0].tolist() == [[8, 12, 7], [20, 24, 13], [13, 15, 8]]
+
+
+@pytest.mark.parametrize("padding", ["valid", "same", 2])
+def test_a_window_finds_the_same_cells_tap_by_tap(padding: str | int) -> None:
+    for length in range(3, 9):
+        for size in range(1, 4):
+            for stride in range(1, 4):
+                (window,) = place("test", [length], [size], [stride], padding)
+                found = {(p, c) for tap in range(size) for p, c in zip(*positions(window, tap), strict=True)}
+                starts = range(-window.before, length + window.after - size + 1, stride)
+                expected = {(n, c) for n, start in enumerate(starts) for c in range(start, start + size) if 0 <= c < length}
+                assert found == expected
+                assert window.positions == len(starts)
+
+
+def positions(window: Window, tap: int) -> tuple[list[int], list[int]]:
+    places, cells = window.reach(tap)
+    return list(range(window.positions))[places], list(range(window.length))[cells]
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "padding", "groups", "expected"),
+    [
+        ((32, 32, 64), (3, 3, 64, 64), "same", 1, Winograd),
+        ((14, 14, 32), (3, 3, 32, 64), "valid", 1, Winograd),
+        ((16, 16, 16), (5, 5, 16, 32), 2, 1, Winograd),
+        ((16, 16, 16), (3, 3, 1, 16), 1, 16, Winograd),
+        ((16, 16, 64), (3, 3, 4, 64), 1, 16, Columns),
+        ((32, 32, 3), (3, 3, 3, 64), "same", 1, Columns),
+        ((32, 32, 64), (1, 1, 64, 64), 0, 1, Columns),
+        ((32, 32, 64), (7, 7, 64, 64), 3, 1, Columns),
+        ((2, 2, 64), (3, 3, 64, 64), 1, 1, Columns),
+        ((8, 8, 64), (3, 3, 64, 64), 3, 1, Columns),
+    ],
+)
+def test_the_method_depends_on_the_shapes(shape: Shape, kernel: Shape, padding: str | int, groups: int, expected: type) -> None:
+    assert Winograd.suits(problem(4, shape, kernel, padding, groups)) is (expected is Winograd)
+
+
+def test_a_strided_kernel_is_not_for_winograd() -> None:
+    rows = Window(32, 3, 2, 1, 1)
+    assert not Winograd.suits(problem(4, (32, 32, 64), (3, 3, 64, 64), 1, rows=rows, columns=rows))
+
+
+@pytest.mark.parametrize("taps", [2, 3, 4, 5])
+def test_the_matrices_give_a_correlation(taps: int) -> None:
+    found = matrices(7 - taps, taps, FLOAT64)
+    x, w = keyed(0, "tile").standard_normal(6), keyed(1, "tile").standard_normal(taps)
+    np.testing.assert_allclose(found.gather @ ((found.taps @ w) * (found.inputs @ x)), np.correlate(x, w), rtol=1e-12)
+
+
+@pytest.mark.parametrize("images", [1, 5])
+@pytest.mark.parametrize(
+    ("shape", "kernel", "padding", "groups"),
+    [
+        ((9, 6, 4), (3, 3, 4, 6), 1, 1),
+        ((6, 7, 4), (2, 5, 2, 6), "same", 2),
+        ((8, 5, 3), (4, 3, 1, 3), "valid", 3),
+        ((8, 9, 3), (3, 3, 3, 8), 2, 1),
+    ],
+)
+def test_both_methods_agree_in_blocks_of_any_size(
+    monkeypatch: pytest.MonkeyPatch, images: int, shape: Shape, kernel: Shape, padding: str | int, groups: int
+) -> None:
+    task = problem(images, shape, kernel, padding, groups)
+    generator = keyed(0, "methods")
+    x, w = generator.standard_normal((images, *shape)), generator.standard_normal(kernel)
+    b, g = generator.standard_normal(kernel[3]), generator.standard_normal(task.output)
+    found = []
+    for module, method in (("columns", Columns), ("winograd", Winograd)):
+        for size in (1, 1 << 15, 1 << 30):
+            monkeypatch.setattr(f"nn.operation.convolution.{module}.BLOCK_BYTES", size)
+            out, for_x, for_w, for_b = np.empty(task.output), np.empty_like(x), np.empty_like(w), np.empty_like(b)
+            made = method(task, Dirty())
+            made.forward(x, w, b, out)
+            made.backward(x, w, out, g, for_x, for_w, for_b)
+            found.append((out, for_x, for_w, for_b))
+    for others in found[1:]:
+        for first, other in zip(found[0], others, strict=True):
+            np.testing.assert_allclose(other, first, rtol=1e-9, atol=1e-11)
+
+
+class Dirty(OwnMemory):
+    """Work space as another operation left it."""
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        found = super().empty(shape, dtype)
+        found.fill(np.nan if dtype.kind == "f" else 1)
+        return found
+
+
+def test_winograd_in_float32_is_near_the_direct_sum() -> None:
+    task = problem(2, (16, 16, 64), (3, 3, 64, 64), 1)
+    generator = keyed(0, "precision")
+    x, w = generator.standard_normal((2, 16, 16, 64)), generator.standard_normal((3, 3, 64, 64)) / 24
+    b = np.zeros(64)
+    exact, near = np.empty(task.output), np.empty(task.output, np.float32)
+    Columns(task, OwnMemory()).forward(x, w, b, exact)
+    arrays = [array.astype(np.float32) for array in (x, w, b)]
+    Winograd(task._replace(dtype=np.dtype(np.float32)), OwnMemory()).forward(*arrays, near)
+    error = np.abs(near - exact)
+    assert error.max() < 1e-5
+    assert error.mean() < 1.5e-6
+
+
+def test_the_first_layer_computes_no_gradient_of_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted: list[bool] = []
+    original = Columns.backward
+    monkeypatch.setattr(Columns, "backward", lambda *a: (wanted.append(a[5] is not None), original(*a))[1])
+    model = small_network()
+    model.compute_gradients(*small_batch())
+    assert wanted
+    assert not any(wanted)
+
+
+def test_equal_parts_give_equal_bits() -> None:
+    first, second = small_network(), small_network()
+    for model in (first, second):
+        model.compute_gradients(*small_batch())
+    assert np.array_equal(first.store.gradients, second.store.gradients)
+    first.compute_gradients(*small_batch())
+    assert np.array_equal(first.store.gradients, second.store.gradients)
+
+
+def test_after_the_first_step_nothing_is_allocated() -> None:
+    model, (x, y) = small_network(), small_batch()
+    model.compute_gradients(x, y)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        model.compute_gradients(x, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - before < 150_000  # NumPy's buffers for mixed types hold 8,192 elements; the activations take 5 MB
+
+
+def small_network() -> nn.model.SequentialModel:
+    relu = nn.activation.ReLU()
+    model = nn.model.SequentialModel([-1, 24, 24, 1])
+    layers = [Conv2D(16, padding="same", activation=relu), MaxPool(), Conv2D(16, activation=relu), AveragePool()]
+    for layer in (*layers, GlobalAveragePool(), nn.layer.Dense(4)):
+        model.add(layer)
+    model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    return model
+
+
+def small_batch() -> tuple[Array, Array]:
+    generator = keyed(0, "batch")
+    return generator.standard_normal((64, 24, 24, 1)).astype(np.float32), generator.integers(0, 4, 64)
+
+
+def test_ends_without_bias_and_rectifier_copy() -> None:
+    task = problem(1, (3, 3, 1), (3, 3, 1, 2), 1, biased=False, rectified=False)
+    ends = Ends(task, 1, 9, OwnMemory())
+    value, out = np.ones(task.output), np.zeros(task.output)
+    ends.begin(None)
+    ends.finish(value, out)
+    assert (out == 1).all()

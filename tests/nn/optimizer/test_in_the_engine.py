@@ -1,0 +1,95 @@
+"""Every optimizer in real jobs: workers of this process, codecs, several blocks per worker."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from nn.arrays import Array
+from nn.gradient_descent import ADAMOptimizer, Cosine, LAMBOptimizer, MomentumOptimizer, SGDOptimizer
+from nn.gradient_descent.interface import IGradientDescent
+from nn.optimizer import (
+    DoubleBufferingOptimizer,
+    FederatedOptimizer,
+    IOptimizer,
+    LocalUpdateOptimizer,
+    OpContainer,
+    ParameterAveragingOptimizer,
+    PSGDOptimizer,
+)
+from parallel_sgd.profiles import FixedBlockAssignment
+from parallel_sgd.worker import WorkerPlan
+from rpc.shipping import load, pack
+from tests.parallel_sgd.digits_job import DigitsJob, mlp
+
+SEED, EPOCHS, BLOCK = 11, 2, 32
+BATCHES = EPOCHS * (1500 // (4 * BLOCK))
+
+
+class EveryEleventh(FederatedOptimizer):
+    """Divides the number of batches, so that the job ends with an exchange."""
+
+    local_batches = 11
+
+
+class EveryFifth(FederatedOptimizer):
+    local_batches = 5
+
+
+@functools.cache
+def trained(
+    kind: type[IOptimizer], rule: type[IGradientDescent], rate: float | Cosine, workers: int, **arguments: float
+) -> tuple[Array, ...]:
+    container = OpContainer(kind, rule, {"learn_rate": rate, **arguments})
+    plan = WorkerPlan(FixedBlockAssignment(workers, 1, 4), BLOCK, EPOCHS, SEED, container)
+    job = DigitsJob(plan, mlp(dropout=0.25)).run()
+    return tuple(np.frombuffer(weights, np.float32) for weights in job.weights())
+
+
+@pytest.mark.parametrize("kind", [LocalUpdateOptimizer, ParameterAveragingOptimizer])
+@pytest.mark.parametrize("workers", [1, 3, 4])
+def test_with_sgd_all_ways_of_exchange_agree(kind: type[IOptimizer], workers: int) -> None:
+    found = trained(kind, SGDOptimizer, 0.1, workers)
+    assert all(np.array_equal(values, found[0]) for values in found), "replicas stay equal"
+    np.testing.assert_allclose(found[0], trained(PSGDOptimizer, SGDOptimizer, 0.1, 1)[0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "rate"),
+    [
+        (DoubleBufferingOptimizer, MomentumOptimizer, 0.02),
+        (PSGDOptimizer, LAMBOptimizer, 0.01),
+        (PSGDOptimizer, ADAMOptimizer, Cosine(1e-3, BATCHES)),
+    ],
+)
+def test_bits_do_not_depend_on_the_number_of_workers(
+    kind: type[IOptimizer], rule: type[IGradientDescent], rate: float | Cosine
+) -> None:
+    (reference,) = trained(kind, rule, rate, 1, clip_norm=1.0)
+    assert np.isfinite(reference).all()
+    for workers in (2, 3, 4):
+        assert all(np.array_equal(values, reference) for values in trained(kind, rule, rate, workers, clip_norm=1.0))
+
+
+def test_the_delay_of_double_buffering_acts() -> None:
+    (late,) = trained(DoubleBufferingOptimizer, SGDOptimizer, 0.1, 1)
+    (prompt,) = trained(PSGDOptimizer, SGDOptimizer, 0.1, 1)
+    assert not np.array_equal(late, prompt)
+    np.testing.assert_allclose(late, prompt, atol=0.1)
+
+
+def test_federated_workers_meet_every_so_many_batches() -> None:
+    assert BATCHES == 22
+    together = trained(EveryEleventh, ADAMOptimizer, 1e-3, 3)
+    assert all(np.array_equal(values, together[0]) for values in together)
+    apart = trained(EveryFifth, ADAMOptimizer, 1e-3, 3)
+    assert not np.array_equal(apart[0], apart[1])
+
+
+def test_a_container_with_schedule_and_limits_travels_without_code() -> None:
+    container = OpContainer(LocalUpdateOptimizer, ADAMOptimizer, {"learn_rate": Cosine(1e-3, 100), "clip_norm": 1.0})
+    bundle = pack({"optimizer": container})
+    assert bundle.code == b""
+    objects, _ = load(bundle.objects, bundle.code, "none")
+    assert repr(objects["optimizer"].rule()) == repr(container.rule())
+    assert objects["optimizer"].op_type is LocalUpdateOptimizer

@@ -1,0 +1,139 @@
+"""Cross-check of the recurrent layers with torch, where it is installed: values and all gradients over random shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nn
+from nn.arrays import Array
+from nn.graph import Graph
+from nn.operation import Mode
+from nn.plan import Plan
+from nn.random import keyed
+from nn.value import Node, Placeholder, VariableStore
+
+torch = pytest.importorskip("torch")
+
+PRECISION = {"float32": (1e-5, 1e-4), "float64": (1e-9, 1e-9)}
+
+
+def swapped(array: Array) -> Array:
+    """Blocks of the last axis in the other order of the first two gates: torch's GRU has reset before update."""
+    first, second, third = np.split(array, 3, axis=-1)
+    return np.concatenate([second, first, third], axis=-1)
+
+
+def same(array: Array) -> Array:
+    return array
+
+
+KINDS: dict[str, tuple[Callable[..., nn.layer.Recurrent], Callable[..., Any], Callable[[Array], Array]]] = {
+    "SimpleRNN": (nn.layer.SimpleRNN, torch.nn.RNN, same),
+    "SimpleRNN ReLU": (
+        lambda *args, **keywords: nn.layer.SimpleRNN(*args, activation=nn.activation.ReLU(), **keywords),
+        lambda *args, **keywords: torch.nn.RNN(*args, nonlinearity="relu", **keywords),
+        same,
+    ),
+    "LSTM": (nn.layer.LSTM, torch.nn.LSTM, same),
+    "GRU": (nn.layer.GRU, torch.nn.GRU, swapped),
+}
+
+
+def torch_biases(layer: nn.layer.Recurrent) -> list[Array]:
+    """Keras's GRU has both biases of torch; the others have one, so the other is 0."""
+    values = layer.bias.value
+    return list(values) if values.ndim == 2 else [values, np.zeros_like(values)]
+
+
+def load(network: Any, order: Callable[[Array], Array], layer: nn.layer.Recurrent) -> None:
+    """Give the weights of a layer to torch's."""
+    parameters = [order(layer.kernel.value).T, order(layer.recurrent_kernel.value).T]
+    if layer.use_bias:
+        parameters += [order(values) for values in torch_biases(layer)]
+    with torch.no_grad():
+        for parameter, values in zip(network.parameters(), parameters, strict=True):
+            parameter.copy_(torch.tensor(values.copy()))
+
+
+def gradients(network: Any, order: Callable[[Array], Array], layer: nn.layer.Recurrent) -> Sequence[Array]:
+    """Return torch's gradients in the shapes and the order of the layer's variables."""
+    found = [parameter.grad.numpy() for parameter in network.parameters()]
+    result = [order(found[0].T), order(found[1].T)]
+    if layer.use_bias:
+        two = layer.bias.value.ndim == 2
+        result.append(np.stack([order(found[2]), order(found[3])]) if two else found[2])
+    return result
+
+
+@settings(max_examples=60, deadline=None, database=None)
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    batch=st.integers(1, 9),
+    time=st.integers(1, 12),
+    features=st.integers(1, 9),
+    units=st.integers(1, 11),
+    sequences=st.booleans(),
+    use_bias=st.booleans(),
+    dtype=st.sampled_from(["float32", "float64"]),
+    seed=st.integers(0, 1000),
+)
+def test_values_and_gradients(
+    kind: str, batch: int, time: int, features: int, units: int, sequences: bool, use_bias: bool, dtype: str, seed: int
+) -> None:
+    make, reference, order = KINDS[kind]
+    generator = keyed(seed, "torch")
+    placeholder = Placeholder((-1, time, features))
+    layer = make(units, return_sequences=sequences, use_bias=use_bias)
+    output = layer(placeholder)
+    assert isinstance(output, Node)
+    store = VariableStore(layer.variables, [], np.dtype(dtype), seed)
+    store.values[:] = generator.standard_normal(store.values.shape) / np.sqrt(units)
+    x = generator.standard_normal((batch, time, features)).astype(dtype)
+    plan = Plan(Graph(placeholder, output), x.shape, store.dtype, training=True, input_gradient=True)
+    forward, backward = PRECISION[dtype]
+
+    network = reference(features, units, batch_first=True, bias=use_bias, dtype=getattr(torch, dtype))
+    load(network, order, layer)
+    tensor = torch.tensor(x, requires_grad=True)
+    everything, _ = network(tensor)
+    expected = everything if sequences else everything[:, -1]
+    weights = generator.standard_normal(tuple(expected.shape)).astype(dtype)
+    expected.backward(torch.tensor(weights))
+
+    result = plan.forward(x, Mode(training=True))
+    np.testing.assert_allclose(result, expected.detach().numpy(), rtol=forward, atol=forward)
+    plan.output_gradient[:] = weights
+    plan.backward()
+    wanted = [tensor.grad.numpy(), *gradients(network, order, layer)]
+    for found, other in zip([plan.input_gradient, *(v.gradient for v in layer.variables)], wanted, strict=True):
+        assert found is not None
+        np.testing.assert_allclose(found, other, rtol=backward, atol=backward * max(1.0, float(np.abs(other).max())))
+
+
+@pytest.mark.parametrize("kind", ["SimpleRNN", "LSTM", "GRU"])
+def test_a_batch_as_large_as_in_training(kind: str) -> None:
+    """Long enough for several windows of backward."""
+    make, reference, order = KINDS[kind]
+    generator = keyed(1, "torch")
+    placeholder = Placeholder((-1, 20, 12))
+    layer = make(32, return_sequences=True)
+    output = layer(placeholder)
+    assert isinstance(output, Node)
+    VariableStore(layer.variables, [], np.dtype(np.float64), 0)
+    x, weights = generator.standard_normal((64, 20, 12)), generator.standard_normal((64, 20, 32))
+    plan = Plan(Graph(placeholder, output), x.shape, np.dtype(np.float64), training=True)
+    network = reference(12, 32, batch_first=True, dtype=torch.float64)
+    load(network, order, layer)
+    expected, _ = network(torch.tensor(x))
+    expected.backward(torch.tensor(weights))
+    np.testing.assert_allclose(plan.forward(x, Mode(training=True)), expected.detach().numpy(), rtol=1e-9, atol=1e-9)
+    plan.output_gradient[:] = weights
+    plan.backward()
+    for variable, other in zip(layer.variables, gradients(network, order, layer), strict=True):
+        np.testing.assert_allclose(variable.gradient, other, rtol=1e-9, atol=1e-9)
