@@ -24,8 +24,8 @@ class Convolution(Operation):
     groups, filters). Filters and channels are cut into `groups`; each group of filters sees its group of channels.
     `padding` is 'valid', 'same', or a number of zeros on every side.
 
-    It adds the bias while the numbers are in the cache. Small kernels that move by 1 over enough channels
-    are computed by `Winograd`, all others by `Columns`.
+    It adds the bias while the numbers are in the cache. Kernels of 2 to 5 cells each way that move by 1 over at least 16
+    channels, to at least 16 filters, are computed by `Winograd`, all others by `Columns`: the shapes decide, not the data.
     """
 
     rectified: ClassVar[bool] = False

@@ -19,7 +19,7 @@ from nn.operation.convolution.window import Window
 from nn.scratch import Scratch
 
 FEWEST_CHANNELS = 16
-"""With fewer channels or filters in a group, unless there is one of each, products of matrices are too small to gain."""
+"""With fewer channels or filters in a group the direct sum costs little more and rounds less; one of each is another case."""
 
 WORTH = 0.7
 """The share of the direct sum's multiplications that may be left: tiles that reach far beyond the output waste theirs."""
@@ -35,7 +35,8 @@ class Winograd:
     A tile gives 4x4 outputs of a 3x3 kernel, F(4x4, 3x3), or 2x2 of a 5x5 one: 7 - k along each axis for 2 <= k <= 5. The
     gradient of the input is the same with the kernel turned by 180 degrees; that of the kernel is G^T D G with D the sum over
     tiles of (B^T d B) * (A g A^T). Images are transformed and multiplied a few at a time, so that their tiles stay in the
-    cache. In float32 the mean error is 2.5 times that of the direct sum, 1e-6 of the output's deviation with 128 channels.
+    cache. In float32 the mean error is 2.5 times that of the direct sum, 1e-6 of the output's deviation with 128 channels. What
+    is not finite spreads over its tile.
 
     Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016; `toom_cook` makes the matrices.
     """

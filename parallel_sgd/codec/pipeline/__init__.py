@@ -1,0 +1,9 @@
+"""What a packet says about an array: stages between a float vector and bytes."""
+
+from __future__ import annotations
+
+from .payload import PayloadError, Reader, Writer
+from .pipeline import Pipeline
+from .stage import Chain, Draw, Stage
+
+__all__ = ["Chain", "Draw", "PayloadError", "Pipeline", "Reader", "Stage", "Writer"]

@@ -1,0 +1,63 @@
+"""From an array to the bytes of a packet and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .payload import Reader, Writer
+from .stage import Chain, Draw, Stage, Vector
+
+Array = NDArray[Any]
+Payload = NDArray[np.uint8]
+
+
+class Pipeline:
+    """Encodes and decodes the arrays of one variable on one node by a stage, usually a chain of them; None sends float32.
+
+    A payload never takes more than the 4 n bytes of the dense array: where the stage would need more, the array travels dense.
+    """
+
+    def __init__(self, stage: Stage | None = None) -> None:
+        self.stage = Chain() if stage is None else stage
+        self._dense = Chain()
+        self._writer = Writer()
+
+    def wire_bytes(self, n: int) -> int:
+        """Return the size of the payload of n values: exact, or at most where it depends on the values."""
+        chosen = self._chosen(n)
+        return chosen.side_bytes(n) + 4 * chosen.carried(n)
+
+    def is_dense(self, n: int) -> bool:
+        """Whether n values travel as they are, because the stage would take more bytes."""
+        return self._chosen(n) is self._dense
+
+    def encode(self, x: Array, draw: Draw) -> Payload:
+        """Return the payload of an array of any shape and float type.
+
+        Raises: ValueError where `x` holds a number that is not finite.
+        """
+        vector = np.ascontiguousarray(x, np.float32).reshape(-1)
+        if not np.isfinite(np.add.reduce(vector)) and not np.isfinite(vector).all():
+            raise ValueError(f"a codec takes finite numbers, got {int((~np.isfinite(vector)).sum())} that are not")
+        self._writer.write(self._chosen(vector.size).encode(vector, self._writer, draw))
+        return self._writer.join()
+
+    def decode(self, payload: Payload, shape: Sequence[int], draw: Draw) -> Vector:
+        """Return the array of a payload that a pipeline like this one encoded with this `draw`; valid until the next call.
+
+        Raises: PayloadError for what such a pipeline does not write.
+        """
+        n, reader = prod(shape), Reader(payload)
+        stage = self._chosen(n)
+        side, carried = stage.parse(reader, n, draw)
+        values: Vector = reader.read(carried, np.float32)
+        reader.finish()
+        return stage.decode(values, side, n).reshape(shape)
+
+    def _chosen(self, n: int) -> Stage:
+        return self._dense if self.stage.side_bytes(n) + 4 * self.stage.carried(n) > 4 * n else self.stage

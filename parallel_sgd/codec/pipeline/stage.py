@@ -1,0 +1,178 @@
+"""What a stage of a pipeline is, and several of them in a chain."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nn.random import keyed
+
+from .payload import PayloadError, Reader, Writer
+
+Vector = NDArray[np.float32]
+State = dict[str, Any]
+
+
+class Draw(NamedTuple):
+    """What random numbers of one packet depend on: equal keys give equal bits, on every node and after a restart."""
+
+    seed: int
+    epoch: int
+    batch: int
+    variable: int
+    node: int
+
+    def generator(self, *, shared: bool = False) -> np.random.Generator:
+        """Return the generator of this packet; a `shared` one is the same on all nodes."""
+        return keyed(self.seed, "codec", self.epoch, self.batch, self.variable, -1 if shared else self.node)
+
+
+class Stage(ABC):
+    """One step between a float vector and the bytes of a packet.
+
+    In `encode` a stage writes its side information and returns the values that the next stage sees; what the last one
+    returns travels as float32. A quantiser writes all and returns nothing. Receivers go backwards: `parse` reads the side
+    information of all stages in order, then `decode` of the last stage comes first. A stage never changes its input.
+
+    One object serves one variable on one node. What it remembers stands in `state_dict`.
+    """
+
+    unbiased: bool = False
+    """The expectation of decode(encode(x)) is x."""
+
+    linear: bool = False
+    """Payloads of equal keys may be added up before they are decoded: what travels as float32 is a linear map of x."""
+
+    deterministic: bool = True
+    """It draws no random numbers."""
+
+    shared_seed: bool = False
+    """All nodes must draw the same random numbers."""
+
+    def delta(self, n: int) -> float | None:
+        """Return d with ||decode(encode(x)) - x||^2 <= (1 - d) ||x||^2 for all x of n elements; None where there is none."""
+        return 1.0 if self.linear else None
+
+    @abstractmethod
+    def side_bytes(self, n: int) -> int:
+        """Return how many bytes of side information it writes for n values, at most, and exactly where that is known."""
+
+    @abstractmethod
+    def carried(self, n: int) -> int:
+        """Return how many of n values go on to the next stage, at most, and exactly where that is known."""
+
+    @abstractmethod
+    def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
+        """Write the side information of `x` and return the values for the next stage, valid until the next call."""
+
+    @abstractmethod
+    def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
+        """Read the side information of n values; return it and the number of values that the next stage carries.
+
+        `draw` is that of the sender. Raises PayloadError for what `encode` does not write.
+        """
+
+    @abstractmethod
+    def decode(self, values: Vector, side: Any, n: int) -> Vector:
+        """Return n values from those of the next stage and the side information; valid until the next call."""
+
+    def state_dict(self) -> State:
+        """Return what the stage remembers: arrays and numbers, live."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned.
+
+        Raises: ValueError for names that the stage does not know.
+        """
+        if state:
+            raise ValueError(f"{type(self).__name__} remembers nothing, got {', '.join(sorted(state))}")
+
+    def __or__(self, other: Stage) -> Chain:
+        return Chain([self, other])
+
+
+class Chain(Stage):
+    """Stages one after the other, as `first | second` makes them; one inside another dissolves. Empty, it changes nothing.
+
+    Its declarations are those of its stages together.
+    """
+
+    def __init__(self, stages: Sequence[Stage] = ()) -> None:
+        self.stages: list[Stage] = []
+        for stage in stages:
+            if not isinstance(stage, Stage):
+                raise TypeError(f"a pipeline is made of stages, got {stage!r}")
+            self.stages += stage.stages if isinstance(stage, Chain) else [stage]
+        self.unbiased = all(stage.unbiased for stage in self.stages)
+        self.linear = all(stage.linear for stage in self.stages)
+        self.deterministic = all(stage.deterministic for stage in self.stages)
+        self.shared_seed = any(stage.shared_seed for stage in self.stages)
+
+    def delta(self, n: int) -> float | None:
+        """Return the product of the contractions; None where a stage has none."""
+        result = 1.0
+        for stage in self.stages:
+            found = stage.delta(n)
+            if found is None:
+                return None
+            result *= found
+            n = stage.carried(n)
+        return result
+
+    def side_bytes(self, n: int) -> int:
+        """Return the sum over the stages."""
+        size = 0
+        for stage in self.stages:
+            size += stage.side_bytes(n)
+            n = stage.carried(n)
+        return size
+
+    def carried(self, n: int) -> int:
+        """Return what the last stage leaves."""
+        for stage in self.stages:
+            n = stage.carried(n)
+        return n
+
+    def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
+        """Run the stages in order."""
+        for stage in self.stages:
+            x = stage.encode(x, writer, draw)
+        return x
+
+    def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
+        """Read what the stages wrote, in order."""
+        sides = []
+        for stage in self.stages:
+            side, carried = stage.parse(reader, n, draw)
+            if not 0 <= carried <= n:
+                raise PayloadError(f"{type(stage).__name__} would carry {carried} of {n} values")
+            sides.append((side, n))
+            n = carried
+        return sides, n
+
+    def decode(self, values: Vector, side: Any, n: int) -> Vector:
+        """Run the stages backwards."""
+        for stage, (own, count) in zip(reversed(self.stages), reversed(side), strict=True):
+            values = stage.decode(values, own, count)
+        return values
+
+    def state_dict(self) -> State:
+        """Return what the stages remember, as `<place>.<name>`."""
+        places = enumerate(self.stages)
+        return {f"{place}.{name}": value for place, stage in places for name, value in stage.state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        rest = dict(state)
+        for place, stage in enumerate(self.stages):
+            names = [name for name in rest if name.startswith(f"{place}.")]
+            stage.load_state_dict({name.partition(".")[2]: rest.pop(name) for name in names})
+        super().load_state_dict(rest)
+
+    def __repr__(self) -> str:
+        return " | ".join(map(repr, self.stages)) or "Chain()"
