@@ -1,5 +1,6 @@
 """Probabilities from scores."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,19 +21,27 @@ class Softmax(Activation):
         """Make room for one number per row, and for the products of the sum."""
         self._row = self.scratch.empty((*output[:-1], 1), dtype)
         self._product = self.scratch.empty(output, dtype)
+        self._ones = np.ones((output[-1], 1), dtype)
+        self._firsts = np.arange(0, math.prod(output), output[-1])
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write the probabilities."""
-        row = self._row
-        np.maximum.reduce(inputs[0], axis=-1, keepdims=True, out=row)
-        np.subtract(inputs[0], row, out=out)
-        np.exp(out, out=out)
-        np.add.reduce(out, axis=-1, keepdims=True, out=row)
-        np.divide(out, row, out=out)
+        row, x = self._row, inputs[0]
+        if x.flags.c_contiguous and self._firsts.size > 1:
+            # NumPy finds the place of a maximum several times faster than a maximum, and BLAS sums faster than NumPy
+            places = x.reshape(-1, x.shape[-1]).argmax(axis=1)
+            np.add(places, self._firsts, out=places)
+            x.take(places, out=row.reshape(-1), mode="clip")
+        else:
+            np.maximum.reduce(x, axis=-1, keepdims=True, out=row)
+        np.subtract(x, row, out)
+        np.exp(out, out)
+        np.matmul(out, self._ones, row)
+        np.divide(out, row, out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         """Write f_i (g_i - sum_j g_j f_j)."""
         np.multiply(gradient, output, out=self._product)
-        np.add.reduce(self._product, axis=-1, keepdims=True, out=self._row)
+        np.matmul(self._product, self._ones, self._row)
         np.subtract(gradient, self._row, out=out)
         np.multiply(out, output, out=out)

@@ -44,10 +44,10 @@ class MatMul(Operation):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write a @ b."""
         a, b = inputs
-        if self._flat and a.ndim > 2:
-            np.matmul(_rows(a), b, out=_rows(out))
+        if self._flat:
+            np.dot(_rows(a), b, _rows(out))
         else:
-            np.matmul(a, b, out=out)
+            np.matmul(a, b, out)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write gradient @ b^T for a and a^T @ gradient for b."""
@@ -55,9 +55,9 @@ class MatMul(Operation):
         for_a, for_b = wanted
         if self._flat:
             if for_b is not None:
-                np.matmul(_rows(a).T, _rows(gradient), out=for_b)
+                np.dot(_rows(a).T, _rows(gradient), for_b)
             if for_a is not None:
-                np.matmul(_rows(gradient), b.T, out=_rows(for_a))
+                np.dot(_rows(gradient), b.T, _rows(for_a))
             return
         if for_b is not None:
             self._stacked(1, a.swapaxes(-1, -2), gradient, for_b)

@@ -42,7 +42,9 @@ class Pipeline:
         Raises: ValueError where `x` holds a number that is not finite.
         """
         vector = np.ascontiguousarray(x, np.float32).reshape(-1)
-        if not np.isfinite(np.add.reduce(vector)) and not np.isfinite(vector).all():
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum of finite numbers may be infinite
+            total = np.add.reduce(vector)
+        if not np.isfinite(total) and not np.isfinite(vector).all():
             raise ValueError(f"a codec takes finite numbers, got {int((~np.isfinite(vector)).sum())} that are not")
         self._writer.write(self._chosen(vector.size).encode(vector, self._writer, draw))
         return self._writer.join()

@@ -1,0 +1,76 @@
+"""A small transformer that learns to write, character by character.
+
+python examples/nn/character_transformer.py                    learns from the source code of nn
+python examples/nn/character_transformer.py book.txt           learns from a text of your own (UTF-8), or from several
+python examples/nn/character_transformer.py --epochs 6         learns longer, and writes better
+"""
+
+import argparse
+import math
+from pathlib import Path
+
+import numpy as np
+
+import nn
+from nn.arrays import Array
+from nn.gradient_descent.schedule import Cosine, WarmUp
+from nn.random import keyed
+
+LENGTH = 64
+BATCH = 16
+
+
+def continued(model: nn.model.Transformer, beginning: Array, count: int, temperature: float) -> list[int]:
+    """Return the ids of a beginning and of `count` characters that the model draws, one after the other."""
+    ids, random = [int(each) for each in beginning], keyed(model.seed, "writing")
+    for _ in range(count):
+        seen = ids[-model.length :]
+        window = np.zeros((1, model.length), np.int32)
+        window[0, : len(seen)] = seen
+        # what stands behind the last character does not matter: no position sees those after it
+        scores = model.predict(window)[0, len(seen) - 1] / temperature
+        # the largest of the scores plus Gumbel noise is a draw from their softmax
+        ids.append(int(np.argmax(scores + random.gumbel(size=scores.shape))))
+    return ids
+
+
+def main() -> int:
+    """Train, tell how well the model foresees text it has not seen, and let it write."""
+    parser = argparse.ArgumentParser(description="Train a character transformer and let it write.")
+    parser.add_argument("text", nargs="*", type=Path, help="text files to learn from (default: the source code of nn)")
+    parser.add_argument("--epochs", type=int, default=2, help="passes over the text (default 2, about 40 s)")
+    parser.add_argument("--features", type=int, default=64, help="numbers per position, a multiple of 4 (default 64)")
+    parser.add_argument("--blocks", type=int, default=2, help="blocks of attention and feed-forward (default 2)")
+    parser.add_argument("--characters", type=int, default=400, help="how many characters to write (default 400)")
+    parser.add_argument("--temperature", type=float, default=0.7, help="below 1 it dares less, above 1 more (default 0.7)")
+    options = parser.parse_args()
+
+    paths = options.text or sorted(Path(nn.__file__).parent.rglob("*.py"))
+    data = nn.dataset.CharacterText(paths, LENGTH, test_fraction=0.05)
+    train_x, train_y, test_x, test_y = data.load()
+    vocabulary = data.vocabulary
+    print(f"{train_x.size + test_x.size} characters, {len(vocabulary)} different ones, from {len(paths)} files.")
+
+    model = nn.model.Transformer(len(vocabulary), LENGTH, options.features, blocks=options.blocks)
+    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    steps = max(1, options.epochs) * math.ceil(len(train_x) / BATCH)
+    warm = max(1, min(50, steps // 10))
+    rate = WarmUp(Cosine(4e-3, steps, 1e-4), warm)
+    model.compile(nn.gradient_descent.ADAMWOptimizer(rate, beta2=0.99, clip_norm=1.0))
+    print(model.summary())
+    model.fit(train_x, train_y, epoch=options.epochs, batch_size=BATCH, validation_data=(test_x, test_y))
+
+    bits = model.evaluate(test_x, test_y, batch_size=BATCH)["Loss"] / math.log(2)
+    print(f"{bits:.2f} bits per character on text it has not seen ({math.log2(len(vocabulary)):.2f} before it knew anything).")
+    ids = continued(model, test_x[0, : LENGTH // 2], options.characters, options.temperature)
+    print("It writes on from", repr("".join(vocabulary[each] for each in ids[: LENGTH // 2])) + ":")
+    print("-" * 80)
+    print("".join(vocabulary[each] for each in ids[LENGTH // 2 :]))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        raise SystemExit("Stopped.") from None

@@ -1,0 +1,59 @@
+"""Linear regression as a model of one's own: two variables and one line of arithmetic, trained on points of a known line.
+
+python examples/nn/linear_regression.py                        fits y = 3 x - 2 from 1,000 noisy points
+python examples/nn/linear_regression.py --slope 0.5 --noise 1  fits another line, with more noise
+"""
+
+import argparse
+
+import numpy as np
+
+import nn
+from nn.random import keyed
+from nn.value import Value
+
+
+class LinearRegression(nn.model.Model):
+    """y = x * w + b."""
+
+    def __init__(self) -> None:
+        super().__init__(input_shape=[-1, 1])
+        self.w = nn.Variable(shape=[1, 1])
+        self.b = nn.Variable(shape=[1, 1])
+
+    def call(self, x: Value) -> Value:
+        """Build the graph: runs once."""
+        return x * self.w + self.b
+
+
+def main() -> int:
+    """Draw the points, fit the line, and compare it with the one that least squares gives in closed form."""
+    parser = argparse.ArgumentParser(description="Fit a line to noisy points.")
+    parser.add_argument("--slope", type=float, default=3.0, help="slope of the line (default 3)")
+    parser.add_argument("--intercept", type=float, default=-2.0, help="its value at 0 (default -2)")
+    parser.add_argument("--noise", type=float, default=0.1, help="standard deviation around the line (default 0.1)")
+    parser.add_argument("--epochs", type=int, default=20, help="passes over the points (default 20)")
+    options = parser.parse_args()
+
+    random = keyed(0, "linear regression")
+    x = random.uniform(-1, 1, (1000, 1))
+    y = options.slope * x + options.intercept + options.noise * random.standard_normal(x.shape)
+
+    model = LinearRegression()
+    model.setup(nn.loss.MSELoss())
+    model.compile(nn.gradient_descent.SGDOptimizer(0.05))
+    print(model.summary())
+    model.fit(x, y, epoch=options.epochs, batch_size=50)
+
+    w, b = model.w.get_value().item(), model.b.get_value().item()
+    best_w, best_b = np.polyfit(x[:, 0], y[:, 0], 1)
+    print(f"Trained:       y = {w:.3f} x {b:+.3f}")
+    print(f"Least squares: y = {best_w:.3f} x {best_b:+.3f}")
+    return int(abs(w - best_w) > 0.1 + options.noise or abs(b - best_b) > 0.1 + options.noise)
+
+
+if __name__ == "__main__":
+    try:
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        raise SystemExit("Stopped.") from None

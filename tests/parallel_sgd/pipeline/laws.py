@@ -1,0 +1,216 @@
+"""The generic laws of shared/contracts/codecs.md, for any stage: each takes a function that makes a fresh one.
+
+A sender and a receiver are always two stages of their own, as they are on two nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from parallel_sgd.codec.pipeline import Draw, PayloadError, Pipeline, Stage
+
+Array = NDArray[Any]
+Make = Callable[[], Stage | None]
+
+SIZES = (0, 1, 7, 8, 9, 511, 512, 513, 65535, 65536, 65537, 1_000_003)
+DRAW = Draw(seed=7, epoch=0, batch=3, variable=1, node=0)
+
+
+def gaussian(*shape: int, seed: int = 0) -> Array:
+    """Return float32 numbers of a standard normal distribution."""
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def encoded(make: Make, x: Array, draw: Draw = DRAW) -> Array:
+    """Return the payload of a fresh stage."""
+    return Pipeline(make()).encode(x, draw)
+
+
+def sent(make: Make, x: Array, draw: Draw = DRAW) -> Array:
+    """Return what a receiver makes of the payload."""
+    return Pipeline(make()).decode(encoded(make, x, draw), x.shape, draw).copy()
+
+
+def check(make: Make, size: Callable[[int], int], *, exact: bool = True, zeros: bool = True) -> None:
+    """Run all generic laws that need no statistics. `size(n)` is the payload that the contract states, without fallback.
+
+    `exact=False`: the size depends on the values and is at most that. `zeros=False`: zeros do not stay zeros.
+    """
+    check_sizes(make, size, exact=exact)
+    check_shapes(make)
+    check_edges(make, zeros=zeros)
+    check_determinism(make)
+    check_damage(make)
+    check_contraction(make)
+    check_linearity(make)
+
+
+def check_sizes(make: Make, size: Callable[[int], int], *, exact: bool = True) -> None:
+    """`wire_bytes` is what the contract says, never more than dense, and what is really sent."""
+    sender, receiver = Pipeline(make()), Pipeline(make())
+    for n in SIZES:
+        pipeline = sender if make_is_free_of_shape(make) else Pipeline(make())
+        assert pipeline.wire_bytes(n) == min(size(n), 4 * n), n
+        payload = pipeline.encode(gaussian(n), DRAW)
+        assert payload.dtype == np.uint8
+        if exact or pipeline.is_dense(n):
+            assert payload.size == pipeline.wire_bytes(n), n
+        else:
+            assert payload.size <= pipeline.wire_bytes(n), n
+        decoded = receiver.decode(payload, (n,), DRAW)
+        assert decoded.shape == (n,)
+        assert decoded.dtype == np.float32
+        assert np.isfinite(decoded).all()
+
+
+def make_is_free_of_shape(make: Make) -> bool:
+    """Whether one stage may encode vectors of different sizes: one that remembers nothing."""
+    stage = make()
+    return stage is None or not stage.state_dict()
+
+
+def check_shapes(make: Make) -> None:
+    """Law 1: any shape, order, float type; also read-only; the result is that of the plain vector; no input is changed."""
+    wide = gaussian(40, 36)
+    inputs = [
+        gaussian(),
+        gaussian(33),
+        gaussian(5, 7),
+        gaussian(3, 4, 5),
+        gaussian(2, 3, 4, 5),
+        gaussian(0, 4),
+        gaussian(300, 40),
+        wide[::2, 1::3],
+        wide.T,
+        wide[::-1],
+        gaussian(700).astype(np.float64),
+        gaussian(700).astype(np.float16),
+    ]
+    for x in inputs:
+        before = x.tobytes()
+        x.setflags(write=False)
+        result = sent(make, x)
+        assert result.shape == x.shape
+        assert result.dtype == np.float32
+        assert x.tobytes() == before
+        vector = np.ascontiguousarray(x, np.float32).reshape(-1)
+        np.testing.assert_array_equal(result, sent(make, vector).reshape(x.shape))
+
+
+def check_edges(make: Make, *, zeros: bool = True) -> None:
+    """Law 1: zeros, constants, signed zeros, denormals, single and huge numbers give finite ones; NaN and infinity raise."""
+    tiny, huge = np.float32(1e-45), np.finfo(np.float32).max
+    for n in (1, 5, 1000, 70_000):
+        if zeros:
+            assert not sent(make, np.zeros(n, np.float32)).any()
+            assert not sent(make, np.full(n, -0.0, np.float32)).any()
+        for value in (1.0, -1.0, 1e-3, tiny, -tiny, 1e-30, 1e30, huge, -huge):
+            assert np.isfinite(sent(make, np.full(n, value, np.float32))).all(), (n, value)
+        mixed = gaussian(n)
+        mixed[::3] = np.resize(np.array([0.0, -0.0, tiny, -tiny, huge, -huge, 1e-20], np.float32), mixed[::3].size)
+        assert np.isfinite(sent(make, mixed)).all()
+        for bad in (np.nan, np.inf, -np.inf):
+            mixed[n // 2] = bad
+            with pytest.raises(ValueError, match="finite"):
+                encoded(make, mixed)
+
+
+def check_determinism(make: Make) -> None:
+    """Law 2: equal keys give equal bytes; different steps, variables and nodes different ones where random numbers matter."""
+    x = gaussian(3000)
+    stage = make()
+    payload = encoded(make, x)
+    np.testing.assert_array_equal(payload, encoded(make, x))
+    drawn = stage is not None and not stage.deterministic
+    for name in ("seed", "epoch", "batch", "variable"):
+        other = encoded(make, x, DRAW._replace(**{name: 11}))
+        assert np.array_equal(payload, other) is not drawn, name
+    other = encoded(make, x, DRAW._replace(node=5))
+    assert np.array_equal(payload, other) is not (drawn and not (stage is not None and stage.shared_seed))
+
+
+def check_damage(make: Make) -> None:
+    """A payload that is too short or too long is refused."""
+    for n in (9, 3000):
+        payload = encoded(make, gaussian(n))
+        for damaged in (payload[:-1], payload[: payload.size // 2], np.append(payload, np.uint8(0)), payload[:0]):
+            with pytest.raises(PayloadError):
+                Pipeline(make()).decode(damaged, (n,), DRAW)
+
+
+def check_contraction(make: Make) -> None:
+    """Law 4: ||C(x) - x||^2 <= (1 - delta) ||x||^2 for what `delta` declares, also for vectors made to be hard."""
+    for n in (1, 2, 33, 1000, 70_000):
+        stage = make()
+        delta = 1.0 if stage is None else stage.delta(n)
+        if delta is None:
+            continue
+        assert 0 < delta <= 1, (n, delta)
+        spike, ramp = np.full(n, 1e-3, np.float32), np.linspace(-1, 3, n, dtype=np.float32)
+        spike[n // 2] = 1
+        for x in (gaussian(n), gaussian(n) ** 5, np.ones(n, np.float32), -ramp, spike, np.eye(1, n, dtype=np.float32)[0]):
+            assert error(sent(make, x), x) <= (1 - delta) * square(x) * (1 + 1e-6) + 1e-12 * square(x), n
+
+
+def check_linearity(make: Make) -> None:
+    """Law 6: decoding the sum of payloads gives the sum of what the payloads decode to, for stages that declare it."""
+    stage = make()
+    if stage is not None and not stage.linear:
+        return
+    x, y = gaussian(3000), gaussian(3000, seed=1)
+    total = encoded(make, x).view(np.float32) + encoded(make, y).view(np.float32)
+    decoded = Pipeline(make()).decode(total.view(np.uint8), x.shape, DRAW)
+    np.testing.assert_allclose(decoded, sent(make, x) + sent(make, y), rtol=1e-6, atol=1e-6)
+
+
+class Moments(NamedTuple):
+    """What many draws of one vector gave, in float64."""
+
+    mean: Array
+    deviation: Array
+    variance: float
+    """The mean of ||C(x) - x||^2, as a share of ||x||^2."""
+
+
+def moments(make: Make, x: Array, draws: int = 4000) -> Moments:
+    """Send one vector under many keys."""
+    sender, receiver = Pipeline(make()), Pipeline(make())
+    total, squares, errors = np.zeros(x.shape), np.zeros(x.shape), 0.0
+    for batch in range(draws):
+        draw = DRAW._replace(batch=batch)
+        away = receiver.decode(sender.encode(x, draw), x.shape, draw).astype(np.float64) - x
+        total += away
+        squares += away * away
+        errors += float((away * away).sum())
+    away = total / draws
+    deviation = np.sqrt(np.maximum(squares / draws - away * away, 0) * draws / (draws - 1))
+    return Moments(away + x, deviation, errors / draws / square(x))
+
+
+def check_unbiased(found: Moments, x: Array, draws: int = 4000, bias: float = 0.0) -> None:
+    """Law 3: the mean over the draws is `x`, up to what chance does to it and a known `bias` (2^-16 of a scale).
+
+    Elements that are always the same must be `x` itself, up to the bias and a rounding.
+    """
+    away, spread = found.mean - x, found.deviation / np.sqrt(draws)
+    rounding = 1e-6 * np.abs(x)
+    assert (np.abs(away) <= bias + rounding + 5.5 * spread).all()
+    random = spread > rounding + bias
+    if random.sum() > 500:
+        assert 0.9 <= np.sqrt(np.mean((away[random] / spread[random]) ** 2)) <= 1.1
+
+
+def square(x: Array) -> float:
+    """Return ||x||^2 in float64."""
+    wide = np.asarray(x, np.float64).reshape(-1)
+    return float(wide @ wide)
+
+
+def error(y: Array, x: Array) -> float:
+    """Return ||y - x||^2 in float64."""
+    return square(np.asarray(y, np.float64) - np.asarray(x, np.float64))
