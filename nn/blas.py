@@ -1,6 +1,7 @@
 """Which linear algebra NumPy computes with here: what has to be equal for results to be equal to the last bit."""
 
 import ctypes
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -54,16 +55,44 @@ def blas_threads() -> int:
     return 1 if blas is None else int(blas.get_threads())
 
 
+class _Limit:
+    """Counts who wants a BLAS of one thread, so that the last to leave restores what the first found."""
+
+    def __init__(self, blas: _OpenBLAS) -> None:
+        self._blas = blas
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before = 1
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = int(self._blas.get_threads())
+                self._blas.set_threads(1)
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._blas.set_threads(self._before)
+
+
+@cache
+def _limit() -> _Limit | None:
+    blas = _openblas()
+    return None if blas is None else _Limit(blas)
+
+
 @contextmanager
 def limited_to_one_thread() -> Iterator[None]:
     """Let each caller of the BLAS compute alone meanwhile: several threads that call it would wait for each other."""
-    blas = _openblas()
-    count = blas_threads()
-    if blas is None or count == 1:
+    limit = _limit()
+    if limit is None:
         yield
         return
-    blas.set_threads(1)
+    limit.enter()
     try:
         yield
     finally:
-        blas.set_threads(count)
+        limit.leave()

@@ -22,17 +22,18 @@ class Graph:
         self.placeholder = placeholder
         self.output = output
         self.nodes: list[Node] = []
-        self.layers: list[Layer] = []
-        self.variables: list[Variable] = []
+        layers: dict[Layer, None] = {}
+        variables: dict[Variable, None] = {}
         for value in _topological(output):
             if isinstance(value, Node):
                 self.nodes.append(value)
-                self.layers.extend(layer for layer in value.layers if layer not in self.layers)
+                layers.update(dict.fromkeys(value.layers))
             elif isinstance(value, Variable):
-                found = [value] if value.owner is None else value.owner.variables
-                self.variables.extend(variable for variable in found if variable not in self.variables)
+                variables.update(dict.fromkeys([value] if value.owner is None else value.owner.variables))
             elif isinstance(value, Placeholder) and value is not placeholder:
                 raise ValueError("call() used an input that belongs to another model")
+        self.layers = list(layers)
+        self.variables = list(variables)
 
     def name_layers(self) -> None:
         """Give every layer without a name one made of its class and a number: dense_1, dense_2.

@@ -53,9 +53,11 @@ class Arena:
         self._used = 0
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return a part of the arena."""
+        """Return a part of the arena; raise MemoryError where it is used up, for whoever measured was wrong."""
         start = self._used
         self._used += _rounded(shape, dtype)
+        if self._used > self._memory.size:
+            raise MemoryError(f"an operation asks for {self._used} bytes of work space, but {self._memory.size} were measured")
         return self._memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
 

@@ -12,6 +12,7 @@ from nn.arrays import Array
 class Linear(Activation):
     """f(x) = x, at no cost inside a model."""
 
+    aliases: ClassVar[bool] = True
     reads_output: ClassVar[bool] = False
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:

@@ -63,14 +63,15 @@ def _cut(graph: Graph, layer: str) -> set[Node]:
         found = [source for source in todo.pop().inputs if isinstance(source, Node) and source not in front]
         front.update(found)
         todo.extend(found)
-    behind = [node for node in graph.nodes if node not in front]
+    behind = {node for node in graph.nodes if node not in front}
     if not behind:
         raise ValueError(f"split() 'at' must leave a layer behind the cut, but '{layer}' gives the output of the model")
-    crossing = [value for value in (graph.placeholder, *graph.nodes) if value not in behind and value in _used(behind)]
+    ahead_uses, behind_uses = _used(front), _used(behind)
+    crossing = [value for value in (graph.placeholder, *graph.nodes) if value not in behind and value in behind_uses]
     if crossing != [result]:
         names = ", ".join(_describe(value, graph) for value in crossing)
         raise ValueError(f"split() must cut a single value, but behind '{layer}' {len(crossing)} cross the cut: {names}")
-    shared = [value.name for value in graph.variables if value in _used(front) and value in _used(behind)]
+    shared = [value.name for value in graph.variables if value in ahead_uses and value in behind_uses]
     if shared:
         raise ValueError(f"split() at '{layer}' would leave on both sides of the cut: variable {', '.join(shared)}")
     return front

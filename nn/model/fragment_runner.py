@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nn.arrays import Array
@@ -14,6 +16,10 @@ class FragmentRunner(Runner):
     """Computes results, gradients of the variables, and the gradient of the input, of a part of a graph."""
 
     _open: Plan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is open, too."""
+        return {**super().__getstate__(), "_open": None}
 
     def forward(self, x: Array, key: tuple[int, ...]) -> Array:
         """Compute the output in training, for a `backward` that follows."""

@@ -1,5 +1,6 @@
 """Runs a model's graph: plans for every shape that comes, kept while they are used."""
 
+import threading
 from collections import OrderedDict
 from copy import copy
 from typing import Any, Literal, NamedTuple
@@ -43,6 +44,7 @@ class Runner:
             (source,) = graph.output.inputs
             self._scored = Graph(graph.placeholder, source if isinstance(source, Node) else source.apply(Linear()))
         self._team = Team(blas_threads())
+        self._lock = threading.RLock()
         self._last: Plan | None = None
         self._compiled: OrderedDict[tuple[Purpose, Shape], _Compiled] = OrderedDict()
 
@@ -58,28 +60,38 @@ class Runner:
 
         `weight` (batch,) weighs the losses of the samples.
         """
-        plan, loss = self._compile_scored("train", x.shape)
-        output = plan.forward(x, Mode(training=True, key=key))
-        value = loss.value(label, output, weight)
-        loss.gradient(label, output, plan.output_gradient, weight)
-        plan.backward(on_gradient)
-        self._last = plan
-        return value, loss.prediction(output) if self._absorbed else output
+        with self._lock:
+            plan, loss = self._compile_scored("train", x.shape)
+            self._last = plan
+            output = plan.forward(x, Mode(training=True, key=key))
+            value = loss.value(label, output, weight)
+            loss.gradient(label, output, plan.output_gradient, weight)
+            plan.backward(on_gradient)
+            return value, loss.prediction(output) if self._absorbed else output
 
     def score(self, x: Array, label: Array, weight: Array | None = None) -> tuple[float, Array]:
         """Compute loss and prediction of one block outside training; the prediction is valid until the next run."""
-        plan, loss = self._compile_scored("score", x.shape)
-        output = plan.forward(x, Mode())
-        value = loss.value(label, output, weight)
-        return value, loss.prediction(output) if self._absorbed else output
+        with self._lock:
+            plan, loss = self._compile_scored("score", x.shape)
+            output = plan.forward(x, Mode())
+            value = loss.value(label, output, weight)
+            return value, loss.prediction(output) if self._absorbed else output
 
     def predict(self, x: Array) -> Array:
-        """Compute the model's output, valid until the next run."""
-        return self._compile("predict", x.shape).plan.forward(x, Mode())
+        """Compute the model's output, an array of its own. Several threads may predict; they take turns."""
+        with self._lock:
+            return self._compile("predict", x.shape).plan.forward(x, Mode()).copy()
 
     def first_not_finite(self) -> str | None:
         """Say where the last step first got a number that is not finite: a variable or a layer; None if all are finite."""
         return None if self._last is None else self._last.first_not_finite()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out plans, whose arrays are parts of the variables' memory, and the lock: a copy makes its own."""
+        return {**vars(self), "_compiled": OrderedDict(), "_last": None, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.RLock())
 
     def _compile_scored(self, purpose: Purpose, shape: Shape) -> tuple[Plan, Loss]:
         plan, loss = self._compile(purpose, shape)

@@ -107,7 +107,7 @@ class ScoredNetwork(Network, ABC):
         arguments.integer("predict()", "batch_size", batch_size, minimum=1)
         samples = self.check(x)
         if len(samples) <= batch_size:
-            return self._predict(np.asarray(samples, self.dtype)).copy()
+            return self._predict(np.asarray(samples, self.dtype))
         result = np.empty((len(samples), *self.graph.output.shape[1:]), self.dtype)
         for start in range(0, len(samples), batch_size):
             rows = np.asarray(samples[start : start + batch_size], self.dtype)

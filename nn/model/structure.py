@@ -41,10 +41,13 @@ def trace(model: Network, input_shape: Shape) -> Graph:
 
 def divide(model: Network, graph: Graph, trained: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
     """Return the trained variables and the others; raise ValueError unless the trained ones can be trained, once each."""
-    for place, variable in enumerate(trained):
-        if variable not in graph.variables or not variable.trainable or variable in trained[:place]:
+    left = {variable for variable in graph.variables if variable.trainable}
+    for variable in trained:
+        if variable not in left:
             raise ValueError(
                 f"{type(model).__name__}.trainable_variables() must return different trainable variables that call() "
                 f"uses, got '{variable.name}'"
             )
-    return list(trained), [variable for variable in graph.variables if variable not in trained]
+        left.discard(variable)
+    chosen = set(trained)
+    return list(trained), [variable for variable in graph.variables if variable not in chosen]

@@ -36,6 +36,9 @@ class Operation(ABC):
     in_place: ClassVar[bool] = False
     """`out` of forward may be the memory of the first input, and `wanted[0]` of backward that of `gradient`."""
 
+    aliases: ClassVar[bool] = False
+    """It changes no element, so that its output may be the memory of its first input even where that is read later."""
+
     reads_inputs: ClassVar[bool] = True
     """Backward reads the values of the inputs, so they must not have been overwritten."""
 
@@ -68,7 +71,11 @@ class Operation(ABC):
         return False
 
     def begin(self, mode: Mode, position: int) -> None:  # noqa: B027
-        """Prepare one run. `position` is the operation's place in the graph. Only random operations need it."""
+        """Prepare one run. `position` is the operation's place in the graph.
+
+        For operations that draw random numbers or tell training from inference. One that overrides this sees the whole batch
+        in training, whatever `splits` says.
+        """
 
     @abstractmethod
     def forward(self, inputs: Sequence[Array], out: Array) -> None:

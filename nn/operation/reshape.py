@@ -16,6 +16,7 @@ class Reshape(Operation):
     """The elements of a in row-major order, in another shape; one axis may be -1 and takes what is left."""
 
     in_place: ClassVar[bool] = True
+    aliases: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = False
 
     def __init__(self, shape: Sequence[int]) -> None:

@@ -42,6 +42,34 @@ class _Pass(NamedTuple):
     complete: list[Variable]
 
 
+class _Targets:
+    """Where the gradients of one stage go, and which of them somebody has begun to write."""
+
+    def __init__(self, begun: set[Value]) -> None:
+        self._begun = frozenset(begun)
+        self._marks: set[tuple[Value, int]] = set()
+        self.sums: dict[tuple[Value, int], Array] = {}
+        """For values without a batch axis, what a lane but the first adds up by itself."""
+
+    @property
+    def written(self) -> set[Value]:
+        """The values whose gradients this stage writes."""
+        return {value for value, _ in self._marks}
+
+    def find(self, value: Value, place: Place, lane: int, rows: slice | None) -> tuple[Array, bool]:
+        """Return the array for the gradient of a value on a slice, and whether nobody has written there yet."""
+        target = place.at(lane, rows)
+        kept = place.kind == "kept"
+        begun = value in self._begun
+        if kept and lane > 0:
+            target = self.sums.setdefault((value, lane), empty(target.shape, target.dtype))
+            begun = False
+        mark = (value, lane if kept else rows.start if rows is not None else 0)
+        is_first = not begun and mark not in self._marks
+        self._marks.add(mark)
+        return target, is_first
+
+
 class Backward:
     """Computes all gradients of a plan, stage by stage from the last to the first."""
 
@@ -59,8 +87,8 @@ class Backward:
             sources = {source for node in stage.nodes if node in self._takers for source in node.inputs}
             found = [value for value in sources if isinstance(value, Variable) and value in self._takers]
             last.update((variable, done) for variable in found if not isinstance(variable, Buffer))
-        trained = [variable for variable in layout.graph.variables if variable.id >= 0]
-        self._unreached = [variable for variable in trained if variable not in last]
+        wanted = [variable for variable in layout.graph.variables if variable.has_gradient]
+        self._unreached = [variable for variable in wanted if variable not in self._takers]
         for variable in sorted(last, key=lambda variable: -variable.id):
             last[variable].complete.append(variable)
 
@@ -68,7 +96,7 @@ class Backward:
         """Compute the gradients after the output's was written; that of a variable on which it does not depend is 0."""
         for variable in self._unreached:
             variable.gradient.fill(0)
-            if on_gradient is not None:
+            if on_gradient is not None and variable.id >= 0:
                 on_gradient(variable)
         for lanes, joins, complete in self._passes:
             if len(lanes) > 1:
@@ -82,58 +110,39 @@ class Backward:
                     on_gradient(variable)
 
     def _plan(self, stage: Stage) -> _Pass:
-        lanes: list[list[Step]] = []
-        partial_sums: dict[tuple[Value, int], Array] = {}
-        written: set[tuple[Value, int]] = set()
-        for lane, parts in enumerate(stage.lanes):
-            steps = []
-            for rows in parts:
-                for node in reversed(stage.nodes):
-                    if node in self._takers:
-                        operation, inputs, output = self._call(node, rows)
-                        step = Step(operation, inputs, output, self._places[node].at(lane, rows), [], [])
-                        for index, source in enumerate(node.inputs):
-                            self._want(step, node, index, source, lane, rows, written, partial_sums)
-                        steps.append(step)
-            lanes.append(steps)
-        self._begun.update(value for value, _ in written)
-        joins = [(self._places[value].arrays[0], array) for (value, _), array in partial_sums.items()]
-        return _Pass(lanes, joins, [])
+        targets = _Targets(self._begun)
+        lanes = [
+            [self._step(targets, node, lane, rows) for rows in parts for node in reversed(stage.nodes) if node in self._takers]
+            for lane, parts in enumerate(stage.lanes)
+        ]
+        self._begun |= targets.written
+        return _Pass(lanes, [(self._places[value].arrays[0], array) for (value, _), array in targets.sums.items()], [])
 
-    def _want(
-        self,
-        step: Step,
-        node: Node,
-        index: int,
-        source: Value,
-        lane: int,
-        rows: slice | None,
-        written: set[tuple[Value, int]],
-        partial_sums: dict[tuple[Value, int], Array],
-    ) -> None:
-        """Say where the gradient of one input goes: where it is kept, or beside it and then added."""
-        if source not in self._takers:
-            step.wanted.append(None)
-            return
-        place = self._find_place(node, index, source)
-        target = place.at(lane, rows)
-        first = source not in self._begun
-        if place.kind == "kept" and lane > 0:
-            target = partial_sums.setdefault((source, lane), empty(target.shape, target.dtype))
-            first = True
-        mark = (source, lane if place.kind == "kept" else rows.start if rows is not None else 0)
-        if first and mark not in written:
-            step.wanted.append(target)
-        else:
-            addend = self._addends.get((source, lane, index))
-            if addend is None or addend.size < target.size:
-                addend = self._addends[source, lane, index] = empty(target.shape, target.dtype)
-            addend = addend if addend.shape == target.shape else addend[: len(target)]
-            step.wanted.append(addend)
-            step.sums.append((target, addend))
-        written.add(mark)
+    def _step(self, targets: _Targets, node: Node, lane: int, rows: slice | None) -> Step:
+        operation, inputs, output = self._call(node, rows)
+        step = Step(operation, inputs, output, self._places[node].at(lane, rows), [], [])
+        for index, source in enumerate(node.inputs):
+            if source not in self._takers:
+                step.wanted.append(None)
+                continue
+            place = self._choose_place(node, index, source)
+            target, is_first = targets.find(source, place, lane, rows)
+            if is_first:
+                step.wanted.append(target)
+            else:
+                addend = self._addend((source, lane, index), target)
+                step.wanted.append(addend)
+                step.sums.append((target, addend))
+        return step
 
-    def _find_place(self, node: Node, index: int, source: Value) -> Place:
+    def _addend(self, key: tuple[Value, int, int], target: Array) -> Array:
+        """Return memory for what is added to a gradient that was begun, the same for all slices of a lane."""
+        found = self._addends.get(key)
+        if found is None or found.size < target.size:
+            found = self._addends[key] = empty(target.shape, target.dtype)
+        return found if found.shape == target.shape else found[: len(target)]
+
+    def _choose_place(self, node: Node, index: int, source: Value) -> Place:
         if source not in self._places:
             layout = self._layout
             if isinstance(source, Variable):

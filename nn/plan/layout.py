@@ -85,12 +85,24 @@ class Layout:
                 reached.update(node.inputs)
         return takers & reached
 
-    def may_overwrite(self, node: Node) -> bool:
-        """Whether the value of the first input is dead once this node is computed."""
+    def may_share(self, node: Node) -> bool:
+        """Whether a node may have the memory of its first input: it changes nothing there, or nobody reads that any more."""
         source = node.inputs[0]
-        if not node.operation.in_place or not isinstance(source, Node) or self.uses[source] > 1:
+        if not isinstance(source, Node):
             return False
-        return not self.training or not (source.operation.reads_output or node.operation.reads_inputs)
+        if node.operation.aliases:
+            return True
+        return node.operation.in_place and self._is_dead(source) and not (self.training and node.operation.reads_inputs)
+
+    def _is_dead(self, value: Value) -> bool:
+        """Whether nobody reads a value, or what shares its memory, after the one operation that uses it."""
+        while isinstance(value, Node):
+            if self.uses[value] > 1 or (self.training and value.operation.reads_output):
+                return False
+            if not value.operation.aliases:
+                return True
+            value = value.inputs[0]
+        return True
 
 
 def _infer(graph: Graph, shape: Shape) -> dict[Value, Shape]:

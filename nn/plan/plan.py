@@ -56,9 +56,10 @@ class Plan:
         self._team = Team(1) if team is None else team
         self._graph = graph
         self._layout = Layout(graph, shape, dtype, training=training, threads=self._team.size, whole=whole)
-        self._places: dict[Value, Place] = {graph.placeholder: Place("batch", [empty(shape, dtype)])}
+        # an array of the input's shape stands for what `forward` will be given, until everything is prepared
+        self._places: dict[Value, Place] = {graph.placeholder: Place("batch", [np.empty(shape, dtype)])}
         for node in graph.nodes:
-            self._find_place(node)
+            self._choose_place(node)
         self.output: Array = self._places[graph.output].arrays[0]
 
         self._entries: list[tuple[list[Array], int, slice | None]] = []
@@ -77,6 +78,8 @@ class Plan:
 
     def forward(self, x: Array, mode: Mode) -> Array:
         """Compute the output for `x`, an array of the plan's shape and type. It stays valid until the next run."""
+        if np.may_share_memory(x, self.output):  # the result of the last run, given back
+            x = x.copy()
         for inputs, index, rows in self._entries:
             inputs[index] = x if rows is None else x[rows]
         for operation, position in self._random:
@@ -93,15 +96,33 @@ class Plan:
         self._backward.run(self._team, on_gradient)
 
     def first_not_finite(self) -> str | None:
-        """Say which variable, or which layer's result of the last run, holds a number that is not finite; None if all are."""
+        """Say which variable, or which operation's result in the last run, is the first that is not finite; None if all are.
+
+        Runs forward again, since operations that work in place have overwritten results.
+        """
         for variable in self._graph.variables:
             if not np.isfinite(variable.value).all():
                 return f"variable '{variable.name}'"
-        for place, node in enumerate(self._graph.nodes):
-            if not all(np.isfinite(array).all() for array in self._places[node].arrays):
-                layers = [layer for later in self._graph.nodes[place:] for layer in later.layers]
-                return f"the output of {layers[0].describe()}" if layers else f"a result of {type(node.operation).__name__}"
+        with np.errstate(all="ignore"):
+            for stage in self._layout.stages:
+                for rows in (rows for lane in stage.lanes for rows in lane):
+                    for node in stage.nodes:
+                        operation, inputs, output = self._call(node, rows)
+                        operation.forward(inputs, output)
+                        if not np.isfinite(output).all():
+                            return self._describe(node)
         return None
+
+    def _describe(self, node: Node) -> str:
+        """Name a result by its layer, or by its operation and the layers around it."""
+        if node.layers:
+            return f"the output of {node.layers[0].describe()}"
+        nodes = self._graph.nodes
+        before = [layer for earlier in nodes[: nodes.index(node)] for layer in earlier.layers]
+        behind = [layer for later in nodes[nodes.index(node) :] for layer in later.layers]
+        where = [f"behind {before[-1].describe()}"] if before else []
+        where += [f"in or in front of {behind[0].describe()}"] if behind else []
+        return f"the result of {type(node.operation).__name__}{', ' + ', '.join(where) if where else ''}"
 
     def _place(self, value: Value) -> Place:
         if value not in self._places:
@@ -111,12 +132,12 @@ class Plan:
                 self._places[value] = Place("kept", [np.asarray(value.array, self._layout.dtype)])
         return self._places[value]
 
-    def _find_place(self, node: Node) -> None:
+    def _choose_place(self, node: Node) -> None:
         """Decide where the output of a node lives."""
         layout = self._layout
         kind = layout.kind(node, kept_for_backward=layout.training)
         shared = None
-        if layout.may_overwrite(node):
+        if layout.may_share(node):
             shared = self._place(node.inputs[0]).shared(kind, layout.stage_of[node], layout.shapes[node])
         self._places[node] = layout.place(node, kind) if shared is None else shared
 
@@ -124,10 +145,10 @@ class Plan:
         """Return the work space of each lane, as large as the most demanding operation needs it."""
         measure = Measure()
         for stage in self._layout.stages:
-            rows = None if stage.largest is None else slice(0, stage.largest)
-            for node in stage.nodes:
-                measure.begin()
-                self._allocate(node, [self._place(source).at(0, rows) for source in node.inputs], rows, measure)
+            for rows in stage.slices:  # one that is shorter may need more, where an operation works in blocks
+                for node in stage.nodes:
+                    measure.begin()
+                    self._allocate(node, [self._place(source).at(0, rows) for source in node.inputs], rows, measure)
         return [Arena(measure.size) for _ in range(max(len(stage.lanes) for stage in self._layout.stages))]
 
     def _allocate(self, node: Node, inputs: list[Array], rows: slice | None, scratch: Arena | Measure) -> Operation:

@@ -33,6 +33,11 @@ class Stage(NamedTuple):
     lanes: list[list[slice | None]]
 
     @property
+    def slices(self) -> list[slice | None]:
+        """One slice of each length that occurs."""
+        return list({None if rows is None else rows.stop - rows.start: rows for lane in self.lanes for rows in lane}.values())
+
+    @property
     def largest(self) -> int | None:
         """The number of samples in the largest slice; None for a stage that is not cut."""
         return max((rows.stop - rows.start for lane in self.lanes for rows in lane if rows is not None), default=None)

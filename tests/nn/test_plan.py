@@ -1,5 +1,8 @@
+import os
 import tracemalloc
+import warnings
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -250,3 +253,101 @@ def test_an_error_in_a_thread_reaches_the_caller_after_all_have_ended() -> None:
     with pytest.raises(ValueError, match="no"):
         Team(3).run([fail, lambda: ended.append(3)])
     assert sorted(ended) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("layer", [nn.layer.LSTM(3, return_sequences=True), nn.layer.GRU(3), nn.layer.BatchNorm()])
+def test_slices_of_two_lengths_have_work_space_enough(layer: nn.layer.Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operations that work in blocks may need more for the shorter slice; the arena would say so."""
+    for name, value in {"LARGE": 1, "REREAD": 0, "PART_BYTES": 3000}.items():
+        monkeypatch.setattr(stages, name, value)
+    x = Placeholder([-1, 9, 4])
+    graph = Graph(x, layer(x))
+    VariableStore([v for v in graph.variables if v.trainable], [v for v in graph.variables if not v.trainable], FLOAT, 0)
+    for batch in range(1, 80):
+        for training in (False, True):
+            plan = Plan(graph, (batch, 9, 4), FLOAT, training=training, team=Team(2))
+            plan.forward(np.ones((batch, 9, 4)), Mode(training=training))
+            if training:
+                plan.output_gradient[:] = 1
+                plan.backward()
+
+
+def test_the_first_number_that_is_not_finite_is_named() -> None:
+    x = Placeholder([-1, 2])
+    first, second = nn.layer.Dense(2, name="first"), nn.layer.Dense(2, name="second")
+    plan = compiled(x, nn.activation.Tanh()(second(first(x).log())))
+    with np.errstate(all="ignore"):
+        plan.forward(np.array([[1.0, 1.0], [-9.0, 3.0]]), Mode(training=True))
+    assert plan.first_not_finite() == "the result of Log, behind Dense 'first', in or in front of Dense 'second'"
+    first.kernel.value[0, 0] = np.inf
+    assert plan.first_not_finite() == "variable 'first/kernel'"
+
+
+def test_a_reshape_shares_memory_also_where_backward_reads_it() -> None:
+    x, w = Placeholder([-1, 4]), Variable([4, 4])
+    activated = nn.activation.Tanh()(x @ w)
+    rows = activated.reshape(-1, 2, 2)
+    plan = compiled(x, nn.activation.Sigmoid()(rows))
+    assert np.shares_memory(plan._places[activated].arrays[0], plan._places[rows].arrays[0])
+    # but what follows must not overwrite it, for the tangent's derivative reads it
+    assert not np.shares_memory(plan.output, plan._places[rows].arrays[0])
+
+
+def test_a_result_may_be_given_back_as_input() -> None:
+    x = Placeholder([-1, 3])
+    plan = compiled(x, nn.layer.Dense(3, activation=nn.activation.Tanh())(x))
+    output = plan.forward(np.ones((2, 3)), Mode(training=True))
+    expected = plan.forward(output.copy(), Mode(training=True)).copy()
+    plan.forward(np.ones((2, 3)), Mode(training=True))
+    np.testing.assert_array_equal(plan.forward(output, Mode(training=True)), expected)
+
+
+def test_what_only_a_mask_depends_on_has_no_gradient_and_is_told() -> None:
+    x, w = Placeholder([-1, 3]), Variable([3])
+    norm = nn.layer.BatchNorm()
+    output = x * (norm(x * w) > 0)
+    assert isinstance(output, Node)
+    graph = Graph(x, output)
+    store = VariableStore(
+        [v for v in graph.variables if v.trainable], [v for v in graph.variables if not v.trainable], FLOAT, 0
+    )
+    store.gradients[:] = store.buffer_changes[:] = np.nan
+    plan = Plan(graph, (4, 3), FLOAT, training=True)
+    plan.forward(np.ones((4, 3)), Mode(training=True))
+    plan.output_gradient[:] = 1
+    told: list[Variable] = []
+    plan.backward(told.append)
+    assert {variable.id for variable in told} == {0, 1, 2}
+    assert not store.gradients.any()
+    assert not store.buffer_changes.any()
+
+
+def test_threads_compute_with_the_settings_of_the_caller() -> None:
+    def divide() -> None:
+        np.ones(2) / np.zeros(2)
+
+    with np.errstate(all="ignore"):
+        Team(3).run([divide, divide, divide])
+
+
+def test_a_team_works_in_the_child_of_a_fork() -> None:
+    team, ran = Team(2), []
+    team.run([lambda: None, lambda: ran.append(1)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # to fork beside threads is what this is about
+        child = os.fork()
+    if not child:
+        team.run([lambda: None, lambda: ran.append(2)])
+        os._exit(len(ran))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
+def test_a_model_may_predict_in_several_threads() -> None:
+    model = nn.model.SequentialModel([-1, 50], [nn.layer.Dense(80, nn.activation.Tanh()), nn.layer.Dense(7)])
+    model.setup(nn.loss.MSELoss())
+    x = nn.random.keyed(0, "test").standard_normal((64, 50), np.float32)
+    expected = [model.predict(sign * x) for sign in (1, -1)]
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(20):
+            found = list(pool.map(lambda place: model.predict((1, -1)[place % 2] * x), range(10)))
+            assert all(np.array_equal(array, expected[place % 2]) for place, array in enumerate(found))
