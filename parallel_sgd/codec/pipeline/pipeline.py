@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .gradient.gradient_stage import GradientStage
 from .payload import Reader, Writer
 from .stage import Chain, Draw, Stage, Vector
 
@@ -19,12 +21,14 @@ Payload = NDArray[np.uint8]
 class Pipeline:
     """Encodes and decodes the arrays of one variable on one node by a stage, usually a chain of them; None sends float32.
 
-    A payload never takes more than the 4 n bytes of the dense array: where the stage would need more, the array travels dense.
+    A payload never takes more than the 4 n bytes of the dense array: where the stage would need more, the array travels dense,
+    after what its first stages do to the gradient.
     """
 
     def __init__(self, stage: Stage | None = None) -> None:
         self.stage = Chain() if stage is None else stage
-        self._dense = Chain()
+        stages = self.stage.stages if isinstance(self.stage, Chain) else [self.stage]
+        self._dense = Chain(list(takewhile(lambda stage: isinstance(stage, GradientStage), stages)))
         self._writer = Writer()
 
     def wire_bytes(self, n: int) -> int:

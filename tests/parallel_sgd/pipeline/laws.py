@@ -175,31 +175,36 @@ class Moments(NamedTuple):
     deviation: Array
     variance: float
     """The mean of ||C(x) - x||^2, as a share of ||x||^2."""
+    largest: float
+    """The largest |C(x)_j - x_j| that came up."""
 
 
 def moments(make: Make, x: Array, draws: int = 4000) -> Moments:
     """Send one vector under many keys."""
     sender, receiver = Pipeline(make()), Pipeline(make())
-    total, squares, errors = np.zeros(x.shape), np.zeros(x.shape), 0.0
+    total, squares, errors, largest = np.zeros(x.shape), np.zeros(x.shape), 0.0, 0.0
     for batch in range(draws):
         draw = DRAW._replace(batch=batch)
         away = receiver.decode(sender.encode(x, draw), x.shape, draw).astype(np.float64) - x
         total += away
         squares += away * away
         errors += float((away * away).sum())
+        largest = max(largest, float(np.abs(away).max()))
     away = total / draws
     deviation = np.sqrt(np.maximum(squares / draws - away * away, 0) * draws / (draws - 1))
-    return Moments(away + x, deviation, errors / draws / square(x))
+    return Moments(away + x, deviation, errors / draws / square(x), largest)
 
 
 def check_unbiased(found: Moments, x: Array, draws: int = 4000, bias: float = 0.0) -> None:
     """Law 3: the mean over the draws is `x`, up to what chance does to it and a known `bias` (2^-16 of a scale).
 
-    Elements that are always the same must be `x` itself, up to the bias and a rounding.
+    A choice of small probability may not have come up once, so that its deviation is not seen: the inequality of Bernstein
+    for what is observed gives 32 times the largest difference, divided by the number of draws, for that. What makes the test
+    sharp is the mean over all elements: the root mean square of their z is 1.
     """
     away, spread = found.mean - x, found.deviation / np.sqrt(draws)
     rounding = 1e-6 * np.abs(x)
-    assert (np.abs(away) <= bias + rounding + 5.5 * spread).all()
+    assert (np.abs(away) <= bias + rounding + 5.5 * spread + 32 * found.largest / draws).all()
     random = spread > rounding + bias
     if random.sum() > 500:
         assert 0.9 <= np.sqrt(np.mean((away[random] / spread[random]) ** 2)) <= 1.1

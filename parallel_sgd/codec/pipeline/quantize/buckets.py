@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..stage import Vector
-from .quantizer import CHUNK, chunks
+from .quantizer import CHUNK, LARGEST, chunks
 
 #: Sums of float32 squares in this range have neither lost nor overflowed anything that matters.
 _SAFE_SQUARES = (2.0**-90, 2.0**125)
 
-_LARGEST = float(np.finfo(np.float32).max)
 _MAGNITUDE = 0x7FFFFFFF
 
 
@@ -60,17 +59,24 @@ def count(n: int, width: int) -> int:
     return -(-n // width)
 
 
+def steps(scales: Vector, levels: int) -> Vector:
+    """Return scales / levels, so that `levels` of these steps are a finite number again."""
+    capped: Vector = np.minimum(scales, np.float32(LARGEST * (1 - 2.0**-22)), dtype=np.float32)
+    return np.divide(capped, levels, dtype=np.float32)
+
+
 def largest(rows: NDArray[np.float32], room: NDArray[np.int32]) -> Vector:
     """Return max|x| of every row; `room` has the size of `rows`."""
     # the bits of floats without sign are ordered as the floats are, and the maximum of integers is the faster one
     bits = np.bitwise_and(rows.view(np.int32), _MAGNITUDE, out=room.reshape(rows.shape))
-    return np.maximum.reduce(bits, axis=1).view(np.float32)
+    tops: NDArray[np.int32] = np.maximum.reduce(bits, axis=1)
+    return tops.view(np.float32)
 
 
 def square_sums(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return ||x||^2 of every row, at least the square of its largest element up to one rounding; never infinite."""
     low, high = _SAFE_SQUARES
-    sums = np.einsum("ij,ij->i", rows, rows).astype(np.float64)
+    sums: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows).astype(np.float64)
     doubtful = ~((sums > low) & (sums < high))
     if doubtful.any():
         for row in np.flatnonzero(doubtful):
@@ -81,4 +87,4 @@ def square_sums(rows: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def norms(sums: NDArray[np.float64]) -> Vector:
     """Return the norms of sums of squares, enlarged by 2^-22 so that no element exceeds its norm by a rounding."""
-    return np.minimum(np.sqrt(sums) * (1 + 2.0**-22), _LARGEST).astype(np.float32)
+    return np.minimum(np.sqrt(sums) * (1 + 2.0**-22), LARGEST).astype(np.float32)

@@ -10,7 +10,7 @@ from nn.arguments import integer
 
 from ..payload import PayloadError, Reader, Writer
 from ..stage import Draw, Vector
-from .buckets import count, groups, largest
+from .buckets import count, groups, largest, steps
 from .quantizer import FLOOR, NOTHING, Quantizer
 from .rounding import Rounder
 
@@ -56,14 +56,13 @@ class Int8(Quantizer):
             for piece, shape in group.pieces():
                 # the low byte of the integers is the code in two's complement
                 np.copyto(codes[piece], self._rounder.fixed(x[piece].reshape(shape), factors[:, None]), casting="unsafe")
-        np.divide(scales, _TOP, out=scales)
-        writer.write(scales)
+        writer.write(steps(scales, _TOP))
         writer.write(codes)
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
         """Read scales and codes. Raises PayloadError for a code of -128."""
-        scales = self._scales(reader, count(n, self.block))
+        scales = self._scales(reader, count(n, self.block), _TOP)
         codes = reader.read(n, np.int8)
         if n and int(codes.min()) < -_TOP:
             raise PayloadError("Int8 sends codes from -127 to 127, got -128")

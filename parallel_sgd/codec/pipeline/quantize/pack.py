@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..stage import Vector
-from .quantizer import chunks
+from .quantizer import CHUNK, chunks
 
 WIDTHS = (2, 4, 8)
 
@@ -49,7 +49,9 @@ def unpack(packed: Bytes, table: NDArray[np.float32], out: Vector) -> None:
     """Write the rows of a table that the bytes name, one after the other, until `out` is full."""
     width = table.shape[1]
     whole = out.size // width
-    np.take(table, packed[:whole], axis=0, out=out[: whole * width].reshape(whole, width), mode="clip")
+    rows = out[: whole * width].reshape(whole, width)
+    for piece in chunks(whole, CHUNK // width):  # NumPy makes wide indices of the bytes: eight times their size
+        np.take(table, packed[piece], axis=0, out=rows[piece], mode="clip")
     if out.size > whole * width:
         out[whole * width :] = table[packed[whole], : out.size - whole * width]
 
@@ -75,7 +77,11 @@ def pack_flags(flags: NDArray[np.bool_], out: Bytes) -> None:
 
 def two_planes(first: Bytes, second: Bytes) -> Bytes:
     """Return, for each half of each byte of two planes, a byte of both: the low nibbles of each come first."""
-    pairs = np.empty((first.size, 2), np.uint8)
-    np.bitwise_or(first & 15, second << 4, out=pairs[:, 0])
-    np.bitwise_or(first >> 4, second & 240, out=pairs[:, 1])
-    return pairs.reshape(-1)
+    pairs = first.astype("<u2")
+    pairs |= np.multiply(second, 256, dtype="<u2")
+    # the nibbles p0 p1 n0 n1 of a word become p0 n0 p1 n1
+    inner = (pairs << 4) & 0x0F00
+    inner |= (pairs >> 4) & 0x00F0
+    pairs &= 0xF00F
+    pairs |= inner
+    return pairs.view(np.uint8)

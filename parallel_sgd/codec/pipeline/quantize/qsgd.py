@@ -10,7 +10,7 @@ from nn.arguments import integer
 
 from ..payload import PayloadError, Reader, Writer
 from ..stage import Draw, Vector
-from .buckets import Group, count, groups, largest, norms, square_sums
+from .buckets import Group, count, groups, largest, norms, square_sums, steps
 from .dither import Dither
 from .pack import WIDTHS, code_table, holds_zero, pack, packed_size, unpack
 from .quantizer import CHUNK, FLOOR, NOTHING, Quantizer
@@ -46,7 +46,9 @@ class QSGD(Quantizer):
         self.norm = norm
         self._levels = (1 << bits - 1) - 1
         self._zero = 1 << bits - 1  # the code of 0; no code is 0
-        self._table = code_table(np.arange(1 << bits) - self._zero, bits)
+        values = np.arange(1 << bits) - self._zero
+        values[0] = 0
+        self._table = code_table(values, bits)
         self._rounder = Rounder()
 
     def side_bytes(self, n: int) -> int:
@@ -84,8 +86,8 @@ class QSGD(Quantizer):
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
         """Return levels times norms."""
-        norms_, codes = side
-        scales = norms_ / np.float32(self._levels)
+        own_norms, codes = side
+        scales = steps(own_norms, self._levels)
         result: Vector = self._room("decoded", n, np.float32)
         for group in groups(n, self._width(n)):
             for piece, shape in group.pieces():
@@ -94,6 +96,8 @@ class QSGD(Quantizer):
                     signed = self._room("signed", min(n, CHUNK), np.uint8)[: out.size]
                     np.bitwise_xor(codes[piece], OFFSET, out=signed)
                     np.multiply(signed.view(np.int8).reshape(shape), own, out=out, dtype=np.float32)
+                elif group.rows == 1:
+                    unpack(codes[piece.start * self.bits // 8 :], self._table * own, result[piece])
                 else:
                     unpack(codes[piece.start * self.bits // 8 :], self._table, result[piece])
                     np.multiply(out, own, out=out)
@@ -108,7 +112,8 @@ class QSGD(Quantizer):
                 largest(x[piece].reshape(shape), self._rounder.room(piece.stop - piece.start).view(np.int32))
                 for piece, shape in group.pieces()
             ]
-            return np.maximum.reduce(tops)
+            top: Vector = np.maximum.reduce(tops)
+            return top
         with np.errstate(over="ignore"):
             sums = [square_sums(x[piece].reshape(shape)) for piece, shape in group.pieces()]
         return norms(np.add.reduce(sums))

@@ -17,6 +17,8 @@ CHUNK = 1 << 16
 #: Vectors whose scale is smaller become zeros where the quantiser divides by it, since the quotient could overflow.
 FLOOR = 2.0**-96
 
+LARGEST = float(np.finfo(np.float32).max)
+
 NOTHING: Vector = np.empty(0, np.float32)
 NOTHING.setflags(write=False)
 
@@ -44,9 +46,12 @@ class Quantizer(Stage):
             room = self._rooms[name] = np.empty(count, dtype)
         return room[:count]
 
-    def _scales(self, reader: Reader, count: int) -> Vector:
-        """Read scales. Raises PayloadError where one is negative or not finite."""
+    def _scales(self, reader: Reader, count: int, levels: int = 1) -> Vector:
+        """Read scales. Raises PayloadError where one is negative or not finite, or `levels` times one would not be."""
         scales: Vector = reader.read(count, np.float32)
-        if count and not (scales.min() >= 0 and np.isfinite(scales.max())):
-            raise PayloadError(f"{type(self).__name__} sends scales that are finite and not negative, got {scales.min()!r}")
+        if count:
+            low, high = float(scales.min()), float(scales.max())
+            if not (low >= 0 and high * levels <= LARGEST):  # both are NaN where any is
+                wrong = high if low >= 0 else low
+                raise PayloadError(f"{type(self).__name__} sends scales that are finite and not negative, got {wrong:g}")
         return scales

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ..stage import Vector
 from .dither import FRACTION, Dither
 
-#: Added to a float of less than 2^22, it leaves the nearest integer (ties to even) in the low bits; the bits above are
-#: those of the constant, which are zeros from bit 0 to 21.
+#: Added to a number below 2^22 in size, it makes a float whose bits, as an integer, are those of the constant plus the
+#: nearest integer, ties to even: the exponent is such that the last bit of the mantissa counts 1. Its low 22 bits are zeros.
 MAGIC = np.float32(1.5 * 2**23)
 
 #: What `Rounder.stochastic` adds to every code.
@@ -32,10 +32,7 @@ class Rounder:
     def room(self, size: int) -> Vector:
         """Return a float buffer of `size` values, the one that `fixed` and `stochastic` work in."""
         if self._floats.size < size:
-            # later chunks are not larger than the first, except where vectors of several sizes are quantised
             self._floats = np.empty(size, np.float32)
-            self._dither = np.empty(size, np.int32)
-            self._codes = np.empty(-(-size // 8) * 8, np.uint8)
         return self._floats[:size]
 
     def fixed(self, x: NDArray[Any], factor: Any) -> NDArray[np.int32]:
@@ -52,6 +49,9 @@ class Rounder:
         {0, .., 2^15 - 1} / 2^15 the code is floor(y + u), whose expectation is y exactly: what biases a quantiser is only
         the rounding to fixed point, at most 2^-16 of a step.
         """
+        if self._dither.size < fixed.size:
+            self._dither = np.empty(fixed.size, np.int32)
+            self._codes = np.empty(-(-fixed.size // 8) * 8, np.uint8)
         noise = self._dither[: fixed.size]
         dither.fill(noise)
         np.add(fixed, noise, out=fixed)

@@ -13,8 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from parallel_sgd.codec.pipeline.payload import Array, PayloadError, Reader, Writer
-
+from ..payload import Array, PayloadError, Reader, Writer
 from .sparsifier import Indices
 
 BLOCK: Final = 1 << 16

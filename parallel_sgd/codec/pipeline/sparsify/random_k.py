@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from parallel_sgd.codec.pipeline.payload import Reader, Writer
-from parallel_sgd.codec.pipeline.stage import Draw, Vector
-
+from ..payload import Reader, Writer
+from ..stage import Draw, Vector
 from .sparsifier import Indices, Sparsifier, kept, share
 
 
@@ -55,7 +54,7 @@ class RandomK(Sparsifier):
         if self._values.size != indices.size:
             self._values = np.empty(indices.size, np.float32)
         values: Vector = np.take(x, indices, out=self._values, mode="clip")
-        return np.multiply(values, x.size / indices.size, out=values) if self.scaled and x.size else values
+        return _times(values, x.size / indices.size) if self.scaled and x.size else values
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Indices, int]:
         """Draw the places of this step again."""
@@ -77,24 +76,32 @@ class RandomK(Sparsifier):
         return f"RandomK(rho={self.rho!r}, scaled={self.scaled})"
 
 
-def subset(generator: np.random.Generator, n: int, k: int) -> Indices:
-    """Return k of the numbers 0..n - 1, ascending, every subset equally likely, in a time of about k log k.
+def _times(values: Vector, factor: float) -> Vector:
+    """Multiply in place; what is too large for float32 becomes its largest number."""
+    with np.errstate(over="ignore"):
+        np.multiply(values, factor, out=values)
+    largest = np.finfo(np.float32).max
+    return np.clip(values, -largest, largest, out=values)
 
-    Draws with replacement, sorts, drops repetitions, and drops random ones of what is too much: numbers are interchangeable
-    at every step. More than half is what a smaller subset leaves over.
+
+def subset(generator: np.random.Generator, n: int, k: int) -> Indices:
+    """Return k of the numbers 0..n - 1, ascending, every subset equally likely.
+
+    Draws with repetition until k different ones are there, then leaves out random ones of what is too much: at no step is any
+    number preferred. More than half is what a smaller subset leaves over.
     """
     if k > n // 2:
         rest = np.ones(n, np.bool_)
         rest[subset(generator, n, n - k)] = False
         return np.flatnonzero(rest)
-    places = np.empty(0, np.uint32)
-    while places.size < k:
-        missing = k - places.size
-        more = generator.integers(n, size=missing + missing * k // n + 16, dtype=np.uint32)
-        places = np.unique(np.concatenate([places, more]))
-    surplus = places.size - k
-    if surplus:
-        keep = np.ones(places.size, np.bool_)
-        keep[generator.choice(places.size, surplus, replace=False, shuffle=False)] = False
-        places = places[keep]
-    return places.astype(np.intp)
+    chosen, count = np.zeros(n, np.bool_), 0
+    while count < k:
+        missing = k - count
+        chosen[generator.integers(n, size=missing + missing * k // n + 4, dtype=np.uint32)] = True
+        count = int(np.count_nonzero(chosen))
+    places = np.flatnonzero(chosen)
+    if count == k:
+        return places
+    keep = np.ones(count, np.bool_)
+    keep[generator.choice(count, count - k, replace=False, shuffle=False)] = False
+    return places[keep]

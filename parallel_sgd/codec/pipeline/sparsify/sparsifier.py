@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn import arguments
-from parallel_sgd.codec.pipeline.stage import Stage, Vector
+
+from ..stage import Stage, Vector
 
 Indices: TypeAlias = NDArray[np.intp]
 

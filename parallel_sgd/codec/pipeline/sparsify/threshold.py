@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from nn import arguments
-from parallel_sgd.codec.pipeline.payload import Array, Reader, Writer
-from parallel_sgd.codec.pipeline.stage import Draw, Vector
 
-from .index import HEAD, index_bytes, read_indices, write_indices
+from ..payload import Array, Reader, Writer
+from ..stage import Draw, Vector
+from .index import index_bytes, read_indices, write_indices
 from .magnitude import Magnitudes
 from .sparsifier import Indices, Sparsifier
 
@@ -17,8 +17,8 @@ class Threshold(Sparsifier):
     """Sends tau for every x > tau and -tau for every x < -tau: where they stand, and one bit each for the sign.
 
     What is more than tau stays in the residual: `ErrorFeedback` goes around it. Biased, and no contraction, because nothing is
-    sent where no magnitude exceeds tau. Bytes for k such numbers: 5 + min(4k, 2k + 4 ceil(n / 65536), ceil(n / 8)) + ceil(k / 8),
-    where the paper has 4k.
+    sent where no magnitude exceeds tau. Bytes for k such numbers: 5 + min(4k, 2k + 4 ceil(n / 65536), ceil(n / 8)) +
+    ceil(k / 8), where the paper has 4k.
 
     Strom, "Scalable distributed DNN training using commodity GPU cloud computing", 2015.
 
@@ -33,7 +33,7 @@ class Threshold(Sparsifier):
 
     def side_bytes(self, n: int) -> int:
         """Bytes where every number is sent, the most there can be."""
-        return index_bytes(n, n) + -(-n // 8) if n else HEAD
+        return index_bytes(n, n) + -(-n // 8)
 
     def carried(self, n: int) -> int:
         """Nothing goes on."""
@@ -41,9 +41,7 @@ class Threshold(Sparsifier):
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
         """Write indices and signs."""
-        indices = self._magnitudes.where(x, np.greater, self._limit, most=x.size)
-        if indices is None:
-            raise RuntimeError("a vector has no more numbers than its size")
+        indices = self._magnitudes.where(x, np.greater, self._limit)
         write_indices(writer, indices, x.size)
         writer.write(np.packbits(np.signbit(x[indices])))
         return x[:0]

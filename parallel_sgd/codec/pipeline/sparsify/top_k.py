@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
-from parallel_sgd.codec.pipeline.payload import PayloadError, Reader, Writer
-from parallel_sgd.codec.pipeline.stage import Draw, State, Vector
 
+from ..payload import PayloadError, Reader, Writer
+from ..stage import Draw, State, Vector
 from .index import index_bytes, read_indices, write_indices
 from .magnitude import Magnitudes
 from .sparsifier import Indices, Sparsifier, kept, share
@@ -92,7 +92,8 @@ class TopK(Sparsifier):
         """Take over what `state_dict` returned."""
         rest = dict(state)
         if self.warmup:
-            self._step = min(arguments.integer(self, "step", rest.pop("step", 0), minimum=0), self.warmup)
+            step = np.asarray(rest.pop("step", 0))[()]  # a checkpoint may hold numbers as arrays without axes
+            self._step = min(arguments.integer(self, "step", step, minimum=0), self.warmup)
         super().load_state_dict(rest)
 
     def __repr__(self) -> str:
