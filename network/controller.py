@@ -12,6 +12,8 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
@@ -23,9 +25,12 @@ from .nodes import Address
 from .session import Sent, Session
 from .sockets import wait_sockets
 from .transport import Waiter
+from .values import Array
 
 FAREWELL_SECONDS = 2.0
 HIGH_WATER = 64 << 20  # bytes in line for one peer beyond which the sender waits for that peer
+
+_PENDING = attrgetter("pending_bytes")
 
 BlockHandler = Callable[[int, Message], None]
 
@@ -57,6 +62,7 @@ class Controller:
         self._turn: deque[int] = deque()
         self._unreported: deque[NetworkError] = deque()
         self.classes: Sequence[type] = ()
+        self._place: Callable[[int, tuple[int, ...]], Array | None] | None = None
         self._closed_bytes = [0, 0]
         self._lock = threading.Lock()
         self._closed = False
@@ -77,6 +83,8 @@ class Controller:
             self._closed_bytes[1] += old.bytes_read
         session.node_id = peer
         session.use_classes(self.classes)
+        if self._place is not None:
+            session.use_place(partial(self._place, peer))
         self.sessions[peer] = session
         self.lost.pop(peer, None)
         if peer not in self._turn:
@@ -104,6 +112,12 @@ class Controller:
         for session in self.sessions.values():
             session.use_classes(classes)
 
+    def use_place(self, place: Callable[[int, tuple[int, ...]], Array | None]) -> None:
+        """Have `place(sender, head)` say where arrays are read to, in every session, present and future; see `frames.Place`."""
+        self._place = place
+        for peer, session in self.sessions.items():
+            session.use_place(partial(place, peer))
+
     def send_one(self, target: int | Iterable[int], value: object, timeout: float | None = None) -> None:
         """Send `value` to one node or several; returns when the system has taken every byte, so arrays may change again.
 
@@ -124,7 +138,7 @@ class Controller:
 
         Raises: TypeError for a value that cannot travel, ClosedByUs, PeerLost for a peer that is gone.
         """
-        self._check()
+        self.check()
         session = self._session(peer)
         if session.pending_bytes > HIGH_WATER:
             self.flush([peer])
@@ -146,7 +160,7 @@ class Controller:
 
     def flushed(self) -> bool:
         """Whether the system has taken every queued byte."""
-        return not any(session.pending_bytes for session in self.sessions.values())
+        return not any(map(_PENDING, self.sessions.values()))
 
     def flush(self, targets: Iterable[int] | None = None, timeout: float | None = None) -> None:
         """Wait until the system has taken what is in line for `targets` (default: all).
@@ -170,7 +184,7 @@ class Controller:
         Raises: PeerLost once for every peer that is lost (after its messages were taken), or when nobody is left to
         wait for; TimedOut after `timeout` seconds.
         """
-        self._check()
+        self.check()
         found = self._take()
         if found is None and blocking:
             self.wait_until(self._has_news, timeout, lambda: f"a message from {self._names()}")
@@ -205,7 +219,7 @@ class Controller:
 
         Raises: TimedOut with `what()` after `timeout` seconds, and what `interrupt` was given.
         """
-        self._check()
+        self.check()
         start = self._clock.monotonic()
         while not ready():
             left = None
@@ -228,12 +242,14 @@ class Controller:
         self._welcome()
         for session in self.sessions.values():
             if session.lost is None:
-                session.send()
+                if session.pending_bytes:
+                    session.send()
                 with contextlib.suppress(ProtocolError):  # the session is lost then, and tells why
                     session.receive()
-                self._note(session)
+                if session.lost is not None:
+                    self._note(session)
         self._deliver()
-        self._check()
+        self.check()
 
     def _deliver(self) -> bool:
         """Hand over the messages with a head, the others keep their order; whether there was one."""
@@ -241,7 +257,10 @@ class Controller:
             return False
         found = False
         for peer, session in list(self.sessions.items()):
-            inbox, rest = session.inbox, []
+            inbox = session.inbox
+            if not inbox:
+                continue
+            rest: list[Message] = []
             try:
                 while inbox:
                     message = inbox.popleft()
@@ -293,7 +312,8 @@ class Controller:
             self._waker.send(b"!")
         self._called = True  # after the byte, so that whoever reacts to this finds it
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise what `interrupt` was given, if it was."""
         if self._interruption is not None:
             raise self._interruption
 

@@ -13,10 +13,16 @@ from .errors import ProtocolError
 from .seal import Opener
 from .slabs import SlabPool
 from .values import Array, decode
-from .wire import HEADER, KINDS, MAC_BYTES, MAX_HEAD, Kind, Limits, allocate, unpack
+from .wire import HEADER, KINDS, MAC_BYTES, MAX_HEAD, Kind, Limits, allocate, as_bytes, unpack
 
 SCRATCH_BYTES = 1 << 16
 DIRECT_BYTES = 1 << 13  # a gap of at least this size is read straight into its destination
+_READY, _MESSAGE, _MORE = int(Kind.READY), int(Kind.MESSAGE), int(Kind.MORE)  # members compare at a tenth of the speed
+
+
+#: Where the array of a message with this head shall be read to: a contiguous array; None, or one that does not fit the message:
+#: to new memory.
+Place = Callable[[tuple[int, ...]], Array | None]
 
 
 class Message(NamedTuple):
@@ -34,6 +40,7 @@ class FrameReader:
     Ask `buffer()` where to read to, read there, tell `advance(n)` how much came; whole messages appear in `messages`.
     With `opener` (a `seal.Opener`) the first frame must carry a MAC, and with `sealed` every frame. With `expect_ready` the
     first frame must be READY, whose value goes to `ready`; `farewell` tells that BYE came, after which nothing may come.
+    `place`, where it is set, finds the memory for messages of one array.
     """
 
     def __init__(
@@ -45,6 +52,7 @@ class FrameReader:
     ) -> None:
         self.messages: deque[Message] = deque()
         self.classes: Sequence[type] = ()
+        self.place: Place | None = None
         self.ready: Any = None
         self.farewell = False
         self._expect_ready = expect_ready
@@ -55,6 +63,7 @@ class FrameReader:
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._direct = False
         self._header = bytearray(HEADER.size)
+        self._header_view = memoryview(self._header)
         self._mac = bytearray(MAC_BYTES)
         self._reset()
         self._begin()
@@ -64,15 +73,16 @@ class FrameReader:
         self._arrays: list[Array] = []
         self._head: tuple[int, ...] = ()
         self._tree: Any = None
-        self._kind = Kind.MESSAGE
+        self._kind = _MESSAGE
         self._missing = 0  # bytes of the message's arrays that no frame has brought yet
         self._sinks: deque[memoryview] = deque()  # where those bytes go
         self._overhead = 0
 
     def _begin(self) -> None:
         self._step: Callable[[], None] = self._on_header
-        self._fill: list[memoryview] = [memoryview(self._header)]
-        self._metadata = bytearray()
+        self._fill: list[memoryview] = [self._header_view]
+        self._fresh = True  # nothing of the frame has come yet
+        self._metadata: bytes | bytearray = b""
         self._data: list[memoryview] = []  # this frame's data, for its MAC
 
     def buffer(self) -> memoryview:
@@ -95,48 +105,76 @@ class FrameReader:
             self._fill[0] = self._fill[0][count:]
             unread = unread[:0]
         while True:
+            if self._fresh and self._opener is None and len(unread) >= HEADER.size:
+                unread = self._take_start(unread)
             unread = self._drain(unread)
             if self._fill:  # then everything unread has found its place
                 return
             self._step()
+
+    def _take_start(self, unread: memoryview) -> memoryview:
+        """Read header and, where it has come whole, meta of an unsealed frame in place; return what follows them."""
+        self._fresh = False
+        meta_bytes = self._check_header(*HEADER.unpack_from(unread))
+        end = HEADER.size + meta_bytes
+        if len(unread) < end:
+            self._await_meta(meta_bytes)
+            return unread[HEADER.size :]
+        if meta_bytes:
+            self._open_meta(unread[HEADER.size : end])
+        self._step, self._fill = self._finish_frame, self._take(self._data_bytes)
+        return unread[end:]
 
     def _drain(self, unread: memoryview) -> memoryview:
         """Move `unread` into the targets, drop those that are full, and return what is left."""
         fill = self._fill
         while fill:
             target = fill[0]
-            size = min(len(target), len(unread))
-            target[:size] = unread[:size]
-            unread = unread[size:]
-            if size < len(target):
-                fill[0] = target[size:]
+            size = len(target)
+            if size > len(unread):
+                if unread:
+                    self._fresh = False
+                    target[: len(unread)] = unread
+                    fill[0] = target[len(unread) :]
+                    unread = unread[:0]
                 break
+            if size:
+                target[:] = unread[:size]
+                unread = unread[size:]
             fill.pop(0)
         return unread
 
     def _on_header(self) -> None:
-        kind, flags, reserved, meta_bytes, data_bytes = HEADER.unpack(self._header)
+        self._fresh = False
+        self._await_meta(self._check_header(*HEADER.unpack(self._header)))
+
+    def _await_meta(self, meta_bytes: int) -> None:
+        meta = bytearray(meta_bytes)
+        self._metadata = meta
+        self._step, self._fill = self._on_meta, [memoryview(meta)]
+
+    def _check_header(self, kind: int, flags: int, reserved: int, meta_bytes: int, data_bytes: int) -> int:
+        """Take note of what a header says; returns the length of the frame's meta."""
         if kind not in KINDS or flags or reserved:
             raise ProtocolError(f"A frame of unknown kind {kind} (flags {flags}, reserved {reserved}) came in.")
         if meta_bytes > self._limits.meta or data_bytes > self._limits.data:
             raise ProtocolError(
                 f"A frame announces {meta_bytes} + {data_bytes} bytes; allowed are {self._limits.meta} + {self._limits.data}."
             )
-        more = kind == Kind.MORE
+        more = kind == _MORE
         if more != (self._missing > 0) or more == (meta_bytes > 0) or (more and not data_bytes):
             raise ProtocolError(f"A frame of kind {Kind(kind).name} came out of turn or without content.")
         if not more:
-            if self.farewell or self._expect_ready != (kind == Kind.READY):
+            if self.farewell or self._expect_ready != (kind == _READY):
                 raise ProtocolError(f"A frame of kind {Kind(kind).name} came in the wrong state of the session.")
-            self._kind = Kind(kind)
+            self._kind = kind
         self._data_bytes = data_bytes
         self._overhead += HEADER.size + meta_bytes
-        self._metadata = bytearray(meta_bytes)
-        self._step, self._fill = self._on_meta, [memoryview(self._metadata)]
+        return meta_bytes
 
     def _on_meta(self) -> None:
         if self._opener is None and self._metadata:
-            self._open_meta()
+            self._open_meta(self._metadata)
         if self._opener is None or not self._metadata:  # a MORE frame's destinations are verified already
             self._fill = self._take(self._data_bytes)
         else:
@@ -144,17 +182,21 @@ class FrameReader:
         self._data = list(self._fill)
         self._step = self._on_data
 
-    def _open_meta(self) -> None:
-        meta = unpack(self._metadata)
+    def _open_meta(self, metadata: bytes | bytearray | memoryview) -> None:
+        meta = unpack(metadata)
         if type(meta) is not list or len(meta) != 3:
             raise ProtocolError("A received message is malformed.")
         head, layout, self._tree = meta
         if type(head) is not list or len(head) > MAX_HEAD or not all(type(n) is int for n in head):
             raise ProtocolError("A received message has a malformed head.")
         self._head = tuple(head)
-        self._arrays = allocate(layout, self._limits.message, self._pool)
-        self._sinks = deque(a.reshape(-1).view(np.uint8).data for a in self._arrays if a.nbytes)
-        self._missing = sum(len(s) for s in self._sinks)
+        found = self.place(self._head) if self.place is not None else None
+        if found is not None and layout == [[found.dtype.str, *found.shape]]:
+            self._arrays = [found]
+        else:
+            self._arrays = allocate(layout, self._limits.message, self._pool)
+        self._sinks = deque([as_bytes(a) for a in self._arrays if a.nbytes])
+        self._missing = sum(map(len, self._sinks))
 
     def _take(self, count: int) -> list[memoryview]:
         """The next `count` bytes of the message's arrays, as targets."""
@@ -183,7 +225,7 @@ class FrameReader:
     def _on_mac(self, opener: Opener) -> None:
         opener.verify([self._header, self._metadata, *self._data], bytes(self._mac))
         if self._metadata:
-            self._open_meta()
+            self._open_meta(self._metadata)
             held = self._data[0]
             for target in self._take(self._data_bytes):
                 target[:] = held[: len(target)]
@@ -199,10 +241,10 @@ class FrameReader:
         self._begin()
 
     def _finish_message(self, value: Any) -> None:
-        if self._kind is Kind.READY:
-            self._expect_ready, self.ready = False, value
-        elif self._kind is Kind.BYE:
-            self.farewell = True
-        else:
-            raw = sum(a.nbytes for a in self._arrays)
+        if self._kind == _MESSAGE:
+            raw = self._arrays[0].nbytes if len(self._arrays) == 1 else sum(a.nbytes for a in self._arrays)
             self.messages.append(Message(self._head, value, raw, self._overhead))
+        elif self._kind == _READY:
+            self._expect_ready, self.ready = False, value
+        else:
+            self.farewell = True

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
-from .frames import FrameReader, Message
+from .frames import FrameReader, Message, Place
 from .seal import Opener, Sealer
 from .transport import Link
 from .wire import Frame, Kind, Limits, pack
@@ -89,7 +89,9 @@ class Session:
     @property
     def wants_more(self) -> bool:
         """Whether `receive` would read: the connection lives and the inbox has room."""
-        inbox = self.inbox
+        inbox = self._reader.messages
+        if not inbox:
+            return self.lost is None
         return self.lost is None and len(inbox) < INBOX_LIMIT and sum(m.raw + m.overhead for m in inbox) < INBOX_BYTES
 
     @property
@@ -100,6 +102,10 @@ class Session:
     def use_classes(self, classes: Sequence[type]) -> None:
         """Share the job's class table: instances of these classes may travel from now on."""
         self._reader.classes = classes
+
+    def use_place(self, place: Place) -> None:
+        """Have `place` say where the array of a message is read to; see `frames.Place`."""
+        self._reader.place = place
 
     def queue(self, value: object, head: Sequence[int] = (), kind: Kind = Kind.MESSAGE) -> Sent:
         """Put a message in line; `send` moves it.
@@ -114,10 +120,10 @@ class Session:
         return self._queue(kind, head, value, self._sealer if self.sealed else None)
 
     def _queue(self, kind: Kind, head: Sequence[int], value: object, sealer: Sealer | None) -> Sent:
-        packed = pack(kind, head, value, sealer, self._reader.classes, self._limits)
-        self._frames.extend(packed.frames)
-        self.pending_bytes += packed.wire
-        return Sent(packed.raw, packed.overhead)
+        frames, raw, overhead = pack(kind, head, value, sealer, self._reader.classes, self._limits)
+        self._frames.extend(frames)
+        self.pending_bytes += raw + overhead
+        return Sent(raw, overhead)
 
     def send(self) -> bool:
         """Move queued bytes as far as the link takes them; True when none is left. A broken link shows in `lost`."""
@@ -134,6 +140,9 @@ class Session:
                 break
             self.bytes_sent += count
             self.pending_bytes -= count
+            if not self.pending_bytes:
+                pending.clear()
+                break
             full = count < sum(map(len, buffers))
             while pending and count >= len(pending[0]):
                 count -= len(pending.popleft())

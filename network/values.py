@@ -84,10 +84,10 @@ def _encode(value: Any, arrays: list[Array], classes: Sequence[type], depth: int
     kind = type(value)
     if kind in _PLAIN:
         return value
-    if depth > MAX_DEPTH:
-        raise TypeError(f"A value nested more than {MAX_DEPTH} levels (or into itself) cannot travel.")
     if kind is int:
         return value if -(1 << 63) <= value < 1 << 64 else {"i": _long_integer(value)}
+    if depth > MAX_DEPTH:
+        raise TypeError(f"A value nested more than {MAX_DEPTH} levels (or into itself) cannot travel.")
     if kind is np.ndarray:
         return {"a": _place(value, arrays)}
     if kind is bytes:

@@ -101,17 +101,21 @@ def pack(
         meta = msgpack.packb([list(head), [[a.dtype.str, *a.shape] for a in arrays], tree])
     except UnicodeEncodeError as error:
         raise TypeError(f"A str that is no valid Unicode cannot travel: {error.reason}.") from None
-    raw = sum(a.nbytes for a in arrays)
+    raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)
     if len(meta) > limits.meta:
         raise ValueError(
             f"A message may hold {limits.meta} bytes beside its arrays, got {len(meta)}: send large data as arrays."
         )
     if raw > limits.message:
         raise ValueError(f"A message may hold {limits.message} bytes of arrays, got {raw}: send it in parts.")
+    most = limits.data if sealer is None else min(limits.data, SEALED_BYTES)
+    if raw <= most:  # one frame, as almost always
+        start = HEADER.pack(kind, 0, 0, len(meta), raw) + meta
+        size = len(start) if sealer is None else len(start) + MAC_BYTES
+        return Packed([Frame([start, *[as_bytes(a) for a in arrays if a.nbytes]], sealer)], raw, size)
     frames: list[Frame] = []
     overhead = 0
-    most = limits.data if sealer is None else min(limits.data, SEALED_BYTES)
-    for number, chunk in enumerate(_chunks([_as_bytes(a) for a in arrays if a.nbytes], most)):
+    for number, chunk in enumerate(_chunks([as_bytes(a) for a in arrays if a.nbytes], most)):
         first = b"" if number else meta
         header = HEADER.pack(Kind.MORE if number else kind, 0, 0, len(first), sum(len(c) for c in chunk))
         frames.append(Frame([part for part in (header, first, *chunk) if len(part)], sealer))
@@ -119,8 +123,11 @@ def pack(
     return Packed(frames, raw, overhead)
 
 
-def _as_bytes(array: Array) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
+def as_bytes(array: Array) -> memoryview:
+    """The memory of a contiguous array that is not empty, byte by byte."""
+    if array.dtype.kind == "c":  # memoryviews know no complex numbers
+        return array.reshape(-1).view(np.uint8).data
+    return array.data.cast("B")
 
 
 def _chunks(views: list[memoryview], size: int) -> Iterator[list[memoryview]]:

@@ -15,10 +15,11 @@ from nn import (
     operation,
     optimizer,
     random,
+    testing,
 )
 from nn.value import Buffer, Placeholder, Value, Variable
 
 __all__ = [
     "Buffer", "Placeholder", "Value", "Variable", "activation", "callback", "data", "dataset", "function", "gradient_descent",
-    "initializer", "layer", "loss", "metric", "model", "operation", "optimizer", "random",
+    "initializer", "layer", "loss", "metric", "model", "operation", "optimizer", "random", "testing",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from nn.value import Node, Placeholder, Value, Variable
@@ -34,25 +33,6 @@ class Graph:
                 raise ValueError("call() used an input that belongs to another model")
         self.layers = list(layers)
         self.variables = list(variables)
-
-    def name_layers(self) -> None:
-        """Give every layer without a name one made of its class and a number: dense_1, dense_2.
-
-        Raise ValueError where two layers bear the same name.
-        """
-        taken = Counter(layer.given_name for layer in self.layers if layer.given_name)
-        for name, count in taken.items():
-            if count > 1:
-                raise ValueError(f"{count} layers are named '{name}'; names must differ within a model")
-        numbers: Counter[str] = Counter()
-        for layer in self.layers:
-            kind = type(layer).__name__.lower()
-            while not layer.given_name:
-                numbers[kind] += 1
-                name = f"{kind}_{numbers[kind]}"
-                if name not in taken:
-                    layer.name = name
-                    break
 
 
 def _topological(output: Value) -> list[Value]:

@@ -17,7 +17,13 @@ from nn.configurable import Configurable
 
 
 class Initializer(Configurable, ABC):
-    """Draws the first values of a variable."""
+    """Draws the first values of a variable.
+
+    >>> class Normal(nn.initializer.Initializer):
+    ...     def __call__(self, shape, generator):
+    ...         return 0.01 * generator.standard_normal(shape)
+    >>> layer = nn.layer.Dense(10, kernel_initializer=Normal())
+    """
 
     @abstractmethod
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
@@ -25,7 +31,11 @@ class Initializer(Configurable, ABC):
 
 
 class Constant(Initializer):
-    """Every element is `value`."""
+    """Every element is `value`.
+
+    >>> nn.initializer.Constant(0.5)((2,), nn.random.keyed(0, "example")).tolist()
+    [0.5, 0.5]
+    """
 
     def __init__(self, value: float = 0.0) -> None:
         self.value = arguments.number(self, "value", value, -math.inf)
@@ -40,7 +50,11 @@ class Constant(Initializer):
 
 
 class Zeros(Initializer):
-    """Every element is 0, the usual start of a bias."""
+    """Every element is 0, the usual start of a bias.
+
+    >>> nn.initializer.Zeros()((2,), nn.random.keyed(0, "example")).tolist()
+    [0.0, 0.0]
+    """
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
         """Return zeros; nothing is drawn."""
@@ -48,7 +62,12 @@ class Zeros(Initializer):
 
 
 class Uniform(Initializer):
-    """Uniform in [low, high), the usual start of an embedding."""
+    """Uniform in [low, high), the usual start of an embedding.
+
+    >>> drawn = nn.initializer.Uniform(-1, 1)((100,), nn.random.keyed(0, "example"))
+    >>> bool(drawn.min() >= -1 and drawn.max() < 1)
+    True
+    """
 
     def __init__(self, low: float = -0.05, high: float = 0.05) -> None:
         self.low = arguments.number(self, "low", low, -math.inf)
@@ -64,7 +83,12 @@ class Uniform(Initializer):
 
 
 class GlorotUniform(Initializer):
-    """Uniform in [-a, a] with a = sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010): for tanh and sigmoid."""
+    """Uniform in [-a, a] with a = sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010): for tanh and sigmoid.
+
+    >>> drawn = nn.initializer.GlorotUniform()((20, 4), nn.random.keyed(0, "example"))
+    >>> bool(abs(drawn).max() <= 0.5)
+    True
+    """
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
         """Draw from the uniform distribution."""
@@ -73,7 +97,12 @@ class GlorotUniform(Initializer):
 
 
 class HeUniform(Initializer):
-    """Uniform in [-a, a] with a = sqrt(6 / fan in) (He et al., 2015): for rectifiers."""
+    """Uniform in [-a, a] with a = sqrt(6 / fan in) (He et al., 2015): for rectifiers.
+
+    >>> drawn = nn.initializer.HeUniform()((24, 4), nn.random.keyed(0, "example"))
+    >>> bool(abs(drawn).max() <= 0.5)
+    True
+    """
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
         """Draw from the uniform distribution."""
@@ -85,6 +114,10 @@ class Orthogonal(Initializer):
     """A matrix with orthonormal rows or columns, whichever are fewer, times `gain` (Saxe et al., 2014): for recurrent kernels.
 
     All axes but the last count as rows. A vector is refused with ValueError.
+
+    >>> matrix = nn.initializer.Orthogonal()((3, 3), nn.random.keyed(0, "example"))
+    >>> bool(np.allclose(matrix @ matrix.T, np.eye(3)))
+    True
     """
 
     def __init__(self, gain: float = 1.0) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .channel import Sent
+from .times import Stopwatch, Times
 
 SENT = "sent"
 RECEIVED = "received"
@@ -29,17 +30,44 @@ class Entry(NamedTuple):
     overhead: int
 
 
+class NodeAccounts(list[Entry]):
+    """The lines of one node. Attributes: `times`, what it spent its time on; `staleness`, under asynchronous types on the
+    parameter server {steps: gradients that were so many steps old when they were applied}, added up over the variables.
+    """
+
+    def __init__(self, entries: Iterable[Entry], times: Times, staleness: Mapping[int, int]) -> None:
+        super().__init__(entries)
+        self.times = times
+        self.staleness = dict(sorted(staleness.items()))
+
+    def describe(self) -> list[str]:
+        """Lines for the log: what was sent and received, in all and by each codec, the times, the staleness."""
+        lines = []
+        for codec in ("", *sorted({entry.codec for entry in self})):
+            for direction in (SENT, RECEIVED):
+                rows = [entry[4:] for entry in self if codec in ("", entry.codec) and entry.direction == direction]
+                packets, raw, wire, overhead = (sum(column) for column in zip((0, 0, 0, 0), *rows, strict=True))
+                size = f"raw {raw} + overhead {overhead} = wire {wire} bytes"
+                lines.append(f"{codec} {direction}: {packets} packets, {size}." if codec else f"Packets {direction}: {size}.")
+        lines.append(f"Time: {self.times}.")
+        if self.staleness:
+            ages = ", ".join(f"{count} of {steps}" for steps, count in self.staleness.items())
+            lines.append(f"Staleness of gradients in steps: {ages}.")
+        return lines
+
+
 class AccountError(Exception):
     """Bytes or packets are missing or came from nowhere."""
 
 
 class Accounts:
-    """The books of one node. `codecs` names the codec class of each variable."""
+    """The books of one node. `codecs` names the codec class of each variable; `watch` adds up its seconds."""
 
     def __init__(self, node_id: int, codecs: Sequence[str]) -> None:
         self.node_id = node_id
         self._codecs = tuple(codecs)
         self._sums: dict[tuple[str, int, int], list[int]] = {}
+        self.watch = Stopwatch()
 
     def sent(self, variable: int, peer: int, size: Sent) -> None:
         """Enter a packet that this node posted."""
@@ -55,6 +83,10 @@ class Accounts:
             Entry(self._codecs[variable], variable, peer, direction, packets, raw, wire, overhead)
             for (direction, variable, peer), (packets, raw, wire, overhead) in sorted(self._sums.items())
         ]
+
+    def close(self, staleness: Mapping[int, int]) -> NodeAccounts:
+        """Return all lines, the times until now, and the staleness that codecs have counted."""
+        return NodeAccounts(self.entries(), self.watch.times(), staleness)
 
     def total(self, direction: str) -> Sent:
         """The bytes of one direction over all variables and links."""

@@ -31,6 +31,7 @@ def answers(spec: JobSpec, arrays: Samples) -> Callable[[int, str], Any]:
             "seed": plan.seed,
             "attempt": plan.attempt,
             "variables": len(spec.model.trainable_variables()),
+            "has_buffers": bool(spec.model.store.buffers),
         },
         MODEL: model,
         OPTIMIZER: {"op_type": plan.optimizer.op_type.__name__, "gd_type": plan.optimizer.gd_type.__name__},

@@ -35,5 +35,8 @@ class Channel(Protocol):
     def flush(self) -> None:
         """Push what is queued towards the peers, as far as that goes without waiting."""
 
+    def poll(self) -> None:
+        """Hand over what has arrived, for those who wait for nothing."""
+
     def flushed(self) -> bool:
         """True when the wire (or a copy) has taken every byte, so that the posted arrays may change."""

@@ -32,7 +32,7 @@ from rpc import Reclaimer, SubmissionError
 from rpc.logs import attach_console
 
 from . import batch_sync, codec, profiles
-from .batch_sync import ISyncType
+from .batch_sync import ISyncType, StaleSynchronous
 from .codec.interfaces import Codec
 from .errors import JobFailed, describe_failures
 from .job import ParallelSGD
@@ -43,7 +43,7 @@ from .result import JobResult
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_NOT_STARTED, EXIT_NETWORK, EXIT_NODE_LOST = range(6)
 EXIT_INTERRUPTED = 130
-_SYNC_NAMES = {"ssgd": "synchronizedsgd"}
+_SYNC_NAMES = {"ssgd": "synchronizedsgd", "asgd": "asynchronizedsgd"}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -72,11 +72,17 @@ def _parser() -> argparse.ArgumentParser:
     training.add_argument("--batch-size", type=int, default=64, help="samples of one block (default: 64)")
     training.add_argument("--redundancy", type=int, default=1, help="workers that compute each block (default: 1)")
     training.add_argument(
-        "--block-assignment", default="iid", help="iid, duplicate, fixed:BLOCKS, or module.Class (default: iid)"
+        "--block-assignment", default="iid", help="iid, duplicate, cyclic, fixed:BLOCKS, or module.Class (default: iid)"
     )
-    training.add_argument("--psgd", default="ssgd", metavar="TYPE", help="how workers wait for each other (default: ssgd)")
+    training.add_argument(
+        "--psgd",
+        "--sync-type",
+        default="ssgd",
+        metavar="TYPE",
+        help="how workers wait for each other: ssgd, asgd, stale:BATCHES, or module.Class (default: ssgd)",
+    )
     training.add_argument("--ssgd-timeout", type=float, default=10000, metavar="MS", help="default: 10000")
-    training.add_argument("--optimizer", default="psgd", help="what is exchanged (default: psgd, raw gradients)")
+    training.add_argument("--optimizer", "--op-type", default="psgd", help="what is exchanged (default: psgd, raw gradients)")
     training.add_argument("--gradient-descent", default="adam", metavar="RULE", help="default: adam")
     training.add_argument("--learn-rate", type=float, help="first parameter of the rule (default: the rule's)")
     training.add_argument(
@@ -178,9 +184,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "block_size": options.batch_size,
         "epoch": options.epochs,
         "assignment_type": _assignment(options.block_assignment),
-        "sync_type": find_class(
-            _SYNC_NAMES.get(options.psgd, options.psgd), ISyncType, known_classes(batch_sync, ISyncType), "--psgd"
-        ),
+        "sync_type": _sync_type(options.psgd),
         "op_type": find_class(_with_suffix(options.optimizer, optimizers), IOptimizer, optimizers, "--optimizer"),
         "gd_type": find_class(_with_suffix(options.gradient_descent, rules), IGradientDescent, rules, "--gradient-descent"),
         "gd_params": () if options.learn_rate is None else (options.learn_rate, *further),
@@ -199,6 +203,13 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 def _with_suffix(text: str, known: Any) -> str:
     """`adam` stands for ADAMOptimizer."""
     return f"{text}optimizer" if f"{text}optimizer".lower() in known else text
+
+
+def _sync_type(text: str) -> Any:
+    kind, _, staleness = text.partition(":")
+    if kind in ("stale", "ssp"):
+        return StaleSynchronous(math.inf if staleness == "inf" else _integer(f"--psgd {kind}:", staleness))
+    return find_class(_SYNC_NAMES.get(text, text), ISyncType, known_classes(batch_sync, ISyncType), "--psgd")
 
 
 def _assignment(text: str) -> Any:

@@ -55,12 +55,16 @@ class SocketChannel:
         """Hand what is queued to the system, as far as it takes it at once."""
         self._controller.push()
 
+    def poll(self) -> None:
+        """Move what can be moved at once, in both directions."""
+        self._controller.pump(0.0)
+
     def flushed(self) -> bool:
         """Whether the system has taken every byte.
 
         Raises: what the controller was interrupted with, so that a worker which waits for nobody can be stopped too.
         """
-        self._controller.wait_until(lambda: True, None, str)
+        self._controller.check()
         return self._controller.flushed()
 
 
@@ -79,9 +83,9 @@ def drive(
     known: set[int] = set()
 
     def check_losses() -> None:
-        lost = set(controller.lost)
-        if lost == known:
+        if controller.lost.keys() == known:
             return
+        lost = set(controller.lost)
         for node in sorted(lost - known):
             if not can_go_on(lost):
                 raise controller.loss_of(node)

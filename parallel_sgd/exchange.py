@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,9 +38,24 @@ class BlockExchange:
         return self._bank.accounts
 
     @property
+    def staleness(self) -> Counter[int]:
+        """How many gradients were how many steps old, of the codecs that count them."""
+        return self._bank.staleness
+
+    @property
     def sync(self) -> ISyncType:
         """Decides when a result is ready; counts what came late."""
         return self._sync
+
+    @property
+    def shards(self) -> int:
+        """How many workers share the parameters, under an optimizer with a sharded rule."""
+        return self._bank.assignment.node_count
+
+    @property
+    def shard(self) -> int:
+        """Which shard is this worker's."""
+        return self._bank.assignment.nodes.index(self._bank.node_id)
 
     @property
     def takes_first_copy(self) -> bool:

@@ -76,7 +76,7 @@ class WorkerExecutor(JobExecutor):
         plan = self._plan()
         title = self._parts[MISC]["title"]
         report = TrainingReport(com.output_directory, title, self.node_id, [metric.name for metric in self._model.metrics])
-        self._files = [report.steps_path.name, report.evaluations_path.name]
+        self._files = [path.name for path in report.paths]
         if self._samples is None:
             raise RuntimeError("start() was called before prepare().")
         worker = build_worker(
@@ -94,11 +94,12 @@ class WorkerExecutor(JobExecutor):
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.epochs, self._describe(plan))
         result = self._run(com, plan, worker)
+        report.accounts(self._accounts, worker.exchange.sync.names)
         model_name = f"MODEL-{title}-N({self.node_id}).model"
         self._model.save(com.output_directory / model_name)
         self._files.append(model_name)
         self.logger.info("Training has ended: %s", json.dumps(result))
-        self._log_bytes(com, worker)
+        self._log_accounts(com)
 
     def _describe(self, plan: WorkerPlan) -> str:
         optimizer, transfer = self._parts[OPTIMIZER], self._parts[TRANSFER]

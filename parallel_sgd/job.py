@@ -22,11 +22,11 @@ from rpc.errors import NodeBusy
 from rpc.identity import new_job_id
 from rpc.logs import SUBMIT_LOGGER, attach_console
 
-from .accounts import AccountError, Entry, check_conserved, unread
+from .accounts import AccountError, Entry, NodeAccounts, check_conserved, unread
 from .answers import answers
-from .batch_sync import ISyncType, SynchronizedSGD
+from .batch_sync import SyncChoice, SynchronizedSGD
 from .batches import Batches
-from .codec.bank import CodecChoice
+from .codec.size_adaptive import CodecArgument
 from .driver import can_do_without
 from .errors import JobFailed, describe_failures
 from .executors import WorkerExecutor
@@ -39,6 +39,7 @@ from .profiles import IIDBlockAssignment
 from .result import JobResult
 from .server_executor import ServerExecutor
 from .spec import AssignmentType, JobSpec, make_spec
+from .times import Times
 from .training import Samples
 
 _log = logging.getLogger(SUBMIT_LOGGER)
@@ -67,12 +68,12 @@ class ParallelSGD:
         block_size: int = 64,
         epoch: int = 10,
         assignment_type: AssignmentType = IIDBlockAssignment,
-        sync_type: type[ISyncType] = SynchronizedSGD,
+        sync_type: SyncChoice = SynchronizedSGD,
         op_type: type[IOptimizer] = PSGDOptimizer,
         gd_type: type[IGradientDescent] = ADAMOptimizer,
-        codec: CodecChoice = None,
+        codec: CodecArgument = None,
         gd_params: tuple[Any, ...] | Mapping[str, Any] = (),
-        ps_codec: CodecChoice = None,
+        ps_codec: CodecArgument = None,
         network_bandwidth: float = 1048576,
         mission_title: str = "P-SGD",
         ssgd_timeout_limit: float = 10000,
@@ -92,11 +93,12 @@ class ParallelSGD:
             block_size: samples of one block.
             epoch: passes over the training set.
             assignment_type: a class or a callable (node_count, redundancy) that deals the blocks.
-            sync_type: when a result counts as ready.
+            sync_type: when a result counts as ready: `SynchronizedSGD`, `AsynchronizedSGD`, `StaleSynchronous(s)`, or your own.
             op_type: what is exchanged.
             gd_type: the gradient-descent rule, made with `gd_params`.
-            codec: a codec class for all variables, or {variable id: class}; default `Plain`, with a parameter server `SyncPS`.
-            ps_codec: likewise on the parameter server, default `SyncPS`.
+            codec: a codec class for all variables, a `SizeAdaptive`, or a dict of both by variable id, variable name
+                ("dense_1/kernel") or layer name ("dense_1"); default `Plain`, with a parameter server `SyncPS`.
+            ps_codec: likewise on the parameter server; default the workers' own codec where that serves, else `SyncPS`.
             network_bandwidth: bytes per second, sets the limit of preCommit.
             mission_title: part of file names (`job_title` is another name for it).
             ssgd_timeout_limit: milliseconds after which an overdue result is rescued or given up.
@@ -191,7 +193,10 @@ def _run(spec: JobSpec, arrays: Samples, com: Controller, nodes: NodeAssignment,
             if node in results and path.suffix == ".model":
                 models[node] = Model.load(path, objects["custom_objects"])
     figures = {node: content["result"] for node, content in results.items() if node >= 0}
-    accounts = {node: [Entry(*row) for row in content["accounts"]] for node, content in results.items()}
+    accounts = {
+        node: NodeAccounts([Entry(*row) for row in content["accounts"]], Times(*content["times"]), content["staleness"])
+        for node, content in results.items()
+    }
     _check_accounts(accounts, {node: content["unheard"] for node, content in results.items()})
     _compare_numerics({node: content["numerics"] for node, content in results.items()})
     return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures)
@@ -211,7 +216,7 @@ def _compare_numerics(numerics: Mapping[int, str]) -> None:
             )
 
 
-def _check_accounts(books: Mapping[int, list[Entry]], unheard: Mapping[int, list[int]]) -> None:
+def _check_accounts(books: Mapping[int, NodeAccounts], unheard: Mapping[int, list[int]]) -> None:
     """Warn when what the nodes that ended well have sent to each other did not arrive there."""
     try:
         check_conserved(books, unread(books, unheard))

@@ -9,9 +9,10 @@ from network.clock import SystemClock
 from nn.blas import describe_blas
 from rpc import AbsExecutable, Communication, ReplyPackage
 
-from .accounts import RECEIVED, SENT
+from .accounts import NodeAccounts
 from .driver import can_do_without, deliverer, drive, part
 from .node_ids import Parameter_Server
+from .times import Times
 from .turns import Participant
 from .worker import WorkerPlan
 
@@ -31,6 +32,7 @@ class JobExecutor(AbsExecutable):
         self._parts: dict[str, Any] = {}
         self._asked: list[str] = []
         self._result: dict[str, Any] = {}
+        self._accounts = NodeAccounts((), Times(0.0, 0.0, 0.0, 0.0, 0.0), {})
 
     def requests(self) -> Sequence[str]:
         """The parts that every executor of its kind needs."""
@@ -82,15 +84,21 @@ class JobExecutor(AbsExecutable):
         if self.node_id == Parameter_Server and controller.lost and not can_go_on(set(controller.lost)):
             raise controller.loss_of(min(controller.lost))  # the last worker did not leave, it was lost
         unheard = part(controller, FAREWELL_SECONDS)
-        entries = [list(entry) for entry in exchange.accounts.entries()]
-        self._result = {"result": result, "accounts": entries, "unheard": unheard, "numerics": describe_blas()}
+        self._accounts = exchange.accounts.close(exchange.staleness)
+        self._result = {
+            "result": result,
+            "accounts": [list(entry) for entry in self._accounts],
+            "times": list(self._accounts.times),
+            "staleness": self._accounts.staleness,
+            "unheard": unheard,
+            "numerics": describe_blas(),
+        }
         return result
 
-    def _log_bytes(self, com: Communication, participant: Participant) -> None:
+    def _log_accounts(self, com: Communication) -> None:
         self.logger.info("Bytes sent: %s, bytes read: %s.", com.bytes_sent, com.bytes_read)
-        for direction in (SENT, RECEIVED):
-            size = participant.exchange.accounts.total(direction)
-            self.logger.info("Packets %s: raw %s + overhead %s = wire %s bytes.", direction, size.raw, size.overhead, size.wire)
+        for line in self._accounts.describe():
+            self.logger.info(line)
 
     def done(self) -> ReplyPackage:
         """The last evaluation, the accounts, and the nodes from which more may have come afterwards."""

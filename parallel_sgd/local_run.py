@@ -31,18 +31,26 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
     workers: dict[int, Worker] = {}
     participants: dict[int, Participant] = {}
     folders: dict[int, Path] = {}
+    reports: dict[int, TrainingReport] = {}
 
     def build(node: int, channel: MemoryChannel) -> Worker:
         model = Model.from_bytes(content, shipped["custom_objects"])
         folders[node] = folder = directory / f"Node-{node}-Retrieve"
         folder.mkdir(parents=True, exist_ok=True)
-        report = TrainingReport(folder, spec.title, node, [metric.name for metric in model.metrics])
+        report = reports[node] = TrainingReport(folder, spec.title, node, [metric.name for metric in model.metrics])
         participants[node] = workers[node] = build_worker(spec.plan, model, samples, channel, clock.monotonic, report=report)
         return workers[node]
 
     def build_ps(channel: MemoryChannel) -> Server:
-        variables = len(spec.model.trainable_variables())
-        server = build_server(spec.plan, spec.server_codec, variables, channel, clock.monotonic, start_limit=START_SECONDS)
+        server = build_server(
+            spec.plan,
+            spec.server_codec,
+            len(spec.model.trainable_variables()),
+            channel,
+            clock.monotonic,
+            start_limit=START_SECONDS,
+            has_buffers=bool(spec.model.store.buffers),
+        )
         participants[Parameter_Server] = server
         return server
 
@@ -51,11 +59,14 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
         builds[Parameter_Server] = build_ps
     results = run_in_process(builds, clock, classes=classes)
     figures = {node: results[node] for node in workers}
+    accounts = {
+        node: participant.exchange.accounts.close(participant.exchange.staleness) for node, participant in participants.items()
+    }
     files: dict[int, list[Path]] = {node: [] for node in builds}
     for node, worker in workers.items():
         path = folders[node] / f"MODEL-{spec.title}-N({node}).model"
         worker.model.save(path)
-        files[node] = [folders[node] / f"{kind}-{spec.title}-N({node}).csv" for kind in ("TR", "EV")] + [path]
+        reports[node].accounts(accounts[node], worker.exchange.sync.names)
+        files[node] = [*reports[node].paths, path]
     models = {node: worker.model for node, worker in workers.items()}
-    accounts = {node: participant.exchange.accounts.entries() for node, participant in participants.items()}
     return JobResult(figures, models, files, accounts, job_id)

@@ -121,6 +121,9 @@ class MemoryChannel:
     def flush(self) -> None:
         """Nothing to push: what is posted is under way."""
 
+    def poll(self) -> None:
+        """Nothing to do: what has arrived is handed over at the begin of every turn."""
+
     def flushed(self) -> bool:
         """Always: posting copied the arrays."""
         return True

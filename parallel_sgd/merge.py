@@ -163,6 +163,11 @@ class BlockMean(TreeSum):
             return None
         if self._count == 1:
             return done[1]
-        if self._mean is None:
-            self._mean = np.empty_like(value, subok=False)
-        return np.divide(done[1], self._count, out=self._mean)
+        root, total = done
+        if self._parts[root][1]:  # divide in place; the buffer of the mean before holds the next sum
+            if self._mean is not None:
+                self._spare.append(self._mean)
+            self._parts[root], self._mean = (total, False), total
+        elif self._mean is None:
+            self._mean = np.empty_like(total, subok=False)
+        return np.divide(total, self._count, out=self._mean)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from typing import Final
 
 from .accounts import Accounts
+from .buffers import buffers_codec
 from .channel import Channel, Key, Sent
-from .codec.bank import CodecBank, CodecChoice, choose_codecs
+from .codec.bank import CodecBank, CodecChoice, choose_codecs, choose_server_codecs
+from .codec.interfaces import Codec
 from .codec.settings import JobSettings
+from .read_gate import ReadGate
 from .wait import Wait
 from .worker import WorkerPlan
 
@@ -23,20 +26,33 @@ Serving = Generator[Wait, None, dict[str, float]]
 class ParameterServer:
     """Gives every packet to the codec of its variable as it arrives; the answers go out under the packet's epoch and batch.
 
+    What `Codec.answer` gives is kept back until no worker is more than `staleness` batches behind the one that it is for.
     `start_limit` seconds are given to the workers to appear, `timeout` to take what has been sent to them; `clock` returns
     monotonic seconds.
     """
 
     def __init__(
-        self, bank: CodecBank, channel: Channel, timeout: float, start_limit: float, clock: Callable[[], float]
+        self,
+        bank: CodecBank,
+        channel: Channel,
+        timeout: float,
+        start_limit: float,
+        clock: Callable[[], float],
+        staleness: float = 0,
     ) -> None:
         self._bank = bank
         self._channel = channel
         self._timeout = timeout
         self._start_limit = start_limit
         self._clock = clock
-        self._absent = set(bank.assignment.nodes)
-        self._arrived: deque[tuple[Key, object]] = deque()
+        self._absent = set(bank.assignment.nodes).difference(channel.peers())  # some may leave before it looks again
+        self._arrived: deque[tuple[int, Key, object]] = deque()
+        self._present: set[int] = set()
+        self._gates = {
+            variable: ReadGate(bank.assignment.nodes, staleness)
+            for variable, codec in enumerate(bank.codecs)
+            if type(codec).answer is not Codec.answer
+        }
 
     @property
     def accounts(self) -> Accounts:
@@ -48,13 +64,18 @@ class ParameterServer:
         """Whether every codec can do without a worker whose blocks others hold too."""
         return self._bank.takes_first_copy
 
+    @property
+    def staleness(self) -> Counter[int]:
+        """How many gradients were how many steps old when they were applied, over all variables; empty where none counts."""
+        return self._bank.staleness
+
     def deliver(self, sender: int, key: Key, content: object, size: Sent) -> None:
         """Take one arrived packet; called in the server's own context, never concurrently.
 
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
         if self._bank.takes(sender, key, size):
-            self._arrived.append((key, content))
+            self._arrived.append((sender, key, content))
 
     def run(self) -> Serving:
         """Serve until every worker has left; the generator's value is empty, for a server evaluates nothing.
@@ -63,14 +84,23 @@ class ParameterServer:
         """
         try:
             yield from self._until(self._all_met, self._start_limit, lambda: f"node(s) {_listed(self._absent)} to appear")
+            self._present = self._workers()
             while True:
                 yield Wait(self._has_work, None, lambda: "packets of the workers")
-                if not self._arrived:
+                workers = self._workers()
+                if not (self._arrived or workers):
                     return {}
+                if workers != self._present:  # others may have waited for the one that has left
+                    self._present = workers
+                    for variable in self._gates:
+                        self._answer(variable)
                 while self._arrived:
-                    (_, epoch, batch, variable), content = self._arrived.popleft()
+                    sender, (_, epoch, batch, variable), content = self._arrived.popleft()
                     self._bank.begin((epoch, batch))
                     self._bank.receive(variable, content)
+                    if variable in self._gates:
+                        self._gates[variable].arrived(sender, (epoch, batch))
+                        self._answer(variable)
                     if self._bank.unsent > MOST_UNSENT:
                         self._bank.flush()
                         yield from self._until(
@@ -86,7 +116,17 @@ class ParameterServer:
         return not self._absent
 
     def _has_work(self) -> bool:
-        return bool(self._arrived) or not any(node >= 0 for node in self._channel.peers())
+        workers = self._workers()
+        somebody_left = workers != self._present
+        return bool(self._arrived) or not workers or (somebody_left and any(g.waiting for g in self._gates.values()))
+
+    def _workers(self) -> set[int]:
+        return {node for node in self._channel.peers() if node >= 0}
+
+    def _answer(self, variable: int) -> None:
+        for _, node, step in self._gates[variable].open(self._present):
+            if node in self._present:
+                self._bank.answer(variable, node, step)
 
     def _until(self, ready: Callable[[], bool], seconds: float, what: Callable[[], str]) -> Generator[Wait, None, None]:
         deadline = self._clock() + seconds
@@ -109,15 +149,27 @@ class Server:
 
 
 def build_server(
-    plan: WorkerPlan, codec: CodecChoice, variables: int, channel: Channel, clock: Callable[[], float], *, start_limit: float
+    plan: WorkerPlan,
+    codec: CodecChoice,
+    variables: int,
+    channel: Channel,
+    clock: Callable[[], float],
+    *,
+    start_limit: float,
+    has_buffers: bool = False,
 ) -> Server:
-    """Build the parameter server `channel.node_id` for a model of `variables` variables; it runs `codec`.
+    """Build the parameter server `channel.node_id` for a model of `variables` variables, and buffers; it runs `codec`.
 
     Settings for the codecs are installed in the running context. `clock` returns monotonic seconds.
 
     Raises: ValueError or TypeError when codecs and model do not fit; whatever a codec's constructor raises.
     """
-    kinds = choose_codecs(codec, plan.default_codec, variables)
-    bank = CodecBank(kinds, JobSettings(plan.assignment, plan.codec_parameters), channel, plan.attempt)
-    server = ParameterServer(bank, channel, plan.timeout_ms / 1000, start_limit, clock)
-    return Server(server, server.run())
+    kinds = choose_server_codecs(codec, plan.codec, plan.default_codec, variables)
+    workers = choose_codecs(plan.codec, plan.default_codec, variables)
+    buffers = buffers_codec(workers, plan.default_codec, plan.sync_type)
+    if has_buffers and buffers.serves:
+        kinds.append(buffers)
+    settings = JobSettings(plan.assignment, plan.codec_parameters, rule=plan.optimizer.rule, seed=plan.seed)
+    bank = CodecBank(kinds, settings, channel, plan.attempt)
+    server = ParameterServer(bank, channel, plan.timeout_ms / 1000, start_limit, clock, plan.sync_type.staleness)
+    return Server(server, bank.accounts.watch.timed(server.run()))

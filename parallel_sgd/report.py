@@ -1,11 +1,15 @@
-"""The two tables that a worker writes: one row per block step (TR), one row per epoch (EV)."""
+"""The tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC)."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from .accounts import Entry
+from .times import Times
+
+_ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
 _SEPARATORS = frozenset('/\\:*?"<>|')
 
 
@@ -23,7 +27,7 @@ def check_title(title: str) -> str:
 
 
 class TrainingReport:
-    """Writes `TR-<title>-N(i).csv` and `EV-<title>-N(i).csv` into `directory`; numbers read back equal.
+    """Writes `TR-`, `EV-`, `TI-` and `AC-<title>-N(i).csv` into `directory`; numbers read back equal.
 
     Files of that name are replaced. Rows of block steps are kept until `save`, so that a step costs no file access; no file
     stays open.
@@ -31,11 +35,14 @@ class TrainingReport:
 
     def __init__(self, directory: Path, title: str, node_id: int, metrics: Sequence[str]) -> None:
         check_title(title)
-        self.steps_path = directory / f"TR-{title}-N({node_id}).csv"
-        self.evaluations_path = directory / f"EV-{title}-N({node_id}).csv"
+        self.paths = [directory / f"{kind}-{title}-N({node_id}).csv" for kind in ("TR", "EV", "TI", "AC")]
+        self.steps_path, self.evaluations_path, self.times_path, self.accounts_path = self.paths
+        self._times = Times(0.0, 0.0, 0.0, 0.0, 0.0)
         self._rows: list[tuple[float | int, ...]] = []
         _write(self.steps_path, "w", [("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics)])
         _write(self.evaluations_path, "w", [("Loss", *metrics)])
+        _write(self.times_path, "w", [("Epochs", "Total", *(name.capitalize() for name in Times._fields))])
+        _write(self.accounts_path, "w", [_ACCOUNT_COLUMNS])
 
     def step(self, row: tuple[float | int, ...]) -> None:
         """One block step: seconds since the first batch, epoch and batch (from 1), block steps per epoch of this worker,
@@ -46,6 +53,17 @@ class TrainingReport:
     def evaluation(self, values: Sequence[float]) -> None:
         """One epoch: loss and metrics on the test set."""
         _write(self.evaluations_path, "a", [values])
+
+    def times(self, epoch: int, times: Times) -> None:
+        """One epoch, from 1: the seconds that it took, and what for. `times` are those until now, of all epochs together."""
+        passed = Times(*(now - before for now, before in zip(times, self._times, strict=True)))
+        self._times = times
+        _write(self.times_path, "a", [(epoch, round(passed.total, 6), *(round(seconds, 6) for seconds in passed))])
+
+    def accounts(self, entries: Iterable[Entry], names: Sequence[str]) -> None:
+        """All packets, one row per variable, peer and direction; sizes in bytes. `names` are those of the variables."""
+        rows = [(e.codec, e.variable, names[e.variable] if e.variable < len(names) else "", *e[2:]) for e in entries]
+        _write(self.accounts_path, "a", rows)
 
     def save(self) -> None:
         """Bring the rows of block steps into the file."""

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from nn.model import Model
 
-from .accounts import Entry
+from .accounts import NodeAccounts
 
 
 class JobResult(dict[str, float]):
     """The mean of every figure over the workers, rounded once, as a dict of floats that prints as one.
 
-    Attributes: `models`, the trained model of each worker; `files`, the saved files of each node; `accounts`, the
-    `accounts.Entry` rows of each node that ended well, the parameter server too; `job_id`; `failures`, {node: (state, detail)}
-    of nodes that were lost and could be done without.
+    Attributes: `models`, the trained model of each worker; `files`, the saved files of each node; `accounts`, for each node
+    that ended well, the parameter server too, a list of `accounts.Entry` rows with `times` and `staleness`
+    (`accounts.NodeAccounts`); `job_id`; `failures`, {node: (state, detail)} of nodes that were lost and could be done without.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class JobResult(dict[str, float]):
         figures: Mapping[int, Mapping[str, float]],
         models: Mapping[int, Model],
         files: Mapping[int, list[Path]],
-        accounts: Mapping[int, list[Entry]],
+        accounts: Mapping[int, NodeAccounts],
         job_id: str,
         failures: Mapping[int, tuple[str, str]] | None = None,
     ) -> None:

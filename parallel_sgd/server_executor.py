@@ -27,9 +27,10 @@ class ServerExecutor(JobExecutor):
             SocketChannel(com.controller),
             SystemClock().monotonic,
             start_limit=self._parts[MISC]["start_seconds"],
+            has_buffers=self._parts[SETTING]["has_buffers"],
         )
         workers = list(plan.assignment.nodes)
         self.logger.info("Serving begins: workers %s, codec %s.", workers, self._parts[TRANSFER]["codec"])
         self._run(com, plan, server)
         self.logger.info("Serving has ended: all workers have left.")
-        self._log_bytes(com, server)
+        self._log_accounts(com)

@@ -18,11 +18,13 @@ from nn.optimizer import IOptimizer, OpContainer
 from nn.registry import custom_classes
 from rpc.download import is_safe_name
 
-from .batch_sync import ISyncType
+from .admission import check_parts
+from .batch_sync import ISyncType, StaleSynchronous, SyncChoice
 from .codec.bank import CodecChoice, choose_codecs
 from .codec.interfaces import Codec
 from .codec.parameter_server import SyncPS
 from .codec.plain import Plain
+from .codec.size_adaptive import CodecArgument, by_size
 from .profiles import ISetting
 from .report import check_title
 from .worker import WorkerPlan
@@ -78,12 +80,12 @@ def make_spec(
     block_size: int,
     epoch: int,
     assignment_type: AssignmentType,
-    sync_type: type[ISyncType],
+    sync_type: SyncChoice,
     op_type: type[IOptimizer],
     gd_type: type[IGradientDescent],
-    codec: CodecChoice,
+    codec: CodecArgument,
     gd_params: tuple[Any, ...] | Mapping[str, Any],
-    ps_codec: CodecChoice,
+    ps_codec: CodecArgument,
     network_bandwidth: float,
     mission_title: str,
     ssgd_timeout_limit: float,
@@ -95,25 +97,20 @@ def make_spec(
 
     Raises: ValueError or TypeError naming the argument, the expectation and what came.
     """
-    _check_class("sync_type", sync_type, ISyncType)
+    if not isinstance(sync_type, StaleSynchronous):
+        _check_class("sync_type", sync_type, ISyncType)
     _check_class("op_type", op_type, IOptimizer)
     _check_class("gd_type", gd_type, IGradientDescent)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 63:
         raise ValueError(f"'seed' must be an integer from 0 to 2^63 - 1, got {seed!r}")
     assignment = _assign(assignment_type, worker_count, redundancy)
-    variables = len(model.trainable_variables())
-    chosen = choose_codecs(codec, _default_codec(has_server), variables)
-    choose_codecs(ps_codec, Plain, variables, "ps_codec")
+    names = [variable.name for variable in model.trainable_variables()]
+    sizes = [variable.value.size for variable in model.trainable_variables()]
+    chosen, server_codec = by_size(codec, names, sizes), by_size(ps_codec, names, sizes, "ps_codec")
+    choose_codecs(chosen, Plain, len(names))
+    choose_codecs(server_codec, Plain, len(names), "ps_codec")
     if ps_codec is not None and not has_server:
         raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
-    for kind in chosen:
-        if kind.needs_server and not has_server:
-            raise ValueError(f"'codec' {kind.__name__} needs a parameter server among the nodes: parse_worker(n, ps=True)")
-    if not op_type.exchanges:
-        raise ValueError(
-            f"'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got {op_type.__name__}; "
-            f"to train every worker alone use codec=DummyCodec"
-        )
     container = OpContainer(op_type, gd_type, gd_params)
     container.rule()
     plan = WorkerPlan(
@@ -122,19 +119,20 @@ def make_spec(
         epoch,
         seed,
         container,
-        codec,
+        chosen,
         _default_codec(has_server),
         _checked_parameters(codec_extra_parameters),
         sync_type,
         arguments.number("parallel()", "ssgd_timeout_limit", ssgd_timeout_limit, 0, open_low=True),
     )
+    check_parts(plan, model, has_server, server_codec)
     return JobSpec(
         plan,
         model,
         data,
         transform,
         _checked_title(mission_title),
-        ps_codec,
+        server_codec,
         arguments.number("parallel()", "network_bandwidth", network_bandwidth, 0, open_low=True),
         _threads(blas_threads),
     )

@@ -60,6 +60,8 @@ class TrainingProcess:
     def run(self) -> Training:
         """Train; the generator's value is the last evaluation, `{'Loss': .., metric: ..}` on the test set.
 
+        Under asynchronous sync types it is the worker's own best one, that with the lowest loss.
+
         Raises: TimeoutError when peers do not answer in time; whatever model, codecs or data raise.
         """
         _, _, test_x, test_y = self._data
@@ -69,9 +71,12 @@ class TrainingProcess:
             for epoch in range(self._epochs):
                 for batch in range(self._batches.count):
                     yield from self._batch(epoch, batch)
-                result = self._model.evaluate(test_x, test_y)
+                evaluation = self._model.evaluate(test_x, test_y)
+                if not (result and self._exchange.sync.staleness and result["Loss"] <= evaluation["Loss"]):
+                    result = evaluation
                 if self._report is not None:
-                    self._report.evaluation(list(result.values()))
+                    self._report.evaluation(list(evaluation.values()))
+                    self._report.times(epoch + 1, self._exchange.accounts.watch.times())
                     self._report.save()
                 if self._progress is not None:
                     self._progress(100 * (epoch + 1) // self._epochs)
@@ -91,6 +96,8 @@ class TrainingProcess:
             loss, prediction = self._model.compute_gradients(
                 train_x[rows], label, gradient_ready, key=(self._seed, epoch, batch, block)
             )
+            if self._model.store.buffers:
+                self._optimizer.buffers_ready(block)
             self._steps += 1
             if self._report is not None:
                 self._record(self._report, epoch, batch, loss, label, prediction)

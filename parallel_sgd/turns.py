@@ -22,6 +22,10 @@ class Receiver(Protocol):
         """What was sent and received."""
 
     @property
+    def staleness(self) -> Mapping[int, int]:
+        """How many gradients were how many steps old."""
+
+    @property
     def takes_first_copy(self) -> bool:
         """Whether it can do without a node whose blocks others hold too."""
 

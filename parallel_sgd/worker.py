@@ -10,8 +10,9 @@ from nn.gradient_descent import ADAMOptimizer
 from nn.model import Model
 from nn.optimizer import OpContainer, PSGDOptimizer
 
-from .batch_sync import ISyncType, SynchronizedSGD
+from .batch_sync import SyncChoice, SynchronizedSGD
 from .batches import Batches
+from .buffers import BUFFERS, buffers_codec
 from .channel import Channel
 from .codec.bank import CodecBank, CodecChoice, choose_codecs
 from .codec.interfaces import Codec
@@ -20,6 +21,7 @@ from .codec.settings import JobSettings
 from .exchange import BlockExchange
 from .profiles import ISetting
 from .report import TrainingReport
+from .sharded_exchange import shard_codecs
 from .training import Samples, Training, TrainingProcess
 
 
@@ -38,7 +40,7 @@ class WorkerPlan:
     codec: CodecChoice = None
     default_codec: type[Codec] = Plain
     codec_parameters: Mapping[Any, Any] = field(default_factory=dict)
-    sync_type: type[ISyncType] = SynchronizedSGD
+    sync_type: SyncChoice = SynchronizedSGD
     timeout_ms: float = 10_000
     attempt: int = 0
 
@@ -78,7 +80,19 @@ def build_worker(
     batches = Batches(len(data[0]), plan.block_size, plan.assignment.block_count)
     names = tuple(variable.name for variable in model.store.variables)
     kinds = choose_codecs(plan.codec, plan.default_codec, len(names))
-    bank = CodecBank(kinds, JobSettings(plan.assignment, plan.codec_parameters), channel, plan.attempt)
+    if plan.optimizer.op_type.by_shard:
+        kinds, names = shard_codecs(plan.assignment)
+    if model.store.buffers:
+        kinds.append(buffers_codec(kinds, plan.default_codec, plan.sync_type))
+        names += (BUFFERS,)
+    settings = JobSettings(
+        plan.assignment,
+        plan.codec_parameters,
+        values=[variable.value for variable in model.store.variables],
+        rule=plan.optimizer.rule,
+        seed=plan.seed,
+    )
+    bank = CodecBank(kinds, settings, channel, plan.attempt)
     sync = plan.sync_type(bank, plan.timeout_ms / 1000, clock, names)
     exchange = BlockExchange(bank, sync)
     process = TrainingProcess(
@@ -94,4 +108,4 @@ def build_worker(
         report=report,
         progress=progress,
     )
-    return Worker(model, exchange, process.run())
+    return Worker(model, exchange, bank.accounts.watch.timed(process.run()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -12,8 +11,12 @@ import numpy as np
 
 from network.controller import BlockHandler, Controller
 from network.frames import Message
+from network.slabs import SlabPool
 
-_GROUP_HEAD = 2  # ints in the head of a message of a group operation: its kind and its number
+from .allreduce import COMBINE, PART, WHOLE_BYTES, ShardedReduction, combined
+
+_GROUP_HEAD = 2  # ints in the head of a message of a group operation: its kind and its number,
+_PIECE_HEAD = 3  # and for a piece of a large array that of the piece
 _GATHER, _RESULT = 1, 2
 
 
@@ -49,12 +52,27 @@ class Communication:
         self._percent = -1
         self._operation = 0
         self._arrived: dict[tuple[int, int, int], Any] = {}
+        self._pieces: dict[int, list[tuple[int, int, int, Any]]] = {}  # of operations that have not begun here
+        self._reduction: ShardedReduction | None = None
+        self._pool = SlabPool()
         controller.on_block = self._receive
+        controller.use_place(self._place)
+
+    def _place(self, sender: int, head: tuple[int, ...]) -> np.ndarray[Any, Any] | None:
+        if self._reduction is None or len(head) != _PIECE_HEAD or head[1] != self._operation:
+            return None
+        return self._reduction.place(sender, head[0], head[2])
 
     def _receive(self, sender: int, message: Message) -> None:
         if len(message.head) == _GROUP_HEAD:
             kind, number = message.head
             self._arrived[kind, number, sender] = message.value
+        elif len(message.head) == _PIECE_HEAD:
+            kind, number, piece = message.head
+            if self._reduction is not None and number == self._operation:
+                self._reduction.take(sender, kind, piece, message.value)
+            else:
+                self._pieces.setdefault(number, []).append((sender, kind, piece, message.value))
         elif self._on_block is not None:
             self._on_block(sender, message)
         else:
@@ -108,26 +126,61 @@ class Communication:
     def allreduce(self, array: Any, op: str = "mean", timeout: float | None = None) -> np.ndarray[Any, Any]:
         """Combine an array of the same shape from every node of the group, by 'mean', 'sum', 'max' or 'min'.
 
-        Every node gets the same bits: they are combined in the order of ranks, along a binary tree, by rank 0.
+        Every node gets the same bits: they are combined in the order of ranks, along a binary tree. A small array goes from
+        everybody to everybody; of a large one each node combines a part (`allreduce.ShardedReduction`).
         Raises: ValueError for an unknown `op` or shapes that differ, PeerLost, TimedOut.
         """
-        if op not in _COMBINE:
-            raise ValueError(f"allreduce 'op' must be one of {', '.join(_COMBINE)}, got {op!r}.")
+        if op not in COMBINE:
+            raise ValueError(f"allreduce 'op' must be one of {', '.join(COMBINE)}, got {op!r}.")
         mine = np.asarray(array)
         self._operation += 1
         left = _Countdown(timeout)
-        if self.rank:
-            self._send_group([self.group[0]], _GATHER, mine, left)
-            return np.asarray(self._await(_RESULT, self.group[0], left))
-        parts = [mine, *(np.asarray(self._await(_GATHER, peer, left)) for peer in self.group[1:])]
+        others = [peer for peer in self.group if peer != self.node_id]
+        if mine.nbytes > WHOLE_BYTES and others:
+            return self._reduce_sharded(mine, op, left)
+        self._send_group(others, _GATHER, mine, left)
+        parts = [mine if peer == self.node_id else np.asarray(self._await(_GATHER, peer, left)) for peer in self.group]
         for peer, part in zip(self.group, parts, strict=True):
             if part.shape != mine.shape:
                 raise ValueError(f"allreduce needs one shape; node {peer} has {part.shape}, node {self.node_id} {mine.shape}.")
-        result = _tree(parts, _COMBINE[op])
-        if op == "mean":
-            result = result / len(parts)
-        self._send_group(self.group[1:], _RESULT, result, left)
-        return result
+        return combined(parts, op)
+
+    def _reduce_sharded(self, mine: np.ndarray[Any, Any], op: str, left: Callable[[], float | None]) -> np.ndarray[Any, Any]:
+        self._reduction = reduction = ShardedReduction(self.controller, self.group, self._operation, mine, op, self._pool)
+        try:
+            reduction.start()
+            for sender, kind, piece, value in self._pieces.pop(self._operation, []):
+                reduction.take(sender, kind, piece, value)
+
+            def ready() -> bool:
+                self._refuse_small(mine)
+                return reduction.done() or any(self._culprit(peer) is not None for peer in reduction.missing())
+
+            self.controller.wait_until(
+                ready, left(), lambda: f"group operation {self._operation} of nodes {_listed(reduction.missing())}"
+            )
+            for peer in reduction.missing():
+                culprit = self._culprit(peer)
+                if culprit is not None:
+                    raise self.controller.loss_of(culprit)
+            self.controller.flush([peer for peer in self.group if peer in self.available_clients], left())
+        finally:
+            self._reduction = None
+        return reduction.result
+
+    def _refuse_small(self, mine: np.ndarray[Any, Any]) -> None:
+        """Raise ValueError when a peer has sent a small array for the operation that reduces the large array `mine`."""
+        for peer in self.group:
+            part = self._arrived.get((_GATHER, self._operation, peer))
+            if part is not None:
+                shape = np.shape(part)
+                raise ValueError(f"allreduce needs one shape; node {peer} has {shape}, node {self.node_id} {mine.shape}.")
+
+    def _refuse_large(self) -> None:
+        """Raise ValueError when a peer has sent a piece of a large array for an operation on something small."""
+        for sender, kind, _, value in self._pieces.get(self._operation, ()):
+            if kind == PART:
+                raise ValueError(f"allreduce needs one shape; node {sender} has {value[0]}, node {self.node_id} a smaller one.")
 
     def broadcast(self, value: Any, root: int = 0, timeout: float | None = None) -> Any:
         """The value of rank `root`, on every node of the group.
@@ -158,8 +211,14 @@ class Communication:
 
     def _await(self, kind: int, peer: int, left: Callable[[], float | None]) -> Any:
         key = (kind, self._operation, peer)
+
+        def ready() -> bool:
+            if self._pieces:
+                self._refuse_large()
+            return key in self._arrived or self._culprit(peer) is not None
+
         self.controller.wait_until(
-            lambda: key in self._arrived or self._culprit(peer) is not None,
+            ready,
             left(),
             lambda: f"group operation {self._operation} of node {peer}",
         )
@@ -186,11 +245,5 @@ class _Countdown:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
 
-def _tree(parts: Sequence[np.ndarray[Any, Any]], combine: Callable[..., Any]) -> np.ndarray[Any, Any]:
-    if len(parts) <= 2:
-        return np.asarray(functools.reduce(combine, parts))
-    half = (len(parts) + 1) // 2
-    return np.asarray(combine(_tree(parts[:half], combine), _tree(parts[half:], combine)))
-
-
-_COMBINE: dict[str, Callable[..., Any]] = {"mean": np.add, "sum": np.add, "max": np.maximum, "min": np.minimum}
+def _listed(nodes: Sequence[int]) -> str:
+    return ", ".join(map(str, nodes))

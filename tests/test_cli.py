@@ -30,6 +30,7 @@ SUBMIT, WORKER = ROOT / "job_submit.py", ROOT / "worker.py"
 OPTIONS = [
     *("--model", "--worker-count", "--workers", "--local", "--ps", "--key-file", "--wait", "--dataset", "--transform"),
     *("--epochs", "--batch-size", "--redundancy", "--block-assignment", "--psgd", "--ssgd-timeout", "--optimizer"),
+    *("--sync-type", "--op-type"),
     *("--gradient-descent", "--learn-rate", "--gd-params", "--seed", "--codec", "--server-codec", "--codec-params"),
     *("--network-bandwidth", "--blas-threads", "--title", "--json", "--retrieve", "--version"),
 ]
@@ -104,6 +105,12 @@ def test_it_does_what_parallel_does(place: Path, agents: LocalNodes, capsys: pyt
     assert printed == result
     trained = Model.load("Node-1-Retrieve/MODEL-Line-N(1).model")
     assert trained.store.values.tobytes() == result.models[1].store.values.tobytes()
+
+
+def test_parts_go_by_the_names_of_their_classes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert submit("--codec", "TopK", "--op-type", "LocalUpdate", "--sync-type", "SynchronizedSGD") == cli.EXIT_OK
+    assert submit("--codec", "asyncps", "--op-type", "gradientaveraging", "--sync-type", "stale:2") == cli.EXIT_USAGE
+    assert "'codec' AsyncPS needs a parameter server among the nodes" in capsys.readouterr().err
 
 
 def test_json_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,7 +206,13 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--dataset imagenet", r"--dataset 'imagenet' is unknown. Known: .*Digits.*MNIST"),
         ("--transform twist", r"--transform 'twist' is unknown. Known: Augment, ImageCls, Normalize, OneHot, Shuffle"),
         ("--psgd xsgd", r"--psgd 'xsgd' is unknown. Known: .*SynchronizedSGD"),
+        ("--psgd stale:some", r"--psgd stale: must be an integer, got 'some'"),
+        ("--psgd stale:-1", r"StaleSynchronous 'staleness' must be an integer of at least 0, got -1"),
+        ("--psgd stale:2", r"'sync_type' StaleSynchronous\(2\) cannot run 'codec' Plain"),
+        ("--psgd asgd", r"'sync_type' AsynchronizedSGD cannot run 'codec' Plain"),
         ("--optimizer x", r"--optimizer 'x' is unknown. Known: .*PSGDOptimizer"),
+        ("--codec x", r"--codec 'x' is unknown. Known: .*EFSign, .*FedAvg, .*Plain, .*QSGD, .*TopK"),
+        ("--optimizer ga", r"--optimizer 'ga' is unknown. Known: .*PSGDOptimizer"),
         ("--gradient-descent x", r"--gradient-descent 'x' is unknown. Known: .*ADAMOptimizer"),
         ("--block-assignment x", r"--block-assignment 'x' is unknown. Known: .*IIDBlockAssignment"),
         ("--block-assignment fixed:many", r"--block-assignment fixed: must be an integer, got 'many'"),

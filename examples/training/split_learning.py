@@ -16,6 +16,7 @@ import numpy as np
 
 import network
 import nn
+import nn.dataset.transforms as transforms
 import parallel_sgd
 import rpc
 from nn.blas import blas_threads
@@ -103,11 +104,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Train the halves of a network on two workers.")
     parser.add_argument("-n", type=int, default=2, choices=[2], help="number of workers, from worker.json")
     parser.add_argument("--local", type=int, choices=[2], help="start two workers on this machine instead")
-    parser.add_argument("--epochs", type=int, default=4, help="passes over the images (default 4)")
+    parser.add_argument("--epochs", type=int, default=10, help="passes over the images (default 10)")
     parser.add_argument("--at", default="dropout_1", help="the layer behind which the network is cut (default dropout_1)")
     options = parser.parse_args()
 
-    images, labels, test_x, test_y = nn.dataset.transforms.ImageCls()(*nn.dataset.Digits().load())
+    images, labels, test_x, test_y = transforms.ImageCls()(*nn.dataset.Digits().load())
     whole = network_of_layers()
     halves = whole.split(options.at)
     parts = [
@@ -124,13 +125,14 @@ def main() -> int:
         job = rpc.Coordinator(com, title="Split", blas_threads=blas_threads())
         job.submit_group(Half, package_size=images.nbytes)
         job.resources_dispatch(lambda node, request: rpc.ReplyPackage(parts[node]))
+        print(f"Two workers train the halves, cut behind {options.at}, for {options.epochs} epochs.", flush=True)
         results, error = job.join(stop_on_interrupt=bool(options.local))
     if error:
         return 1
 
     front, back = (nn.model.Model.from_bytes(results[node]["model"]) for node in (FRONT, BACK))
-    losses = np.array(results[BACK]["losses"]).reshape(options.epochs, -1)
-    print("Loss of each epoch:", ", ".join(f"{loss:.4f}" for loss in losses.mean(axis=1)))
+    losses = np.array(results[BACK]["losses"]).reshape(options.epochs, -1).mean(axis=1)
+    print(f"Loss: {losses[0]:.4f} in the first epoch, {losses[-1]:.4f} in the last.")
     print(f"Accuracy of both halves together: {back.evaluate(front.predict(test_x), test_y)['accuracy']:.4f}")
 
     whole.fit(images, labels, epoch=options.epochs, batch_size=BATCH_SIZE, verbose=0)

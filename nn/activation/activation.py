@@ -14,6 +14,14 @@ class Activation(Configurable, Operation, ABC):
 
     To add one: give `forward` and `derive`, and say by `reads_inputs` and `reads_output` what `derive` looks at. One that
     computes its gradient from its output alone works in place.
+
+    >>> class Cube(nn.activation.Activation):
+    ...     reads_inputs = True
+    ...     def forward(self, inputs, out):
+    ...         np.power(inputs[0], 3, out=out)
+    ...     def derive(self, x, output, gradient, out):
+    ...         np.multiply(gradient, 3 * x * x, out=out)
+    >>> nn.testing.check_gradients(Cube(), (4,))
     """
 
     in_place: ClassVar[bool] = True

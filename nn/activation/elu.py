@@ -15,6 +15,9 @@ class ELU(Activation):
 
     Clevert, Unterthiner and Hochreiter, Fast and accurate deep network learning by exponential linear units, ICLR 2016.
     Raises TypeError or ValueError for another alpha.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.ELU(alpha=0.5)).activation
+    ELU(alpha=0.5)
     """
 
     def __init__(self, alpha: float = 1.0) -> None:

@@ -14,6 +14,9 @@ from nn.arrays import Array, Shape
 _DENSITY = 1 / math.sqrt(2 * math.pi)
 _RATE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
+_FAR, _FAR_TANH = 40.0, 8.0
+"""From here on the tail of the normal distribution is 0, and the tanh of its approximation 1, in every digit: what is beyond
+may stand here, so that nothing overflows and no infinity meets a 0."""
 
 
 class GELU(Activation):
@@ -22,6 +25,9 @@ class GELU(Activation):
     With `approximate`, f(x) = x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, which differs by at most 5e-4 and takes half
     the time; it is what GPT-2 uses. Hendrycks and Gimpel, Gaussian error linear units, arXiv:1606.08415. Raises TypeError
     where `approximate` is no bool.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.GELU(approximate=True)).activation
+    GELU(approximate=True)
     """
 
     reads_inputs: ClassVar[bool] = True
@@ -39,13 +45,14 @@ class GELU(Activation):
         """Write f(x)."""
         x, first, second, size = inputs[0], self._first, self._second, self._third
         if self.approximate:
-            _tanh(x, first, second)
+            _tanh(np.clip(x, -_FAR_TANH, _FAR_TANH, out=size), first, second)
             np.add(second, 1, out=second)
             np.multiply(second, 0.5, out=second)
-            np.multiply(x, second, out=out)
+            np.clip(x, -_FAR_TANH, np.inf, out=size)
+            np.multiply(size, second, out=out)
             return
         # f(x) = max(x, 0) - |x| P(X > |x|), exact far to the left too, where 1 - P(X > x) would cancel
-        np.abs(x, out=size)
+        _size(x, size)
         tail_ratio(size, first, second)
         _bell(size, first)
         np.multiply(second, first, out=second)
@@ -68,6 +75,12 @@ class GELU(Activation):
         return {"approximate": self.approximate}
 
 
+def _size(x: Array, out: Array) -> None:
+    """Write |x|, or what is as far as it."""
+    np.abs(x, out=out)
+    np.clip(out, 0, _FAR, out=out)
+
+
 def _bell(x: Array, out: Array) -> None:
     """Write exp(-x^2 / 2)."""
     np.multiply(x, x, out=out)
@@ -77,7 +90,7 @@ def _bell(x: Array, out: Array) -> None:
 
 def _slope(x: Array, size: Array, ratio: Array, out: Array, right: Array) -> None:
     """Write f'(x) = r for x < 0 and 1 - r otherwise, with r = P(X > |x|) - |x| exp(-x^2 / 2) / sqrt(2 pi)."""
-    np.abs(x, out=size)
+    _size(x, size)
     tail_ratio(size, out, ratio)
     _bell(size, out)
     np.multiply(size, _DENSITY, out=size)
@@ -101,10 +114,11 @@ def _tanh(x: Array, square: Array, out: Array) -> None:
 
 def _tanh_slope(x: Array, square: Array, t: Array, out: Array) -> None:
     """Write (1 + t) / 2 + (1 - t^2) x u' / 2 with t = tanh(u), which is (1 + t) (1 + (1 - t) x u') / 2."""
-    _tanh(x, square, t)
+    near = np.clip(x, -_FAR_TANH, _FAR_TANH, out=out)
+    _tanh(near, square, t)
     np.multiply(square, 3 * _RATE * _CUBIC, out=square)
     np.add(square, _RATE, out=square)
-    np.multiply(square, x, out=square)
+    np.multiply(square, near, out=square)
     np.subtract(1, t, out=out)
     np.multiply(out, square, out=out)
     np.add(out, 1, out=out)

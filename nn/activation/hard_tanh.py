@@ -13,6 +13,9 @@ class HTanh(Activation):
     """f(x) = max(-1, min(x, 1)); f'(x) = 1 for -1 < x < 1, else 0.
 
     Collobert, Large scale machine learning, thesis, Universite Paris VI, 2004.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.HTanh()).activation
+    HTanh()
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:

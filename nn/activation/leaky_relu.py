@@ -15,6 +15,9 @@ class LeakReLU(Activation):
 
     Maas, Hannun and Ng, Rectifier nonlinearities improve neural network acoustic models, ICML 2013. Raises TypeError or
     ValueError for another alpha.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.LeakReLU(alpha=0.1)).activation
+    LeakReLU(alpha=0.1)
     """
 
     def __init__(self, alpha: float = 0.01) -> None:

@@ -10,7 +10,11 @@ from nn.arrays import Array
 
 
 class Linear(Activation):
-    """f(x) = x, at no cost inside a model."""
+    """f(x) = x, at no cost inside a model.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.Linear()).activation
+    Linear()
+    """
 
     aliases: ClassVar[bool] = True
     reads_output: ClassVar[bool] = False

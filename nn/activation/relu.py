@@ -13,6 +13,9 @@ class ReLU(Activation):
     """f(x) = max(x, 0); the derivative at 0 is taken as 0.
 
     Nair and Hinton, Rectified linear units improve restricted Boltzmann machines, ICML 2010.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.ReLU()).activation
+    ReLU()
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:

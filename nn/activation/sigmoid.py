@@ -13,6 +13,9 @@ class Sigmoid(Activation):
     """f(x) = 1 / (1 + exp(-x)) = (1 + tanh(x / 2)) / 2, which never overflows; f'(x) = f(x) (1 - f(x)).
 
     Before the loss `Binary_Cross_Entropy` neither is computed: the loss takes the scores themselves.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.Sigmoid()).activation
+    Sigmoid()
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:

@@ -9,32 +9,39 @@ from nn.activation.activation import Activation
 from nn.activation.sigmoid import logistic
 from nn.arrays import Array, Shape
 
+_FAR = 40.0
+"""From here on s(-x) is 0 and s(x) is 1 in every digit: what is beyond may stand here, so that no infinity meets a 0."""
+
 
 class SiLU(Activation):
     """f(x) = x s(x) with the logistic function s, also called swish; f'(x) = s(x) (1 + x (1 - s(x))).
 
     Elfwing, Uchibe and Doya, Sigmoid-weighted linear units for neural network function approximation in reinforcement
     learning, Neural Networks 107, 2018.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.SiLU()).activation
+    SiLU()
     """
 
     reads_inputs: ClassVar[bool] = True
     reads_output: ClassVar[bool] = False
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the logistic function and the derivative."""
-        self._logistic, self._slope = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
+        """Make room for the logistic function, the derivative and what is left of x."""
+        self._logistic, self._slope, self._near = (self.scratch.empty(output, dtype) for _ in range(3))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write x s(x)."""
-        logistic(inputs[0], self._logistic)
-        np.multiply(inputs[0], self._logistic, out=out)
+        near = np.clip(inputs[0], -_FAR, np.inf, out=self._near)
+        logistic(near, self._logistic)
+        np.multiply(near, self._logistic, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         """Write gradient * s(x) (1 + x (1 - s(x)))."""
-        slope = self._slope
-        logistic(x, self._logistic)
+        slope, near = self._slope, np.clip(x, -_FAR, _FAR, out=self._near)
+        logistic(near, self._logistic)
         np.subtract(1, self._logistic, out=slope)
-        np.multiply(slope, x, out=slope)
+        np.multiply(slope, near, out=slope)
         np.add(slope, 1, out=slope)
         np.multiply(slope, self._logistic, out=slope)
         np.multiply(gradient, slope, out=out)

@@ -15,6 +15,9 @@ class Softmax(Activation):
 
     The gradient is the product with the true Jacobian: f_i (g_i - sum_j g_j f_j). Before the loss
     `Cross_Entropy_With_Softmax` neither is computed: the loss takes the scores themselves.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.Softmax()).activation
+    Softmax()
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:

@@ -14,6 +14,9 @@ class Softplus(Activation):
 
     Dugas, Bengio, Belisle, Nadeau and Garcia, Incorporating second-order functional knowledge for better option pricing,
     NIPS 2000.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.Softplus()).activation
+    Softplus()
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:

@@ -10,7 +10,11 @@ from nn.arrays import Array, Shape
 
 
 class Tanh(Activation):
-    """f(x) = tanh(x), f'(x) = 1 - f(x)^2."""
+    """f(x) = tanh(x), f'(x) = 1 - f(x)^2.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.Tanh()).activation
+    Tanh()
+    """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         """Make room for the derivative."""

@@ -18,6 +18,18 @@ class Callback:
     known) and `seed`. Epochs and batches count from 0, as in Keras; `model.epochs_trained` counts over the whole life of the
     model. `logs` holds `Loss` and the metrics so far in this epoch; at the end of an epoch also the `val_...` results. A
     callback ends training after the current epoch by `self.model.stop_training = True`.
+
+    >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    >>> model.compile(nn.gradient_descent.SGDOptimizer(0.1))
+    >>> class Count(nn.callback.Callback):
+    ...     batches = 0
+    ...     def on_batch_end(self, batch, logs):
+    ...         self.batches += 1
+    >>> count = Count()
+    >>> history = model.fit(np.eye(4), [0, 1, 2, 0], epoch=3, batch_size=2, callbacks=[count], verbose=0)
+    >>> count.batches
+    6
     """
 
     model: Model

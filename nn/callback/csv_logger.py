@@ -17,23 +17,33 @@ class CSVLogger(Callback):
     """One line per epoch, with comma and header: `epoch` (from 1), `Loss`, the metrics and the `val_...` results.
 
     Numbers are written so that reading them gives the same bits. A line is written when its epoch has ended. A file that
-    is there is replaced, or with `append` continued: lines of epochs that the model has not trained, and a last line
-    that a killed run left half written, are dropped, so that the file of a continued run equals that of a run never
-    stopped. Raises ValueError where the columns are others than those of the file, or change from epoch to epoch.
+    is there is continued with `append`, replaced without; by default (None) it is continued if the model was trained before.
+    What is continued loses the lines of epochs that the model has not trained, and a last line that a killed run left half
+    written, so that the file of a continued run equals that of a run never stopped. Raises ValueError where the columns are
+    others than those of the file, or change from epoch to epoch.
+
+    >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    >>> model.compile(nn.gradient_descent.SGDOptimizer(0.1))
+    >>> logger = nn.callback.CSVLogger("log.csv")
+    >>> history = model.fit(np.eye(4), [0, 1, 2, 0], epoch=2, callbacks=[logger], verbose=0)
+    >>> np.loadtxt("log.csv", delimiter=",", skiprows=1).shape
+    (2, 2)
     """
 
-    def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], append: bool | None = None) -> None:
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
             raise TypeError(f"CSVLogger 'path' must be the path of a file, got {path!r}")
         self.path = Path(path)
-        self.append = bool(arguments.instance(self, "append", append, bool))
+        self.append: bool | None = None if append is None else arguments.instance(self, "append", append, bool)
         self._columns: list[str] = []
 
     def on_train_begin(self) -> None:
         """Begin the file, or cut a continued one after the epochs that the model has trained."""
         self._columns = []
         kept: list[list[str]] = []
-        if self.append and self.path.exists():
+        goes_on = self.model.epochs_trained > 0 if self.append is None else self.append
+        if goes_on and self.path.exists():
             kept = self._whole_lines()
             self._columns = kept[0] if kept else []
         write_file(self.path, _text(kept).encode())
@@ -58,7 +68,7 @@ class CSVLogger(Callback):
         text = self.path.read_text("utf-8")
         rows = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1])))
         if rows and rows[0][:1] != ["epoch"]:
-            raise ValueError(f"CSVLogger 'append' needs a file that begins with the column 'epoch', got {str(self.path)!r}")
+            raise ValueError(f"CSVLogger can continue a file that begins with the column 'epoch', got {str(self.path)!r}")
         trained = self.model.epochs_trained
         return [row for number, row in enumerate(rows) if not number or (row[0].isdecimal() and int(row[0]) <= trained)]
 

@@ -25,6 +25,14 @@ class EarlyStopping(Callback):
     Afterwards `best` and `best_epoch` (from 1, as in the history) tell the best result, `stopped_epoch` the epoch after which
     training was stopped, None if it was not. A model file saved during `fit` holds this state, so a run continued from
     it stops where the whole run would have.
+
+    >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    >>> model.compile(nn.gradient_descent.SGDOptimizer(0.1))
+    >>> stop = nn.callback.EarlyStopping("Loss", min_delta=1.0, patience=2)
+    >>> history = model.fit(np.eye(4), [0, 1, 2, 0], epoch=50, callbacks=[stop], verbose=0)
+    >>> stop.stopped_epoch
+    3
     """
 
     best: float | None

@@ -20,10 +20,17 @@ class ModelCheckpoint(Callback):
     when the monitored result is better than all before; see `Monitor` for `mode`.
 
     A file holds everything that decides how training goes on, also the state of all callbacks of this `fit`. So a run that
-    was killed and is continued, with callbacks made anew, equals one that was never stopped, bit for bit:
+    was killed and is continued, with equal callbacks made anew, equals one that was never stopped, bit for bit:
 
-    >>> model = Model.load(path) if os.path.exists(path) else build()     # doctest: +SKIP
-    >>> model.fit(x, y, epoch=20 - model.epochs_trained, callbacks=[ModelCheckpoint(path)])     # doctest: +SKIP
+    >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    >>> model.compile(nn.gradient_descent.SGDOptimizer(0.1))
+    >>> save = nn.callback.ModelCheckpoint("run.model")
+    >>> history = model.fit(np.eye(4), [0, 1, 2, 0], epoch=2, callbacks=[save], verbose=0)
+    >>> again = nn.model.Model.load("run.model")
+    >>> history = again.fit(np.eye(4), [0, 1, 2, 0], until_epoch=5, callbacks=[save], verbose=0)
+    >>> again.epochs_trained
+    5
     """
 
     best: float | None

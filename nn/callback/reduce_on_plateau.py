@@ -20,6 +20,14 @@ class ReduceOnPlateau(Callback):
     `reductions` lists the epochs (from 1) after which the rate was reduced in this `fit`.
 
     A model file holds the rate and, where saved during `fit`, the counts, so a continued run goes on as the whole would.
+
+    >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    >>> model.compile(nn.gradient_descent.SGDOptimizer(0.1))
+    >>> reduce = nn.callback.ReduceOnPlateau("Loss", factor=0.5, patience=1, min_delta=1.0)
+    >>> history = model.fit(np.eye(4), [0, 1, 2, 0], epoch=4, callbacks=[reduce], verbose=0)
+    >>> reduce.reductions
+    [2, 3, 4]
     """
 
     best: float | None

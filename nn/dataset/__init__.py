@@ -1,5 +1,6 @@
 """Data sets: what a data set is, the built-in ones, and (in `transforms`) what may be done to them before training."""
 
+from nn.dataset import transforms
 from nn.dataset.array import ArrayDataset
 from nn.dataset.character_text import CharacterText
 from nn.dataset.checksum import checksum_of
@@ -29,4 +30,5 @@ __all__ = [
     "PublishedDataset",
     "SimData",
     "checksum_of",
+    "transforms",
 ]

@@ -25,8 +25,12 @@ class CharacterText(AbsDataset):
     characters are there to evaluate on, in windows side by side; windows to train on begin every `stride` characters (side
     by side if it is None). A relative path counts from the working directory, else from ``$PSGD_DATA``.
 
-    >>> data = CharacterText("README.md", length=64, stride=16)
+    >>> with open("text.txt", "w", encoding="utf-8") as file:
+    ...     written = file.write("to be or not to be, that is the question. " * 20)
+    >>> data = nn.dataset.CharacterText("text.txt", length=32, stride=16)
     >>> model = nn.model.Transformer(len(data.vocabulary), data.length)
+    >>> data.load()[0].shape
+    (46, 32)
 
     Raises TypeError or ValueError for arguments that are not as said. `load` raises FileNotFoundError for a missing file,
     ValueError for one that is no UTF-8 and for a text too short to fill a window of either part.

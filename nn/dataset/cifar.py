@@ -33,6 +33,10 @@ class CIFAR10(PublishedDataset):
     Source: A. Krizhevsky, *Learning multiple layers of features from tiny images*, 2009,
     https://www.cs.toronto.edu/~kriz/cifar.html, which publishes the MD5 sum and the layout of a record: the label, then
     1,024 bytes each of red, green and blue, row by row.
+
+    >>> data = nn.dataset.CIFAR10()  # `data.load()` reads or downloads the files
+    >>> data.name
+    'cifar10'
     """
 
     checksums: ClassVar[Mapping[str, str]] = {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"}
@@ -100,6 +104,10 @@ class CIFAR100(CIFAR10):
     Source: as for `CIFAR10`; a record begins with the group, then the class.
 
     Raises ValueError when `labels` is neither 'fine' nor 'coarse'.
+
+    >>> data = nn.dataset.CIFAR100()  # `data.load()` reads or downloads the files
+    >>> data.name
+    'cifar100'
     """
 
     checksums: ClassVar[Mapping[str, str]] = {"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"}

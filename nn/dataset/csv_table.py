@@ -4,17 +4,52 @@ import csv
 import math
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MISSING_POLICIES", "read_columns", "read_header"]
+__all__ = ["MISSING_POLICIES", "TextNumbers", "holds_text", "read_columns", "read_header"]
 
 MISSING_POLICIES = ("error", "drop", "nan")
 _MISSING = ("", "na", "nan", "null")
 _MAX_LINE = 16 << 20  # characters; a file without line ends must not be read as one line
+
+_Reader = Callable[[str, bool], float]
+
+
+class TextNumbers:
+    """Numbers the texts of a column, in the order in which they first appear; blanks around a text do not count."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {}
+
+    def __call__(self, cell: str, must: bool) -> float:
+        """Return the number of a cell, NaN for a missing one unless it `must` be there; raise ValueError then."""
+        text = cell.strip()
+        if text.lower() not in _MISSING:
+            return self.texts.setdefault(text, len(self.texts))
+        if must:
+            raise ValueError
+        return math.nan
+
+
+def holds_text(path: str | os.PathLike[str], column: str, delimiter: str) -> bool:
+    """Tell whether the first cell of a column that is not missing is no number; False where there is none.
+
+    Raises OSError and ValueError as `read_header` does.
+    """
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        rows = _rows(file, path, delimiter)
+        place = _header(rows, path).index(column)
+        cells = (row[place].strip() for _, row in rows if len(row) > place)
+        first = next((cell for cell in cells if cell.lower() not in _MISSING), "0")
+    try:
+        float(first)
+    except ValueError:
+        return True
+    return False
 
 
 def read_header(path: str | os.PathLike[str], delimiter: str) -> list[str]:
@@ -27,13 +62,18 @@ def read_header(path: str | os.PathLike[str], delimiter: str) -> list[str]:
 
 
 def read_columns(
-    path: str | os.PathLike[str], columns: Sequence[str], required: Sequence[str], delimiter: str, missing: str
+    path: str | os.PathLike[str],
+    columns: Sequence[str],
+    required: Sequence[str],
+    delimiter: str,
+    missing: str,
+    texts: Mapping[str, TextNumbers] | None = None,
 ) -> NDArray[np.float64]:
     """Return the rows of the file as float64 ``(rows, columns)``, the columns in the order asked for.
 
-    The other columns may hold any text. A cell that is empty or says NA, NaN or null (in any case) is missing: with 'error'
-    that is an error, with 'drop' its row is left out, with 'nan' it becomes NaN, except in the `required` columns, where it
-    stays an error. Empty lines do not count.
+    The columns in `texts` hold texts, which become numbers; those not asked for may hold anything. A cell that is empty
+    or says NA, NaN or null (in any case) is missing: with 'error' that is an error, with 'drop' its row is left out, with 'nan'
+    it becomes NaN, except in the `required` columns, where it stays an error. Empty lines do not count.
 
     Raises ValueError naming file, line and column for a row with more or fewer cells than the header, a missing cell, and one
     that is no finite number.
@@ -43,14 +83,15 @@ def read_columns(
         header = _header(rows, path)
         places = [header.index(name) for name in columns]
         strict = [missing == "error" or (missing == "nan" and name in required) for name in columns]
+        readers = [(texts or {}).get(name, _number) for name in columns]
         values = array("d")
         for line, row in rows:
             if len(row) != len(header):
                 raise ValueError(f"'{path}' line {line} must have {len(header)} cells as the header has, got {len(row)}")
             try:
-                numbers = [_number(row[place], must) for place, must in zip(places, strict, strict=True)]
+                numbers = [read(row[place], must) for read, place, must in zip(readers, places, strict, strict=True)]
             except ValueError:
-                raise ValueError(_complaint(path, line, row, header, places, strict)) from None
+                raise ValueError(_complaint(path, line, row, header, places, strict, readers)) from None
             if missing != "drop" or not any(map(math.isnan, numbers)):
                 values.extend(numbers)
     return np.frombuffer(values, np.float64).reshape(-1, len(columns)) if values else np.empty((0, len(columns)))
@@ -105,12 +146,13 @@ def _complaint(
     header: Sequence[str],
     places: Sequence[int],
     strict: Sequence[bool],
+    readers: Sequence[_Reader],
 ) -> str:
     """Say which cell of a row is wrong; this repeats the work for the one row that has an error."""
-    for place, must in zip(places, strict, strict=True):
+    for read, place, must in zip(readers, places, strict, strict=True):
         cell = row[place]
         try:
-            _number(cell, must)
+            read(cell, must)
         except ValueError:
             where = f"'{path}' line {line}, column '{header[place]}'"
             if cell.strip().lower() in _MISSING:

@@ -22,6 +22,10 @@ class Digits(AbsDataset):
     Source: the test part of E. Alpaydin and C. Kaynak, *Optical Recognition of Handwritten Digits*, UCI Machine Learning
     Repository, 1998, https://doi.org/10.24432/C50P49, as distributed by scikit-learn (``load_digits``). Licence: Creative
     Commons Attribution 4.0 International; see DIGITS-LICENCE.md beside this file.
+
+    >>> train_x, train_y, test_x, test_y = nn.dataset.Digits().load()
+    >>> train_x.shape, test_y.shape
+    ((1500, 8, 8), (297,))
     """
 
     def load(self, download: bool = True) -> Arrays:

@@ -23,6 +23,10 @@ class FashionMNIST(MNIST):
     Source: H. Xiao, K. Rasul, R. Vollgraf, *Fashion-MNIST: a novel image dataset for benchmarking machine learning
     algorithms*, 2017, arXiv:1708.07747, https://github.com/zalandoresearch/fashion-mnist (MIT licence), whose README
     publishes the MD5 sums; they are also those of torchvision (``torchvision/datasets/mnist.py``).
+
+    >>> data = nn.dataset.FashionMNIST()  # `data.load()` reads or downloads the files
+    >>> data.name
+    'fashionmnist'
     """
 
     checksums: ClassVar[Mapping[str, str]] = {

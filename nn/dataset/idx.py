@@ -27,11 +27,12 @@ _CHUNK = 1 << 20
 def read_idx(path: str | os.PathLike[str]) -> Array:
     """Return the array in the IDX file at `path`; whether it is compressed is told by its content, not by its name.
 
-    The test images of MNIST alone, say, make a data set of their own:
+    With `ArrayDataset` files make data sets of their own, for example the test images of MNIST alone.
 
-    >>> images = read_idx("t10k-images-idx3-ubyte.gz")
-    >>> labels = read_idx("t10k-labels-idx1-ubyte.gz")
-    >>> data = nn.dataset.ArrayDataset(images[:8500], labels[:8500], images[8500:], labels[8500:])
+    >>> with open("labels-idx1-ubyte", "wb") as file:
+    ...     written = file.write(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9]))
+    >>> read_idx("labels-idx1-ubyte").tolist()
+    [7, 8, 9]
 
     Raises OSError where the file cannot be opened, ValueError naming the file where it is no IDX file, is cut short or
     has bytes behind its last value.

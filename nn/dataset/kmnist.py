@@ -20,6 +20,10 @@ class KMNIST(MNIST):
     Source: T. Clanuwat et al., *Deep learning for classical Japanese literature*, 2018, arXiv:1812.01718,
     https://github.com/rois-codh/kmnist (Creative Commons Attribution-ShareAlike 4.0); mirror and MD5 sums as in
     torchvision (``torchvision/datasets/mnist.py``).
+
+    >>> data = nn.dataset.KMNIST()  # `data.load()` reads or downloads the files
+    >>> data.name
+    'kmnist'
     """
 
     checksums: ClassVar[Mapping[str, str]] = {

@@ -29,6 +29,10 @@ class MNIST(PublishedDataset):
     Source: Y. LeCun, C. Cortes, C. J. C. Burges, *The MNIST database of handwritten digits*,
     http://yann.lecun.com/exdb/mnist/; mirrors and MD5 sums as in torchvision (``torchvision/datasets/mnist.py``) and
     TensorFlow Datasets. A relative of MNIST is a subclass with its own `checksums` and mirrors.
+
+    >>> data = nn.dataset.MNIST()  # `data.load()` reads or downloads the files
+    >>> data.name
+    'mnist'
     """
 
     checksums: ClassVar[Mapping[str, str]] = {

@@ -23,6 +23,15 @@ class PublishedDataset(AbsDataset):
     hold any number of samples; only a download must have the published checksums.
 
     A subclass gives `checksums` and `read`, and, where a file goes by several names, `find` and `published_name`.
+
+    >>> class Waves(nn.dataset.PublishedDataset):
+    ...     checksums = {"waves.npz": "0cc175b9c0f1b6a831c399e269772661"}
+    ...     needs = "one file"
+    ...     def read(self, paths):
+    ...         with np.load(paths[0], allow_pickle=False) as content:
+    ...             return content["x"], content["y"], content["test_x"], content["test_y"]
+    >>> Waves(mirrors=["https://example.org/waves"]).name
+    'waves'
     """
 
     checksums: ClassVar[Mapping[str, str]]

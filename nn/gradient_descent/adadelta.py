@@ -18,6 +18,11 @@ class AdaDeltaOptimizer(IGradientDescent):
     w <- w - learn_rate * d.
 
     The paper's rule has learn_rate = 1.
+
+    >>> rule, w = nn.gradient_descent.AdaDeltaOptimizer(), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.9968, 2.0032]
     """
 
     slots = ("square", "step_square")

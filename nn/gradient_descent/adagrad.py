@@ -14,6 +14,11 @@ class AdaGradOptimizer(IGradientDescent):
     """Adaptive subgradients (Duchi, Hazan and Singer, 2011): s <- s + g^2,  w <- w - learn_rate * g / (sqrt(s) + epsilon).
 
     Parameters that seldom have a gradient keep a large rate. s only grows, so training on end comes to a halt.
+
+    >>> rule, w = nn.gradient_descent.AdaGradOptimizer(0.1), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.9, 2.1]
     """
 
     slots = ("square_sum",)

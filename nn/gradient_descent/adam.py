@@ -22,6 +22,11 @@ class ADAMOptimizer(IGradientDescent):
     move into the two numbers that all parameters share:
     w <- w - learn_rate * f * M / (sqrt(V) + e)  with  c = sqrt((1 - b2^t) / (1 - b2)),  f = c * (1 - b1) / (1 - b1^t),
     e = epsilon * c.
+
+    >>> rule, w = nn.gradient_descent.ADAMOptimizer(0.1), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.9, 2.1]
     """
 
     slots = ("momentum", "square")

@@ -13,6 +13,11 @@ class ADAMWOptimizer(ADAMOptimizer):
     """Adam whose weight decay does not pass through the moments (Loshchilov and Hutter, 2019):
 
     w <- w - learn_rate * weight_decay * w - (the step of `ADAMOptimizer`).
+
+    >>> rule, w = nn.gradient_descent.ADAMWOptimizer(0.1, weight_decay=0.1), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.89, 2.08]
     """
 
     decoupled: ClassVar[bool] = True

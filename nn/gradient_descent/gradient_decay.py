@@ -12,6 +12,11 @@ class GradientDecay(SGDOptimizer):
 
     Decay with the inverse of time is the sequence for which Robbins and Monro (1951) prove convergence: the rates add up to
     infinity, their squares do not. A schedule as `learn_rate` is divided likewise.
+
+    >>> rule, w = nn.gradient_descent.GradientDecay(0.1, decay=0.5), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.95, 2.1]
     """
 
     def __init__(

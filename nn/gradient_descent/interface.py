@@ -26,6 +26,14 @@ class IGradientDescent(Configurable, ABC):
     leave them, in this order: `clip_value` limits each element to [-clip_value, clip_value]; `clip_norm` scales the whole
     gradient to this Euclidean norm where it is longer (Pascanu et al., 2013); `weight_decay` adds weight_decay * w, the
     gradient of an L2 penalty, unless the rule has decay of its own (`decoupled`).
+
+    >>> class SignDescent(nn.gradient_descent.IGradientDescent):
+    ...     def increment(self, value, gradient, out, *slots):
+    ...         np.multiply(np.sign(gradient), -self.rate, out=out)
+    >>> rule, w = SignDescent(0.5), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.tolist()
+    [0.5, 2.5]
     """
 
     slots: tuple[str, ...] = ()

@@ -20,6 +20,12 @@ class LAMBOptimizer(ADAMOptimizer):
     with the corrected moments m^ and v^ of Adam; the quotient is 1 where either norm is 0. The paper's phi is the identity.
     Norms are those of one variable, so the rule must know where each begins: `partition(sizes)` tells it. It works on the
     whole vector only.
+
+    >>> rule, w = nn.gradient_descent.LAMBOptimizer(0.1), np.array([1.0, 2.0])
+    >>> rule.partition([2])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.8395, 2.1557]
     """
 
     decoupled: ClassVar[bool] = True

@@ -15,6 +15,11 @@ class MomentumOptimizer(IGradientDescent):
     """The heavy ball (Polyak, 1964): v <- momentum * v + g,  w <- w - learn_rate * v.
 
     The learning rate stands outside of v, as in torch, so that v does not depend on rates that have passed.
+
+    >>> rule, w = nn.gradient_descent.MomentumOptimizer(0.1, momentum=0.9), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.95, 2.1]
     """
 
     slots = ("velocity",)

@@ -11,6 +11,11 @@ class NesterovOptimizer(MomentumOptimizer):
     """Accelerated gradient (Nesterov, 1983), in the variables of Sutskever et al. (2013), whose gradient is that at w itself:
 
     v <- momentum * v + g,  w <- w - learn_rate * (g + momentum * v).
+
+    >>> rule, w = nn.gradient_descent.NesterovOptimizer(0.1, momentum=0.9), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.905, 2.19]
     """
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:

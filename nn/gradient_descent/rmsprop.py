@@ -18,6 +18,11 @@ class RMSPropOptimizer(IGradientDescent):
 
     `centered` (Graves, 2013) divides by sqrt(s - m^2) + epsilon instead, where m <- rho m + (1 - rho) g. `momentum` > 0
     makes it v <- momentum * v + d,  w <- w - learn_rate * v.
+
+    >>> rule, w = nn.gradient_descent.RMSPropOptimizer(0.1), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.6838, 2.3162]
     """
 
     def __init__(

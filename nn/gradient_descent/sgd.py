@@ -11,6 +11,11 @@ class SGDOptimizer(IGradientDescent):
     """w <- w - learn_rate * g (Robbins and Monro, 1951).
 
     The arguments that all rules share (a schedule as learning rate, weight decay, clipping) are told in `IGradientDescent`.
+
+    >>> rule, w = nn.gradient_descent.SGDOptimizer(0.1), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.95, 2.1]
     """
 
     def __init__(

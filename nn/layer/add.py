@@ -12,6 +12,10 @@ class Add(Layer):
     """a + b + ..., as in a residual connection: `Add()([x, branch])`. Shapes are equal or broadcast as in NumPy.
 
     Raises ValueError naming shapes that do not fit together.
+
+    >>> x = nn.Placeholder([-1, 64])
+    >>> nn.layer.Add()([x, nn.layer.Dense(64)(x)]).shape
+    (-1, 64)
     """
 
     several: ClassVar[bool] = True

@@ -13,7 +13,8 @@ class AveragePool(PoolingLayer):
     Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
     channels). `AveragePool(size, stride=size, padding='valid')`; see `PoolingLayer` for the arguments.
 
-    >>> AveragePool(2)     # doctest: +SKIP
+    >>> nn.layer.AveragePool(3, stride=2, padding="same")(nn.Placeholder([-1, 100, 8])).shape
+    (-1, 50, 8)
     """
 
     def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:

@@ -17,7 +17,16 @@ class BatchNorm(Layer):
     and variance are those of the block over all axes but the last, and the moving ones go (1 - momentum) of the way towards
     them after each batch; in `evaluate` and `predict` the moving ones are used. As in Keras the variance divides by the number
     of values n, also for the moving one (torch moves towards n / (n - 1) times that).
+
+    The moving statistics begin at 0 and 1, and after t batches still hold momentum^t of that: with 0.99 it takes 460 batches
+    until 1 % is left. Before, `evaluate` may be far worse than training; in short trainings choose a `momentum` of 0.9 (44
+    batches) or less.
+
     Raises ValueError for inputs without a feature axis or with another number of features.
+
+    >>> layer = nn.layer.BatchNorm(momentum=0.9)
+    >>> layer(nn.Placeholder([-1, 8, 8, 16])).shape, [variable.shape for variable in layer.variables]
+    ((-1, 8, 8, 16), [(16,), (16,), (16,), (16,)])
     """
 
     def __init__(self, momentum: float = 0.99, epsilon: float = 1e-3, name: str | None = None) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from nn import arguments
+from nn.layer.direct import direct
 from nn.layer.layer import Layer
 from nn.operation import Concatenate as ConcatenateOperation
 from nn.value import Value
@@ -14,7 +15,9 @@ class Concatenate(Layer):
 
     Other axes than `axis` must be equal, and `axis` is not the batch; else ValueError.
 
-    >>> Concatenate()([x, branch])     # doctest: +SKIP
+    >>> x = nn.Placeholder([-1, 64])
+    >>> nn.layer.Concatenate()([x, nn.layer.Dense(10)(x)]).shape
+    (-1, 74)
     """
 
     several: ClassVar[bool] = True
@@ -25,7 +28,7 @@ class Concatenate(Layer):
 
     def call(self, x: Sequence[Value]) -> Value:
         """Return the joined inputs."""
-        return x[0].apply(ConcatenateOperation(self.axis), *x[1:])
+        return direct(ConcatenateOperation(self.axis), *x)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

@@ -1,12 +1,6 @@
 """Convolution over images."""
 
-from collections.abc import Sequence
-from typing import ClassVar
-
-from nn.activation import Activation
-from nn.initializer import Initializer
 from nn.layer.convolution import ConvolutionLayer
-from nn.operation.convolution.window import Padding
 
 
 class Conv2D(ConvolutionLayer):
@@ -18,25 +12,12 @@ class Conv2D(ConvolutionLayer):
     adds as many zeros on all four sides, as torch does. `groups` cuts channels and filters into groups that see only each
     other; as many groups as channels make a depthwise convolution.
 
-    >>> Conv2D(64, kernel_size=[3, 3], padding="same", activation=nn.activation.ReLU())     # doctest: +SKIP
+    >>> layer = nn.layer.Conv2D(64, kernel_size=[3, 3], padding="same", activation=nn.activation.ReLU())
+    >>> layer(nn.Placeholder([-1, 32, 32, 3])).shape
+    (-1, 32, 32, 64)
     """
 
-    axes: ClassVar[int] = 2
-    expected: ClassVar[str] = "(batch, height, width, channels)"
-
-    def __init__(
-        self,
-        kernel: int,
-        kernel_size: int | Sequence[int] = (3, 3),
-        stride: int | Sequence[int] = 1,
-        padding: Padding = "valid",
-        groups: int = 1,
-        activation: Activation | None = None,
-        use_bias: bool = True,
-        kernel_initializer: Initializer | None = None,
-        bias_initializer: Initializer | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            kernel, kernel_size, stride, padding, groups, activation, use_bias, kernel_initializer, bias_initializer, name
-        )
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axes along which the kernel moves."""
+        return ("height", "width")

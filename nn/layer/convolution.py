@@ -2,57 +2,53 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from nn import arguments
 from nn.activation import Activation, Linear, ReLU
 from nn.arrays import BATCH, Shape
 from nn.initializer import GlorotUniform, Initializer, Zeros
-from nn.layer import spatial
+from nn.layer.chosen import chosen
+from nn.layer.direct import direct
 from nn.layer.layer import Layer
-from nn.operation.convolution import Convolution, RectifiedConvolution
+from nn.operation.convolution import Convolution, RectifiedConvolution, spatial
 from nn.operation.convolution.window import Padding
 from nn.value import Value
 
 
 class ConvolutionLayer(Layer, ABC):
-    """activation(convolution of x with a kernel + bias). A subclass gives the number of axes, and defaults to the arguments."""
+    """activation(convolution of x with a kernel + bias). A subclass names the axes along which the kernel moves."""
 
-    axes: ClassVar[int]
-    expected: ClassVar[str]
-
-    @abstractmethod
     def __init__(
         self,
         kernel: int,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int],
-        padding: Padding,
-        groups: int,
-        activation: Activation | None,
-        use_bias: bool,
-        kernel_initializer: Initializer | None,
-        bias_initializer: Initializer | None,
-        name: str | None,
+        kernel_size: int | Sequence[int] = 3,
+        stride: int | Sequence[int] = 1,
+        padding: Padding = "valid",
+        groups: int = 1,
+        activation: Activation | None = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer | None = None,
+        bias_initializer: Initializer | None = None,
+        name: str | None = None,
     ) -> None:
         super().__init__(name)
         self.filters = arguments.integer(self, "kernel", kernel, minimum=1)
-        self.kernel_size = spatial.lengths(self, "kernel_size", kernel_size, self.axes)
-        self.stride = spatial.lengths(self, "stride", stride, self.axes)
+        self.kernel_size = spatial.lengths(self, "kernel_size", kernel_size, len(self.axes))
+        self.stride = spatial.lengths(self, "stride", stride, len(self.axes))
         self.padding = spatial.padding(self, padding)
         self.groups = arguments.integer(self, "groups", groups, minimum=1)
         if self.filters % self.groups:
             raise ValueError(f"{type(self).__name__} 'groups' must divide the {self.filters} filters, got {self.groups}")
-        self.activation: Activation = arguments.instance(
-            self, "activation", Linear() if activation is None else activation, Activation
-        )
+        self.activation = chosen(self, "activation", activation, Linear())
         self.use_bias = bool(arguments.instance(self, "use_bias", use_bias, bool))
-        self.kernel_initializer: Initializer = arguments.instance(
-            self, "kernel_initializer", kernel_initializer or GlorotUniform(), Initializer
-        )
-        self.bias_initializer: Initializer = arguments.instance(
-            self, "bias_initializer", bias_initializer or Zeros(), Initializer
-        )
+        self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
+        self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+
+    @property
+    @abstractmethod
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axes along which the kernel moves."""
 
     def build(self, input_shape: Shape) -> None:
         """Make kernel and bias."""
@@ -70,11 +66,12 @@ class ConvolutionLayer(Layer, ABC):
         self._check(x.shape)
         channels = self.kernel.shape[-2] * self.groups
         if x.shape[-1] != channels:
-            raise ValueError(f"expected inputs with {channels} channels, got shape {x.shape}")
+            last = len(x.shape) - 1
+            raise ValueError(f"axis {last} of the inputs must have {channels} channels, got {x.shape[-1]} in shape {x.shape}")
         rectified = type(self.activation) is ReLU
         kind = RectifiedConvolution if rectified else Convolution
         operation = kind(self.stride, self.padding, self.groups)
-        y = x.apply(operation, self.kernel, self.bias) if self.use_bias else x.apply(operation, self.kernel)
+        y = direct(operation, x, self.kernel, *([self.bias] if self.use_bias else []))
         return y if rectified else self.activation(y)
 
     def get_config(self) -> dict[str, Any]:
@@ -93,5 +90,5 @@ class ConvolutionLayer(Layer, ABC):
         }
 
     def _check(self, shape: Shape) -> None:
-        if len(shape) != self.axes + 2 or BATCH in shape[1:]:
-            raise ValueError(f"expected inputs of shape {self.expected}, got {shape}")
+        if len(shape) != len(self.axes) + 2 or BATCH in shape[1:]:
+            raise ValueError(f"expected inputs of shape (batch, {', '.join(self.axes)}, channels), got {shape}")

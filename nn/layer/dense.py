@@ -6,6 +6,7 @@ from nn import arguments
 from nn.activation import Activation, Linear
 from nn.arrays import BATCH, Shape
 from nn.initializer import GlorotUniform, Initializer, Zeros
+from nn.layer.chosen import chosen
 from nn.layer.layer import Layer
 from nn.value import Value
 
@@ -15,7 +16,8 @@ class Dense(Layer):
 
     Shapes: x (batch, ..., in), kernel (in, units), bias (units,), output (batch, ..., units).
 
-    >>> Dense(128, activation=nn.activation.Tanh())     # doctest: +SKIP
+    >>> nn.layer.Dense(128, activation=nn.activation.Tanh())(nn.Placeholder([-1, 784])).shape
+    (-1, 128)
     """
 
     def __init__(
@@ -29,16 +31,10 @@ class Dense(Layer):
     ) -> None:
         super().__init__(name)
         self.units = arguments.integer(self, "units", units, minimum=1)
-        self.activation: Activation = arguments.instance(
-            self, "activation", Linear() if activation is None else activation, Activation
-        )
+        self.activation = chosen(self, "activation", activation, Linear())
         self.use_bias = bool(arguments.instance(self, "use_bias", use_bias, bool))
-        self.kernel_initializer: Initializer = arguments.instance(
-            self, "kernel_initializer", kernel_initializer or GlorotUniform(), Initializer
-        )
-        self.bias_initializer: Initializer = arguments.instance(
-            self, "bias_initializer", bias_initializer or Zeros(), Initializer
-        )
+        self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
+        self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
 
     def build(self, input_shape: Shape) -> None:
         """Make kernel and bias."""

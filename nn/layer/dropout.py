@@ -18,6 +18,9 @@ class Dropout(Layer):
 
     In `evaluate` and `predict` it is the identity. The mask is keyed by seed, epoch, batch, block and the place of the layer,
     so a run can be repeated bit for bit. (Srivastava et al., "Dropout", 2014)
+
+    >>> nn.layer.Dropout(0.5)(nn.Placeholder([-1, 128])).shape
+    (-1, 128)
     """
 
     def __init__(self, rate: float, name: str | None = None) -> None:

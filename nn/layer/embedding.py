@@ -4,6 +4,7 @@ from typing import Any
 
 from nn import arguments
 from nn.initializer import Initializer, Uniform
+from nn.layer.chosen import chosen
 from nn.layer.layer import Layer
 from nn.operation.lookup import Lookup
 from nn.value import Value
@@ -12,9 +13,13 @@ from nn.value import Value
 class Embedding(Layer):
     """A trained vector for each of `input_dim` numbered things, such as words or characters.
 
-    Shapes: ids (batch, ...) from 0 to input_dim - 1, embeddings (input_dim, output_dim), output (batch, ..., output_dim). The
-    ids come as numbers of the model's type, so float32 models tell up to 2**24 things apart. Vectors start uniform in
-    [-0.05, 0.05], as in Keras. Raises ValueError for an id out of range, naming layer, id, and limit.
+    Shapes: ids (batch, ...) from 0 to input_dim - 1, embeddings (input_dim, output_dim), output (batch, ..., output_dim).
+    Vectors start uniform in [-0.05, 0.05], as in Keras. Raises ValueError for an id that is no whole number or out of range,
+    naming layer, id, and limit. The ids come as numbers of the model's type: a float32 model refuses, when it is first run,
+    an `input_dim` above 2**24, up to which it tells all whole numbers apart.
+
+    >>> nn.layer.Embedding(1000, 32)(nn.Placeholder([-1, 20])).shape
+    (-1, 20, 32)
     """
 
     def __init__(
@@ -23,9 +28,7 @@ class Embedding(Layer):
         super().__init__(name)
         self.input_dim = arguments.integer(self, "input_dim", input_dim, minimum=1)
         self.output_dim = arguments.integer(self, "output_dim", output_dim, minimum=1)
-        self.initializer: Initializer = arguments.instance(
-            self, "initializer", initializer or Uniform(-0.05, 0.05), Initializer
-        )
+        self.initializer = chosen(self, "initializer", initializer, Uniform(-0.05, 0.05))
 
     def build(self, input_shape: Any) -> None:
         """Make the table."""

@@ -9,7 +9,11 @@ from nn.value import Value
 
 
 class Flatten(Layer):
-    """One row per sample: (batch, a, b, ...) becomes (batch, a * b * ...). Costs nothing inside a model."""
+    """One row per sample: (batch, a, b, ...) becomes (batch, a * b * ...). Costs nothing inside a model.
+
+    >>> nn.layer.Flatten()(nn.Placeholder([-1, 4, 4, 16])).shape
+    (-1, 256)
+    """
 
     def build(self, input_shape: Shape) -> None:
         """Check that the length of a row is known."""

@@ -8,6 +8,9 @@ class GlobalAveragePool(Layer):
     """Takes the mean of each channel over all places (Lin et al., Network in network, ICLR 2014).
 
     Shapes: (batch, height, width, channels) or (batch, time, channels) to (batch, channels).
+
+    >>> nn.layer.GlobalAveragePool()(nn.Placeholder([-1, 7, 7, 64])).shape
+    (-1, 64)
     """
 
     def call(self, x: Value) -> Value:

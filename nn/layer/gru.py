@@ -13,7 +13,9 @@ class GRU(Recurrent):
     Shapes: x (batch, time, features), kernel (features, 3 * units), recurrent_kernel (units, 3 * units), bias (2, 3 * units),
     gates in Keras's order z, r, g (torch has r, z, g); output (batch, units) or, with `return_sequences`, (batch, time, units).
 
-    >>> GRU(128, return_sequences=True)     # doctest: +SKIP
+    >>> x = nn.Placeholder([-1, 28, 28])
+    >>> nn.layer.GRU(128)(x).shape, nn.layer.GRU(128, return_sequences=True)(x).shape
+    ((-1, 128), (-1, 28, 128))
     """
 
     def operation(self) -> GRUOperation:

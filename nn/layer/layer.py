@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from abc import ABCMeta, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, TypeAlias
 
+from nn import arguments
 from nn.activation import Linear
 from nn.arrays import Shape
 from nn.configurable import Configurable
 from nn.initializer import Initializer
+from nn.layer.naming import note_call
 from nn.value import Buffer, Node, Value, Variable
 
 Inputs: TypeAlias = Value | Sequence[Value]
@@ -21,6 +23,8 @@ class _Callable(ABCMeta):
 
     def __call__(cls, *args: Any, inputs: Inputs | None = None, **keywords: Any) -> Any:
         layer = super().__call__(*args, **keywords)
+        if isinstance(layer, Layer) and "variables" not in vars(layer):
+            raise TypeError(f"{cls.__name__}.__init__() must call super().__init__()")
         return layer if inputs is None else layer(inputs)
 
     @property
@@ -35,6 +39,18 @@ class Layer(Configurable, metaclass=_Callable):
 
     A subclass makes its variables in `build`, once, when the shape of its input is known, and combines values in `call`.
     Calling a layer twice uses the same variables twice. `name` is given or, in a model, made of class and number.
+
+    `layer.trainable = False` before the model's `setup` freezes all variables that the layer uses, those of layers within it,
+    too; a model file keeps that. Afterwards it is too late (ValueError): the weights can be moved to a model that is built
+    with the layer frozen. Buffers, such as the moving mean of a batch normalisation, are not trained and move all the same.
+
+    >>> class Scale(nn.layer.Layer):
+    ...     def build(self, input_shape):
+    ...         self.factor = self.add_variable("factor", input_shape[-1:], nn.initializer.Constant(1.0))
+    ...     def call(self, x):
+    ...         return x * self.factor
+    >>> Scale()(nn.Placeholder([-1, 4])).shape
+    (-1, 4)
     """
 
     several: ClassVar[bool] = False
@@ -46,6 +62,8 @@ class Layer(Configurable, metaclass=_Callable):
         self.given_name = name or ""
         self.variables: list[Variable] = []
         self.built = False
+        self._trainable = True
+        self._used: list[Variable] = []
 
     @property
     def name(self) -> str:
@@ -56,6 +74,19 @@ class Layer(Configurable, metaclass=_Callable):
     def name(self, name: str) -> None:
         self.given_name = name
 
+    @property
+    def trainable(self) -> bool:
+        """Whether training changes the variables of this layer."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, trainable: bool) -> None:
+        arguments.instance(self, "trainable", trainable, bool)
+        for variable in self._used:
+            variable.refuse_if_bound(self.describe())
+        self._trainable = trainable
+        self._freeze(self._used)
+
     def build(self, input_shape: Any) -> None:
         """Make the variables for inputs of this shape, whose first axis is -1, the batch."""
 
@@ -65,6 +96,7 @@ class Layer(Configurable, metaclass=_Callable):
 
     def __call__(self, x: Inputs) -> Node:
         """Build the layer if it is not, and return its output for `x`."""
+        note_call(self)
         values: list[Any] = list(x) if isinstance(x, (list, tuple)) else [x]
         for value in values:
             if not isinstance(value, Value):
@@ -82,9 +114,16 @@ class Layer(Configurable, metaclass=_Callable):
             if message.startswith(self.describe()):
                 raise
             raise ValueError(f"{self.describe()}: {message}") from error
+        if not isinstance(output, Value):
+            hint = "; is a 'return' missing?" if output is None else ""
+            raise TypeError(f"{self.describe()}: call() must return a value of the graph, got {type(output).__name__}{hint}")
         if any(output is value for value in values) or not isinstance(output, Node):
             output = output.apply(Linear())
         output.layers += (self,)
+        found = [variable for variable in _variables(output, values) if variable not in self._used]
+        self._used += found
+        if not self._trainable:
+            self._freeze(found)
         return output
 
     def add_variable(self, name: str, shape: Shape, initializer: Initializer | None = None, trainable: bool = True) -> Variable:
@@ -104,3 +143,24 @@ class Layer(Configurable, metaclass=_Callable):
     def describe(self) -> str:
         """Return class and name for messages."""
         return f"{type(self).__name__} '{self.given_name}'" if self.given_name else type(self).__name__
+
+    def _freeze(self, variables: Iterable[Variable]) -> None:
+        """Let the layer's `trainable` hold for variables that were made to be trained."""
+        for variable in variables:
+            if variable.made_trainable and not variable.bound:
+                variable.trainable = self._trainable
+
+
+def _variables(output: Node, inputs: Sequence[Value]) -> Iterator[Variable]:
+    """Yield the variables between the inputs of a layer and its output."""
+    todo: list[Value] = [output]
+    seen = set(inputs)
+    while todo:
+        value = todo.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, Variable):
+            yield value
+        elif isinstance(value, Node):
+            todo += value.inputs

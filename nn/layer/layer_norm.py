@@ -16,6 +16,9 @@ class LayerNorm(Layer):
     Shapes: x (batch, ..., features), gamma and beta (features,), output as x. Samples do not mix, and training and prediction
     compute the same (Ba, Kiros and Hinton, "Layer Normalization", 2016).
     Raises ValueError for inputs without a feature axis or with another number of features.
+
+    >>> nn.layer.LayerNorm()(nn.Placeholder([-1, 20, 64])).shape
+    (-1, 20, 64)
     """
 
     def __init__(self, epsilon: float = 1e-3, name: str | None = None) -> None:

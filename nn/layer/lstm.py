@@ -22,7 +22,9 @@ class LSTM(Recurrent):
     `unit_forget_bias` adds 1 to the first bias of the forget gate, so that training begins with a long memory (Jozefowicz et
     al., 2015).
 
-    >>> LSTM(128, return_sequences=True)     # doctest: +SKIP
+    >>> x = nn.Placeholder([-1, 28, 28])
+    >>> nn.layer.LSTM(128)(x).shape, nn.layer.LSTM(128, return_sequences=True)(x).shape
+    ((-1, 128), (-1, 28, 128))
     """
 
     def __init__(

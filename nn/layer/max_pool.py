@@ -13,7 +13,8 @@ class MaxPool(PoolingLayer):
     Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
     channels). `MaxPool(size, stride=size, padding='valid')`; see `PoolingLayer` for the arguments.
 
-    >>> MaxPool(2)     # doctest: +SKIP
+    >>> nn.layer.MaxPool(2)(nn.Placeholder([-1, 28, 28, 16])).shape
+    (-1, 14, 14, 16)
     """
 
     def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:

@@ -9,6 +9,7 @@ import numpy as np
 from nn import arguments
 from nn.arrays import BATCH, Array, Shape
 from nn.initializer import GlorotUniform, Initializer, Zeros
+from nn.layer.chosen import chosen
 from nn.layer.layer import Layer
 from nn.operation import Attention, TensorDot
 from nn.value import Value, Variable
@@ -26,6 +27,10 @@ class MultiHeadAttention(Layer):
     named and shaped as in Keras: query_kernel, key_kernel (in, heads, key_dim), value_kernel (in, heads, value_dim), their
     biases without the first axis, output_kernel (heads, value_dim, output_dim), output_bias (output_dim,).
     Raises ValueError for inputs of other ranks and for sequences whose lengths do not fit together.
+
+    >>> x = nn.Placeholder([-1, 20, 64])
+    >>> nn.layer.MultiHeadAttention(num_heads=4, key_dim=16, causal=True)(x).shape
+    (-1, 20, 64)
     """
 
     several: ClassVar[bool] = True
@@ -49,12 +54,8 @@ class MultiHeadAttention(Layer):
         self.causal = bool(arguments.instance(self, "causal", causal, bool))
         self.use_bias = bool(arguments.instance(self, "use_bias", use_bias, bool))
         self.output_dim = None if output_dim is None else arguments.integer(self, "output_dim", output_dim, minimum=1)
-        self.kernel_initializer: Initializer = arguments.instance(
-            self, "kernel_initializer", kernel_initializer or GlorotUniform(), Initializer
-        )
-        self.bias_initializer: Initializer = arguments.instance(
-            self, "bias_initializer", bias_initializer or Zeros(), Initializer
-        )
+        self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
+        self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
 
     def build(self, input_shape: Sequence[Shape]) -> None:
         """Make kernels and biases of the four linear maps."""

@@ -4,8 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from nn.layer import spatial
+from nn.layer.direct import direct
 from nn.layer.layer import Layer
+from nn.operation.convolution import spatial
 from nn.operation.convolution.window import Padding
 from nn.operation.pool import Pool
 from nn.value import Value
@@ -33,13 +34,10 @@ class PoolingLayer(Layer, ABC):
 
     def call(self, x: Value) -> Value:
         """Return the pooled images or sequences."""
-        axes = len(x.shape) - 2
-        if axes not in (1, 2):
-            expected = "(batch, height, width, channels) or (batch, time, channels)"
-            raise ValueError(f"expected inputs of shape {expected}, got {x.shape}")
+        axes = spatial.axes_of(self.describe(), x.shape)
         size = spatial.lengths(self, "size", self.size, axes)
         stride = size if self.stride is None else spatial.lengths(self, "stride", self.stride, axes)
-        return x.apply(self.pool(size, stride))
+        return direct(self.pool(size, stride), x)
 
     @abstractmethod
     def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:

@@ -6,6 +6,8 @@ from typing import Any
 from nn import arguments
 from nn.arrays import BATCH, Shape
 from nn.initializer import GlorotUniform, Initializer, Orthogonal, Zeros
+from nn.layer.chosen import chosen
+from nn.layer.direct import direct
 from nn.layer.layer import Layer
 from nn.operation.recurrent import Recurrence
 from nn.value import Value
@@ -19,6 +21,12 @@ class Recurrent(Layer):
     `return_sequences` the state after every step (batch, time, units). The state before the first step is 0.
 
     Raises TypeError or ValueError for arguments that do not fit, ValueError for inputs of another shape.
+
+    >>> class Linear(nn.layer.Recurrent):
+    ...     def operation(self):
+    ...         return nn.operation.recurrent.SimpleRNNOperation(nn.activation.Linear(), self.return_sequences)
+    >>> Linear(8)(nn.Placeholder([-1, 20, 3])).shape
+    (-1, 8)
     """
 
     def __init__(
@@ -35,15 +43,9 @@ class Recurrent(Layer):
         self.units = arguments.integer(self, "units", units, minimum=1)
         self.return_sequences = bool(arguments.instance(self, "return_sequences", return_sequences, bool))
         self.use_bias = bool(arguments.instance(self, "use_bias", use_bias, bool))
-        self.kernel_initializer: Initializer = arguments.instance(
-            self, "kernel_initializer", kernel_initializer or GlorotUniform(), Initializer
-        )
-        self.recurrent_initializer: Initializer = arguments.instance(
-            self, "recurrent_initializer", recurrent_initializer or Orthogonal(), Initializer
-        )
-        self.bias_initializer: Initializer = arguments.instance(
-            self, "bias_initializer", bias_initializer or Zeros(), Initializer
-        )
+        self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
+        self.recurrent_initializer = chosen(self, "recurrent_initializer", recurrent_initializer, Orthogonal())
+        self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
 
     @abstractmethod
     def operation(self) -> Recurrence:
@@ -68,7 +70,7 @@ class Recurrent(Layer):
     def call(self, x: Value) -> Value:
         """Return the last state, or all states."""
         bias = [self.bias] if self.use_bias else []
-        return x.apply(self.operation(), self.kernel, self.recurrent_kernel, *bias)
+        return direct(self.operation(), x, self.kernel, self.recurrent_kernel, *bias)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

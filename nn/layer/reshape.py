@@ -11,7 +11,11 @@ from nn.value import Value
 
 
 class Reshape(Layer):
-    """Another shape for each sample: (batch, ...) becomes (batch, *shape). One axis of `shape` may be -1."""
+    """Another shape for each sample: (batch, ...) becomes (batch, *shape). One axis of `shape` may be -1.
+
+    >>> nn.layer.Reshape([28, -1])(nn.Placeholder([-1, 784])).shape
+    (-1, 28, 28)
+    """
 
     def __init__(self, shape: Sequence[int], name: str | None = None) -> None:
         super().__init__(name)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from nn import arguments
 from nn.activation import Activation, Tanh
 from nn.initializer import Initializer
+from nn.layer.chosen import chosen
 from nn.layer.recurrent import Recurrent
 from nn.operation.recurrent import SimpleRNNOperation
 
@@ -15,7 +15,8 @@ class SimpleRNN(Recurrent):
     Shapes: x (batch, time, features), kernel (features, units), recurrent_kernel (units, units), bias (units,), output
     (batch, units) or, with `return_sequences`, (batch, time, units).
 
-    >>> SimpleRNN(64, activation=nn.activation.ReLU())     # doctest: +SKIP
+    >>> nn.layer.SimpleRNN(64, activation=nn.activation.ReLU())(nn.Placeholder([-1, 28, 28])).shape
+    (-1, 64)
     """
 
     def __init__(
@@ -30,9 +31,7 @@ class SimpleRNN(Recurrent):
         name: str | None = None,
     ) -> None:
         super().__init__(units, return_sequences, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, name)
-        self.activation: Activation = arguments.instance(
-            self, "activation", Tanh() if activation is None else activation, Activation
-        )
+        self.activation = chosen(self, "activation", activation, Tanh())
 
     def operation(self) -> SimpleRNNOperation:
         """Return the recurrence with this layer's activation."""

@@ -18,9 +18,16 @@ class Binary_Cross_Entropy(Loss):
     Computed as max(z, 0) - y z + log(1 + exp(-|z|)), which never overflows. Labels y in 0..1 have the shape (batch, ...) of
     the output, or lack its last axis where that has length 1.
 
-    The logistic function belongs to the loss. A model may end in the scores, or in `Sigmoid`, which is then not computed
-    twice: the loss works on the scores, its gradient is (s(z) - y) / (number of elements); predictions are probabilities.
+    The logistic function belongs to the loss. A model may end in the scores (a `Dense(1)` without activation), whose
+    predictions then are scores; or in `Sigmoid`, whose predictions are probabilities: it is not computed twice, the loss takes
+    what stands before it. In both cases its gradient for the scores is (s(z) - y) / (number of elements). A model that makes
+    probabilities in another way, such as `1 / (1 + nn.function.exp(-z))`, must not end in them: they would count as scores.
     Raises ValueError for labels that are out of range or of another shape.
+
+    >>> loss, output = nn.loss.Binary_Cross_Entropy(), np.array([[0.0], [0.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[0.0], [1.0]]), output), 4)
+    0.6931
     """
 
     absorbs: ClassVar[type[Operation] | None] = Sigmoid

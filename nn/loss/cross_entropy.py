@@ -9,6 +9,9 @@ from nn.arrays import Array, Shape
 from nn.loss.labels import classes
 from nn.loss.loss import Loss
 
+_ROUNDING = 1e-2
+"""How far from 1 the sum of a row may lie; float32 rounds thousands of classes much better than this."""
+
 
 class Cross_Entropy(Loss):
     """Mean over the batch of -sum_k y_k log p_k, with p the probabilities (batch, classes) that the model gives.
@@ -20,7 +23,12 @@ class Cross_Entropy(Loss):
     (p - e) / e below e, its tangent there: so a probability of 0 costs much, but not infinitely much, and the derivative
     -y / max(p, e) belongs to the value everywhere. Where the model ends in a softmax, `Cross_Entropy_With_Softmax` is
     faster and exact for every score. Raises ValueError for labels that are out of range, of another shape, or no
-    probabilities.
+    probabilities, and for outputs that are none: the first batch of each size shows whether its rows sum to 1.
+
+    >>> loss, output = nn.loss.Cross_Entropy(), np.array([[0.5, 0.5], [0.75, 0.25]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([0, 1]), output), 4)
+    1.0397
     """
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
@@ -38,9 +46,13 @@ class Cross_Entropy(Loss):
         self._clipped, self._logarithm, self._tangent = (np.empty(shape, dtype) for _ in range(3))
         self._chosen = np.empty((4, *shape[:-1]), dtype)
         self._losses = np.empty(shape[0], dtype)
+        self._checked = False
 
     def each(self, label: Array, output: Array) -> Array:
         """Return -sum_k y_k log p_k for each sample, the mean over its positions."""
+        if not self._checked:
+            self._check(output)
+            self._checked = True
         if label.ndim < output.ndim:
             chosen, clipped, logarithm, tangent = self._chosen
             np.add(label.reshape(-1), self._starts, out=self._places)
@@ -65,6 +77,18 @@ class Cross_Entropy(Loss):
         else:
             np.divide(label, self._clipped, out=out)
             np.multiply(out, share, out=out)
+
+    def _check(self, output: Array) -> None:
+        """Raise ValueError for rows of numbers that are no probabilities; NaN is not what this looks for."""
+        sums = output.sum(axis=-1).reshape(-1)
+        wrong = np.flatnonzero((np.abs(sums - 1) > _ROUNDING) | (output.min(axis=-1).reshape(-1) < -_ROUNDING))
+        if wrong.size:
+            row = output.reshape(-1, output.shape[-1])[wrong[0]]
+            raise ValueError(
+                f"{type(self).__name__} takes rows of probabilities that sum to 1, as Softmax gives them, got a row of "
+                f"numbers from {row.min():g} to {row.max():g} whose sum is {sums[wrong[0]]:g}; for scores take "
+                "Cross_Entropy_With_Softmax"
+            )
 
 
 def _log(p: Array, bound: float, clipped: Array, tangent: Array, out: Array) -> None:

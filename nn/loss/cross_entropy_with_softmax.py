@@ -24,6 +24,11 @@ class Cross_Entropy_With_Softmax(Loss):
     The softmax belongs to the loss. A model may end in the scores, or in `Softmax`, which is then not computed twice:
     the loss works on the scores, its gradient is (softmax(z) - y) / batch, and neither overflows; predictions are
     probabilities. Raises ValueError for labels that are out of range, of another shape, or no probabilities.
+
+    >>> loss, output = nn.loss.Cross_Entropy_With_Softmax(), np.array([[2.0, 2.0], [3.0, 3.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([0, 1]), output), 4)
+    0.6931
     """
 
     absorbs: ClassVar[type[Operation] | None] = Softmax

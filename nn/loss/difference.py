@@ -18,6 +18,13 @@ class DifferenceLoss(Loss):
     labels of another shape, and for labels that are no finite numbers.
 
     To add one: write h in `measure` and its derivative in `slope`.
+
+    >>> class CubeLoss(nn.loss.DifferenceLoss):
+    ...     def measure(self, difference, work, out):
+    ...         np.add.reduce(np.abs(difference) ** 3, axis=1, out=out)
+    ...     def slope(self, difference, share, out):
+    ...         np.multiply(3 * difference * np.abs(difference), share, out=out)
+    >>> nn.testing.check_loss_gradient(CubeLoss(), np.zeros((5, 2)), np.ones((5, 2)))
     """
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:

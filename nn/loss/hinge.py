@@ -22,6 +22,11 @@ class Hinge(Loss):
       implementation of multiclass kernel-based vector machines, JMLR 2, 2001.
 
     The derivative where a margin is exactly 1 is taken as 0. Raises ValueError for other labels.
+
+    >>> loss, output = nn.loss.Hinge(), np.array([[-3.0], [0.5]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[0.0], [1.0]]), output), 4)
+    0.25
     """
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:

@@ -15,6 +15,11 @@ class HuberLoss(DifferenceLoss):
     With c = max(-delta, min(d, delta)), h(d) = c (d - c / 2) and h'(d) = c. Labels have the shape of the output, or (batch,)
     where a sample has one output. Huber, Robust estimation of a location parameter, Annals of Mathematical Statistics 35,
     1964. Raises TypeError or ValueError unless delta > 0.
+
+    >>> loss, output = nn.loss.HuberLoss(delta=1.0), np.array([[1.0], [4.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[1.0], [2.0]]), output), 4)
+    0.75
     """
 
     def __init__(self, delta: float = 1.0) -> None:

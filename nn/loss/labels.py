@@ -27,7 +27,10 @@ def targets(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any]) -> 
 
 
 def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-    """Return class numbers (batch, ...) or rows of probabilities (batch, ..., classes) for outputs (batch, ..., classes)."""
+    """Return class numbers (batch, ...) or rows of probabilities (batch, ..., classes) for outputs (batch, ..., classes).
+
+    Class numbers are integers, booleans or whole floats.
+    """
     name = type(owner).__name__
     if len(shape) < 2:
         raise ValueError(f"{name} takes outputs of shape (batch, ..., classes), got {shape}")
@@ -35,17 +38,29 @@ def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any]) -> 
     if label.shape == shape:
         return _rows(name, label, dtype)
     places, count = shape[:-1], shape[-1]
-    if label.shape not in (places, (*places, 1)) or label.dtype.kind not in "iu":
+    if label.shape not in (places, (*places, 1)) or label.dtype.kind not in "iufb":
         raise ValueError(
             f"{name} labels must be integers of shape {places} or rows of shape {shape}, "
             f"got {label.dtype} of shape {label.shape}"
         )
+    if label.dtype.kind in "fb":
+        label = _whole(name, label)
     low, high = int(label.min()), int(label.max())
     if low < 0 or high >= count:
         raise ValueError(f"{name} labels must lie in 0..{count - 1} for {count} outputs, got {low}..{high}")
     numbers = label.reshape(places)
     # the one integer type that does not add up to a place in memory
     return numbers.astype(np.intp) if numbers.dtype == np.uint64 else numbers
+
+
+def _whole(name: str, label: Array) -> Array:
+    """Return booleans and whole floats as integers."""
+    numbers = label.astype(np.float64)
+    # infinity is whole, but no integer
+    wrong = ~((np.rint(numbers) == numbers) & (np.abs(numbers) < 2**53))
+    if wrong.any():
+        raise ValueError(f"{name} labels that number classes must be whole, got {numbers[wrong][0]:g}")
+    return numbers.astype(np.int64)
 
 
 def _rows(name: str, label: Array, dtype: np.dtype[Any]) -> Array:

@@ -18,6 +18,15 @@ class Loss(Configurable, ABC):
 
     To add one: check the labels in `prepare`, compute l_i in `each` and its derivative in `derive`; what is allocated is
     allocated in `allocate`, after `super().allocate(...)`.
+
+    >>> class Mean(nn.loss.Loss):
+    ...     def prepare(self, label, shape, dtype):
+    ...         return label
+    ...     def each(self, label, output):
+    ...         return output.mean(axis=1)
+    ...     def derive(self, label, output, share, out):
+    ...         out[:] = share / output.shape[1]
+    >>> nn.testing.check_loss_gradient(Mean(), np.zeros(5), np.ones((5, 2)))
     """
 
     absorbs: ClassVar[type[Operation] | None] = None

@@ -10,6 +10,11 @@ class MSELoss(DifferenceLoss):
     """Mean of (p - y)^2 over the batch and all outputs of a sample; its gradient is 2 (p - y) / (number of elements).
 
     Labels have the shape of the output, or (batch,) where a sample has one output.
+
+    >>> loss, output = nn.loss.MSELoss(), np.array([[1.0], [4.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[1.0], [2.0]]), output), 4)
+    2.0
     """
 
     def measure(self, difference: Array, work: Array, out: Array) -> None:

@@ -17,6 +17,11 @@ class TanhLoss(DifferenceLoss):
     Close to d^2 / 2 for small differences d and to |d| - log 2 for large ones, smooth everywhere, and no sample pulls harder
     than 1; known as log-cosh loss. Labels have the shape of the output, or (batch,) where a sample has one output. Saleh and
     Saleh, Statistical properties of the log-cosh loss function used in machine learning, arXiv:2208.04564.
+
+    >>> loss, output = nn.loss.TanhLoss(), np.array([[1.0], [4.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[1.0], [2.0]]), output), 4)
+    0.6625
     """
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:

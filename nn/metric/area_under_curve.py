@@ -9,6 +9,11 @@ class AreaUnderCurve(Ranking):
 
     AUC = (sum over pairs of [p > n] + [p = n] / 2) / (P N), counted in integers over all samples, not averaged over batches
     (Hanley and McNeil, "The Meaning and Use of the Area under a ROC Curve", 1982). It equals scikit-learn's `roc_auc_score`.
+
+    >>> metric = nn.metric.AreaUnderCurve()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> round(metric.result(), 4)
+    0.6667
     """
 
     name = "auc"

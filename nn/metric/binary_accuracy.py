@@ -9,6 +9,11 @@ class BinaryAccuracy(BinaryCounts):
     A score above `threshold` is taken for positive. Predictions are scores (batch,) or (batch, 1), such as probabilities, with
     labels 0 and 1 (or -1 and 1) of either shape; or rows of two probabilities (batch, 2), of which the second is the score,
     with labels 0 and 1 or one-hot rows (batch, 2). `update` raises ValueError for anything else.
+
+    >>> metric = nn.metric.BinaryAccuracy()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> metric.result()
+    0.5
     """
 
     name = "accuracy"

@@ -6,8 +6,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nn.arrays import Array
 from nn.metric.binary import truth_and_scores
 from nn.metric.metric import Metric
 from nn.metric.not_a_number import has_nan
@@ -31,8 +31,9 @@ class BinaryCounts(Metric):
         self._hits: float = 0
         self._taken, self._positives, self._samples = 0, 0, 0
 
-    def update(self, label: Array, prediction: Array) -> None:
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Count one batch."""
+        label, prediction = np.asarray(label), np.asarray(prediction)
         truth, score = truth_and_scores(self, label, prediction)
         taken = score > self.threshold
         # every count below depends on this one, so that NaN reaches all of them

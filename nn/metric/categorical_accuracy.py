@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nn.arrays import Array
 from nn.metric.classes import class_numbers
 from nn.metric.metric import Metric
 from nn.metric.not_a_number import has_nan
@@ -15,6 +15,11 @@ class CategoricalAccuracy(Metric):
 
     Predictions (batch, ..., classes), of which every row counts as a sample; labels class numbers (batch, ...) or one-hot
     rows (batch, ..., classes). `update` raises ValueError for other shapes and for labels that are no class.
+
+    >>> metric = nn.metric.CategoricalAccuracy()
+    >>> metric.update([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])
+    >>> metric.result()
+    0.5
     """
 
     name = "accuracy"
@@ -24,8 +29,9 @@ class CategoricalAccuracy(Metric):
         self._right: float = 0
         self._samples = 0
 
-    def update(self, label: Array, prediction: Array) -> None:
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Count one batch."""
+        label, prediction = np.asarray(label), np.asarray(prediction)
         true = class_numbers(self, label, prediction)
         self._right += math.nan if has_nan(prediction) else int(np.count_nonzero(prediction.argmax(axis=-1) == true))
         self._samples += true.size

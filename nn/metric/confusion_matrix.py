@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nn.arrays import Array
 from nn.metric.classes import class_numbers
@@ -19,6 +20,11 @@ class ConfusionMatrix(Metric):
     (Brodersen et al., "The Balanced Accuracy and Its Posterior Distribution", 2010).
 
     For the matrix of a test set: `confusion = ConfusionMatrix(); confusion.update(test_y, model.predict(test_x))`.
+
+    >>> confusion = nn.metric.ConfusionMatrix()
+    >>> confusion.update([0, 0, 1], [[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
+    >>> confusion.matrix().tolist(), confusion.result()
+    ([[1, 1], [0, 1]], 0.75)
     """
 
     name = "balanced_accuracy"
@@ -28,8 +34,9 @@ class ConfusionMatrix(Metric):
         self._counts: Array | None = None
         self._nan = False
 
-    def update(self, label: Array, prediction: Array) -> None:
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Count one batch; raise ValueError for wrong shapes, another number of classes, and labels that are no class."""
+        label, prediction = np.asarray(label), np.asarray(prediction)
         true = class_numbers(self, label, prediction)
         counts = self._counts_of(prediction.shape[-1])
         if has_nan(prediction):

@@ -12,6 +12,11 @@ class EqualErrorRate(Ranking):
     FPR(t) = share of the negatives with a score >= t, FNR(t) = share of the positives with a score < t. Between thresholds
     that occur the ROC curve is a straight line (Fawcett, "An Introduction to ROC Analysis", 2006), so that there is exactly
     one point where both are equal: its rate is the result, 0 for perfect scores, 1/2 for equal ones.
+
+    >>> metric = nn.metric.EqualErrorRate()
+    >>> metric.update([0, 0, 1, 1], [0.1, 0.6, 0.4, 0.9])
+    >>> metric.result()
+    0.5
     """
 
     name = "eer"

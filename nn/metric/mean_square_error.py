@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nn.arrays import Array
 from nn.metric.classes import check_range
 from nn.metric.exact_sum import ExactSum
 from nn.metric.metric import Metric
@@ -16,6 +16,11 @@ class MeanSquareError(Metric):
 
     Labels have the shape of the predictions, (batch,) and (batch, 1) being the same; class numbers (batch,) beside predictions
     (batch, classes) count as one-hot rows. `update` raises ValueError for other shapes and for labels that are no class.
+
+    >>> metric = nn.metric.MeanSquareError()
+    >>> metric.update([1.0, 2.0], [1.0, 4.0])
+    >>> metric.result()
+    2.0
     """
 
     name = "mse"
@@ -25,11 +30,12 @@ class MeanSquareError(Metric):
         self._sum = ExactSum()
         self._elements = 0
 
-    def update(self, label: Array, prediction: Array) -> None:
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Add one batch."""
+        label, prediction = np.asarray(label), np.asarray(prediction)
         if label.ndim == 1 and prediction.ndim == 2 and prediction.shape[1] > 1 and label.dtype.kind in "iu":
             classes = check_range(self, label, prediction.shape[1])
-            label = classes.reshape(-1, 1) == np.arange(prediction.shape[1])
+            label = np.equal(classes.reshape(-1, 1), np.arange(prediction.shape[1]))
         with np.errstate(over="ignore", invalid="ignore"):
             for true, predicted in number_pairs(self, label, prediction):
                 difference = np.subtract(predicted, true, out=predicted)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
-from nn.arrays import Array
+from numpy.typing import ArrayLike
+
 from nn.configurable import Configurable
 
 _Kind = TypeVar("_Kind", bound="Metric")
@@ -19,6 +20,20 @@ class Metric(Configurable, ABC):
 
     A NaN among the predictions makes the result NaN until `reset`, for it is neither right nor wrong. `name` replaces the
     usual key of the value, so that two metrics of one kind can stand side by side.
+
+    >>> class Bias(nn.metric.Metric):
+    ...     name = "bias"
+    ...     def reset(self):
+    ...         self.sum, self.samples = 0.0, 0
+    ...     def update(self, label, prediction):
+    ...         self.sum += float(np.subtract(prediction, label).sum())
+    ...         self.samples += len(label)
+    ...     def result(self):
+    ...         return self.sum / self.samples
+    >>> metric = Bias()
+    >>> metric.update([1.0, 2.0], [2.0, 4.0])
+    >>> metric.result()
+    1.5
     """
 
     name: str
@@ -40,8 +55,8 @@ class Metric(Configurable, ABC):
         """Forget all samples."""
 
     @abstractmethod
-    def update(self, label: Array, prediction: Array) -> None:
-        """Take in one batch: labels as the loss takes them, and the model's predictions (batch, ...)."""
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        """Take in one batch: labels as the loss takes them, and the model's predictions (batch, ...); arrays or lists."""
 
     @abstractmethod
     def result(self) -> float:

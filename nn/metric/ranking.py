@@ -3,6 +3,9 @@
 import math
 from abc import abstractmethod
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from nn.arrays import Array
 from nn.metric.binary import truth_and_scores
 from nn.metric.metric import Metric
@@ -22,8 +25,9 @@ class Ranking(Metric):
         self._positive, self._negative = ScoreStore(), ScoreStore()
         self._nan = False
 
-    def update(self, label: Array, prediction: Array) -> None:
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Keep the scores of one batch; raise ValueError for wrong shapes and labels."""
+        label, prediction = np.asarray(label), np.asarray(prediction)
         truth, score = truth_and_scores(self, label, prediction)
         if has_nan(score):
             self._nan = True

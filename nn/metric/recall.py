@@ -7,6 +7,11 @@ class Recall(BinaryCounts):
     """The share of the positive samples that were taken for positive, TP / (TP + FN); 0 where there are none.
 
     Predictions, labels and `threshold` as in `BinaryAccuracy`.
+
+    >>> metric = nn.metric.Recall()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> round(metric.result(), 4)
+    0.6667
     """
 
     name = "recall"

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nn.arrays import Array
 from nn.metric.exact_sum import ExactSum
 from nn.metric.metric import Metric
 from nn.metric.pairs import number_pairs
@@ -18,6 +18,11 @@ class RelativeError(Metric):
     The bound stands in for a label of 0, as in scikit-learn's `mean_absolute_percentage_error`: a prediction of 0 is right
     there, and any other mistake shows as a huge number. Labels have the shape of the predictions, (batch,) and (batch, 1)
     being the same; `update` raises ValueError otherwise.
+
+    >>> metric = nn.metric.RelativeError()
+    >>> metric.update([1.0, 2.0], [1.0, 4.0])
+    >>> metric.result()
+    0.5
     """
 
     name = "relative_error"
@@ -27,8 +32,9 @@ class RelativeError(Metric):
         self._sum = ExactSum()
         self._elements = 0
 
-    def update(self, label: Array, prediction: Array) -> None:
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Add one batch."""
+        label, prediction = np.asarray(label), np.asarray(prediction)
         with np.errstate(over="ignore", invalid="ignore"):
             for true, predicted in number_pairs(self, label, prediction):
                 error = np.subtract(predicted, true, out=predicted)

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nn.arrays import Array
 from nn.metric.exact_sum import UNIT_BITS, ExactSum
 from nn.metric.metric import Metric
 from nn.metric.pairs import number_pairs
@@ -20,6 +20,11 @@ class RelativeMeanSquareError(Metric):
     scikit-learn's `1 - r2_score(..., multioutput="variance_weighted")` where all outputs vary. NaN where no output's label
     varies. Labels have the shape of the predictions, (batch,) and (batch, 1) being the same; `update` raises ValueError
     otherwise.
+
+    >>> metric = nn.metric.RelativeMeanSquareError()
+    >>> metric.update([1.0, 3.0], [1.0, 2.0])
+    >>> metric.result()
+    0.5
     """
 
     name = "relative_mse"
@@ -30,8 +35,9 @@ class RelativeMeanSquareError(Metric):
         self._labels: ExactSum | None = None
         self._samples = 0
 
-    def update(self, label: Array, prediction: Array) -> None:
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Add one batch; raise ValueError also for another number of outputs than before."""
+        label, prediction = np.asarray(label), np.asarray(prediction)
         blocks = number_pairs(self, label, prediction)
         outputs = label.size // len(label) if label.size else 1
         self._labels_of(outputs).add(label.astype(np.float64).reshape(len(label), outputs))

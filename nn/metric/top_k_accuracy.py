@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nn import arguments
-from nn.arrays import Array
 from nn.metric.classes import class_numbers
 from nn.metric.metric import Metric
 from nn.metric.not_a_number import has_nan
@@ -17,6 +17,11 @@ class TopKAccuracy(Metric):
 
     So k = 1 is `CategoricalAccuracy`, ties included, and a model that gives the same to all classes is not always right.
     Predictions and labels as there, with at least k classes. The key is `top_<k>_accuracy`.
+
+    >>> metric = nn.metric.TopKAccuracy(k=2)
+    >>> metric.update([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])
+    >>> metric.result()
+    1.0
     """
 
     def __init__(self, k: int = 5, name: str | None = None) -> None:
@@ -29,8 +34,9 @@ class TopKAccuracy(Metric):
         self._right: float = 0
         self._samples = 0
 
-    def update(self, label: Array, prediction: Array) -> None:
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Count one batch; raise ValueError for wrong shapes, fewer than k classes, and labels that are no class."""
+        label, prediction = np.asarray(label), np.asarray(prediction)
         true = class_numbers(self, label, prediction).reshape(-1, 1)
         classes = prediction.shape[-1]
         if classes < self.k:

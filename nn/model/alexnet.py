@@ -21,6 +21,9 @@ class AlexNet(Model):
 
     Shapes: x (batch, height, width, channels), by default (batch, 32, 32, 3), output (batch, classes). With three channels and
     10 classes it has 2,472,266 parameters.
+
+    >>> nn.model.AlexNet(classes=100).call(nn.Placeholder([-1, 32, 32, 3])).shape
+    (-1, 100)
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,33 +11,64 @@ from nn.arrays import Array, Shape, empty
 
 
 class Batch(NamedTuple):
-    """Samples in the model's type, labels as its loss takes them, and the weights of the samples (None: all 1)."""
+    """Samples in the model's type, labels as its loss takes them, and the weights of the samples (None: all 1).
+
+    `given` are the samples as they came, and `places` their numbers in the array that they came from, where there is one.
+    """
 
     x: Array
     label: Array
-    weight: Array | None = None
+    weight: Array | None
+    given: Array
+    places: Sequence[int] | Array | None = None
 
 
-def check_samples(x: Any, input_shape: Shape) -> Array:
+def as_type(samples: Array, dtype: np.dtype[Any]) -> Array:
+    """Return samples in the type that a model computes in. What is too large for it becomes infinite."""
+    if samples.dtype == dtype:
+        return samples
+    with np.errstate(over="ignore"):
+        return samples.astype(dtype)
+
+
+def check_samples(owner: str, x: Any, input_shape: Shape) -> Array:
     """Return `x` as an array of samples; raise ValueError unless it has at least one and they have the model's shape."""
     samples = np.asarray(x)
     if samples.dtype.kind not in "iufb":
-        raise ValueError(f"'x' must hold numbers, got {samples.dtype}")
+        raise ValueError(f"{owner} 'x' must hold numbers, got {samples.dtype}")
     if samples.ndim != len(input_shape) or samples.shape[1:] != input_shape[1:]:
-        raise ValueError(f"'x' must have the model's input shape {input_shape}, got {samples.shape}")
+        raise ValueError(
+            f"{owner} 'x' must have the model's input shape {input_shape}, got {samples.shape}: "
+            f"{_difference(samples.shape, input_shape)}"
+        )
     if not len(samples):
-        raise ValueError(f"'x' must hold at least one sample, got shape {samples.shape}")
+        raise ValueError(f"{owner} 'x' must hold at least one sample, got shape {samples.shape}")
     return samples
+
+
+def _difference(shape: Shape, wanted: Shape) -> str:
+    if len(shape) == len(wanted):
+        axis = next(axis for axis in range(1, len(wanted)) if shape[axis] != wanted[axis])
+        return f"axis {axis} must have length {wanted[axis]}, got {shape[axis]}"
+    if shape == wanted[1:]:
+        return "a single sample needs an axis in front, x[None]"
+    if (*shape[1:], 1) == wanted[1:]:
+        return f"an axis of length 1 is missing at the end, {'x[:, None]' if len(shape) == 1 else 'x[..., None]'}"
+    return f"expected {len(wanted)} axes, got {len(shape)}"
 
 
 class Batches:
     """Deals samples, labels and weights in batches of `size`, the last one as long as what is left.
 
-    Memory for shuffled or converted batches is allocated once. A batch is valid until the next.
+    Memory for shuffled or converted batches is allocated once. A batch is valid until the next. `first` is the number of the
+    first sample in the caller's array.
     """
 
-    def __init__(self, x: Array, label: Array, weight: Array | None, size: int, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, x: Array, label: Array, weight: Array | None, size: int, dtype: np.dtype[Any], *, first: int = 0
+    ) -> None:
         self.samples = len(x)
+        self._first = first
         self._size = min(size, len(x))
         self._x, self._label, self._weight = x, label, weight
         self._rows = empty((self._size, *x.shape[1:]), x.dtype)
@@ -53,16 +84,18 @@ class Batches:
         for start in range(0, self.samples, self._size):
             stop = min(start + self._size, self.samples)
             rows = slice(start, stop) if order is None else order[start:stop]
-            x = _select(self._x, rows, self._rows)
+            x = given = _select(self._x, rows, self._rows)
             if self._converted is not None:
-                converted = self._converted[: stop - start]
-                np.copyto(converted, x, casting="unsafe")
-                x = converted
+                x = self._converted[: stop - start]
+                # what is too large for the type becomes infinite
+                with np.errstate(over="ignore"):
+                    np.copyto(x, given, casting="unsafe")
             label = _select(self._label, rows, self._label_rows)
-            if self._weight is None or self._weight_rows is None:
-                yield Batch(x, label)
-            else:
-                yield Batch(x, label, _select(self._weight, rows, self._weight_rows))
+            weight = None
+            if self._weight is not None and self._weight_rows is not None:
+                weight = _select(self._weight, rows, self._weight_rows)
+            places = range(self._first + start, self._first + stop) if order is None else order[start:stop]
+            yield Batch(x, label, weight, given, places)
 
 
 def _select(array: Array, rows: slice | Array, memory: Array) -> Array:

@@ -16,7 +16,10 @@ class DNN(Model):
     Shapes: x (batch, ...), by default (batch, 784), is flattened to one row per sample; output (batch, classes). Without
     arguments it is the 784-128-128-10 network for MNIST, with 118,282 parameters.
 
-    >>> model = nn.model.DNN(units=[32], input_shape=[-1, 8, 8])     # doctest: +SKIP
+    >>> model = nn.model.DNN(units=[32], input_shape=[-1, 8, 8])
+    >>> model.setup(nn.loss.Cross_Entropy())
+    >>> model.predict(np.zeros((5, 8, 8))).shape
+    (5, 10)
     """
 
     def __init__(

@@ -11,10 +11,11 @@ import numpy as np
 from nn import arguments, registry
 from nn.arrays import Array, Shape
 from nn.gradient_descent import IGradientDescent
+from nn.model.batches import as_type
 from nn.model.cut import Section
 from nn.model.fragment_runner import FragmentRunner
 from nn.model.model import Model
-from nn.model.structure import trace
+from nn.model.structure import freeze, trace
 from nn.plan import OnGradient
 from nn.value import Value, Variable, VariableStore
 
@@ -24,11 +25,14 @@ class Fragment(Model):
 
     One step of training sends activations one way and their gradient back; both are valid until the next run.
 
-    >>> front, back = model.split("dense_1")     # doctest: +SKIP
-    >>> activations = front.forward(x, key)     # doctest: +SKIP
-    >>> loss, prediction = back.compute_gradients(activations, label, key=key)     # doctest: +SKIP
-    >>> front.backward(back.input_gradient)     # doctest: +SKIP
-    >>> front.apply_gradients(); back.apply_gradients()     # doctest: +SKIP
+    >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(8), nn.layer.Dense(3)])
+    >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    >>> model.compile(nn.gradient_descent.SGDOptimizer(0.1))
+    >>> front, back = model.split("dense_1")
+    >>> activations = front.forward(np.eye(4))
+    >>> loss, prediction = back.compute_gradients(activations, [0, 1, 2, 0])
+    >>> gradient = front.backward(back.input_gradient)
+    >>> front.apply_gradients(); back.apply_gradients()
 
     With equal keys (seed, epoch, batch, block) both halves draw what the whole draws, for dropout. A fragment can be split
     again; one in the middle passes `forward` on and `backward` back. `whole` is the structure it was cut from,
@@ -44,7 +48,6 @@ class Fragment(Model):
         self.whole_shape: Shape = outline.placeholder.shape
         self._section = Section(outline, begin, end)
         super().__init__(self._section.entry.shape, seed=whole.seed, dtype=whole.dtype.name)
-        self._parts: FragmentRunner | None = None
 
     def call(self, x: Value) -> Value:
         """Return what the whole computes between the cuts."""
@@ -57,33 +60,28 @@ class Fragment(Model):
         return [variable for variable in self.whole.trainable_variables() if variable in self.graph.variables]
 
     @property
+    def runner(self) -> FragmentRunner:
+        """What computes this part; it needs no loss."""
+        if not isinstance(self._runner, FragmentRunner):
+            self._runner = FragmentRunner(self.graph, self._loss, self.store.dtype, self._section.whole())
+        return self._runner
+
+    @property
     def input_gradient(self) -> Array:
-        """The gradient of the input, after `compute_gradients` or `backward`; valid until the next run."""
-        return self._running().input_gradient()
+        """The gradient of the input, to be sent back after `compute_gradients` or `backward`; valid until the next run."""
+        return self.runner.input_gradient()
 
     def forward(self, x: Array, key: tuple[int, ...] | None = None) -> Array:
         """Return the output in training, to be sent on; `backward` follows. `key` as in `compute_gradients`."""
-        return self._running().forward(np.asarray(self.check(x), self.dtype), key or (self.seed, 0, 0, 0))
+        return self.runner.forward(as_type(self.check(x), self.dtype), self.key_or_next(key))
 
     def backward(self, gradient: Array, on_gradient: OnGradient | None = None) -> Array:
         """Write all gradients into the store, given that of the output; return that of the input, to be sent back.
 
         Raises ValueError without a `forward` just before, and for a gradient of another shape.
         """
-        self._running().backward(np.asarray(gradient), on_gradient)
+        self.runner.backward(np.asarray(gradient), on_gradient)
         return self.input_gradient
-
-    def compute_gradients(
-        self,
-        x: Array,
-        label: Any,
-        on_gradient: OnGradient | None = None,
-        key: tuple[int, ...] | None = None,
-        sample_weight: Any = None,
-    ) -> tuple[float, Array]:
-        """As of any model, on activations; afterwards `input_gradient` is what to send back."""
-        batch = self.prepare(x, label, sample_weight)
-        return self._running().step(batch.x, batch.label, on_gradient, key or (self.seed, 0, 0, 0), batch.weight)
 
     def origin(self) -> tuple[Model, dict[str, Any] | None]:
         """Return the whole, and which part of it this is."""
@@ -96,21 +94,15 @@ class Fragment(Model):
     def take_over(self, model: Model) -> None:
         """Become the trained part of `model`: copies of its weights, rule and state, and its count of epochs."""
         values = {variable.name: variable for variable in model.store.everything}
-        self._allocate(trace(self, self._section.entry.shape))
+        graph = trace(self, self._section.entry.shape)
+        freeze(graph, [variable.name for variable in graph.variables if values[variable.name].frozen])
+        self._allocate(graph)
         for variable in self.store.everything:
             variable.set_value(values[variable.name].value)
         self.epochs_trained, self.fit_history().seed = model.epochs_trained, model.fit_history().seed
         if model.rule is not None:
             sources = [values[variable.name] for variable in self.store.variables]
             self.adopt(model.op_type, _part_of_rule(model.rule, model.store, sources))
-
-    def _predict(self, x: Array) -> Array:
-        return self._running().predict(x)
-
-    def _running(self) -> FragmentRunner:
-        if self._parts is None or self._parts.loss is not self._loss:
-            self._parts = FragmentRunner(self.graph, self._loss, self.store.dtype, self._section.whole())
-        return self._parts
 
 
 def split(model: Model, at: str | int) -> tuple[Fragment, Fragment]:

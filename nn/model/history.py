@@ -13,6 +13,13 @@ class History:
     """One row per epoch: `epoch` (from 1), `Loss`, the metrics, and with validation data the same as `val_...`.
 
     `seed` is the seed of the last `fit`, from which order of samples and dropout came.
+
+    >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    >>> model.compile(nn.gradient_descent.SGDOptimizer(0.1))
+    >>> history = model.fit(np.eye(4), [0, 1, 2, 0], epoch=3, verbose=0)
+    >>> history.columns(), history["epoch"]
+    (['epoch', 'Loss'], [1, 2, 3])
     """
 
     def __init__(self) -> None:

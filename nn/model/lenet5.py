@@ -24,6 +24,10 @@ class LeNet5(Model):
     Shapes: x (batch, height, width, channels), by default (batch, 28, 28, 1); images smaller than 32x32 are framed with zeros
     up to that, as the paper does with MNIST. Output (batch, classes). With one channel and 10 classes it has 61,706
     parameters. Raises ValueError for larger images.
+
+    >>> model = nn.model.LeNet5(activation=nn.activation.ReLU(), max_pool=True)
+    >>> model.call(nn.Placeholder([-1, 28, 28, 1])).shape
+    (-1, 10)
     """
 
     def __init__(

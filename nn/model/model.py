@@ -21,12 +21,26 @@ from nn.model.scored_network import ScoredNetwork
 from nn.model.training import Training
 from nn.optimizer import GDOptimizer, IOptimizer, OpContainer
 
+EPOCHS = 4
+"""How many epochs `fit` trains if it is not told."""
+
 
 class Model(ScoredNetwork, ABC):
     """A function with trainable variables, built once from layers and operators.
 
     A subclass gives `call(x)`, which combines the input with layers and variables, and may give `trainable_variables()`,
     whose order is then that of the ids. Every random number comes from `seed`; `dtype` is float32 or float64.
+
+    >>> class Line(nn.model.Model):
+    ...     def __init__(self):
+    ...         super().__init__([-1, 1])
+    ...         self.w, self.b = nn.Variable([1, 1]), nn.Variable([1])
+    ...     def call(self, x):
+    ...         return x @ self.w + self.b
+    >>> model = Line()
+    >>> model.setup(nn.loss.MSELoss())
+    >>> model.predict([[1.0], [2.0]]).shape
+    (2, 1)
     """
 
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: str = "float32") -> None:
@@ -50,6 +64,7 @@ class Model(ScoredNetwork, ABC):
 
     def compile(self, optimizer: type[IGradientDescent] | IGradientDescent | OpContainer) -> None:
         """Say how to train: a rule class, a rule, or an `OpContainer`. The model's own rule, a copy, is `model.rule`."""
+        self._check_constructed()
         container = OpContainer(GDOptimizer, optimizer) if isinstance(optimizer, type) else optimizer
         if isinstance(container, OpContainer):
             self.adopt(container.op_type, container.rule())
@@ -64,12 +79,13 @@ class Model(ScoredNetwork, ABC):
         self,
         x: Any,
         label: Any = None,
-        epoch: int = 4,
+        epoch: int | None = None,
         batch_size: int = 64,
         validation_data: tuple[Any, ...] | DataFeeder | Iterable[Any] | None = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Iterable[Callback] | None = None,
         verbose: int = 1,
         *,
+        until_epoch: int | None = None,
         validation_split: float = 0.0,
         shuffle: bool = True,
         sample_weight: Any = None,
@@ -78,11 +94,12 @@ class Model(ScoredNetwork, ABC):
         seed: int | None = None,
         stop_on_nan: bool = True,
     ) -> History:
-        """Train for `epoch` epochs and return the history of all epochs so far.
+        """Train for `epoch` more epochs (4), or until it is `until_epoch` in all; return the history of all epochs so far.
 
         The last batch may be smaller; every sample weighs the same in the results. `seed` keys the order
         of the samples and dropout and is recorded in the history; by default it is that of the last `fit`, at first the
-        model's. A model that was trained before goes on where it stopped, as if it never had.
+        model's. A model that was trained before goes on where it stopped, as if it never had. A run that may be killed and
+        continued says `until_epoch`: as often as it starts, it ends with the same epoch.
 
         * `x` and `label` are arrays. Without `label`, `x` is a `DataFeeder` or an iterable of batches (x, label) or
           (x, label, weight), whose order is its own; from an endless one an epoch takes `steps_per_epoch` batches.
@@ -90,33 +107,46 @@ class Model(ScoredNetwork, ABC):
           samples, the last ones before any shuffling.
         * `sample_weight` (samples,) and `class_weight` {class: weight} multiply the losses of the samples, whose sum is
           still divided by the number of samples. Metrics do not weigh.
-        * A loss that is not finite raises FloatingPointError, before it changes the parameters, which names the batch and
-          the first layer or variable that is not finite; with `stop_on_nan=False` training goes on.
+        * A loss or a gradient that is not finite raises FloatingPointError, before it changes the parameters. It names the
+          batch (from 1) and what was the first that is not finite: a sample by its number in `x`, else a layer or variable.
+          With `stop_on_nan=False` training goes on. Validation data that are not finite raise ValueError.
         """
-        arguments.integer("fit()", "epoch", epoch, minimum=0)
+        epochs = self._epochs(epoch, until_epoch)
         arguments.integer("fit()", "batch_size", batch_size, minimum=1)
         if seed is None:
             seed = self.seed if self._history.seed is None else self._history.seed
         arguments.integer("fit()", "seed", seed, minimum=0)
-        for callback in callbacks:
-            arguments.instance("fit()", "callbacks", callback, Callback)
+        callbacks = _callbacks(callbacks)
         data: tuple[Any, Any, Any] = (x, label, sample_weight)
+        kept = 0
         if validation_split:
             if validation_data is not None:
                 raise ValueError("fit() takes 'validation_data' or 'validation_split', got both")
             data, validation_data = split_validation(*data, validation_split)
+            kept = len(data[0])
         source = training_source(
             self, data, class_weight, batch_size, seed, shuffle=shuffle, steps=steps_per_epoch, epoch=self.epochs_trained
         )
-        validation = None if validation_data is None else evaluation_source(self, validation_data, "fit() 'validation_data'")
+        validation = None
+        if validation_data is not None:
+            name = "fit() 'validation_data'"
+            validation = evaluation_source(self, validation_data, name, passes=epochs, first=kept)
         for callback in callbacks:
             callback.model = self
-            callback.params = {"epoch": epoch, "batch_size": batch_size, "steps": source.steps, "seed": seed}
+            callback.params = {"epoch": epochs, "batch_size": batch_size, "steps": source.steps, "seed": seed}
         training = Training(self, callbacks, seed, stop_on_nan=stop_on_nan, silent=not verbose)
         self._history.seed, self.stop_training = seed, False
         with self.callback_states.attached(callbacks):
-            training.run(epoch, source, validation)
+            training.run(epochs, source, validation)
         return self._history
+
+    def _epochs(self, epoch: int | None, until_epoch: int | None) -> int:
+        """Return how many epochs to train."""
+        if until_epoch is None:
+            return arguments.integer("fit()", "epoch", EPOCHS if epoch is None else epoch, minimum=0)
+        if epoch is not None:
+            raise ValueError(f"fit() takes 'epoch' (more) or 'until_epoch' (in all), got both, {epoch} and {until_epoch}")
+        return max(arguments.integer("fit()", "until_epoch", until_epoch, minimum=0) - self.epochs_trained, 0)
 
     def apply_gradients(self) -> None:
         """Update parameters and buffers once, by what `compute_gradients` wrote into the store.
@@ -155,6 +185,7 @@ class Model(ScoredNetwork, ABC):
         if self.rule is not None:
             self.rule.load_state_dict({"step": 0})
         self._history, self.epochs_trained, self.callback_states = History(), 0, CallbackStates()
+        self._calls_without_key = 0
 
     def to_bytes(self) -> bytes:
         """Return the content of a model file: structure, weights, loss, metrics, history, and the rule with its state."""
@@ -176,3 +207,13 @@ class Model(ScoredNetwork, ABC):
     def load(path: str | os.PathLike[str], custom_objects: Mapping[str, type[Any]] | None = None) -> Model:
         """Return the model of a file; `fit` continues a compiled one where it stopped. Raises as `from_bytes`."""
         return Model.from_bytes(tensors.read_file(path), custom_objects)
+
+
+def _callbacks(given: Iterable[Callback] | None) -> list[Callback]:
+    """Return the callbacks as a list; raise TypeError naming what is none."""
+    if given is None:
+        return []
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        hint = f"; write [{type(given).__name__}(...)]" if isinstance(given, Callback) else ""
+        raise TypeError(f"fit() 'callbacks' must be a list of callbacks, got {type(given).__name__}{hint}")
+    return [arguments.instance("fit()", "callbacks", callback, Callback) for callback in given]

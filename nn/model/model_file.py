@@ -28,6 +28,8 @@ FORMAT = "psgd.model/2"
 
 _RULE = "rule:"
 _KEYS = {"model", "part", "input_shape", "seed", "dtype", "loss", "metrics", "optimizer", "epochs", "fit_seed", "callbacks"}
+_FROZEN = "frozen"
+"""The only field that may be missing, where no variable is frozen."""
 
 
 def pack(model: Model) -> bytes:
@@ -46,6 +48,9 @@ def pack(model: Model) -> bytes:
         "optimizer": None,
         **progress,
     }
+    frozen = [variable.name for variable in model.store.everything if variable.frozen]
+    if frozen:
+        config[_FROZEN] = frozen
     values.update(arrays)
     if model.rule is not None:
         state = model.rule.state_dict()
@@ -78,11 +83,14 @@ def _read_config(text: str) -> dict[str, Any]:
         config = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"'config' is not JSON: {error}") from error
-    if not isinstance(config, dict) or config.keys() != _KEYS:
-        wrong = sorted(_KEYS ^ config.keys())[:3] if isinstance(config, dict) else "no object"
+    if not isinstance(config, dict) or config.keys() - {_FROZEN} != _KEYS:
+        wrong = sorted(_KEYS ^ config.keys() - {_FROZEN})[:3] if isinstance(config, dict) else "no object"
         raise ModelFileError(f"'config' must have exactly the fields {', '.join(sorted(_KEYS))}; wrong: {wrong}")
     if not isinstance(config["metrics"], list):
         raise ModelFileError(f"'metrics' must be a list, got {str(config['metrics'])[:80]}")
+    frozen = config.setdefault(_FROZEN, [])
+    if not isinstance(frozen, list) or not all(isinstance(name, str) for name in frozen):
+        raise ModelFileError(f"'{_FROZEN}' must be a list of names, got {str(frozen)[:80]}")
     return config
 
 
@@ -101,7 +109,8 @@ def _rebuild(
         raise ValueError("has no 'loss', which only a part of a model may lack")
     state = {name: values.pop(name) for name in list(values) if name.startswith(_RULE)}
     take_progress(model, config, values)
-    model.restore(arguments.shape("model file", "input_shape", config["input_shape"], unknown=1), values)
+    shape = arguments.shape("model file", "input_shape", config["input_shape"], unknown=1)
+    model.restore(shape, values, config[_FROZEN])
     if config["optimizer"] is not None:
         _restore_optimizer(model, config["optimizer"], state, custom_objects)
     elif state:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from nn import arguments
 from nn.arrays import Array, Shape, as_dtype
@@ -13,13 +14,16 @@ from nn.graph import Graph
 from nn.model import tensors, weight_list
 from nn.model.diagram import Diagram
 from nn.model.picture import draw
-from nn.model.structure import divide, trace
+from nn.model.structure import divide, freeze, trace
 from nn.model.summary import summarize
 from nn.value import Placeholder, Value, Variable, VariableStore
 
 
 class Network(Configurable, ABC):
-    """A function with variables, built once from layers and operators. `Model` adds training."""
+    """A function with variables, built once from layers and operators. `Model` adds training.
+
+    `copy.deepcopy` and `pickle` give an independent copy, which goes on from where this one is.
+    """
 
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: str = "float32") -> None:
         self.input_shape: Shape | None = None if input_shape is None else Placeholder(input_shape).shape
@@ -89,12 +93,13 @@ class Network(Configurable, ABC):
         self._graph = trace(self, input_shape)
         return self._graph
 
-    def restore(self, input_shape: Shape, values: Mapping[str, Array]) -> None:
-        """Build a model that is set up for this input shape, with these values of its variables, by name.
+    def restore(self, input_shape: Shape, values: Mapping[str, Array], frozen: Iterable[str] = ()) -> None:
+        """Build a model that is set up for this input shape, with these values of its variables, by name, some of them frozen.
 
         Raises ValueError where the values do not fit the structure, before memory is allocated for it.
         """
         graph = trace(self, input_shape)
+        freeze(graph, frozen)
         shapes = {variable.name: variable.shape for variable in graph.variables}
         if shapes.keys() != values.keys():
             odd = sorted(shapes.keys() ^ values.keys())[0]
@@ -119,6 +124,19 @@ class Network(Configurable, ABC):
             if self._store is None:
                 self._graph = None
         self.input_shape = graph.placeholder.shape
+
+    def _check_constructed(self) -> None:
+        """Raise TypeError where a subclass forgot the constructor of this class."""
+        if "_store" not in vars(self):
+            raise TypeError(f"{type(self).__name__}.__init__() must call super().__init__()")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is copied, the nodes first, inputs before what uses them: or a deep graph would be deep recursion."""
+        return {"nodes": [] if self._graph is None else self._graph.nodes, **vars(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over what `__getstate__` gave."""
+        vars(self).update((name, value) for name, value in state.items() if name != "nodes")
 
     def _missing(self) -> str:
         return f"{type(self).__name__} is not built yet; without an input_shape it is built from the first data"

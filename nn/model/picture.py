@@ -8,7 +8,7 @@ from unicodedata import east_asian_width
 
 from nn.arrays import Shape
 from nn.model.diagram import Box, Diagram
-from nn.model.layout import Arrow, Layout, Spot
+from nn.model.placement import Arrow, Placement, Spot
 
 CHARACTER = 7.3
 """Pixels that a character takes: 12 pixel type of one width."""
@@ -31,10 +31,10 @@ def draw(title: str, diagram: Diagram) -> str:
     """Return the SVG text of a diagram. A dashed box is a layer that is used several times, with the same variables."""
     texts = [_texts(box) for box in diagram.boxes]
     widths = [max(_width(line) for line in lines) + 24 for lines in texts]
-    layout = Layout(widths, [box.sources for box in diagram.boxes])
-    width = max(layout.width, _width(title) * 15 / 12) + 2 * MARGIN
-    height = TITLE + len(layout.rows) * (HEIGHT + SPACE) - SPACE + 2 * MARGIN
-    shift = (width - layout.width) / 2
+    placement = Placement(widths, [box.sources for box in diagram.boxes])
+    width = max(placement.width, _width(title) * 15 / 12) + 2 * MARGIN
+    height = TITLE + len(placement.rows) * (HEIGHT + SPACE) - SPACE + 2 * MARGIN
+    shift = (width - placement.width) / 2
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'width="{width:.0f}" height="{height:.0f}">',
@@ -43,10 +43,10 @@ def draw(title: str, diagram: Diagram) -> str:
         '<polygon points="0,1 8,4 0,7" fill="#555"/></marker></defs>',
         f'<rect x="0" y="0" width="{width:.0f}" height="{height:.0f}" style="fill:#fff;stroke:none"/>',
         f'<text class="title" x="{width / 2:.1f}" y="{MARGIN + 8}">{_clean(title)}</text>',
-        *(_arrow(arrow, layout, shift) for arrow in layout.arrows),
+        *(_arrow(arrow, placement, shift) for arrow in placement.arrows),
         *(
             line
-            for box, spot, lines in zip(diagram.boxes, layout.spots, texts, strict=True)
+            for box, spot, lines in zip(diagram.boxes, placement.spots, texts, strict=True)
             for line in _box(box, spot, lines, shift)
         ),
         "</svg>\n",
@@ -76,13 +76,13 @@ def _box(box: Box, spot: Spot, lines: tuple[str, str], shift: float) -> Iterator
     yield f'<text class="small" x="{x:.1f}" y="{y + 34}">{_clean(lines[1])}</text>'
 
 
-def _arrow(arrow: Arrow, layout: Layout, shift: float) -> str:
+def _arrow(arrow: Arrow, placement: Placement, shift: float) -> str:
     """A curve through the gaps between rows, straight down where it passes through a row."""
     first, *between, last = arrow.spots
     x = first.x + shift
     path = f"M{x:.1f},{_top(first.row) + HEIGHT}"
     for spot in [*between, last]:
-        target = spot.x + shift + (_port(arrow, layout) if spot is last else 0)
+        target = spot.x + shift + (_port(arrow, placement) if spot is last else 0)
         y, start = _top(spot.row), _top(spot.row) - SPACE
         path += f" C{x:.1f},{start + SPACE / 2:.1f} {target:.1f},{y - SPACE / 2:.1f} {target:.1f},{y}"
         if spot is not last:
@@ -91,11 +91,11 @@ def _arrow(arrow: Arrow, layout: Layout, shift: float) -> str:
     return f'<path d="{path}" marker-end="url(#head)"/>'
 
 
-def _port(arrow: Arrow, layout: Layout) -> float:
+def _port(arrow: Arrow, placement: Placement) -> float:
     """Return how far from the middle of its box an arrow ends: side by side with the others, in the order they come from."""
-    ends = [other for other in layout.arrows if other.target == arrow.target]
+    ends = [other for other in placement.arrows if other.target == arrow.target]
     ends.sort(key=lambda other: (other.spots[-2].x, other.source))
-    width = min(PORT, layout.spots[arrow.target].width / (len(ends) + 1))
+    width = min(PORT, placement.spots[arrow.target].width / (len(ends) + 1))
     return (ends.index(arrow) - (len(ends) - 1) / 2) * width
 
 

@@ -27,6 +27,9 @@ class ResNet20(Model):
     Shapes: x (batch, height, width, channels), by default (batch, 32, 32, 3), output (batch, classes), probabilities. With
     three channels and 10 classes it has 269,722 trained parameters with 'A' and 272,474 with 'B', besides 1,376 and 1,568
     moving statistics.
+
+    >>> nn.model.ResNet20(shortcut="B").call(nn.Placeholder([-1, 32, 32, 3])).shape
+    (-1, 10)
     """
 
     def __init__(
@@ -58,11 +61,11 @@ class ResNet20(Model):
         return {"classes": self.classes, "shortcut": self.shortcut}
 
     def _block(self, x: Value, filters: int, stride: int) -> Value:
-        branch = ReLU()(_convolve(x, filters, stride))
-        branch = _convolve(branch, filters)
+        short = x
         if stride > 1:
-            x = _thin_out(x, filters, stride) if self.shortcut == "A" else _convolve(x, filters, stride, size=1)
-        return ReLU()(Add()([x, branch]))
+            short = _thin_out(x, filters, stride) if self.shortcut == "A" else _convolve(x, filters, stride, size=1)
+        branch = ReLU()(_convolve(x, filters, stride))
+        return ReLU()(Add()([short, _convolve(branch, filters)]))
 
 
 def _convolve(x: Value, filters: int, stride: int = 1, size: int = 3) -> Value:

@@ -39,6 +39,10 @@ class CallbackStates:
         finally:
             self._live = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return the states as a file holds them: callbacks follow one model, not its copies."""
+        return {"_loaded": self.current(), "_live": {}}
+
     def current(self) -> dict[str, State]:
         """Return the states as they are now, callbacks without any left out."""
         if not self._live:

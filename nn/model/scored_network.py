@@ -14,7 +14,8 @@ from nn.arrays import BATCH, Array
 from nn.graph import Graph
 from nn.loss import Loss
 from nn.metric import Metric
-from nn.model.batches import Batch, check_samples
+from nn.model.batches import Batch, as_type, check_samples
+from nn.model.finite import all_finite, not_finite
 from nn.model.fit_data import evaluation_source
 from nn.model.network import Network
 from nn.model.runner import Runner
@@ -30,6 +31,7 @@ class ScoredNetwork(Network, ABC):
         self.metrics: list[Metric] = []
         self._loss: Loss | None = None
         self._runner: Runner | None = None
+        self._calls_without_key = 0
 
     @property
     def loss(self) -> Loss:
@@ -52,6 +54,7 @@ class ScoredNetwork(Network, ABC):
 
     def setup(self, loss: Loss, *metrics: Metric) -> None:
         """Set loss and metrics, and make the variables if the input shape is known. A second call keeps the weights."""
+        self._check_constructed()
         self._loss = arguments.instance("setup()", "loss", loss, Loss)
         self.metrics = [arguments.instance("setup()", "metrics", metric, Metric) for metric in metrics]
         names = ["Loss", *(metric.name for metric in metrics)]
@@ -72,29 +75,42 @@ class ScoredNetwork(Network, ABC):
         """Write the gradients of one block, means over its samples, into the store; return its loss and prediction.
 
         `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first. `key`
-        (seed, epoch, batch, block) keys every random draw. The prediction is valid until the next run of the model.
+        (seed, epoch, batch, block) keys every random draw, such as the masks of dropout. Without one, the n-th call of this
+        model takes (seed, 0, n - 1, 0): give keys if training is to be continued from a file, which holds no such count.
+        The prediction is valid until the next run of the model.
         """
         batch = self.prepare(x, label, sample_weight)
-        return self.runner.step(batch.x, batch.label, on_gradient, key or (self.seed, 0, 0, 0), batch.weight)
+        return self.runner.step(batch.x, batch.label, on_gradient, self.key_or_next(key), batch.weight)
+
+    def key_or_next(self, key: tuple[int, ...] | None) -> tuple[int, ...]:
+        """Return the key, or where there is none the next of the model's own."""
+        if key is not None:
+            return key
+        self._calls_without_key += 1
+        return self.seed, 0, self._calls_without_key - 1, 0
 
     def evaluate(self, x: Any, label: Any = None, batch_size: int = 1024, *, sample_weight: Any = None) -> dict[str, float]:
         """Return {'Loss': ..., <metric>: ...} over all samples, whatever the batch size.
 
-        `x` is an array, or without `label` a `DataFeeder` or an iterable of batches, as in `fit`.
+        `x` is an array, or without `label` a tuple (x, label), a `DataFeeder` or an iterable of batches, as in `fit`. Raises
+        ValueError naming the first sample that is not finite.
         """
         arguments.integer("evaluate()", "batch_size", batch_size, minimum=1)
-        feeds = label is None and sample_weight is None and not isinstance(x, tuple)
-        return self.measure(
-            evaluation_source(self, x if feeds else (x, label, sample_weight), "evaluate() 'x'", batch_size).deal(0)
-        )
+        data = x if label is None and sample_weight is None else (x, label, sample_weight)
+        return self.measure(evaluation_source(self, data, "evaluate() 'x'", batch_size).deal(0), "evaluate() 'x'")
 
-    def measure(self, batches: Iterable[Batch]) -> dict[str, float]:
-        """Return {'Loss': ..., <metric>: ...} over batches that `prepare` gave."""
+    def measure(self, batches: Iterable[Batch], finite: str | None = None) -> dict[str, float]:
+        """Return {'Loss': ..., <metric>: ...} over batches that `prepare` gave.
+
+        With `finite`, which names the data in messages, samples that are not finite raise ValueError.
+        """
         metrics, runner = deepcopy(self.metrics), self.runner
         for metric in metrics:
             metric.reset()
         total, samples = 0.0, 0
         for batch in batches:
+            if finite is not None and batch.given.dtype.kind == "f" and not all_finite(batch.x):
+                raise not_finite(finite, batch.x, batch.given, batch.places)
             loss, prediction = runner.score(batch.x, batch.label, batch.weight)
             total += loss * len(batch.x)
             samples += len(batch.x)
@@ -103,25 +119,30 @@ class ScoredNetwork(Network, ABC):
         return {"Loss": total / samples, **{metric.name: metric.result() for metric in metrics}}
 
     def predict(self, x: Array, batch_size: int = 1024) -> Array:
-        """Return the output for every sample."""
+        """Return the output for every sample; raise ValueError naming the first one that is not finite."""
         arguments.integer("predict()", "batch_size", batch_size, minimum=1)
         samples = self.check(x)
         if len(samples) <= batch_size:
-            return self._predict(np.asarray(samples, self.dtype))
+            return self._predict(samples, 0)
         result = np.empty((len(samples), *self.graph.output.shape[1:]), self.dtype)
         for start in range(0, len(samples), batch_size):
-            rows = np.asarray(samples[start : start + batch_size], self.dtype)
-            result[start : start + batch_size] = self._predict(rows)
+            result[start : start + batch_size] = self._predict(samples[start : start + batch_size], start)
         return result
 
     def check(self, x: Any) -> Array:
         """Return samples as an array; build the model from them if their shape was not known before."""
+        owner = type(self).__name__
         if not self.built:
             self.loss  # noqa: B018 - raises before setup()
             shape = self.input_shape or (BATCH, *np.shape(x)[1:])
-            check_samples(x, shape)
-            self._allocate(trace(self, shape))
-        return check_samples(x, self.graph.placeholder.shape)
+            check_samples(owner, x, shape)
+            try:
+                self._allocate(trace(self, shape))
+            except ValueError as error:
+                if len(shape) > 1:
+                    raise
+                raise ValueError(f"{error} (for samples of one number each give x[:, None])") from error
+        return check_samples(owner, x, self.graph.placeholder.shape)
 
     def labels(self, label: Any, samples: int) -> Array:
         """Return the labels of so many samples as the loss takes them; raise ValueError where they do not fit."""
@@ -132,14 +153,22 @@ class ScoredNetwork(Network, ABC):
         samples = self.check(x)
         labels = self.labels(label, len(samples))
         weights = None if weight is None else self.loss.check_weights(weight, len(samples), self.dtype)
-        return Batch(np.asarray(samples, self.dtype), labels, weights)
+        return Batch(as_type(samples, self.dtype), labels, weights, samples)
 
-    def _predict(self, x: Array) -> Array:
+    def _predict(self, samples: Array, first: int) -> Array:
+        """Return the output for some samples, of which the first has this number."""
+        x = as_type(samples, self.dtype)
+        if samples.dtype.kind == "f" and not all_finite(x):
+            raise not_finite("predict() 'x'", x, samples, range(first, first + len(x)))
         return self.runner.predict(x)
 
     def _allocate(self, graph: Graph) -> None:
         super()._allocate(graph)
         self._runner = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is copied: no plans, which hold memory and are made when they are needed."""
+        return {**super().__getstate__(), "_runner": None}
 
     def _missing(self) -> str:
         if self._loss is None:

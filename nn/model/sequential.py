@@ -12,8 +12,11 @@ from nn.value import Value
 class SequentialModel(Model):
     """Layers one after the other.
 
-    >>> model = nn.model.SequentialModel(input_shape=[-1, 784])     # doctest: +SKIP
-    >>> model.add(nn.layer.Dense(10, activation=nn.activation.Softmax()))     # doctest: +SKIP
+    >>> model = nn.model.SequentialModel(input_shape=[-1, 784])
+    >>> model.add(nn.layer.Dense(10, activation=nn.activation.Softmax()))
+    >>> model.setup(nn.loss.Cross_Entropy())
+    >>> model.predict(np.zeros((2, 784))).shape
+    (2, 10)
     """
 
     def __init__(
@@ -24,6 +27,12 @@ class SequentialModel(Model):
         seed: int = 0,
         dtype: str = "float32",
     ) -> None:
+        given = input_shape if isinstance(input_shape, (list, tuple)) else [input_shape]
+        if any(isinstance(part, Layer) or (isinstance(part, type) and issubclass(part, Layer)) for part in given):
+            raise TypeError(
+                "SequentialModel 'input_shape' must be a list of positive integers that begins with -1, or None, got layers; "
+                "these are the second argument: write SequentialModel(layers=[...])"
+            )
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.layers: list[Layer] = []
         for layer in layers:

@@ -60,15 +60,19 @@ class StreamSource(Source):
         self.steps = steps if steps is not None else length_hint(data) or None
         self.samples = data.samples if isinstance(data, DataFeeder) and steps is None else None
 
-    def first(self, epoch: int) -> Any:
-        """Return the samples of the first batch, which is dealt all the same."""
+    def first(self, epoch: int) -> tuple[Any, Any, Any]:
+        """Return samples, labels and weights of the first batch, which is dealt all the same; raise ValueError if none is."""
         batches = self._open(epoch)
         batch = next(batches, None)
         if batch is None:
             raise self._empty()
         if isinstance(self._data, Iterator):
             self._data = chain([batch], self._data)
-        return self._parts(batch)[0]
+        return self._parts(batch)
+
+    def check(self, epoch: int) -> None:
+        """Raise ValueError unless there is a first batch, which suits the model; it is dealt all the same."""
+        self._prepare(*self.first(epoch))
 
     def deal(self, epoch: int) -> Iterator[Batch]:
         """Yield the batches of an epoch; raise ValueError where there is none."""

@@ -66,4 +66,6 @@ def _text(shape: Shape) -> str:
 
 
 def _bytes(size: int) -> str:
+    if size < 1 << 10:
+        return f"{size} bytes"
     return f"{size / 1024:,.1f} KiB" if size < 1 << 20 else f"{size / (1 << 20):,.1f} MiB"

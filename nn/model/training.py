@@ -11,6 +11,7 @@ import numpy as np
 from nn.callback.callback import Callback
 from nn.metric import Metric
 from nn.model.batches import Batch
+from nn.model.finite import all_finite, first_bad_sample
 from nn.model.progress import Progress
 from nn.model.source import Source
 
@@ -32,6 +33,8 @@ class Training:
     def run(self, epochs: int, source: Source, validation: Source | None) -> None:
         """Train for some epochs and record each in the model's history."""
         model, results = self._model, dict[str, float]()
+        last = model.epochs_trained + epochs
+        finite = "fit() 'validation_data'" if self._stop_on_nan else None
         for callback in self._callbacks:
             callback.on_train_begin()
         for number in range(epochs):
@@ -39,13 +42,13 @@ class Training:
                 break
             for callback in self._callbacks:
                 callback.on_epoch_begin(number)
-            progress = Progress(f"Epoch {number + 1}/{epochs}", source.samples, silent=self._silent)
-            results = self._epoch(model.epochs_trained, source, progress)
-            if validation is not None:
-                measured = model.measure(validation.deal(model.epochs_trained))
-                results.update((f"val_{name}", value) for name, value in measured.items())
-            model.epochs_trained += 1
-            progress.finish(results)
+            with Progress(f"Epoch {model.epochs_trained + 1}/{last}", source.samples, silent=self._silent) as progress:
+                results = self._epoch(model.epochs_trained, source, progress)
+                if validation is not None:
+                    measured = model.measure(validation.deal(model.epochs_trained), finite)
+                    results.update((f"val_{name}", value) for name, value in measured.items())
+                model.epochs_trained += 1
+                progress.finish(results)
             model.fit_history().add(model.epochs_trained, results)
             for callback in self._callbacks:
                 callback.on_epoch_end(number, results)
@@ -71,33 +74,45 @@ class Training:
         return self._results()
 
     def _batch(self, batch: Batch, epoch: int, number: int) -> None:
-        loss, prediction = self._runner.step(
-            batch.x,
-            batch.label,
-            lambda variable: self._optimizer.gradient_ready(variable, 0),
-            (self._seed, epoch, number, 0),
-            batch.weight,
-        )
-        if self._stop_on_nan and not math.isfinite(loss):
-            raise self._not_finite(loss, batch, epoch, number)
-        self._model.apply_gradients()
+        # numbers that are not finite are told by an error with their place, or wanted; not by warnings besides
+        with np.errstate(all="ignore"):
+            loss, prediction = self._runner.step(
+                batch.x,
+                batch.label,
+                lambda variable: self._optimizer.gradient_ready(variable, 0),
+                (self._seed, epoch, number, 0),
+                batch.weight,
+            )
+            if self._stop_on_nan and not (math.isfinite(loss) and self._finite_gradients()):
+                raise self._not_finite(loss, batch, epoch, number)
+            self._model.apply_gradients()
         self._loss_sum += loss * len(batch.x)
         self._samples += len(batch.x)
         for metric in self._metrics:
             metric.update(batch.label, prediction)
 
+    def _finite_gradients(self) -> bool:
+        store = self._model.store
+        return all_finite(store.gradients) and (not store.buffers or all_finite(store.buffer_changes))
+
     def _not_finite(self, loss: float, batch: Batch, epoch: int, number: int) -> FloatingPointError:
-        """Say where it began: in the samples, in a layer, or in the loss itself. The parameters are still as they were."""
-        bad = np.flatnonzero(~np.isfinite(batch.x.reshape(len(batch.x), -1)).all(axis=1))
-        if bad.size:
-            where = f"{bad.size} of the batch's {len(batch.x)} samples are not finite, the first is number {bad[0]}"
-        else:
+        """Say where it began: in the samples, in a layer, in the loss, or on the way back. The parameters are as they were."""
+        where = first_bad_sample(batch.x, batch.given, batch.places)
+        if where is None and math.isfinite(loss):
+            where = f"the gradient of {self._first_bad_gradient()} is not finite"
+        elif where is None:
             found = self._runner.first_not_finite()
             where = f"the first that is not finite is {found}" if found else "samples, layers and variables are finite"
         return FloatingPointError(
-            f"fit() stopped in epoch {epoch + 1} at batch {number}: the loss is {loss}; {where} "
+            f"fit() stopped in epoch {epoch + 1} at batch {number + 1}: the loss is {loss}; {where} "
             "(fit(stop_on_nan=False) goes on)"
         )
+
+    def _first_bad_gradient(self) -> str:
+        """Return the variable whose gradient, as backward goes, is the first that is not finite."""
+        store = self._model.store
+        variables = [*reversed(store.variables), *store.buffers]
+        return next(f"variable '{variable.name}'" for variable in variables if not all_finite(variable.gradient))
 
     def _results(self) -> dict[str, float]:
         results = {"Loss": self._loss_sum / self._samples}

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from nn import arguments
 from nn.activation import GELU
-from nn.initializer import Uniform
+from nn.arrays import Array, Shape
+from nn.initializer import Initializer, Uniform
 from nn.layer import Add, Dense, Dropout, Embedding, LayerNorm, MultiHeadAttention
 from nn.model.model import Model
 from nn.value import Value, Variable
@@ -14,9 +17,10 @@ from nn.value import Value, Variable
 class Transformer(Model):
     """A decoder that tells, at every position of a sequence, what comes next; it sees that position and those before it.
 
-    Embedding of ids and of positions, both trained; `blocks` times x + attention(LN(x)), then x + feed-forward(LN(x)), with
-    Dense(hidden, GELU) and Dense(features); LN; scores. (Vaswani et al., "Attention Is All You Need", 2017; causal, with
-    normalisation in front of each branch, as Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.)
+    Embedding of ids plus one of positions, which starts as sine waves; `blocks` times x + attention(LN(x)), then
+    x + feed-forward(LN(x)), which is Dense(hidden, GELU) and Dense(features); LN; scores. (Vaswani et al., "Attention Is All
+    You Need", 2017; causal, with normalisation in front of each branch, as Radford et al., "Language Models are Unsupervised
+    Multitask Learners", 2019.)
 
     Shapes: x (batch, length), ids from 0 to vocabulary - 1; output (batch, length, vocabulary), scores. Train it with
     `Cross_Entropy_With_Softmax` and the ids that follow as labels, (batch, length). To continue a shorter text, put
@@ -25,7 +29,9 @@ class Transformer(Model):
     `features` must be a multiple of `heads`; `hidden` is 4 * features by default; `dropout` thins out the sum of the
     embeddings and each branch. Raises ValueError for inputs of another length.
 
-    >>> model = nn.model.Transformer(vocabulary=96, length=64)     # doctest: +SKIP
+    >>> model = nn.model.Transformer(vocabulary=96, length=64)
+    >>> model.call(nn.Placeholder([-1, 64])).shape
+    (-1, 64, 96)
     """
 
     def __init__(
@@ -57,8 +63,9 @@ class Transformer(Model):
         """Return the scores of what follows each position."""
         if x.shape[1:] != (self.length,):
             raise ValueError(f"Transformer takes ids of shape (batch, {self.length}), got {x.shape}")
-        self.positions = Variable((self.length, self.features), Uniform(-0.05, 0.05))
-        x = self._thin_out(Add()([Embedding(self.vocabulary, self.features)(x), self.positions]))
+        self.positions = Variable((self.length, self.features), _Waves())
+        embedded = Embedding(self.vocabulary, self.features, Uniform(-1, 1))(x)
+        x = self._thin_out(Add()([embedded, self.positions]))
         for _ in range(self.blocks):
             attended = MultiHeadAttention(self.heads, self.features // self.heads, causal=True)(LayerNorm(1e-5)(x))
             x = Add()([x, self._thin_out(attended)])
@@ -80,3 +87,20 @@ class Transformer(Model):
 
     def _thin_out(self, x: Value) -> Value:
         return Dropout(self.dropout)(x) if self.dropout else x
+
+
+class _Waves(Initializer):
+    """Sine and cosine waves along the positions, with wavelengths from 4 positions to 4 times the length.
+
+    From such a start attention finds a neighbour by one turn for all positions, where vectors drawn at random would have to be
+    learned one by one.
+    """
+
+    amplitude = 0.5
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        """Return the waves (length, features); nothing is drawn."""
+        length, features = shape
+        waves = np.arange((features + 1) // 2)
+        angles = np.arange(length)[:, None] * (np.pi / 2 / length ** (waves / len(waves)))
+        return self.amplitude * np.concatenate([np.sin(angles), np.cos(angles)], axis=1)[:, :features]

@@ -18,7 +18,7 @@ def ordered(graph: Graph) -> list[Variable]:
     owners: dict[Layer | None, list[Variable]] = {None: []}
     for variable in graph.variables:
         owners.setdefault(variable.owner, []).append(variable)
-    return [variable for found in owners.values() for variable in sorted(found, key=lambda each: not each.trainable)]
+    return [variable for found in owners.values() for variable in sorted(found, key=lambda each: not each.made_trainable)]
 
 
 def get_weights(graph: Graph) -> list[Array]:

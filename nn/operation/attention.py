@@ -32,9 +32,11 @@ class Attention(Operation):
     def infer(self, *shapes: Shape) -> Shape:
         """Return (batch, targets, heads, e); raise ValueError naming shapes that do not fit together."""
         q, k, v = shapes
-        fits = all(len(shape) == 4 for shape in shapes) and k[:3] == v[:3] and q[3] == k[3] and q[0] == k[0] and q[2] == k[2]
-        if not fits:
-            raise ValueError(f"Attention: query {q}, key {k} and value {v} do not fit together")
+        for name, shape in (("query", q), ("key", k), ("value", v)):
+            if len(shape) != 4:
+                raise ValueError(f"Attention: {name} must have the axes (batch, positions, heads, features), got shape {shape}")
+        _check("key", k, "query", q, (0, 2, 3))
+        _check("value", v, "key", k, (0, 1, 2))
         return (*q[:3], v[3])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
@@ -99,3 +101,13 @@ class Attention(Operation):
             if for_k is not None:
                 np.multiply(q[block], self._scale, out=self._query[:count])
                 np.matmul(slopes.swapaxes(2, 3), self._query[:count], out=for_k[block])
+
+
+def _check(name: str, shape: Shape, other: str, expected: Shape, axes: Sequence[int]) -> None:
+    """Raise ValueError unless two inputs are equally long along these axes."""
+    for axis in axes:
+        if shape[axis] != expected[axis]:
+            raise ValueError(
+                f"Attention: axis {axis} of the {name} must have the length {expected[axis]} as in the {other} of shape "
+                f"{expected}, got {shape[axis]} in shape {shape}"
+            )

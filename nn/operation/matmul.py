@@ -20,7 +20,10 @@ class MatMul(Operation):
         if len(a) < 2 or len(b) < 2:
             raise ValueError(f"MatMul: operands must have at least two axes, got shapes {a} and {b}")
         if a[-1] != b[-2]:
-            raise ValueError(f"MatMul: shapes {a} and {b} do not fit together: {a[-1]} columns against {b[-2]} rows")
+            raise ValueError(
+                f"MatMul: axis {len(b) - 2} of the second operand must have the length {a[-1]} of the last axis of the first, "
+                f"whose shape is {a}, got {b[-2]} in shape {b}"
+            )
         return (*broadcast_shape("MatMul", a[:-2], b[:-2]), a[-2], b[-1])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:

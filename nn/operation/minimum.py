@@ -9,12 +9,12 @@ from nn.operation.choice import Choice
 
 
 class Minimum(Choice):
-    """The lesser of a and b, element by element; where they are equal the gradient is a's."""
+    """The lesser of a and b, element by element; where they are equal each gets half of the gradient."""
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write the lesser elements."""
         np.minimum(inputs[0], inputs[1], out=out)
 
-    def takes_first(self, a: Array, b: Array, out: Array) -> None:
-        """Write where a is not the other one."""
-        np.less_equal(a, b, out=out)
+    def loses(self, own: Array, other: Array, out: Array) -> None:
+        """Write where the own element is greater."""
+        np.greater(own, other, out=out)

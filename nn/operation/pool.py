@@ -30,7 +30,7 @@ class Pool(Operation, ABC):
             raise ValueError(f"{owner}: expected inputs of shape (batch, {axes}, channels), all but the batch known, got {x}")
         windows = place(owner, x[1:-1], self.size, self.strides, self.padding)
         if any(max(window.before, window.after) >= window.size for window in windows):
-            raise ValueError(f"{owner}: padding {self.padding} must be smaller than the window {self.size}")
+            raise ValueError(f"{owner}: 'padding' must be smaller than the window {self.size}, got {self.padding}")
         return (x[0], *(window.positions for window in windows), x[-1])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:

@@ -13,7 +13,11 @@ from nn.operation.operation import Operation
 
 
 class Reshape(Operation):
-    """The elements of a in row-major order, in another shape; one axis may be -1 and takes what is left."""
+    """The elements of a in row-major order, in another shape; one axis may be -1 and takes what is left.
+
+    Raises ValueError where the elements do not fit. While the batch is unknown that is so where neither a sample is cut into
+    whole rows of the new shape nor a row takes whole samples; else it shows when data arrive.
+    """
 
     in_place: ClassVar[bool] = True
     aliases: ClassVar[bool] = True
@@ -26,6 +30,12 @@ class Reshape(Operation):
         """Return the new shape; -1 stays while the batch axis of the input is unknown."""
         known = math.prod(axis for axis in self.shape if axis != BATCH)
         if BATCH in shapes[0]:
+            sample = math.prod(axis for axis in shapes[0] if axis != BATCH)
+            if known % sample and (sample % known or BATCH not in self.shape):
+                raise ValueError(
+                    f"Reshape: samples of {sample} elements, shape {shapes[0]}, do not fit into rows of {known} elements, "
+                    f"shape {self.shape}"
+                )
             return self.shape
         size = math.prod(shapes[0])
         if BATCH not in self.shape and known == size:

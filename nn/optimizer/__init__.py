@@ -11,8 +11,10 @@ from nn.optimizer.interface import IOptimizer
 from nn.optimizer.local_update import LocalUpdateOptimizer
 from nn.optimizer.parallel_sgd import PSGDOptimizer
 from nn.optimizer.parameter_averaging import ParameterAveragingOptimizer
+from nn.optimizer.sharded import ShardedPSGDOptimizer
 
 __all__ = [
     "DoubleBufferingOptimizer", "Exchange", "FederatedOptimizer", "GAOptimizer", "GDOptimizer", "GradientAveragingOptimizer",
     "IOptimizer", "LocalUpdateOptimizer", "OpContainer", "PSGDOptimizer", "ParameterAveragingOptimizer",
+    "ShardedPSGDOptimizer",
 ]  # fmt: skip

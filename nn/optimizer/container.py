@@ -16,8 +16,11 @@ from nn.value import VariableStore
 class OpContainer:
     """An optimizer type, a rule type and the rule's arguments: a tuple, the learning rate first, or a dict by name.
 
-    >>> OpContainer(GDOptimizer, ADAMOptimizer, gd_params=(1e-3,))     # doctest: +SKIP
-    >>> OpContainer(GDOptimizer, SGDOptimizer, gd_params={"learn_rate": Cosine(0.1, 500), "clip_norm": 1})  # doctest: +SKIP
+    >>> gd, op = nn.gradient_descent, nn.optimizer
+    >>> op.OpContainer(op.GDOptimizer, gd.ADAMOptimizer, gd_params=(1e-3,)).rule().learn_rate
+    0.001
+    >>> op.OpContainer(op.PSGDOptimizer, gd.SGDOptimizer, {"learn_rate": gd.Cosine(0.1, 500), "clip_norm": 1}).rule().clip_norm
+    1.0
     """
 
     op_type: type[IOptimizer]

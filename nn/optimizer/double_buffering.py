@@ -1,11 +1,11 @@
 """Gradients travel while the next batch is computed."""
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, zeros
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer.exchange import Exchange
 from nn.optimizer.exchanging import ExchangingOptimizer
@@ -13,6 +13,18 @@ from nn.optimizer.vectors import ModelVector
 from nn.value import Variable, VariableStore
 
 _PENDING = "pending:"
+_CHANGES = "changes:"
+
+
+class _Kept(NamedTuple):
+    """What one block leaves for the next batch."""
+
+    gradients: ModelVector
+    changes: Array
+
+    @staticmethod
+    def like(store: VariableStore) -> "_Kept":
+        return _Kept(ModelVector.like(store), zeros(store.buffer_changes.shape, store.dtype))
 
 
 class DoubleBufferingOptimizer(ExchangingOptimizer):
@@ -23,8 +35,13 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
     So communication has the whole of batch t to be done. The first batch exchanges and applies nothing; the gradients of the
     last batch wait in the state. Every worker applies the same merged gradients.
 
-    All is sent by `begin_batch`, or where nobody calls that, when the first gradient of the batch is ready. Memory: two
-    copies of the gradients per own block.
+    All is sent by `begin_batch`, or where nobody calls that, when the first gradient of the batch is ready. Changes of buffers
+    are one batch late, too. Memory: two copies of the gradients per own block.
+
+    >>> op = nn.optimizer
+    >>> container = op.OpContainer(op.DoubleBufferingOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
+    >>> container.op_type.puts, container.op_type.gets
+    ('gradients', 'gradients')
     """
 
     late_batches: ClassVar[int] = 1
@@ -32,25 +49,32 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
 
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         super().__init__(rule, store, exchange)
-        self._pending: dict[int, ModelVector] = {}
-        self._fresh: dict[int, ModelVector] = {}
-        self._spare: list[ModelVector] = []
+        self._pending: dict[int, _Kept] = {}
+        self._fresh: dict[int, _Kept] = {}
+        self._spare: list[_Kept] = []
         self._sent = False
 
     def begin_batch(self) -> None:
         """Put the gradients of the batch before."""
         self._sent = True
         for variable in reversed(self.store.variables):
-            for block, gradients in self._pending.items():
-                self.partners.put(variable.id, block, gradients.parts[variable.id])
+            for block, kept in self._pending.items():
+                self.partners.put(variable.id, block, kept.gradients.parts[variable.id])
+        if self.store.buffers:
+            for block, kept in self._pending.items():
+                self.partners.put(self.buffers_id, block, kept.changes)
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
         """Keep the gradient of one variable for one block until the next batch."""
         if not self._sent:
             self.begin_batch()
         if block_id not in self._fresh:
-            self._fresh[block_id] = self._spare.pop() if self._spare else ModelVector.like(self.store)
-        np.copyto(self._fresh[block_id].parts[variable.id], variable.gradient)
+            self._fresh[block_id] = self._spare.pop() if self._spare else _Kept.like(self.store)
+        np.copyto(self._fresh[block_id].gradients.parts[variable.id], variable.gradient)
+
+    def buffers_ready(self, block_id: int) -> None:
+        """Keep the changes of the buffers for one block until the next batch."""
+        np.copyto(self._fresh[block_id].changes, self.store.buffer_changes)
 
     def finish_batch(self) -> Iterator[int]:
         """Wait for the merged gradients of the batch before and apply the rule to them."""
@@ -58,27 +82,29 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
             yield from self.wait()
             self.take([variable.gradient for variable in self.store.variables])
             self.rule.update(self.store.values, self.store.gradients)
+            self.store.apply_changes()
         self._spare += self._pending.values()
         self._pending, self._fresh, self._sent = self._fresh, {}, False
-        self.store.apply_changes()
 
     def state_dict(self) -> dict[str, Array | int | float]:
-        """Return the state of the rule, and the gradients of the last batch as `pending:<block>`."""
-        pending = {f"{_PENDING}{block}": gradients.whole for block, gradients in self._pending.items()}
-        return {**super().state_dict(), **pending}
+        """Return the state of the rule and, of the last batch, gradients as `pending:<block>`, changes as `changes:<block>`."""
+        pending = {f"{_PENDING}{block}": kept.gradients.whole for block, kept in self._pending.items()}
+        changes = {f"{_CHANGES}{block}": kept.changes for block, kept in self._pending.items() if self.store.buffers}
+        return {**super().state_dict(), **pending, **changes}
 
     def load_own_state(self, state: Mapping[str, Array | int | float]) -> None:
-        """Take over the gradients that wait; raise ValueError where they do not fit the model."""
-        pending: dict[int, ModelVector] = {}
+        """Take over the gradients and changes that wait; raise ValueError where they do not fit the model."""
+        pending: dict[int, _Kept] = {}
         for name, value in state.items():
-            block, given = name.removeprefix(_PENDING), np.asarray(value)
-            if name == block or not block.isdecimal():
+            kind, _, block = name.rpartition(":")
+            if f"{kind}:" not in (_PENDING, _CHANGES) or not block.isdecimal():
                 raise ValueError(f"{type(self).__name__} state must hold 'pending:<block>' beside the rule's, got {name!r}")
-            if given.shape != self.store.values.shape or given.dtype != self.store.dtype:
+            kept = pending.setdefault(int(block), _Kept.like(self.store))
+            target, given = kept.gradients.whole if name.startswith(_PENDING) else kept.changes, np.asarray(value)
+            if given.shape != target.shape or given.dtype != self.store.dtype:
                 raise ValueError(
-                    f"{type(self).__name__} state '{name}' must be {self.store.dtype} of shape {self.store.values.shape}, "
+                    f"{type(self).__name__} state '{name}' must be {self.store.dtype} of shape {target.shape}, "
                     f"got {given.dtype} of shape {given.shape}"
                 )
-            pending[int(block)] = ModelVector.like(self.store)
-            np.copyto(pending[int(block)].whole, given)
+            np.copyto(target, given)
         self._pending, self._fresh, self._sent = pending, {}, False

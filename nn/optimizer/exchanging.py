@@ -34,11 +34,34 @@ class ExchangingOptimizer(IOptimizer):
         super().__init__(rule, store, exchange)
         self.partners: Exchange = exchange
 
+    @property
+    def buffers_id(self) -> int:
+        """The id under which all buffers are exchanged, as one vector."""
+        return len(self.store.variables)
+
+    @property
+    def exchanged_buffers(self) -> Array:
+        """What is put for the buffers, and where the result is written to: the changes, which `store.apply_changes` adds."""
+        return self.store.buffer_changes
+
+    def buffers_ready(self, block_id: int) -> None:
+        """Put the changes of the buffers for one block."""
+        if self.store.buffers:
+            self.partners.put(self.buffers_id, block_id, self.exchanged_buffers)
+
     def wait(self) -> Iterator[int]:
-        """Yield ids until the result of every variable is ready, last layer first, as they were put."""
+        """Yield ids until the result of every variable is ready, last layer first, as they were put; then merge the buffers."""
         for variable in reversed(self.store.variables):
             while not self.partners.ready(variable.id):
                 yield variable.id
+        yield from self.merge_buffers()
+
+    def merge_buffers(self) -> Iterator[int]:
+        """Wait for what became of the buffers and take it over."""
+        if self.store.buffers:
+            while not self.partners.ready(self.buffers_id):
+                yield self.buffers_id
+            np.copyto(self.exchanged_buffers, self.partners.get(self.buffers_id))
 
     def take(self, targets: Sequence[Array]) -> None:
         """Copy the results into arrays, one per variable."""

@@ -14,7 +14,12 @@ class FederatedOptimizer(ParameterAveragingOptimizer):
 
     A subclass says how many: `class Often(FederatedOptimizer): local_batches = 10`; with 1 this is
     ParameterAveragingOptimizer. Batches are counted by the rule's steps. Between exchanges, and after the last batch unless
-    that was one, every worker has parameters of its own.
+    that was one, every worker has parameters and buffers of its own.
+
+    >>> op = nn.optimizer
+    >>> container = op.OpContainer(op.FederatedOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
+    >>> container.op_type.puts, container.op_type.gets
+    ('parameters', 'parameters')
     """
 
     local_batches: ClassVar[int] = 150

@@ -12,6 +12,11 @@ class GradientAveragingOptimizer(ExchangingOptimizer):
 
     For a parameter server that keeps the parameters and applies a rule of its own to the averaged gradients: the workers'
     codecs must send to such a server, and their rule is not used.
+
+    >>> op = nn.optimizer
+    >>> container = op.OpContainer(op.GradientAveragingOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
+    >>> container.op_type.puts, container.op_type.gets
+    ('gradients', 'parameters')
     """
 
     gets: ClassVar[str] = "parameters"

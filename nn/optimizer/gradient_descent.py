@@ -8,7 +8,14 @@ from nn.value import Variable
 
 
 class GDOptimizer(IOptimizer):
-    """Gradient descent with the gradients of this process; it waits for nobody."""
+    """Gradient descent with the gradients of this process; it waits for nobody.
+
+    >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    >>> model.compile(nn.optimizer.OpContainer(nn.optimizer.GDOptimizer, nn.gradient_descent.ADAMOptimizer, gd_params=(0.01,)))
+    >>> model.fit(np.eye(4), [0, 1, 2, 0], epoch=2, verbose=0)["epoch"]
+    [1, 2]
+    """
 
     exchanges: ClassVar[bool] = False
 

@@ -13,16 +13,31 @@ _RULE = "rule:"
 
 
 class IOptimizer(ABC):
-    """One per training process. It owns the rule, and decides what is exchanged and when the rule runs."""
+    """One per training process. It owns the rule, and decides what is exchanged and when the rule runs.
+
+    >>> class Halved(nn.optimizer.GDOptimizer):
+    ...     def finish_batch(self):
+    ...         self.store.gradients *= 0.5
+    ...         return super().finish_batch()
+    >>> container = nn.optimizer.OpContainer(Halved, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
+    """
 
     exchanges: ClassVar[bool] = True
     """Whether it works on what an exchange merges; an optimizer that does not cannot train on several workers."""
+
+    by_shard: ClassVar[bool] = False
+    """Whether it exchanges shards of the parameter vector in place of variables, which only some exchanges do."""
 
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         self.rule = rule
         self.store = store
         self.exchange = exchange
         rule.partition([variable.value.size for variable in store.variables])
+
+    @classmethod
+    def admit(cls, rule: IGradientDescent) -> None:
+        """Check that it can work with `rule`; raise ValueError naming both where not. Most take any rule."""
+        return
 
     def begin_batch(self) -> None:
         """Do what can be done before the first block of a batch is computed; a caller may leave this out."""
@@ -31,6 +46,13 @@ class IOptimizer(ABC):
     @abstractmethod
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
         """Take note, during backward, that the gradient of a variable for a block is complete."""
+
+    def buffers_ready(self, block_id: int) -> None:
+        """Take note, after backward, that `store.buffer_changes` of a block are complete; called where the model has buffers.
+
+        An optimizer that makes nothing of it applies the changes of the last block.
+        """
+        return
 
     @abstractmethod
     def finish_batch(self) -> Iterator[int]:

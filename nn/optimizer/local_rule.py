@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, zeros
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer.exchange import Exchange
 from nn.optimizer.exchanging import ExchangingOptimizer
@@ -25,6 +25,7 @@ class LocalRuleOptimizer(ExchangingOptimizer):
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         super().__init__(rule, store, exchange)
         self._sum = ModelVector.like(store)
+        self._changes = zeros(store.buffer_changes.shape, store.dtype)
         self._blocks: list[int] = []
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
@@ -43,14 +44,26 @@ class LocalRuleOptimizer(ExchangingOptimizer):
             np.divide(self._sum.whole, len(self._blocks), out=self._sum.whole)
         return self._sum.whole
 
+    def buffers_ready(self, block_id: int) -> None:
+        """Add the changes of the buffers for one block to those of the blocks before."""
+        np.add(self._changes, self.store.buffer_changes, out=self._changes)
+
+    def gather_changes(self) -> None:
+        """Leave the mean of the changes of this batch's blocks in the store."""
+        if self.store.buffers:
+            np.divide(self._changes, len(self._blocks), out=self.store.buffer_changes)
+            self._changes[:] = 0
+
     def exchange_all(self, contents: Sequence[Array]) -> Iterator[int]:
-        """Put one array per variable for each own block, and wait until all results are ready."""
+        """Put one array per variable, and the buffers, for each own block; wait until all results are ready."""
         for variable in reversed(self.store.variables):
             for block in self._blocks:
                 self.partners.put(variable.id, block, contents[variable.id])
+        if self.store.buffers:
+            for block in self._blocks:
+                self.partners.put(self.buffers_id, block, self.exchanged_buffers)
         yield from self.wait()
 
     def end_batch(self) -> None:
-        """Apply the changes of the buffers and get ready for the next batch."""
+        """Get ready for the next batch."""
         self._blocks.clear()
-        self.store.apply_changes()

@@ -18,6 +18,11 @@ class LocalUpdateOptimizer(LocalRuleOptimizer):
     With SGD this is PSGDOptimizer, up to rounding. With other rules each worker has moments of its own, which a codec that
     loses part of what it sends cannot spoil: the right choice for codecs with error feedback. The parameters of all workers
     stay equal.
+
+    >>> op = nn.optimizer
+    >>> container = op.OpContainer(op.LocalUpdateOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
+    >>> container.op_type.puts, container.op_type.gets
+    ('updates', 'updates')
     """
 
     puts: ClassVar[str] = "updates"
@@ -30,7 +35,9 @@ class LocalUpdateOptimizer(LocalRuleOptimizer):
     def finish_batch(self) -> Iterator[int]:
         """Put the own update, wait for the merged one and add it."""
         self.rule.delta(self.store.values, self.mean_gradient(), self._update.whole)
+        self.gather_changes()
         yield from self.exchange_all(self._update.parts)
         self.take(self._update.parts)
         np.add(self.store.values, self._update.whole, out=self.store.values)
+        self.store.apply_changes()
         self.end_batch()

@@ -14,6 +14,11 @@ class PSGDOptimizer(ExchangingOptimizer):
 
     Every node applies the same rule to the same merged gradients, so that n workers compute what one computes on the whole
     batch, for every rule.
+
+    >>> op = nn.optimizer
+    >>> container = op.OpContainer(op.PSGDOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
+    >>> container.op_type.puts, container.op_type.gets
+    ('gradients', 'gradients')
     """
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:

@@ -26,10 +26,7 @@ class VariableStore:
         self.buffers = [variable for variable in others if isinstance(variable, Buffer)]
         self.fixed = [variable for variable in others if not isinstance(variable, Buffer)]
         self._others = list(others)
-        self.values, self.gradients = _bind(self.variables, dtype, range(len(self.variables)))
-        self.buffer_values, self.buffer_changes = _bind(self.buffers, dtype, [-1] * len(self.buffers))
-        for variable in self.fixed:
-            variable.bind(-1, zeros(variable.shape, dtype), None)
+        self._allocate()
         self.initialize(seed)
 
     @property
@@ -48,6 +45,28 @@ class VariableStore:
             variable.set_value(variable.initializer(variable.shape, keyed(seed, "initialize", place)))
         self.gradients[:] = 0
         self.buffer_changes[:] = 0
+
+    def _allocate(self) -> None:
+        """Make the vectors, of zeros, and give every variable its part."""
+        self.values, self.gradients = _bind(self.variables, self.dtype, range(len(self.variables)))
+        self.buffer_values, self.buffer_changes = _bind(self.buffers, self.dtype, [-1] * len(self.buffers))
+        for variable in self.fixed:
+            variable.bind(-1, zeros(variable.shape, self.dtype), None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the variables, and their values for a copy to hold."""
+        return {**vars(self), "fixed_values": [variable.value for variable in self.fixed]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Give the variables of a copy memory of their own, with equal content."""
+        vectors = ("values", "gradients", "buffer_values", "buffer_changes")
+        content = {name: state.pop(name) for name in (*vectors, "fixed_values")}
+        vars(self).update(state)
+        self._allocate()
+        for name in vectors:
+            np.copyto(getattr(self, name), content[name])
+        for variable, value in zip(self.fixed, content["fixed_values"], strict=True):
+            np.copyto(variable.value, value)
 
 
 def _bind(variables: Sequence[Variable], dtype: np.dtype[Any], identities: Iterable[int]) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from nn.operation import (
 if TYPE_CHECKING:
     from nn.layer.layer import Layer
 
-Operand: TypeAlias = Union["Value", float, Array]
+Operand: TypeAlias = Union["Value", float, Array, Sequence[Any]]
 Axes: TypeAlias = int | Sequence[int] | None
 
 
@@ -58,13 +58,13 @@ class Value:
         """Return the node that applies `operation` to this value and the others."""
         return Node(operation, (self, *others))
 
-    def reshape(self, *shape: int) -> Node:
-        """Return the same elements in another shape; one axis may be -1."""
-        return self.apply(Reshape(shape))
+    def reshape(self, *shape: int | Sequence[int]) -> Node:
+        """Return the same elements in another shape, given as numbers or as one list of them; one axis may be -1."""
+        return self.apply(Reshape(_numbers(shape)))
 
-    def transpose(self, *axes: int) -> Node:
-        """Return the same elements with the axes in this order; without axes, in the reverse order."""
-        return self.apply(Transpose(axes or None))
+    def transpose(self, *axes: int | Sequence[int]) -> Node:
+        """Return the same elements with the axes in this order, numbers or one list; without axes, in the reverse order."""
+        return self.apply(Transpose(_numbers(axes) or None))
 
     def swapaxes(self, first: int, second: int) -> Node:
         """Return the same elements with two axes exchanged."""
@@ -148,10 +148,10 @@ class Value:
         return as_value(other).apply(Power(), self)
 
     def __matmul__(self, other: Operand) -> Node:
-        return self.apply(MatMul(), as_value(other))
+        return _product(self, as_value(other))
 
     def __rmatmul__(self, other: Operand) -> Node:
-        return as_value(other).apply(MatMul(), self)
+        return _product(as_value(other), self)
 
     def __neg__(self) -> Node:
         return self.apply(Negative())
@@ -159,16 +159,16 @@ class Value:
     def __abs__(self) -> Node:
         return self.abs()
 
-    def __gt__(self, other: Operand) -> Node:  # type: ignore[misc]
+    def __gt__(self, other: Operand) -> Node:
         return self.apply(Compare(">"), as_value(other))
 
-    def __ge__(self, other: Operand) -> Node:  # type: ignore[misc]
+    def __ge__(self, other: Operand) -> Node:
         return self.apply(Compare(">="), as_value(other))
 
-    def __lt__(self, other: Operand) -> Node:  # type: ignore[misc]
+    def __lt__(self, other: Operand) -> Node:
         return self.apply(Compare("<"), as_value(other))
 
-    def __le__(self, other: Operand) -> Node:  # type: ignore[misc]
+    def __le__(self, other: Operand) -> Node:
         return self.apply(Compare("<="), as_value(other))
 
     def __bool__(self) -> bool:
@@ -182,7 +182,7 @@ class Value:
 
 
 class Constant(Value):
-    """A fixed array. Numbers and arrays in an expression become constants."""
+    """A fixed array. Numbers, arrays and lists of numbers in an expression become constants."""
 
     def __init__(self, array: Array) -> None:
         super().__init__(array.shape)
@@ -204,8 +204,31 @@ def as_value(operand: Operand) -> Value:
     """Return a value for something that stands beside one in an expression; raise TypeError for what cannot."""
     if isinstance(operand, Value):
         return operand
-    if isinstance(operand, (Real, np.ndarray)):
-        array = np.asarray(operand)
+    if isinstance(operand, (Real, np.ndarray, list, tuple)):
+        try:
+            array = np.asarray(operand)
+        except ValueError as error:
+            raise TypeError(f"an expression takes lists that are arrays, got {operand!r}: {error}") from error
         if array.dtype.kind in "iufb":
             return Constant(array)
     raise TypeError(f"an expression takes values, numbers and numeric arrays, got {type(operand).__name__} {operand!r}")
+
+
+def _numbers(given: Sequence[Any]) -> Sequence[int]:
+    """Return the only argument where it is a list of all, else the arguments."""
+    return given[0] if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
+
+
+def _product(a: Value, b: Value) -> Node:
+    """Return a @ b, where a vector on the left is one row, on the right one column, whose axis the result does not have."""
+    row, column = len(a.shape) == 1, len(b.shape) == 1
+    matrix = a.reshape(1, *a.shape) if row else a
+    product = matrix.apply(MatMul(), b.reshape(*b.shape, 1) if column else b)
+    if not row and not column:
+        return product
+    shape = list(product.shape)
+    if row:
+        del shape[-2]
+    if column:
+        del shape[-1]
+    return product.reshape(shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,13 @@ class Variable(Value):
     """An array with a gradient, held by a model's `VariableStore` from `setup` on.
 
     `id` is the position in the model's `trainable_variables()`, -1 before that and for what is not trained.
-    `name` is `<layer>/<name>` for a layer's variable, for example `dense_1/kernel`.
+    `name` is `<layer>/<name>` for a layer's variable, for example `dense_1/kernel`. A variable that is copied or pickled apart
+    from its model has no memory.
     """
+
+    # of the class, so that a copy without memory finds them
+    _value: Array | None = None
+    _gradient: Array | None = None
 
     def __init__(
         self,
@@ -34,17 +39,40 @@ class Variable(Value):
         initializer = GlorotUniform() if initializer is None else initializer
         self.initializer: Initializer = arguments.instance("Variable", "initializer", initializer, Initializer)
         self.local_name = name
-        self.trainable = trainable
+        self.made_trainable = bool(arguments.instance("Variable", "trainable", trainable, bool))
+        """Whether it is there to be trained, frozen or not."""
+        self._trainable = self.made_trainable
         self.owner: Layer | None = None
         self.id = -1
-        self._value: Array | None = None
-        self._gradient: Array | None = None
 
     @property
     def name(self) -> str:
         """The name, unique in its model."""
         own = self.local_name or "variable"
         return f"{self.owner.name}/{own}" if self.owner is not None else own
+
+    @property
+    def trainable(self) -> bool:
+        """Whether training changes it. May be set before `setup`; raises ValueError afterwards."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, trainable: bool) -> None:
+        self.refuse_if_bound(f"Variable '{self.name}'")
+        self._trainable = bool(arguments.instance("Variable", "trainable", trainable, bool))
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it is not trained although it was made for that."""
+        return self.made_trainable and not self._trainable
+
+    def refuse_if_bound(self, who: str) -> None:
+        """Raise ValueError if a store holds this variable: it is too late to say what is trained."""
+        if self.bound:
+            raise ValueError(
+                f"{who} belongs to a model that is set up, so its 'trainable' cannot change: build another model, set "
+                f"'trainable' there before setup(), and give it the weights, set_weights(model.get_weights())"
+            )
 
     @property
     def bound(self) -> bool:
@@ -91,6 +119,10 @@ class Variable(Value):
     def get_gradient(self) -> Array:
         """Return a copy of the gradient."""
         return self.gradient.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is copied: not the memory, which is the store's."""
+        return {name: value for name, value in vars(self).items() if name not in ("_value", "_gradient")}
 
     def __repr__(self) -> str:
         return f"Variable(name={self.name!r}, shape={self.shape}, id={self.id})"

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .sync import ISyncType, SynchronizedSGD
+from .sync import AsynchronizedSGD, ISyncType, StaleSynchronous, SyncChoice, SynchronizedSGD
 
-__all__ = ["ISyncType", "SynchronizedSGD"]
+__all__ = ["AsynchronizedSGD", "ISyncType", "StaleSynchronous", "SyncChoice", "SynchronizedSGD"]

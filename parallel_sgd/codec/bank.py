@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from inspect import isabstract
+from typing import Any
 
 from parallel_sgd.accounts import Accounts
 from parallel_sgd.channel import Channel, Key, Sent
@@ -13,6 +15,7 @@ from .interfaces import Array, BlockWeight, Codec, Packets, netEncapsulation
 from .settings import GlobalSettings, JobSettings
 
 CodecChoice = type[Codec] | Mapping[int, type[Codec]] | None
+NamedChoice = type[Codec] | Mapping[Any, type[Codec]] | None
 
 
 def choose_codecs(choice: CodecChoice, default: type[Codec], variables: int, name: str = "codec") -> list[type[Codec]]:
@@ -29,6 +32,45 @@ def choose_codecs(choice: CodecChoice, default: type[Codec], variables: int, nam
         if variable not in range(variables):
             raise ValueError(f"'{name}' names variable {variable!r}, but the model has the variables 0..{variables - 1}")
     return [chosen.get(variable, default) for variable in range(variables)]
+
+
+def by_variable(choice: NamedChoice, names: Sequence[str], name: str = "codec") -> CodecChoice:
+    """A choice by variable id in place of one by id, variable name (`dense_1/kernel`) or layer name (`dense_1`).
+
+    What is more exact counts: an id before a variable's name before a layer's. `names` are those of the variables.
+    Raises: ValueError for a name that the model does not have; it calls the dict `name`.
+    """
+    if not isinstance(choice, Mapping):
+        return choice
+    chosen: dict[Any, type[Codec]] = {}
+    for rank in (_names_layer, _names_variable):
+        for key, kind in choice.items():
+            found = [variable for variable, own in enumerate(names) if isinstance(key, str) and rank(key, own)]
+            chosen.update(dict.fromkeys(found, kind))
+            if isinstance(key, str) and key not in names and not any(_names_layer(key, own) for own in names):
+                layers = dict.fromkeys(own.rpartition("/")[0] for own in names)
+                raise ValueError(f"'{name}' names {key!r}, but the model has the layers {', '.join(layers)}")
+    chosen.update({key: kind for key, kind in choice.items() if not isinstance(key, str)})
+    return chosen
+
+
+def _names_layer(key: str, variable: str) -> bool:
+    return variable.startswith(f"{key}/")
+
+
+def _names_variable(key: str, variable: str) -> bool:
+    return variable == key
+
+
+def choose_server_codecs(choice: CodecChoice, workers: CodecChoice, default: type[Codec], variables: int) -> list[type[Codec]]:
+    """The codec class of each variable on the parameter server: `choice`; without one, the workers' own where it `serves`.
+
+    `default` is that of the workers. Raises: as `choose_codecs`, which calls the choice `ps_codec`.
+    """
+    if choice is not None and not isinstance(choice, Mapping):
+        return choose_codecs(choice, default, variables, "ps_codec")
+    own = enumerate(choose_codecs(workers, default, variables))
+    return choose_codecs({**{i: kind for i, kind in own if kind.serves}, **(choice or {})}, default, variables, "ps_codec")
 
 
 def _shown(kind: object) -> str:
@@ -51,16 +93,19 @@ class CodecBank:
         self.node_id = channel.node_id
         self.assignment: ISetting = settings.assignment
         self._names = [kind.__name__ for kind in kinds]
-        self.accounts = Accounts(channel.node_id, self._names)
+        self.accounts = Accounts(channel.node_id, [*self._names, "sync type"])
+        self._watch = self.accounts.watch
         self._attempt = attempt
         self.refused = 0  # packets of another attempt
         self.unsent = 0  # bytes posted since the wire was last seen to have taken everything
         self._step = (-1, -1)
         self._cork = cork
         self._corked = 0
+        self.hears_peers = False  # whether the sync types of the workers talk to each other: `tell_peers`
+        self.closed = False
         self.codecs: list[Codec] = []
-        for kind in kinds:
-            settings.codec = kind.__name__
+        for variable, kind in enumerate(kinds):
+            self._enter(variable)
             self.codecs.append(kind(channel.node_id))
 
     def begin(self, step: tuple[int, int]) -> None:
@@ -72,7 +117,7 @@ class CodecBank:
 
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
-        if len(key) != 4 or not 0 <= key[3] < len(self.codecs):
+        if len(key) != 4 or not 0 <= key[3] < len(self.codecs) + self.hears_peers:
             raise ValueError(f"A packet's key must be (attempt, epoch, batch, variable) of this job, got {key}")
         self.accounts.received(key[3], sender, size)
         if key[0] == self._attempt:
@@ -82,33 +127,67 @@ class CodecBank:
 
     def update(self, variable: int, block_id: int, content: Array) -> None:
         """Give a computed block to its codec."""
-        self._settings.codec = self._names[variable]
+        watch = self._watch
+        start, sent = watch.clock(), watch.send
+        self._enter(variable)
         self._post(variable, self.codecs[variable].update_blocks(BlockWeight(content, block_id)))
+        watch.encode += watch.clock() - start - (watch.send - sent)
 
     def receive(self, variable: int, content: object) -> None:
         """Give a received packet to its codec."""
-        self._settings.codec = self._names[variable]
+        watch = self._watch
+        start, sent = watch.clock(), watch.send
+        self._enter(variable)
         self._post(variable, self.codecs[variable].receive_blocks(content))
+        watch.merge += watch.clock() - start - (watch.send - sent)
+
+    def answer(self, variable: int, node: int, step: tuple[int, int]) -> None:
+        """Let the codec of a server answer what `node` sent in `step`."""
+        watch = self._watch
+        start, sent = watch.clock(), watch.send
+        self.begin(step)
+        self._enter(variable)
+        self._post(variable, self.codecs[variable].answer(node))
+        watch.encode += watch.clock() - start - (watch.send - sent)
 
     def receive_late(self, variable: int, content: object, step: tuple[int, int]) -> None:
         """Give a packet of the batch finished last to its codec; an answer carries the same (epoch, batch)."""
         now, self._step = self._step, step
         try:
-            self._settings.codec = self._names[variable]
+            self._enter(variable)
             self._post(variable, self.codecs[variable].receive_late(content))
         finally:
             self._step = now
 
+    def peers(self) -> list[int]:
+        """The other workers that have not left and are not lost."""
+        return [node for node in self._channel.peers() if node >= 0]
+
+    def tell_peers(self, content: object) -> None:
+        """Send a packet of the sync type itself to all other workers; it arrives under the id after the last variable."""
+        key = (self._attempt, *self._step, len(self.codecs))
+        for target in self.peers():
+            size = self._channel.post(target, key, content)
+            if size is not None:
+                self.accounts.sent(key[3], target, size)
+                self._corked += size.wire
+
     def rescue(self, variable: int) -> bool:
         """Let the codec try to save an overdue result; True when it sent something."""
-        self._settings.codec = self._names[variable]
+        self._enter(variable)
         return self._post(variable, self.codecs[variable].do_something_to_save_yourself()) > 0
 
     def flush(self) -> None:
         """Let corked packets leave."""
         if self._corked:
+            start = self._watch.clock()
             self._corked = 0
             self._channel.flush()
+            self._watch.send += self._watch.clock() - start
+
+    def poll(self) -> None:
+        """Take in what has arrived, without waiting."""
+        self._channel.poll()
 
     def flushed(self) -> bool:
         """True when the arrays of all posted packets may change."""
@@ -122,10 +201,40 @@ class CodecBank:
         """Whether every codec can do without a node whose blocks others hold too."""
         return all(codec.takes_first_copy for codec in self.codecs)
 
+    def state_dict(self) -> dict[str, Any]:
+        """What the codecs remember, as `<variable>.<name>`."""
+        return {f"{i}.{name}": value for i, codec in enumerate(self.codecs) for name, value in codec.state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned.
+
+        Raises: ValueError for a variable that there is not; whatever a codec raises.
+        """
+        own: list[dict[str, Any]] = [{} for _ in self.codecs]
+        for key, value in state.items():
+            variable, _, name = key.partition(".")
+            if not variable.isdecimal() or int(variable) >= len(own):
+                raise ValueError(f"A state of codecs must hold '<variable>.<name>' for {len(own)} variables, got {key!r}")
+            own[int(variable)][name] = value
+        for codec, part in zip(self.codecs, own, strict=True):
+            codec.load_state_dict(part)
+
+    @property
+    def staleness(self) -> Counter[int]:
+        """How many gradients were how many steps old when they were applied, over the codecs that count it."""
+        return sum((Counter(codec.staleness) for codec in self.codecs), start=Counter[int]())
+
     def dispose(self) -> None:
         """The job ends."""
+        self.closed = True
         for codec in self.codecs:
             codec.dispose()
+
+    def _enter(self, variable: int) -> None:
+        """The code of this variable's codec runs now."""
+        self._settings.codec = self._names[variable]
+        self._settings.variable = variable
+        self._settings.step = self._step
 
     def _post(self, variable: int, packets: Packets) -> int:
         if packets is None:

@@ -17,6 +17,7 @@ class DummyCodec(Codec):
     """
 
     keeps_content = False
+    agrees = False
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)

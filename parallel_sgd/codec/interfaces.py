@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from types import GenericAlias
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from types import GenericAlias, MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,13 @@ class netEncapsulation:
 Packets = netEncapsulation | Iterable[netEncapsulation] | None
 
 
+class Exchange(Protocol):
+    """Who talks to whom: what `Codec.of` begins with. Those that ship are in `parallel_sgd.codec.compose`."""
+
+    def compose(self, **parts: Any) -> type[Codec]:
+        """Return a codec class that exchanges in this way."""
+
+
 class Codec(ABC):
     """One object per worker and variable, for the whole job. Its methods are never called concurrently.
 
@@ -64,6 +71,28 @@ class Codec(ABC):
     #: True: it sends to the parameter server, so a job without one is refused.
     needs_server: ClassVar[bool] = False
 
+    #: True: the same class also runs on the parameter server, and is its default there.
+    serves: ClassVar[bool] = False
+
+    #: What the optimizer has to put: "gradients", "updates" or "parameters"; None: whatever it puts.
+    takes: ClassVar[str | None] = None
+
+    #: What the results are; None: the same as what was put.
+    gives: ClassVar[str | None] = None
+
+    #: True: all workers get equal results in every batch. Where not, they train models of their own.
+    agrees: ClassVar[bool] = True
+
+    #: True: a result is made of what all workers send in the same batch, so asynchronous sync types refuse it.
+    synchronous: ClassVar[bool] = False
+
+    #: True: an answer to what was sent comes without waiting for anybody's batch, and the result is made of it; so a worker
+    #: waits for it under asynchronous sync types too, where it otherwise goes on with its own value.
+    awaits_answer: ClassVar[bool] = False
+
+    #: How many gradients that it has applied were how many steps old, where it counts that.
+    staleness: Mapping[int, int] = MappingProxyType({})
+
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
         self._result: Array | None = None
@@ -80,6 +109,15 @@ class Codec(ABC):
     @abstractmethod
     def receive_blocks(self, content: Any) -> Packets:
         """Take the content of a packet that another node's codec of the same variable sent in the same batch."""
+
+    def answer(self, node: int) -> Packets:
+        """On the server: what `node` may read now.
+
+        Called once for each batch in which it has sent something, after `receive_blocks`, as soon as the sync type lets it
+        go on: at once under AsynchronizedSGD, when no worker is more than s batches behind it under StaleSynchronous(s),
+        when every worker has sent something in that batch under SynchronizedSGD.
+        """
+        return None
 
     def receive_late(self, content: Any) -> Packets:
         """Take a packet of the batch whose result was taken last; what is returned goes out under that batch.
@@ -117,6 +155,36 @@ class Codec(ABC):
 
     def missing_blocks(self) -> Iterable[int]:
         """The blocks that a time-out message names; a codec that does not keep track leaves it empty."""
+        return ()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the codec remembers between two batches, for checkpoints: arrays and numbers, live."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned.
+
+        Raises: ValueError for names that the codec does not know.
+        """
+        if state:
+            raise ValueError(f"{type(self).__name__} remembers nothing, got {', '.join(sorted(state))}")
+
+    @staticmethod
+    def of(exchange: Exchange, **parts: Any) -> type[Codec]:
+        """Compose a codec class: `Codec.of(ShardedPS(), up=ErrorFeedback(TopK(0.01) | Int8()), name="TopKInt8")`.
+
+        Parts, all optional: `up` and `down` are what happens to an array on its way to where it is merged and back (stages of
+        `parallel_sgd.codec.pipeline`; None sends it as it is); `send` is "gradient" (whatever the optimizer puts), "weights"
+        or "delta" (parameters, sent as what has changed since the last exchange); `merge` a merge rule, `trigger` says in
+        which batches there is an exchange, `name` is the name of the class. A part is an object, which every codec object
+        copies, or a function that makes one, called in the codec's constructor, where `GlobalSettings` can be read.
+
+        Raises: TypeError or ValueError where parts do not fit together, with the fix in words.
+        """
+        return exchange.compose(**parts)
+
+    def missing_nodes(self) -> Iterable[int]:
+        """The nodes that a time-out message names where no block is missing."""
         return ()
 
     def record(self, message: str) -> None:

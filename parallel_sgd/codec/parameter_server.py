@@ -31,6 +31,8 @@ class SyncPS(Codec):
     keeps_content = False
     takes_first_copy = True
     needs_server = True
+    serves = True
+    synchronous = True
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)

@@ -23,6 +23,7 @@ class Plain(Codec):
 
     keeps_content = False
     takes_first_copy = True
+    synchronous = True
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)

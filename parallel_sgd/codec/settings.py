@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.profiles import ISetting
+
+from .interfaces import Array
 
 
 class _Required:
@@ -30,12 +33,30 @@ class MissingParameter(LookupError):
 
 
 class JobSettings:
-    """The settings of one job as one worker sees them. `codec` names the class whose code runs, for messages."""
+    """The settings of one job as one node sees them. `codec` names the class whose code runs, for messages.
 
-    def __init__(self, assignment: ISetting, parameters: Mapping[Any, Any] | None = None) -> None:
+    `values` are the live values of the worker's variables, `rule` makes a gradient-descent rule as the job wants it,
+    `variable` is the id of the one whose codec runs. `seed` keys all random draws of the job. `step` is the (epoch, batch),
+    counted from 0, of what the codec is given; of the packet, where it receives one.
+    """
+
+    def __init__(
+        self,
+        assignment: ISetting,
+        parameters: Mapping[Any, Any] | None = None,
+        *,
+        values: Sequence[Array] = (),
+        rule: Callable[[], IGradientDescent] | None = None,
+        seed: int = 0,
+    ) -> None:
         self.assignment = assignment
         self.parameters = dict(parameters or {})
+        self.values = values
+        self.rule = rule
+        self.seed = seed
         self.codec = ""
+        self.variable = 0
+        self.step = (-1, -1)
 
 
 _CURRENT: ContextVar[JobSettings] = ContextVar("parallel_sgd_job_settings")
@@ -68,17 +89,57 @@ class GlobalSettings:
         return value
 
     @staticmethod
+    def get_value() -> Array:
+        """The present value of the codec's variable on this worker, read-only and live.
+
+        Raises: LookupError outside a job, and on a parameter server, which has no model.
+        """
+        settings = GlobalSettings._current()
+        if settings.variable >= len(settings.values):
+            who = settings.codec or "A codec"
+            raise LookupError(f"{who} asks for the value of variable {settings.variable}, which this node does not have")
+        view = settings.values[settings.variable].view()
+        view.flags.writeable = False
+        return view
+
+    @staticmethod
+    def get_rule() -> IGradientDescent:
+        """A new gradient-descent rule of the job's `gd_type` and `gd_params`.
+
+        Raises: LookupError outside a job, or where the settings have none.
+        """
+        settings = GlobalSettings._current()
+        if settings.rule is None:
+            raise LookupError(f"{settings.codec or 'A codec'} asks for the job's gradient-descent rule, which was not given")
+        return settings.rule()
+
+    @staticmethod
+    def current() -> JobSettings:
+        """All settings of the running context; `variable` and `step` follow what the job does. A codec keeps it at its birth.
+
+        Raises: LookupError outside a job.
+        """
+        return GlobalSettings._current()
+
+    @staticmethod
     def install(settings: JobSettings) -> None:
         """Make `settings` those of the running context; a worker calls it once, before its codecs are made."""
         _CURRENT.set(settings)
 
     @staticmethod
     @contextmanager
-    def use(assignment: ISetting, parameters: Mapping[Any, Any] | None = None) -> Iterator[None]:
-        """Settings for a `with` block: what a test of a codec needs."""
-        token = _CURRENT.set(JobSettings(assignment, parameters))
+    def use(
+        assignment: ISetting,
+        parameters: Mapping[Any, Any] | None = None,
+        *,
+        values: Sequence[Array] = (),
+        rule: Callable[[], IGradientDescent] | None = None,
+    ) -> Iterator[JobSettings]:
+        """Settings for a `with` block, which it gives: what a test of a codec needs. Its codecs are those of variable 0."""
+        settings = JobSettings(assignment, parameters, values=values, rule=rule)
+        token = _CURRENT.set(settings)
         try:
-            yield
+            yield settings
         finally:
             _CURRENT.reset(token)
 

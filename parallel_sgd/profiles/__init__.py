@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from .blockassignment import AbsBlockAssignment, DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
+from .blockassignment import AbsBlockAssignment, CyclicAssignment, DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from .interface import ISetting
 
-__all__ = ["AbsBlockAssignment", "DuplicateAssignment", "FixedBlockAssignment", "IIDBlockAssignment", "ISetting"]
+__all__ = [
+    "AbsBlockAssignment",
+    "CyclicAssignment",
+    "DuplicateAssignment",
+    "FixedBlockAssignment",
+    "IIDBlockAssignment",
+    "ISetting",
+]

@@ -7,6 +7,7 @@ import pytest
 import parallel_sgd.profiles.blockassignment
 from parallel_sgd.profiles import (
     AbsBlockAssignment,
+    CyclicAssignment,
     DuplicateAssignment,
     FixedBlockAssignment,
     IIDBlockAssignment,
@@ -18,6 +19,7 @@ from tests.contract.kinds import public_kinds
 ROWS: dict[type[AbsBlockAssignment], list[tuple[int, int]]] = {
     IIDBlockAssignment: [(1, 1), (2, 1), (5, 1), (4, 2), (5, 3), (3, 3)],
     DuplicateAssignment: [(1, 1), (3, 1), (4, 2), (6, 3), (3, 3)],
+    CyclicAssignment: [(1, 1), (3, 1), (4, 2), (5, 3), (3, 3), (10, 4)],
     FixedBlockAssignment: [(1, 1), (2, 1), (3, 1), (4, 1), (4, 2), (3, 3)],
 }
 CASES = [(kind, *numbers) for kind, all_numbers in ROWS.items() for numbers in all_numbers]

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
 import parallel_sgd.codec
+from parallel_sgd import codec as codecs
 from parallel_sgd.channel import Key
-from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, SyncPS, netEncapsulation
-from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.codec import (
+    DCASGD,
+    AsyncPS,
+    BlockWeight,
+    Codec,
+    DummyCodec,
+    GlobalSettings,
+    GradCode,
+    Plain,
+    SyncPS,
+    netEncapsulation,
+)
+from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.testing.array_job import ArrayJob, gradient, start
 from tests.contract.kinds import public_kinds
-from tests.parallel_sgd.array_job import ArrayJob, gradient
 
 
 @dataclass(frozen=True)
@@ -24,14 +36,43 @@ class Row:
     exchanges: bool  # sends packets, so that all replicas agree
     assignments: tuple[ISetting, ...]
     server: bool = False  # needs a parameter server, which runs the same codec
+    parameters: dict[str, Any] = field(default_factory=dict)
 
 
 EVERY = (IIDBlockAssignment(1), IIDBlockAssignment(3), DuplicateAssignment(4, 2), FixedBlockAssignment(2, 1, 4))
+ALONE = (IIDBlockAssignment(1), IIDBlockAssignment(3), FixedBlockAssignment(2, 1, 4))  # each block on one worker
 ROWS: dict[type[Codec], Row] = {
     Plain: Row(exchanges=True, assignments=EVERY),
     DummyCodec: Row(exchanges=False, assignments=EVERY),
     SyncPS: Row(exchanges=True, assignments=EVERY, server=True),
+    AsyncPS: Row(exchanges=False, assignments=ALONE, server=True),  # bits depend on the order of arrival
+    DCASGD: Row(exchanges=False, assignments=ALONE, server=True),
+    GradCode: Row(exchanges=True, assignments=(CyclicAssignment(1), CyclicAssignment(3)), server=True),
 }
+EACH_BATCH = {"local_batches": 1}
+MOST = (IIDBlockAssignment(3), DuplicateAssignment(4, 2), FixedBlockAssignment(2, 1, 4))
+FIVE = (IIDBlockAssignment(5), FixedBlockAssignment(5, 1, 8))
+ROWS |= {
+    kind: Row(exchanges=True, assignments=MOST)
+    for kind in (
+        *(codecs.BF16, codecs.FP16, codecs.Int8, codecs.Natural, codecs.QSGD, codecs.TernGrad, codecs.ShardedLevels),
+        *(codecs.EFSign, codecs.EFSignBothWays, codecs.OneBit, codecs.TopK, codecs.TopKInt8, codecs.ShardedTopK, codecs.DGC),
+        *(codecs.Ring, codecs.ShardedPS, codecs.RandomK, codecs.PowerSGD, codecs.FirstCopy, codecs.FirstCopyInt8),
+        *(codecs.SignSGD, codecs.Signum, codecs.Median, codecs.Adasum),
+    )
+}
+ROWS |= {
+    kind: Row(exchanges=True, assignments=MOST, server=True)
+    for kind in (codecs.LevelQuantizer, codecs.SignSGDPS, codecs.ServerAdam, codecs.LAQ)
+}
+ROWS |= {
+    kind: Row(exchanges=True, assignments=MOST, server=True, parameters=EACH_BATCH)
+    for kind in (codecs.FedAvg, codecs.FedAdam, codecs.DiLoCoPS)
+}
+ROWS |= {kind: Row(True, MOST, parameters=EACH_BATCH) for kind in (codecs.LocalSGD, codecs.DiLoCo)}
+ROWS |= {kind: Row(exchanges=True, assignments=FIVE) for kind in (codecs.Krum, codecs.TrimmedMean)}
+ROWS |= {codecs.Tree: Row(exchanges=True, assignments=(*ALONE, *FIVE))}
+ROWS |= {kind: Row(exchanges=False, assignments=ALONE) for kind in (codecs.DPSGD, codecs.CHOCO, codecs.RandomPair)}
 CASES = [(kind, assignment) for kind, row in ROWS.items() for assignment in row.assignments]
 EXCHANGING = [case for case in CASES if ROWS[case[0]].exchanges and case[1].node_count > 1]
 each = pytest.mark.parametrize(("kind", "assignment"), CASES)
@@ -39,7 +80,8 @@ each_exchanging = pytest.mark.parametrize(("kind", "assignment"), EXCHANGING)
 
 
 def job_of(kind: type[Codec], assignment: ISetting, **settings: Any) -> ArrayJob:
-    return ArrayJob(assignment, codec=kind, server=kind if ROWS[kind].server else None, **settings).run()
+    row = ROWS[kind]
+    return ArrayJob(assignment, codec=kind, server=kind if row.server else None, parameters=row.parameters, **settings).run()
 
 
 def bits(job: ArrayJob) -> list[list[bytes]]:
@@ -68,7 +110,7 @@ def test_every_batch_gives_a_result_of_the_shape_that_was_put(kind: type[Codec],
 @each
 def test_content_is_never_changed(kind: type[Codec], assignment: ISetting) -> None:
     """Law 1: input never mutated, which a read-only array proves."""
-    with GlobalSettings.use(assignment):
+    with GlobalSettings.use(assignment, values=[start(0)]):
         codec = kind(0)
     for block in assignment.node_2_block[0]:
         content = gradient(0, block, 0)
@@ -117,7 +159,7 @@ def test_the_way_of_packets_changes_nothing(
 @each
 def test_a_codec_without_its_peers_says_so_or_is_done(kind: type[Codec], assignment: ISetting) -> None:
     """SUB-24: `is_done` is never true before the result exists, and rescue is never an error."""
-    with GlobalSettings.use(assignment):
+    with GlobalSettings.use(assignment, values=[start(0)]):
         codec = kind(0)
     assert not codec.is_done()
     assert codec.get_result() is None

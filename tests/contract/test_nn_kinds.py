@@ -90,14 +90,14 @@ def test_the_walk_finds_classes_of_the_package_that_can_be_made() -> None:
 
 @pytest.mark.parametrize("row", GRAPHS, ids=name)
 def test_gradients(row: GraphRow) -> None:
-    check_gradients(row.build(), row.sample, draw=row.draw)
+    check_gradients(row.applied(), row.sample, draw=row.draw)
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("row", [row for row in GRAPHS if row.value is not None], ids=name)
 def test_values(row: GraphRow, training: bool) -> None:
     placeholder = Placeholder((-1, *row.sample))
-    output = row.build()(placeholder)
+    output = row.applied()(placeholder)
     assert isinstance(output, Node)
     graph = Graph(placeholder, output)
     dtype = np.dtype(np.float64)
@@ -113,7 +113,7 @@ def test_values(row: GraphRow, training: bool) -> None:
 @pytest.mark.parametrize("row", [*ACTIVATIONS, *LAYERS], ids=name)
 def test_after_a_row_like_any_other(row: GraphRow) -> None:
     """In place or not, between other operations the gradients stay right."""
-    build = row.build()
+    build = row.applied()
 
     def between(x: Value) -> Value:
         inner = build(x * x + 0.5)
@@ -128,7 +128,7 @@ def test_in_parts_of_the_batch_nothing_changes(row: GraphRow, monkeypatch: pytes
 
     def run(training: bool) -> list[Array]:
         placeholder = Placeholder((-1, *row.sample))
-        output = row.build()(placeholder)
+        output = row.applied()(placeholder)
         assert isinstance(output, Node)
         graph = Graph(placeholder, output)
         trained = [variable for variable in graph.variables if variable.trainable]

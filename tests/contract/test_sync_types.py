@@ -1,4 +1,4 @@
-"""What holds for every synchronous sync type, on a job of arrays."""
+"""What holds for every sync type, on a job of arrays: alone, and with every codec that ships."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from dataclasses import dataclass
 import pytest
 
 import parallel_sgd.batch_sync
-from parallel_sgd.batch_sync import ISyncType, SynchronizedSGD
+from nn.optimizer import GradientAveragingOptimizer, IOptimizer, PSGDOptimizer
+from parallel_sgd.batch_sync import AsynchronizedSGD, ISyncType, StaleSynchronous, SyncChoice, SynchronizedSGD
+from parallel_sgd.batch_sync.sync.stale_synchronous import StaleSynchronizedSGD
+from parallel_sgd.codec import AsyncPS, Codec, Plain
 from parallel_sgd.profiles import IIDBlockAssignment
+from parallel_sgd.testing.array_job import ArrayJob, expected
 from tests.contract.kinds import public_kinds
-from tests.parallel_sgd.array_job import ArrayJob, expected
+from tests.contract.test_codecs import ROWS as CODECS
 
 
 @dataclass(frozen=True)
@@ -18,9 +22,20 @@ class Row:
     """What is true of a sync type beyond the common laws."""
 
     exact: bool  # a result holds every block of its batch and nothing of another
+    codec: type[Codec] = Plain  # one that it is made for
 
 
-ROWS: dict[type[ISyncType], Row] = {SynchronizedSGD: Row(exact=True)}
+ROWS: dict[type[ISyncType], Row] = {
+    SynchronizedSGD: Row(exact=True),
+    AsynchronizedSGD: Row(exact=False, codec=AsyncPS),
+    StaleSynchronizedSGD: Row(exact=True),  # without slack
+}
+CHOICES: list[SyncChoice] = [SynchronizedSGD, AsynchronizedSGD, StaleSynchronous(0), StaleSynchronous(2)]
+
+
+def job_of(kind: SyncChoice, codec: type[Codec], nodes: int, **settings: object) -> ArrayJob:
+    server = codec if CODECS[codec].server else None
+    return ArrayJob(IIDBlockAssignment(nodes), sync_type=kind, codec=codec, server=server, **settings)  # type: ignore[arg-type]
 
 
 def test_every_sync_type_has_a_row() -> None:
@@ -30,24 +45,46 @@ def test_every_sync_type_has_a_row() -> None:
 @pytest.mark.parametrize("kind", ROWS)
 def test_every_batch_ends(kind: type[ISyncType]) -> None:
     """design.md decision 6: no wait without a limit."""
-    job = ArrayJob(IIDBlockAssignment(3), sync_type=kind, link=lambda s, r, _: (0.5,) if s == 0 else (0.0,)).run()
+    job = job_of(kind, ROWS[kind].codec, 3, link=lambda s, r, _: (0.5,) if s == 0 else (0.0,)).run()
     assert [len(job.results[node]) for node in range(3)] == [job.batches] * 3
 
 
 @pytest.mark.parametrize("kind", [kind for kind, row in ROWS.items() if row.exact])
 def test_a_result_holds_its_batch_and_nothing_else(kind: type[ISyncType]) -> None:
     """SUB-22."""
-    job = ArrayJob(IIDBlockAssignment(3), sync_type=kind, link=lambda s, r, _: (0.5,) if r == 1 else (0.0, 0.25)).run()
+    job = job_of(kind, ROWS[kind].codec, 3, link=lambda s, r, _: (0.5,) if r == 1 else (0.0, 0.25)).run()
     for batch in range(job.batches):
         for node in range(3):
             for got, wanted in zip(job.results[node][batch], expected(batch, 3), strict=True):
                 assert got.tobytes() == wanted.tobytes()
 
 
-@pytest.mark.parametrize("kind", [kind for kind, row in ROWS.items() if row.exact])
-def test_a_peer_that_never_answers_is_named_within_two_periods(kind: type[ISyncType]) -> None:
+@pytest.mark.parametrize("kind", ROWS)
+def test_one_that_never_answers_is_named_within_two_periods(kind: type[ISyncType]) -> None:
     """SUB-25, SUB-26."""
-    job = ArrayJob(IIDBlockAssignment(2), sync_type=kind, timeout=3.0, link=lambda *_: ())
-    with pytest.raises(TimeoutError, match=r"variable 1 \(dense/bias\) of epoch 1, batch 1: missing block\(s\) 1"):
+    missing = r"missing block\(s\) 1" if ROWS[kind].codec is Plain else r"nothing came from node\(s\) -2"
+    job = job_of(kind, ROWS[kind].codec, 2, timeout=3.0, link=lambda *_: ())
+    with pytest.raises(TimeoutError, match=rf"variable 1 \(dense/bias\) of epoch 1, batch 1: {missing}"):
         job.run()
     assert 3.0 <= job.clock.monotonic() <= 6.0
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice.__name__)
+def test_every_codec_runs_or_is_refused_with_both_names(choice: SyncChoice, codec: type[Codec]) -> None:
+    """A codec that is admitted ends every batch, whatever the links do; one that is not is refused before anything is sent."""
+    op_type: type[IOptimizer] = GradientAveragingOptimizer if codec.gives == "parameters" else PSGDOptimizer
+    try:
+        choice.admit(codec, op_type)
+    except ValueError as error:
+        assert choice.__name__ in str(error)
+        assert codec.__name__ in str(error)
+        assert codec.synchronous
+        assert choice not in (SynchronizedSGD, StaleSynchronous(0))
+        return
+    row = CODECS[codec]
+    for assignment in row.assignments[1:3]:
+        link = lambda sender, receiver, key: (0.1 * sender + 0.2, 0.5) if sender >= 0 else (0.05,)  # noqa: E731
+        server = codec if row.server else None
+        job = ArrayJob(assignment, sync_type=choice, codec=codec, server=server, link=link, parameters=row.parameters).run()
+        assert [len(job.results[node]) for node in assignment.nodes] == [job.batches] * assignment.node_count

@@ -382,3 +382,29 @@ def test_nested_claims_reserve_a_bounded_amount() -> None:
 def test_allocation_says_what_is_too_much() -> None:
     with pytest.raises(ProtocolError, match="announces 80 bytes of arrays, more than the 79 allowed"):
         allocate([["<f8", 10]], 79)
+
+
+# ---- memory that somebody has ready
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("cut", CUTS)
+def test_an_array_is_read_to_where_it_belongs(cut: str, sealed: bool) -> None:
+    sent = [np.arange(n, dtype=np.int16) for n in (3, 30_000)]
+    ready = [np.zeros(n, np.int16) for n in (3, 30_000)]
+    target = reader(sealed)
+    target.place = lambda head: ready[head[0]]
+    feed(target, b"".join(frames_of(sent, sealed)), CUTS[cut]())
+    for array, message in zip(ready, target.messages, strict=True):
+        assert message.value is array
+    assert all(np.array_equal(a, b) for a, b in zip(sent, ready, strict=True))
+
+
+@pytest.mark.parametrize("value", [np.ones(4), np.ones((2, 2), np.float32), [np.ones(3), np.ones(3)], "text", None])
+def test_a_place_that_does_not_fit_is_left_alone(value: Any) -> None:
+    ready = np.zeros(3)
+    target = reader(sealed=False)
+    target.place = lambda head: ready if head == (0,) else None
+    feed(target, b"".join(frames_of([value, np.ones(3)], sealed=False)))
+    assert contents(target.messages) == expected([value, np.ones(3)])
+    assert not ready.any()

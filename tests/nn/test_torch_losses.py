@@ -123,7 +123,8 @@ def test_cross_entropy_of_scores(shape: list[int], rows: bool, smoothing: float,
 )
 def test_cross_entropy_of_probabilities(shape: list[int], rows: bool, dtype: str, weighted: bool, seed: int) -> None:
     generator = keyed(seed, "torch")
-    output = (0.05 + generator.dirichlet(np.ones(shape[-1]), shape[:-1])).astype(dtype)
+    output = 0.05 + generator.dirichlet(np.ones(shape[-1]), shape[:-1])
+    output = (output / output.sum(axis=-1, keepdims=True)).astype(dtype)
     label: Array = generator.dirichlet(np.ones(shape[-1]), shape[:-1]).astype(dtype)
     if not rows:
         label = generator.integers(0, shape[-1], shape[:-1])

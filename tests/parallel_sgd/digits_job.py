@@ -45,6 +45,7 @@ class DigitsJob:
     link: Link = reliable
     data: Samples = field(default_factory=digits)
     clock: VirtualClock = field(default_factory=VirtualClock)
+    classes: dict[str, type] = field(default_factory=dict)  # the test's own that the model is made of
 
     def __post_init__(self) -> None:
         self.models: dict[int, Model] = {}
@@ -62,7 +63,7 @@ class DigitsJob:
 
     def _build(self, channel: MemoryChannel) -> Worker:
         node = channel.node_id
-        model = Model.from_bytes(self.model.to_bytes())
+        model = Model.from_bytes(self.model.to_bytes(), self.classes)
         report = None
         if self.directory is not None:
             report = TrainingReport(self.directory, "digits", node, [metric.name for metric in model.metrics])

@@ -13,7 +13,7 @@ from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
-from tests.parallel_sgd.array_job import ArrayJob
+from parallel_sgd.testing.array_job import ArrayJob
 
 
 def test_entries_add_up_per_codec_variable_link_and_direction() -> None:

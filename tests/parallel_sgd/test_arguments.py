@@ -74,7 +74,9 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         ("plain", "'codec' must be a subclass of Codec or a dict of them by variable id, got 'plain'"),
         (Codec, "'codec' must be a subclass of Codec .*Codec'>, which lacks receive_blocks, update_blocks"),
         ({0: Plain, 99: Plain}, r"'codec' names variable 99, but the model has the variables 0\.\.5"),
-        ({"dense_1": Plain}, r"'codec' names variable 'dense_1', but the model has the variables 0\.\.5"),
+        ({"dense_9": Plain}, "'codec' names 'dense_9', but the model has the layers dense_1, dense_2, dense_3"),
+        ({"dense_1/scale": Plain}, "'codec' names 'dense_1/scale', but the model has the layers dense_1, dense_2, dense_3"),
+        ({None: Plain}, r"'codec' names variable None, but the model has the variables 0\.\.5"),
     ],
     "gd_params": [
         (0.1, "'gd_params' must be a tuple of arguments or a dict of them, got 0.1"),
@@ -84,6 +86,7 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
     ],
     "ps_codec": [
         (3, "'ps_codec' must be a subclass of Codec or a dict of them by variable id, got 3"),
+        ({"dense_0": Plain}, "'ps_codec' names 'dense_0', but the model has the layers"),
         (Plain, r"'ps_codec' needs a parameter server among the nodes: parse_worker\(n, ps=True\)"),
     ],
     "network_bandwidth": [
@@ -109,6 +112,7 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
     "codec_extra_parameters": [
         (["bits"], "'codec_extra_parameters' must be a dict, got list"),
         ({2.5: 1}, "The keys of 'codec_extra_parameters' must be str or int, got 2.5"),
+        ({99: "x", "bits": object}, "'codec_extra_parameters' must hold what may travel: .*type"),
         ({"when": object()}, "'codec_extra_parameters' must hold what may travel: .*object"),
     ],
     "seed": [

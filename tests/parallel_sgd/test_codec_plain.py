@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from parallel_sgd.accounts import RECEIVED, SENT
 from parallel_sgd.codec import BlockWeight, DummyCodec, GlobalSettings, Plain
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
-from tests.parallel_sgd.array_job import SHAPES, ArrayJob, expected, gradient, tree_mean
+from parallel_sgd.testing.array_job import SHAPES, ArrayJob, expected, gradient, tree_mean
 
 ASSIGNMENTS = [
     IIDBlockAssignment(1),

@@ -16,7 +16,7 @@ from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import REQUIRED, JobSettings
 from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
-from tests.parallel_sgd.array_job import ArrayJob, expected
+from parallel_sgd.testing.array_job import ArrayJob, expected
 
 
 class Recorder:

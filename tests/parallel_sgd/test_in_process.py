@@ -15,10 +15,10 @@ from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.memory_channel import Fabric, MemoryChannel
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
+from parallel_sgd.testing.array_job import ArrayJob
 from parallel_sgd.turns import Deadlock, SkippingClock, run_in_process
 from parallel_sgd.wait import Wait
 from parallel_sgd.worker import Worker
-from tests.parallel_sgd.array_job import ArrayJob
 from tests.parallel_sgd.test_codec_plain import check
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parallel_sgd.merge import BlockMean, BlockTree, TreeSum, block_tree
-from tests.parallel_sgd.array_job import gradient, tree_mean
+from parallel_sgd.testing.array_job import gradient, tree_mean
 
 
 def values(blocks: int) -> list[np.ndarray]:

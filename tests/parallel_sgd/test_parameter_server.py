@@ -12,14 +12,14 @@ import pytest
 from network.testing.clock import VirtualClock
 from parallel_sgd.accounts import RECEIVED, SENT
 from parallel_sgd.channel import Key, Sent
-from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, SyncPS, netEncapsulation
+from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, SyncPS, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.parameter_server import MOST_UNSENT, ParameterServer
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.testing.array_job import ArrayJob, expected, gradient
 from parallel_sgd.wait import Wait
-from tests.parallel_sgd.array_job import ArrayJob, expected, gradient
 
 
 def exact(job: ArrayJob) -> None:
@@ -195,6 +195,13 @@ def test_workers_that_do_not_appear_are_named() -> None:
     clock.advance_to(60.0)
     with pytest.raises(TimeoutError, match=r"60 s for node\(s\) 1 to appear"):
         next(process)
+
+
+def test_workers_may_leave_before_the_server_has_its_turn() -> None:
+    """They were there when it was built."""
+    job = ArrayJob(IIDBlockAssignment(2), codec=DummyCodec, server=SyncPS).run()
+    assert [len(job.results[node]) for node in (0, 1)] == [3, 3]
+    assert job.clock.monotonic() == 0.0
 
 
 def test_it_ends_when_all_workers_have_left() -> None:

@@ -12,7 +12,7 @@ from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, netEncapsulation
 from parallel_sgd.codec.interfaces import Packets
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
-from tests.parallel_sgd.array_job import ArrayJob, expected
+from parallel_sgd.testing.array_job import ArrayJob, expected
 from tests.parallel_sgd.test_codec_plain import check
 
 

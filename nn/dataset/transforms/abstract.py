@@ -39,6 +39,10 @@ class Chain(AbsTransformer):
     """Transforms applied one after the other; a chain inside a chain dissolves into its steps.
 
     Raises TypeError when a step is no transform.
+
+    >>> steps = nn.dataset.transforms.Chain([nn.dataset.transforms.Shuffle(), nn.dataset.transforms.ImageCls()]).steps
+    >>> [type(step).__name__ for step in steps]
+    ['Shuffle', 'ImageCls']
     """
 
     def __init__(self, steps: Sequence[AbsTransformer]) -> None:

@@ -24,6 +24,10 @@ class ImageCls(AbsTransformer):
     that are rows already stay as they are.
 
     Raises TypeError for images that are neither integer nor float; ValueError for a negative label.
+
+    >>> train_x, train_y, test_x, test_y = nn.dataset.transforms.ImageCls()(*nn.dataset.Digits().load())
+    >>> train_x.shape, train_x.dtype, train_y.shape
+    ((1500, 64), dtype('float32'), (1500, 10))
     """
 
     def __init__(self, flatten: bool = True) -> None:

@@ -3,19 +3,16 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nn import arguments
-from nn.arrays import Array
-from nn.dataset.checksum import Arrays
-from nn.dataset.transforms.abstract import AbsTransformer
-from nn.dataset.transforms.dealing import check_pairs, check_share, disorder, reordered, whole_batches
-from nn.dataset.transforms.labels import sort_keys
+from nn.dataset.transforms.dealing import Order, disorder
+from nn.dataset.transforms.sorted_batches import SortedBatches
 from nn.random import keyed
 
 __all__ = ["Make_Non_IID"]
 
 
-class Make_Non_IID(AbsTransformer):
+class Make_Non_IID(SortedBatches):
     """Sort the training samples by label within each batch, so that the blocks of a batch hold different labels.
 
     A batch is `batch_size` consecutive samples: the job's ``block_size`` times its number of blocks. It keeps its samples, so
@@ -34,20 +31,9 @@ class Make_Non_IID(AbsTransformer):
     >>> transform = Shuffle().add(Make_Non_IID(batch_size=4 * 64, disorder=0.1))  # for 4 workers with block_size 64
     """
 
-    def __init__(self, batch_size: int, disorder: float = 0.0) -> None:
-        self.batch_size = arguments.integer(self, "batch_size", batch_size, minimum=1)
-        self.disorder = check_share(self, "disorder", disorder)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {"batch_size": self.batch_size, "disorder": self.disorder}
-
-    def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
-        """Return the training part in the new order; `seed` decides which places exchange their samples."""
-        check_pairs(self, train_x, train_y)
-        batches = whole_batches(self, len(train_x), self.batch_size)
-        keys = sort_keys(self, train_y)[: batches * self.batch_size].reshape(batches, self.batch_size)
-        order = keys.argsort(axis=1, kind="stable")
+    def order(self, keys: NDArray[Any], batches: int, seed: int) -> Order:
+        """Return the order; `seed` decides which places of a batch exchange their samples."""
+        order = keys.reshape(batches, self.batch_size).argsort(axis=1, kind="stable")
         order = disorder(order, self.disorder, keyed(seed, "make-non-iid"))
         order += self.batch_size * np.arange(batches)[:, None]
-        return *reordered(train_x, train_y, order.reshape(-1)), test_x, test_y
+        return order.reshape(-1)

@@ -29,6 +29,10 @@ class Normalize(AbsTransformer):
 
     Raises ValueError for a `std` that is not positive, statistics that do not fit the samples, and training samples with NaN
     or infinity (unless both are given); TypeError for samples that are no numbers.
+
+    >>> x, y = np.array([[1.0], [3.0]]), np.array([0, 1])
+    >>> nn.dataset.transforms.Normalize()(x, y, x + 1, y)[2].tolist()
+    [[0.0], [2.0]]
     """
 
     def __init__(self, mean: ArrayLike | None = None, std: ArrayLike | None = None, per: str = "channel") -> None:

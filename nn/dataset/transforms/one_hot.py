@@ -18,6 +18,10 @@ class OneHot(AbsTransformer):
     are as many as the largest label of training and test set says, plus one.
 
     Raises ValueError for labels that are no class numbers, or are negative or not below `classes`.
+
+    >>> x, y = np.zeros((2, 1)), np.array([2, 0])
+    >>> nn.dataset.transforms.OneHot(classes=3)(x, y, x, y)[1].tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
 
     def __init__(self, classes: int | None = None) -> None:

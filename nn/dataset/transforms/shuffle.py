@@ -16,6 +16,11 @@ class Shuffle(AbsTransformer):
     one chain use the same permutation twice.
 
     Raises ValueError when there are not as many labels as samples.
+
+    >>> x, y = np.arange(5.0)[:, None], np.arange(5)
+    >>> shuffled_x, shuffled_y, _, _ = nn.dataset.transforms.Shuffle()(x, y, x, y, seed=1)
+    >>> sorted(shuffled_y.tolist()), bool((shuffled_x[:, 0] == shuffled_y).all())
+    ([0, 1, 2, 3, 4], True)
     """
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:

@@ -2,18 +2,16 @@
 
 from typing import Any
 
-from nn import arguments
-from nn.arrays import Array
-from nn.dataset.checksum import Arrays
-from nn.dataset.transforms.abstract import AbsTransformer
-from nn.dataset.transforms.dealing import check_pairs, check_share, deal, disorder, reordered, whole_batches
-from nn.dataset.transforms.labels import sort_keys
+from numpy.typing import NDArray
+
+from nn.dataset.transforms.dealing import Order, deal, disorder
+from nn.dataset.transforms.sorted_batches import SortedBatches
 from nn.random import keyed
 
 __all__ = ["True_Non_IID"]
 
 
-class True_Non_IID(AbsTransformer):
+class True_Non_IID(SortedBatches):
     """Give every block its own contiguous range of the training samples sorted by label, the same in all batches.
 
     A batch is `batch_size` samples: the job's ``block_size`` times its number of blocks. The samples are sorted by label and
@@ -33,18 +31,7 @@ class True_Non_IID(AbsTransformer):
     >>> transform = Shuffle().add(True_Non_IID(batch_size=4 * 64))  # for 4 workers with block_size 64
     """
 
-    def __init__(self, batch_size: int, disorder: float = 0.0) -> None:
-        self.batch_size = arguments.integer(self, "batch_size", batch_size, minimum=1)
-        self.disorder = check_share(self, "disorder", disorder)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {"batch_size": self.batch_size, "disorder": self.disorder}
-
-    def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
-        """Return the training part in the new order; `seed` decides which samples change places."""
-        check_pairs(self, train_x, train_y)
-        batches = whole_batches(self, len(train_x), self.batch_size)
-        keys = sort_keys(self, train_y)[: batches * self.batch_size]
+    def order(self, keys: NDArray[Any], batches: int, seed: int) -> Order:
+        """Return the order; `seed` decides which samples change places."""
         order = disorder(keys.argsort(kind="stable")[None], self.disorder, keyed(seed, "true-non-iid"))
-        return *reordered(train_x, train_y, deal(order.reshape(self.batch_size, batches, 1))), test_x, test_y
+        return deal(order.reshape(self.batch_size, batches, 1))

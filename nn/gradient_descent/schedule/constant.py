@@ -7,7 +7,12 @@ from nn.gradient_descent.schedule.schedule import Schedule
 
 
 class Constant(Schedule):
-    """`rate` at every step: what a plain number means, for places that take a schedule only."""
+    """`rate` at every step: what a plain number means, for places that take a schedule only.
+
+    >>> schedule = nn.gradient_descent.Constant(0.1)
+    >>> [round(schedule(step), 4) for step in (0, 100)]
+    [0.1, 0.1]
+    """
 
     def __init__(self, rate: float) -> None:
         self.rate = arguments.number(self, "rate", rate, 0)

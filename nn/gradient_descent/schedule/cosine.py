@@ -8,7 +8,12 @@ from nn.gradient_descent.schedule.schedule import Schedule
 
 
 class Cosine(Schedule):
-    """final + (rate - final) * (1 + cos(pi * step / steps)) / 2 up to `steps`, then `final` (Loshchilov and Hutter, 2017)."""
+    """final + (rate - final) * (1 + cos(pi * step / steps)) / 2 up to `steps`, then `final` (Loshchilov and Hutter, 2017).
+
+    >>> schedule = nn.gradient_descent.Cosine(0.1, steps=100)
+    >>> [round(schedule(step), 4) for step in (0, 50, 100)]
+    [0.1, 0.05, 0.0]
+    """
 
     def __init__(self, rate: float, steps: int, final: float = 0.0) -> None:
         self.rate = arguments.number(self, "rate", rate, 0)

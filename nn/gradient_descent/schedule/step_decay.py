@@ -7,7 +7,12 @@ from nn.gradient_descent.schedule.schedule import Schedule
 
 
 class StepDecay(Schedule):
-    """rate * factor^floor(step / steps): the rate is multiplied by `factor` after every `steps` steps."""
+    """rate * factor^floor(step / steps): the rate is multiplied by `factor` after every `steps` steps.
+
+    >>> schedule = nn.gradient_descent.StepDecay(0.1, steps=100, factor=0.5)
+    >>> [round(schedule(step), 4) for step in (0, 99, 100, 200)]
+    [0.1, 0.1, 0.05, 0.025]
+    """
 
     def __init__(self, rate: float, steps: int, factor: float = 0.1) -> None:
         self.rate = arguments.number(self, "rate", rate, 0)

@@ -12,6 +12,10 @@ class WarmUp(Schedule):
 
     start + (then(0) - start) * step / steps  for step < steps, after that  then(step - steps)  (Goyal et al., 2017). `then`
     is a schedule or a number. With start = 0 the first step changes no parameter but fills the averages of the rule.
+
+    >>> schedule = nn.gradient_descent.WarmUp(nn.gradient_descent.Cosine(0.1, steps=100), steps=10)
+    >>> [round(schedule(step), 4) for step in (0, 5, 10, 110)]
+    [0.0, 0.05, 0.1, 0.0]
     """
 
     def __init__(self, then: float | Schedule, steps: int, start: float = 0.0) -> None:

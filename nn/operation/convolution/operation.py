@@ -40,10 +40,13 @@ class Convolution(Operation):
         if len(x) != len(self.strides) + 2 or len(kernel) != len(x) or BATCH in x[1:]:
             axes = "height, width" if len(self.strides) == 2 else "time"
             raise ValueError(f"{owner}: expected inputs of shape (batch, {axes}, channels), all but the batch known, got {x}")
-        if x[-1] != kernel[-2] * self.groups or kernel[-1] % self.groups:
+        if x[-1] != kernel[-2] * self.groups:
             raise ValueError(
-                f"{owner}: inputs with {x[-1]} channels do not fit a kernel of shape {kernel} in {self.groups} groups"
+                f"{owner}: axis {len(x) - 1} of the inputs must have {kernel[-2] * self.groups} channels for a kernel of shape "
+                f"{kernel} and {self.groups} groups, got {x[-1]} in shape {x}"
             )
+        if kernel[-1] % self.groups:
+            raise ValueError(f"{owner}: 'groups' must divide the {kernel[-1]} filters of the kernel, got {self.groups}")
         if len(shapes) > 2 and shapes[2] != kernel[-1:]:
             raise ValueError(f"{owner}: a bias for {kernel[-1]} filters must have shape {kernel[-1:]}, got {shapes[2]}")
         return (x[0], *(window.positions for window in self._place(x, kernel)), kernel[-1])

@@ -35,19 +35,22 @@ class Window(NamedTuple):
 def place(owner: str, lengths: Sequence[int], sizes: Sequence[int], strides: Sequence[int], padding: Padding) -> list[Window]:
     """Return the window along each axis.
 
-    'same' pads as TensorFlow does: if the cells to add are odd in number, the last one goes behind. Raises ValueError where
-    the window is larger than the padded axis.
+    'same' pads as TensorFlow does: if the cells to add are odd in number, the last one goes behind. Raises ValueError naming
+    the axis where the window is larger than the padded axis.
     """
     found = []
-    for length, size, stride in zip(lengths, sizes, strides, strict=True):
+    names = ("height", "width") if len(lengths) == 2 else ("time",)
+    for axis, (length, size, stride) in enumerate(zip(lengths, sizes, strides, strict=True)):
         if isinstance(padding, int):
             before = after = padding
         else:
             missing = max((-(-length // stride) - 1) * stride + size - length, 0) if padding == "same" else 0
             before, after = missing // 2, missing - missing // 2
+        padded = length + before + after
+        if padded < size:
+            raise ValueError(
+                f"{owner}: axis {axis + 1} ({names[axis]}) must have at least {size} cells for a window of {tuple(sizes)}, "
+                f"got {padded} from inputs of {tuple(lengths)} with padding {padding!r}"
+            )
         found.append(Window(length, size, stride, before, after))
-    if any(window.positions < 1 for window in found):
-        raise ValueError(
-            f"{owner}: a window of {tuple(sizes)} is larger than inputs of {tuple(lengths)} with padding {padding!r}"
-        )
     return found

@@ -36,10 +36,17 @@ class FeatureMajor(Recurrence):
         self._scale = np.full(columns, 0.5, dtype)
         self._scale[2 * units : 3 * units] = 1
         self._packed = self.scratch.empty((rows, columns), dtype)
+        if self.training:
+            self._prepare_backward(rows, dtype)
 
-    def prepare_backward(self, gradients: int, dtype: np.dtype[Any]) -> None:
-        """Make room for the gradients of the variables and, for some steps, for those of x and of `gradients` rows a step."""
-        rows = self._slab.shape[1]
+    def _prepare_backward(self, rows: int, dtype: np.dtype[Any]) -> None:
+        """Make room for the gradients of a step and of the variables and, for some steps, for those of x.
+
+        Those of a step are dz, four blocks of `units` rows, that of its state, dh, and what goes straight to the step before.
+        """
+        gradients = 4 * self._units
+        self._dh, self._carry = (self.scratch.empty((self._units, self._batch), dtype) for _ in range(2))
+        self._dz = self.scratch.empty((gradients, self._batch), dtype)
         self._total, self._part = (self.scratch.empty(self._packed.shape, dtype) for _ in range(2))
         self._windows = windows(self._time, self._batch, rows, gradients, dtype, self.scratch)
         self._x_gradient = self.scratch.empty((self._features * self._windows[-1].columns,), dtype)

@@ -49,10 +49,6 @@ class GRUOperation(FeatureMajor):
             both, (z, r, g) = gates[slot, : 2 * units], gates[slot].reshape(3, units, batch)
             self._steps.append(_Step(x, joined, gates[slot], both, z, r, g, recurrent[slot], before, h))
         self._product = self.scratch.empty((3 * units, batch), dtype)
-        if self.training:
-            self._dh, self._carry = (self.scratch.empty((units, batch), dtype) for _ in range(2))
-            self._dz = self.scratch.empty((4 * units, batch), dtype)
-            self.prepare_backward(4 * units, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Walk from the first step to the last."""

@@ -53,10 +53,6 @@ class LSTMOperation(FeatureMajor):
             views = (self._slab[t], gates[slot], both, i, f, g, o, before, after, squashed[slot], self._states[t + 1])
             self._steps.append(_Step(*views))
         self._pair = self.scratch.empty((2 * units, batch), dtype)
-        if self.training:
-            self._dh, self._dc = (self.scratch.empty((units, batch), dtype) for _ in range(2))
-            self._dz = self.scratch.empty((4 * units, batch), dtype)
-            self.prepare_backward(4 * units, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Walk from the first step to the last."""
@@ -81,7 +77,7 @@ class LSTMOperation(FeatureMajor):
         for_x, *for_variables = wanted
         trained = any(target is not None for target in for_variables)
         self._dh.fill(0)
-        self._dc.fill(0)
+        self._carry.fill(0)
         for window in self._windows:
             for t in reversed(range(window.start, window.stop)):
                 self.add_incoming(gradient, t, self._dh)
@@ -98,7 +94,7 @@ class LSTMOperation(FeatureMajor):
 
     def _step_back(self, step: _Step) -> None:
         """Turn dh and dc of a step into the gradient of its pre-activations and the dc of the step before."""
-        dh, dc, pair = self._dh, self._dc, self._pair
+        dh, dc, pair = self._dh, self._carry, self._pair
         units = self._units
         product = pair[:units]
         di, df, dg, do = self._dz.reshape(4, units, self._batch)

@@ -33,10 +33,10 @@ class Recurrence(Operation, ABC):
         """Return (batch, units) or (batch, time, units)."""
         x, kernel, recurrent, *_ = shapes
         if len(x) != 3 or BATCH in x[1:]:
-            raise ValueError(f"expected inputs of shape (batch, time, features), got {x}")
+            raise ValueError(f"{type(self).__name__}: expected inputs of shape (batch, time, features), got {x}")
         units, columns = recurrent[0], self.gates * recurrent[0]
         if x[2] != kernel[0]:
-            raise ValueError(f"expected inputs with {kernel[0]} features, got shape {x}")
+            raise ValueError(f"{type(self).__name__}: expected inputs with {kernel[0]} features on axis 2, got shape {x}")
         fitting = ((kernel[0], columns), (units, columns), (columns,) if self.biases == 1 else (2, columns))
         for name, found, expected in zip(("kernel", "recurrent kernel", "bias"), shapes[1:], fitting, strict=False):
             if found != expected:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from .asynchronous import AsynchronizedSGD
 from .interface import ISyncType
+from .stale_synchronous import StaleSynchronous, SyncChoice
 from .synchronized import SynchronizedSGD
 
-__all__ = ["ISyncType", "SynchronizedSGD"]
+__all__ = ["AsynchronizedSGD", "ISyncType", "StaleSynchronous", "SyncChoice", "SynchronizedSGD"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
+from nn.optimizer import IOptimizer
 from parallel_sgd.codec.bank import CodecBank
-from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.wait import Wait
 
 Step = tuple[int, int]  # (epoch, batch), counted from 0
@@ -18,6 +19,17 @@ class ISyncType(ABC):
     `timeout` is T in seconds, `clock` returns monotonic seconds, `names` are those of the variables, for messages. `late`
     counts messages that came after the result of their batch was taken.
     """
+
+    #: By how many batches a worker may be ahead of the slowest one; a parameter server keeps its answers back accordingly.
+    staleness: float = 0
+
+    @classmethod
+    def admit(cls, codec: type[Codec], op_type: type[IOptimizer]) -> None:
+        """Check that it can run `codec` under the optimizer `op_type`; `parallel()` asks before anything is sent.
+
+        Raises: ValueError naming both, and what to take instead.
+        """
+        return
 
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         self.codecs = codecs

@@ -22,7 +22,8 @@ def positive(generator: np.random.Generator, shape: Shape) -> Array:
 class GraphRow:
     """Something applied to an input: what it is, how it is built, the shape of a sample, and its value by plain NumPy.
 
-    `value(x, *variables)`, with the variables in the order of their ids; None where random numbers decide.
+    `value(x, *variables)`, with the variables in the order of their ids; None where random numbers decide. `ahead` is what the
+    input goes through first, where not any numbers will do.
     """
 
     kind: type[Any]
@@ -31,6 +32,12 @@ class GraphRow:
     value: Callable[..., Array] | None
     draw: Draw = normal
     label: str = ""
+    ahead: Callable[[Value], Value] | None = None
+
+    def applied(self) -> Callable[[Value], Value]:
+        """A new one, applied to an input that any numbers may be."""
+        made, ahead = self.build(), self.ahead
+        return made if ahead is None else lambda x: made(ahead(x))
 
 
 def with_variable(combine: Callable[[Value, Variable], Value], shape: Sequence[int]) -> Callable[[], Callable[[Value], Value]]:

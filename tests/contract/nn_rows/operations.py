@@ -40,9 +40,9 @@ def apart(generator: np.random.Generator, shape: Shape) -> Array:
     return (generator.permutation(size).reshape(shape) - size / 2 + 0.25) / 3
 
 
-def row_numbers(generator: np.random.Generator, shape: Shape) -> Array:
-    """Ids of rows of a table of six, within the tolerance, whose squares plus a half are such ids as well."""
-    return generator.choice([0.8, 1.2, 1.9, 2.12], shape)
+def row_numbers(x: Value) -> Value:
+    """Ids from 0 to 2, whole numbers also where a difference quotient moves x a little."""
+    return (x > -0.5) + (x > 0.5)
 
 
 def normalized(x: Array, axis: tuple[int, ...]) -> Array:
@@ -83,6 +83,7 @@ OPERATIONS = [
     GraphRow(operation.Power, with_variable(lambda x, w: x**w, [4]), (4,), lambda x, w: x**w, positive),
     GraphRow(operation.Power, with_variable(lambda x, w: w**x, [4]), (4,), lambda x, w: w**x, label="swapped"),
     GraphRow(operation.Power, lambda: lambda x: x**3, (4,), lambda x: x * x * x, label="constant"),
+    GraphRow(operation.Power, lambda: lambda x: x ** [0, 1, 2, 3], (4,), lambda x: x ** np.arange(4), label="also to nothing"),
     GraphRow(operation.Negative, lambda: lambda x: -x, (4,), lambda x: -x),
     GraphRow(operation.Negative, lambda: lambda x: -(x * x), (4,), lambda x: -(x * x), label="in place"),
     GraphRow(operation.MatMul, with_variable(lambda x, w: x @ w, [4, 2]), (4,), lambda x, w: x @ w),
@@ -101,6 +102,8 @@ OPERATIONS = [
              lambda x, w: (w @ x).swapaxes(0, 1), label="batch inside"),
     GraphRow(operation.MatMul, with_variable(lambda x, w: x @ (x.T @ (x @ w)), [4, 2]), (4,), lambda x, w: x @ (x.T @ (x @ w)),
              label="over the batch"),
+    GraphRow(operation.MatMul, with_variable(lambda x, w: x @ w, [4]), (3, 4), lambda x, w: x @ w, label="vector"),
+    GraphRow(operation.MatMul, with_variable(lambda x, w: w @ x, [3]), (3, 4), lambda x, w: w @ x, label="vector left"),
     GraphRow(operation.Square, lambda: lambda x: x**2, (4,), lambda x: x * x),
     GraphRow(operation.Exp, lambda: lambda x: x.exp(), (4,), np.exp),
     GraphRow(operation.Exp, lambda: lambda x: (x + 1).exp(), (4,), lambda x: np.exp(x + 1), label="in place"),
@@ -163,11 +166,13 @@ OPERATIONS = [
              lambda x, w: np.tensordot(x, w, 1)),
     GraphRow(operation.TensorDot, with_variable(lambda x, w: function.tensordot(x, w, 2), [2, 4, 3]), (5, 2, 4),
              lambda x, w: np.tensordot(x, w, 2), label="two axes"),
+    GraphRow(operation.TensorDot, with_variable(lambda x, w: function.tensordot(x, w, ([1, 3], (2, 0))), [4, 3, 2]), (2, 5, 4),
+             lambda x, w: np.tensordot(x, w, ([1, 3], [2, 0])), label="axes by number"),
     GraphRow(operation.LayerNormalize, with_variables((4,), (4,))(operation.LayerNormalize(0.01)), (3, 4),
              lambda x, gamma, beta: normalized(x, (2,)) * gamma + beta),
     GraphRow(operation.BatchNormalize, with_statistics(operation.BatchNormalize(0.9, 0.01)), (3, 4), None),
-    GraphRow(operation.Lookup, with_variables((6, 3))(operation.Lookup(lambda: "Lookup")), (4,),
-             lambda x, table: table[np.rint(x).astype(int)], row_numbers),
+    GraphRow(operation.Lookup, with_variable(lambda x, table: function.lookup(row_numbers(x), table), [6, 3]), (4,),
+             lambda x, table: table[(x > -0.5).astype(int) + (x > 0.5)]),
     GraphRow(operation.Attention, attention(False), (5, 2, 4), lambda x: attention_value(x, False)),
     GraphRow(operation.Attention, attention(True), (5, 2, 4), lambda x: attention_value(x, True), label="causal"),
     GraphRow(DropoutOperation, lambda: lambda x: DropoutOperation(0.4)(x), (7,), None),

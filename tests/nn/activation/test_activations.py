@@ -43,6 +43,19 @@ def test_nothing_overflows(row: GraphRow, dtype: str) -> None:
     assert value.dtype == gradient.dtype == np.dtype(dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("activation", [ReLU(), LeakReLU(), ELU(), ELU(0.5), GELU(), GELU(True), SiLU(), Softplus()], ids=repr)
+def test_the_ends_of_the_line(activation: Activation, dtype: str) -> None:
+    """Far to the right all these are the identity; warnings are errors here."""
+    far = float(np.finfo(dtype).max) / 4
+    value, gradient = evaluated(activation, [np.inf, far, -np.inf, -far], dtype)
+    assert value[:2].tolist() == [np.inf, far]
+    assert gradient[:2].tolist() == [1, 1]
+    left = 0.01 if isinstance(activation, LeakReLU) else 0
+    assert not np.isnan(value[2:]).any()
+    assert gradient[2:] == pytest.approx(left)
+
+
 @pytest.mark.parametrize("row", ACTIVATIONS, ids=lambda row: f"{row.kind.__name__} {row.label}")
 def test_nan_is_not_hidden(row: GraphRow) -> None:
     build = row.build()

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from nn.callback import CSVLogger
+from nn.model import Model
 from tests.nn.model.models import classifier, samples
 
 X, Y = samples(30)
@@ -29,6 +30,18 @@ def test_a_new_run_replaces_the_file_and_append_continues_it(tmp_path: Path) -> 
     assert [line.split(",")[0] for line in path.read_text().splitlines()] == ["epoch", "1", "2", "3", "4"]
 
 
+def test_a_trained_model_goes_on_in_its_log_unless_told_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("of another run\n")
+    model = classifier()
+    model.fit(X, Y, epoch=2, callbacks=[CSVLogger(path)], verbose=0)
+    loaded = Model.from_bytes(model.to_bytes())
+    loaded.fit(X, Y, epoch=1, callbacks=[CSVLogger(path)], verbose=0)
+    assert [line.split(",")[0] for line in path.read_text().splitlines()] == ["epoch", "1", "2", "3"]
+    loaded.fit(X, Y, epoch=1, callbacks=[CSVLogger(path, append=False)], verbose=0)
+    assert [line.split(",")[0] for line in path.read_text().splitlines()] == ["epoch", "4"]
+
+
 def test_what_a_killed_run_left_is_cut_off(tmp_path: Path) -> None:
     path, model = tmp_path / "log.csv", classifier()
     model.fit(X, Y, epoch=2, callbacks=[CSVLogger(path)], verbose=0)
@@ -49,9 +62,7 @@ def test_a_file_without_a_whole_header_begins_anew(tmp_path: Path, content: str)
 def test_mistakes_are_named(tmp_path: Path) -> None:
     path, model = tmp_path / "log.csv", classifier()
     path.write_text("name,value\na,1\n")
-    with pytest.raises(
-        ValueError, match=r"CSVLogger 'append' needs a file that begins with the column 'epoch', got '.*log.csv'"
-    ):
+    with pytest.raises(ValueError, match=r"CSVLogger can continue a file that begins with the column 'epoch', got '.*log.csv'"):
         model.fit(X, Y, epoch=1, callbacks=[CSVLogger(path, append=True)], verbose=0)
     path.write_text("epoch,Loss\n")
     with pytest.raises(ValueError, match=r"CSVLogger writes the columns epoch, Loss to '.*', got epoch, Loss, accuracy"):

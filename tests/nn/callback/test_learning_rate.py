@@ -41,6 +41,17 @@ def test_the_function_of_the_epoch_is_the_rate() -> None:
     assert rates(LearningRateScheduler(lambda epoch: 0.5**epoch), 4) == [1, 0.5, 0.25, 0.125]
 
 
+def test_a_function_of_epoch_and_rate_as_in_keras() -> None:
+    def warm(epoch: int, rate: float) -> float:
+        return rate if epoch < 2 else rate / 2
+
+    def scaled(epoch: int, base: float = 0.5) -> float:
+        return base * 2.0**epoch
+
+    assert rates(LearningRateScheduler(warm), 4) == [1, 1, 0.5, 0.25]
+    assert rates(LearningRateScheduler(scaled), 3) == [0.5, 1, 2]
+
+
 def test_epochs_count_over_the_life_of_the_model() -> None:
     whole, parts, (x, y) = classifier(), classifier(), samples(50)
     schedule = LearningRateScheduler(lambda epoch: 0.02 / (1 + epoch))

@@ -34,7 +34,7 @@ def callbacks(folder: Path, patience: int) -> list[Callback]:
     return [
         ModelCheckpoint(folder / "last.model"),
         ModelCheckpoint(folder / "best.model", "val_Loss", save_best_only=True),
-        CSVLogger(folder / "log.csv", append=True),
+        CSVLogger(folder / "log.csv"),
         ReduceOnPlateau("val_Loss", factor=0.5, patience=2, min_delta=0.01),
         EarlyStopping("val_Loss", patience, min_delta=0.02, restore_best=True),
     ]
@@ -47,7 +47,8 @@ def run(folder: Path, patience: int, *more: Callback, epochs: int = 16) -> Model
     else:
         model = classifier(dropout=0.3, width=8)
         model.compile(nn.gradient_descent.ADAMOptimizer(0.1))
-    model.fit(X, Y, epochs - model.epochs_trained, 16, VALIDATION, [*callbacks(folder, patience), *more], verbose=0, seed=3)
+    made = [*callbacks(folder, patience), *more]
+    model.fit(X, Y, None, 16, VALIDATION, made, until_epoch=epochs, verbose=0, seed=3)
     return model
 
 

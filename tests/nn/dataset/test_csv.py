@@ -53,6 +53,37 @@ def test_labels_for_a_regression(load):
     assert load(TABLE, ["kind", "b"])[0].shape == (8, 1)
 
 
+def test_the_kind_of_labels_may_be_said(load):
+    assert load(TABLE, label_kind="number")[1].dtype == np.float32
+    assert load(TABLE, label_kind="class")[1].dtype == np.int64
+    assert load(TABLE, ["kind"], label_kind="number")[1].dtype == np.float32
+
+
+SPECIES = "a,species\n1,virginica\n2, setosa\n3,virginica\n,unseen\n5,setosa\n6,\n"
+
+
+def test_texts_become_class_numbers_in_sorted_order(tmp_path):
+    (tmp_path / "table.csv").write_text(SPECIES)
+    data = CSVDataset(tmp_path / "table.csv", "species", missing="drop", test_fraction=0.25)
+    parts = data.load()
+    assert [array.dtype for array in parts[1::2]] == [np.int64] * 2
+    assert joined(parts)[1].tolist() == [1, 0, 1, 0]
+    assert data.classes == ["setosa", "virginica"]
+    with pytest.raises(ValueError, match="line 2, column 'species' must be a finite number, got 'virginica'"):
+        CSVDataset(tmp_path / "table.csv", "species", label_kind="number").load()
+    (tmp_path / "test.csv").write_text("species,a\nsetosa,8\naltaica,9\n")
+    both = CSVDataset(tmp_path / "table.csv", "species", missing="drop", test_path=tmp_path / "test.csv", label_kind="class")
+    _, train_y, _, test_y = both.load()
+    assert both.classes == ["altaica", "setosa", "virginica"]
+    assert train_y.tolist() == [2, 1, 2, 1]
+    assert test_y.tolist() == [1, 0]
+
+
+def test_numbers_have_no_classes(tmp_path):
+    (tmp_path / "table.csv").write_text(TABLE)
+    assert CSVDataset(tmp_path / "table.csv", "kind").classes is None
+
+
 def test_spellings_of_a_table(load):
     """A byte order mark, CRLF, quotes, blanks, empty lines, another delimiter, no line end at the end."""
     text = '\ufeff"a"; "b" ;kind\r\n\r\n" 1";2e0;0\r\n-3.5;+4;1'
@@ -97,7 +128,8 @@ def test_missing_cells(load):
         ("a,kind\n1,0\n1\n", "line 3 must have 2 cells as the header has, got 1"),
         ("a,kind\n1,0\n\n1,2,3\n", "line 4 must have 2 cells as the header has, got 3"),
         ("a,kind\n1,0\nx1,0\n", "line 3, column 'a' must be a finite number, got 'x1'"),
-        ("a,kind\n1,cat\n", "line 2, column 'kind' must be a finite number, got 'cat'"),
+        ("a,kind\n1,0\n1,cat\n", "line 3, column 'kind' must be a finite number, got 'cat'"),
+        ("a,kind\n1,cat\n2,\n", "line 3, column 'kind' is missing, got ''"),
         ("a,kind\n1,0\n,0\n", "line 3, column 'a' is missing, got ''"),
         ("a,kind\n1,0\nNaN,0\n", "line 3, column 'a' is missing, got 'NaN'"),
         ("a,kind\ninf,0\n", "line 2, column 'a' must be a finite number, got 'inf'"),
@@ -133,6 +165,14 @@ def test_only_rows_that_are_used_must_be_numbers_under_each_policy(load):
         ({"features": ["a", "a"]}, ValueError, r"'features' must be a list of different column names, got \['a', 'a'\]"),
         ({"features": ["a", 1]}, TypeError, "'features' must be a list of column names"),
         ({"features": ["a", "z"]}, ValueError, r"'features' must name columns of '.*' \(a, b, kind\), got 'z'"),
+        ({"features": ["a", "kind"]}, ValueError, "'features' must not hold what is to be predicted, got 'kind'"),
+        ({"label_kind": "int"}, ValueError, "'label_kind' must be one of auto, class, number, got 'int'"),
+        ({"label": ["kind"], "label_kind": "class"}, ValueError, r"'label' must be one column .*, got \['kind'\]"),
+        (
+            {"label": "b", "label_kind": "class"},
+            ValueError,
+            "column 'b' must hold whole numbers for label_kind='class', got 0.5",
+        ),
         ({"missing": "zero"}, ValueError, "'missing' must be one of error, drop, nan, got 'zero'"),
         ({"delimiter": ",,"}, ValueError, "'delimiter' must be one character, no quote and no line end, got ',,'"),
         ({"delimiter": '"'}, ValueError, "'delimiter' must be one character"),

@@ -130,9 +130,15 @@ def test_a_second_call_needs_the_same_features() -> None:
 def test_attention_refuses_shapes_that_do_not_fit() -> None:
     x = Placeholder([-1, 4, 2, 3])
     with pytest.raises(
-        ValueError, match=r"Attention: query \(-1, 4, 2, 3\), key \(-1, 4, 2, 2\) and value .* do not fit together"
+        ValueError,
+        match=r"Attention: axis 3 of the key must have the length 3 as in the query of shape \(-1, 4, 2, 3\), "
+        r"got 2 in shape \(-1, 4, 2, 2\)",
     ):
         Attention()(x, x[..., :2], x)
+    with pytest.raises(ValueError, match="Attention: axis 1 of the value must have the length 4 as in the key"):
+        Attention()(x, x, x[:, :2])
+    with pytest.raises(ValueError, match=r"Attention: value must have the axes .*, got shape \(-1, 2, 3\)"):
+        Attention()(x, x, x[:, 0])
 
 
 @pytest.mark.parametrize(

@@ -96,10 +96,12 @@ def test_bad_arguments(make: Any, error: type[Exception], message: str) -> None:
     [
         (Conv2D(2), (-1, 9, 9), r"Conv2D: expected inputs of shape \(batch, height, width, channels\), got \(-1, 9, 9\)"),
         (Conv2D(4, groups=2), (-1, 9, 9, 3), "Conv2D: 'groups' must divide the 3 channels of the inputs, got 2"),
-        (Conv2D(2, 5), (-1, 4, 9, 1), r"Conv2D: Convolution: a window of \(5, 5\) is larger than inputs of \(4, 9\)"),
+        (Conv2D(2, 5), (-1, 4, 9, 1), r"Conv2D: axis 1 \(height\) must have at least 5 cells for a window of \(5, 5\), "
+         r"got 4 from inputs of \(4, 9\) with padding 'valid'"),
         (Conv1D(2), (-1, 9, 9, 3), r"Conv1D: expected inputs of shape \(batch, time, channels\), got"),
-        (MaxPool(3), (-1, 2, 9, 1), r"MaxPool: PoolMax: a window of \(3, 3\) is larger than inputs of \(2, 9\)"),
-        (MaxPool(2, padding=2), (-1, 9, 9, 1), r"PoolMax: padding 2 must be smaller than the window \(2, 2\)"),
+        (MaxPool(3), (-1, 2, 9, 1), r"^MaxPool: axis 1 \(height\) must have at least 3 cells for a window of \(3, 3\), got 2"),
+        (Conv1D(2, 9, name="c"), (-1, 6, 2), r"^Conv1D 'c': axis 1 \(time\) must have at least 9 cells"),
+        (MaxPool(2, padding=2), (-1, 9, 9, 1), r"^MaxPool: 'padding' must be smaller than the window \(2, 2\), got 2"),
         (MaxPool([2, 2]), (-1, 9, 1), "MaxPool 'size' must be one positive integer or 1 of them"),
         (AveragePool(), (-1, 9), r"AveragePool: expected inputs of shape \(batch, height, width, channels\) or"),
         (GlobalAveragePool(), (-1, 9), r"GlobalAveragePool: expected inputs of shape \(batch, height, width, channels\) or"),
@@ -113,7 +115,7 @@ def test_inputs_that_do_not_fit(layer: nn.layer.Layer, shape: Shape, message: st
 def test_a_layer_used_twice_refuses_other_channels() -> None:
     layer = Conv2D(2)
     layer(Placeholder([-1, 9, 9, 3]))
-    with pytest.raises(ValueError, match=r"Conv2D: expected inputs with 3 channels, got shape \(-1, 9, 9, 4\)"):
+    with pytest.raises(ValueError, match=r"Conv2D: axis 3 of the inputs must have 3 channels, got 4 in shape \(-1, 9, 9, 4\)"):
         layer(Placeholder([-1, 9, 9, 4]))
 
 

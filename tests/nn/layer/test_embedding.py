@@ -42,12 +42,14 @@ def test_a_large_id_is_exact_in_float32() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (5, r"Embedding 'words': ids must be from 0 to 4, got 5 at \(1, 2\)"),
-        (-1, r"ids must be from 0 to 4, got -1 at \(1, 2\)"),
-        (1e30, r"ids must be from 0 to 4, got 1e\+30 at \(1, 2\)"),
-        (np.nan, r"ids must be from 0 to 4, got nan at \(1, 2\)"),
-        (np.inf, r"ids must be from 0 to 4, got inf at \(1, 2\)"),
-        (0.4, r"Embedding 'words': ids must be whole numbers, got 0\.4 at \(1, 2\)"),
+        (5, r"Embedding 'words': ids must be from 0 to 4, got 5$"),
+        (-1, r"ids must be from 0 to 4, got -1$"),
+        (1e30, r"ids must be from 0 to 4, got 1e\+30$"),
+        (np.nan, r"ids must be from 0 to 4, got nan$"),
+        (np.inf, r"ids must be from 0 to 4, got inf$"),
+        (0.4, r"Embedding 'words': ids must be whole numbers, got 0\.4$"),
+        (4.25, r"Embedding 'words': ids must be whole numbers, got 4\.25$"),
+        (3.9999998, r"Embedding 'words': ids must be whole numbers, got 3\.9999998$"),
     ],
 )
 def test_ids_that_are_no_rows_are_named(wrong: float, message: str) -> None:
@@ -66,7 +68,7 @@ def test_a_model_trains_from_integers() -> None:
     labels = np.array([0, 1, 1, 0])[ids[:, 1]]
     model.fit(ids, labels, epoch=60, batch_size=16, verbose=0)
     assert model.evaluate(ids, labels)["accuracy"] == 1
-    with pytest.raises(ValueError, match=r"Embedding 'embedding_1': ids must be from 0 to 3, got 4 at \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"Embedding 'embedding_1': ids must be from 0 to 3, got 4$"):
         model.predict([[0, 4]])
 
 

@@ -74,7 +74,9 @@ def test_wrong_inputs_name_the_layer(kind: type[Recurrent]) -> None:
             kind(3)(Placeholder(shape))
     layer = kind(3, name="reader")
     layer(Placeholder([-1, 7, 4]))
-    with pytest.raises(ValueError, match=rf"{kind.__name__} 'reader': expected inputs with 4 features, got shape \(-1, 7, 5\)"):
+    with pytest.raises(
+        ValueError, match=rf"{kind.__name__} 'reader': expected inputs with 4 features on axis 2, got shape \(-1, 7, 5\)"
+    ):
         layer(Placeholder([-1, 7, 5]))
     with pytest.raises(ValueError, match=rf"{kind.__name__} 'reader': expected inputs of shape .*, got \(-1, 4\)"):
         layer(Placeholder([-1, 4]))

@@ -50,7 +50,11 @@ def test_equal_scores_give_the_logarithm_of_the_number_of_classes() -> None:
     [
         ([0, 4], r"labels must lie in 0..3 for 4 outputs, got 0..4"),
         ([-1, 2], r"labels must lie in 0..3 for 4 outputs, got -1..2"),
-        ([0.0, 1.0], r"labels must be integers of shape \(2,\) or rows of shape \(2, 4\), got float64 of shape \(2,\)"),
+        ([0.0, 0.5], r"labels that number classes must be whole, got 0\.5"),
+        ([0.0, np.inf], r"labels that number classes must be whole, got inf"),
+        ([0.0, np.nan], r"labels that number classes must be whole, got nan"),
+        ([0.0, 4.0], r"labels must lie in 0..3 for 4 outputs, got 0..4"),
+        (["0", "1"], r"labels must be integers of shape \(2,\) or rows of shape \(2, 4\), got <U1 of shape \(2,\)"),
         (np.eye(3)[:2], r"rows of shape \(2, 4\), got float64 of shape \(2, 3\)"),
         (np.full((2, 4), 0.5), r"label rows must hold probabilities that sum to 1, got row 0 sums to 2"),
         (np.full((2, 4), np.nan), r"Cross_Entropy_With_Softmax labels must be finite, got nan in float32"),
@@ -62,6 +66,29 @@ def test_equal_scores_give_the_logarithm_of_the_number_of_classes() -> None:
 def test_wrong_labels_are_named(label: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         evaluated(Cross_Entropy_With_Softmax(), label, np.zeros((2, 4)))
+
+
+@pytest.mark.parametrize("kind", [Cross_Entropy_With_Softmax, nn.loss.Cross_Entropy, nn.loss.Hinge])
+def test_class_numbers_may_be_whole_floats_or_booleans(kind: type[nn.loss.Loss]) -> None:
+    output = np.array([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]])
+    expected, slopes = evaluated(kind(), [1, 0], output)
+    for label in ([1.0, 0.0], np.array([1, 0], np.float16), [True, False]):
+        value, gradient = evaluated(kind(), label, output)
+        assert value == expected
+        assert np.array_equal(gradient, slopes)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([2.0, -1.0], "a row of numbers from -1 to 2 whose sum is 1; for scores take Cross_Entropy_With_Softmax"),
+        ([3.0, 1.5], "Cross_Entropy takes rows of probabilities that sum to 1, .* from 1.5 to 3 whose sum is 4.5"),
+    ],
+)
+def test_cross_entropy_refuses_scores(row: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluated(nn.loss.Cross_Entropy(), [0, 0], [[0.5, 0.5], row])
+    evaluated(nn.loss.Cross_Entropy(), [0, 0], [[0.5, 0.5], [np.nan, 0.5]])
 
 
 def test_cross_entropy_takes_rows_of_classes() -> None:
@@ -137,9 +164,9 @@ def test_a_probability_of_zero_costs_much_but_not_infinitely_much(label: Any) ->
 
 
 def test_cross_entropy_below_its_bound_is_the_tangent() -> None:
-    output = np.array([[1e-17, 0.5], [3e-17, 0.5]])
+    output = np.array([[1e-17, 1.0], [3e-17, 1.0]])
     value, gradient = evaluated(nn.loss.Cross_Entropy(), [0, 0], output, "float64")
-    moved, _ = evaluated(nn.loss.Cross_Entropy(), [0, 0], [[2e-17, 0.5], [3e-17, 0.5]], "float64")
+    moved, _ = evaluated(nn.loss.Cross_Entropy(), [0, 0], [[2e-17, 1.0], [3e-17, 1.0]], "float64")
     assert (moved - value) / 1e-17 == pytest.approx(gradient[0, 0], rel=1e-2)
     assert gradient[0, 0] == gradient[1, 0]
 

@@ -25,6 +25,7 @@ from nn.metric import (
     TrueNegative,
     TruePositive,
 )
+from tests.contract.nn_rows import METRICS, MetricRow
 
 
 def value(metric: Metric, label: Any, prediction: Any) -> float:
@@ -75,6 +76,15 @@ def test_a_users_metric_needs_no_more_than_before() -> None:
     assert repr(Samples()) == "Samples()"
     with pytest.raises(NotImplementedError, match="Samples does not say how to merge"):
         Samples().merge(Samples())
+
+
+@pytest.mark.parametrize("row", METRICS, ids=lambda row: f"{row.kind.__name__} {row.label}")
+def test_lists_will_do(row: MetricRow) -> None:
+    label, prediction = row.sample(nn.random.keyed(0, "lists"), 20)
+    arrays, lists = row.build(), row.build()
+    arrays.update(label, prediction)
+    lists.update(label.tolist(), prediction.tolist())
+    assert lists.result() == arrays.result()
 
 
 def test_results_of_a_model_are_plain_floats() -> None:

@@ -180,6 +180,7 @@ X, Y = samples(10)
         ((X, Y), {"sample_weight": np.full(10, np.nan)}, ValueError, "weight"),
         ((X, Y), {"class_weight": {0: -1}}, ValueError, r"'class_weight\[0\]' must be a number >= 0, got -1"),
         ((X, Y), {"class_weight": {"a": 1}}, ValueError, "'class_weight' must have class numbers as keys, got 'a'"),
+        ((X, Y), {"class_weight": {5: 1.0}}, ValueError, "'class_weight' must name classes of the model, 0 to 2, got 5"),
         ((X, Y), {"class_weight": [1, 2]}, TypeError, "'class_weight' must map class numbers to weights, got list"),
         (
             (X,),
@@ -207,9 +208,66 @@ def test_class_weights_need_classes() -> None:
     model = nn.model.SequentialModel([-1, 8], [nn.layer.Dense(1)])
     model.setup(nn.loss.MSELoss())
     model.compile(nn.gradient_descent.ADAMOptimizer)
-    with pytest.raises(ValueError, match="'class_weight' needs class numbers or one-hot rows as labels"):
+    with pytest.raises(
+        ValueError, match=r"'class_weight' needs class numbers or one-hot rows .* that are not 0 and 1; 'sample_w"
+    ):
         model.fit(X, X[:, :1], class_weight={0: 2.0}, verbose=0)
     model.fit(X, (X[:, :1] > 0).astype(float), class_weight={0: 2.0}, verbose=0)
+    with pytest.raises(ValueError, match="'class_weight' must name classes of the model, 0 to 1, got 2"):
+        model.fit(X, (X[:, :1] > 0).astype(float), class_weight={2: 2.0}, verbose=0)
+
+
+def test_targets_of_a_regression_are_no_one_hot_rows() -> None:
+    model = nn.model.SequentialModel([-1, 8], [nn.layer.Dense(3)])
+    model.setup(nn.loss.MSELoss())
+    model.compile(nn.gradient_descent.ADAMOptimizer)
+    for target in (X[:, :3], np.ones((10, 3)), np.zeros((10, 3))):
+        with pytest.raises(ValueError, match=r"got labels of shape \(10, 3\) .* that are not one-hot rows"):
+            model.fit(X, target, class_weight={0: 2.0}, verbose=0)
+    model.fit(X, np.eye(3)[Y], class_weight={0: 2.0}, verbose=0)
+
+
+def test_classes_of_positions_are_not_those_of_samples() -> None:
+    model = nn.model.SequentialModel([-1, 4, 2], [nn.layer.Dense(4)])
+    model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    model.compile(nn.gradient_descent.ADAMOptimizer)
+    x = X.reshape(10, 4, 2)
+    for label in (np.tile(np.arange(4), (10, 1)), np.tile(np.eye(4), (10, 1, 1))):
+        with pytest.raises(ValueError, match=r"one class for each sample, got labels of shape \(10, 4"):
+            model.fit(x, label, class_weight={0: 2.0}, verbose=0)
+
+
+def test_class_weights_of_decisions() -> None:
+    """A single output with two classes weighs as its samples do."""
+    values = []
+    for loss, label in ((nn.loss.Binary_Cross_Entropy(), Y > 0), (nn.loss.Hinge(), np.where(Y > 0, 1, -1))):
+        for weights in ({"class_weight": {0: 3.0, 1: 0.5}}, {"sample_weight": np.where(Y > 0, 0.5, 3.0)}):
+            model = nn.model.SequentialModel([-1, 8], [nn.layer.Dense(1)])
+            model.setup(loss)
+            model.compile(nn.gradient_descent.ADAMOptimizer)
+            model.fit(X, label, epoch=2, verbose=0, **weights)  # type: ignore[arg-type]
+            values.append(model.store.values)
+    assert np.array_equal(values[0], values[1])
+    assert np.array_equal(values[2], values[3])
+
+
+def test_evaluate_takes_a_pair() -> None:
+    model = classifier()
+    assert model.evaluate((X, Y)) == model.evaluate(X, Y)
+    assert model.evaluate((X, Y, np.full(10, 2.0))) == model.evaluate(X, Y, sample_weight=np.full(10, 2.0))
+
+
+def test_validation_data_are_checked_before_training() -> None:
+    model = classifier()
+    generated = (batch for batch in ordered(X, Y, 4))
+    with pytest.raises(ValueError, match=r"'validation_data' is an iterator, spent after one of 3 epochs; give arrays, a list"):
+        model.fit(X, Y, epoch=3, validation_data=generated, verbose=0)
+    for wrong in (iter([]), iter([(X[:, :7], Y)]), [(X, Y[:9])], Shuffled(X, Y + 5, 4)):
+        with pytest.raises(ValueError, match=r"gave no batch|input shape|one label for each|labels must lie in"):
+            model.fit(X, Y, epoch=1, validation_data=wrong, verbose=0)
+    assert model.epochs_trained == 0
+    history = model.fit(X, Y, epoch=1, validation_data=generated, verbose=0)
+    assert history["val_accuracy"][0] == model.evaluate(X, Y)["accuracy"]
 
 
 def test_progress_of_unknown_length(capsys: pytest.CaptureFixture[str]) -> None:

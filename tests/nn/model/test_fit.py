@@ -195,6 +195,53 @@ def test_a_callback_may_stop_training() -> None:
     assert len(model.fit(x, y, epoch=1, verbose=0)) == 3
 
 
+def test_until_epoch_counts_all_epochs() -> None:
+    x, y = samples()
+    whole, parts = classifier(dropout=0.3), classifier(dropout=0.3)
+    whole.fit(x, y, epoch=5, verbose=0)
+    for until, trained in ((2, 2), (5, 5), (5, 5), (3, 5), (0, 5)):
+        assert len(parts.fit(x, y, until_epoch=until, verbose=0)) == trained
+    assert np.array_equal(parts.store.values, whole.store.values)
+    with pytest.raises(ValueError, match=r"fit\(\) takes 'epoch' \(more\) or 'until_epoch' \(in all\), got both, 1 and 6"):
+        parts.fit(x, y, epoch=1, until_epoch=6, verbose=0)
+    with pytest.raises(ValueError, match=r"fit\(\) 'until_epoch' must be an integer of at least 0, got -1"):
+        parts.fit(x, y, until_epoch=-1, verbose=0)
+    assert len(parts.fit(x, y, verbose=0)) == 9
+
+
+def test_callbacks_may_be_none_or_any_iterable() -> None:
+    model, (x, y), diary = classifier(), samples(), Diary()
+    model.fit(x, y, epoch=1, callbacks=None, verbose=0)
+    model.fit(x, y, epoch=1, callbacks=(each for each in [diary]), verbose=0)
+    assert diary.entries[-1] == "train end"
+    with pytest.raises(TypeError, match=r"'callbacks' must be a list of callbacks, got EarlyStopping; write \[EarlyStopping\("):
+        model.fit(x, y, callbacks=nn.callback.EarlyStopping(), verbose=0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"'callbacks' must be a list of callbacks, got str$"):
+        model.fit(x, y, callbacks="early", verbose=0)  # type: ignore[arg-type]
+
+
+def test_without_a_key_every_call_draws_another_mask() -> None:
+    (x, y), models = samples(), [classifier(dropout=0.5, seed=2) for _ in range(2)]
+
+    def gradients(model: nn.model.Model, key: tuple[int, ...] | None = None) -> np.ndarray:
+        model.compute_gradients(x, y, key=key)
+        return model.store.gradients.copy()
+
+    drawn = [gradients(models[0]) for _ in range(3)]
+    assert not np.array_equal(drawn[0], drawn[1])
+    assert np.array_equal(gradients(models[1], (2, 0, 2, 0)), drawn[2])
+    assert np.array_equal(gradients(models[1]), drawn[0])
+    models[0].clear()
+    assert np.array_equal(gradients(models[0]), drawn[0])
+
+
+def test_the_halves_of_a_model_draw_alike_without_a_key() -> None:
+    (x, y), whole = samples(), classifier(dropout=0.5)
+    front, back = whole.split("dense_1")
+    for _ in range(3):
+        assert back.compute_gradients(front.forward(x), y)[0] == whole.compute_gradients(x, y)[0]
+
+
 def test_progress_is_one_plain_line_per_epoch_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     model, (x, y) = classifier(), samples()
     model.fit(x, y, epoch=2, verbose=1)
@@ -202,6 +249,8 @@ def test_progress_is_one_plain_line_per_epoch_without_a_terminal(capsys: pytest.
     assert shown.out == ""
     assert [line.split(":")[0] for line in shown.err.splitlines()] == ["Epoch 1/2", "Epoch 2/2"]
     assert "accuracy" in shown.err
+    model.fit(x, y, epoch=1, verbose=1)
+    assert capsys.readouterr().err.startswith("Epoch 3/3: Loss ")
     model.fit(x, y, epoch=2, verbose=0)
     assert capsys.readouterr() == ("", "")
 

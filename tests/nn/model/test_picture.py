@@ -8,7 +8,7 @@ import pytest
 
 import nn
 from nn.model.diagram import Diagram
-from nn.model.layout import Layout
+from nn.model.placement import Placement
 from nn.value import Value
 from tests.nn.model.models import classifier
 from tests.nn.model.test_split import residual
@@ -129,10 +129,11 @@ def test_the_summary_tells_what_feeds_what_unless_it_is_a_chain() -> None:
 
 def test_memory() -> None:
     lines = classifier(width=16).summary().splitlines()[-4:]
-    assert lines[0] == "Total parameters: 195 (0.8 KiB as float32)"
-    assert lines[1] == "Trainable parameters: 195 (0.8 KiB as float32)"
-    assert lines[2] == "Other parameters: 0 (0.0 KiB as float32)"
-    assert lines[3].startswith("Activations per sample: about 0.")
+    assert lines[0] == "Total parameters: 195 (780 bytes as float32)"
+    assert lines[1] == "Trainable parameters: 195 (780 bytes as float32)"
+    assert lines[2] == "Other parameters: 0 (0 bytes as float32)"
+    assert re.match(r"Activations per sample: about \d+ bytes, in training with gradients \d+ bytes$", lines[3])
+    assert "Total parameters: 1,203 (4.7 KiB as float32)" in classifier(width=100).summary()
 
 
 def test_operations_do_not_take_the_names_of_layers() -> None:
@@ -146,10 +147,10 @@ def test_operations_do_not_take_the_names_of_layers() -> None:
 
 
 def test_long_chains_and_wide_rows() -> None:
-    chain = Layout([50.0] * 200, [[], *([place] for place in range(199))])
+    chain = Placement([50.0] * 200, [[], *([place] for place in range(199))])
     assert len(chain.rows) == 200
     assert {round(spot.x, 6) for spot in chain.spots} == {25.0}
-    wide = Layout([50.0] * 12, [[], *([0] for _ in range(10)), list(range(1, 11))])
+    wide = Placement([50.0] * 12, [[], *([0] for _ in range(10)), list(range(1, 11))])
     assert [len(row) for row in wide.rows] == [1, 10, 1]
     assert wide.spots[0].x == pytest.approx(wide.spots[11].x)
 

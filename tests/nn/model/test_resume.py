@@ -26,7 +26,7 @@ class Around(Model):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
-        self.layer = LAYERS[number].build()
+        self.layer = LAYERS[number].applied()
         self.head = nn.layer.Dense(2, name="head")
 
     def call(self, x: Value) -> Value:

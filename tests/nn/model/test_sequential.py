@@ -122,7 +122,7 @@ def test_summary() -> None:
     assert lines[0] == "SequentialModel"
     assert "dense_1 (Dense)      (-1, 16)             144" in lines
     assert "dropout_1 (Dropout)  (-1, 16)               0" in lines
-    assert "Trainable parameters: 195 (0.8 KiB as float32)" in lines
+    assert "Trainable parameters: 195 (780 bytes as float32)" in lines
 
 
 def test_mistakes_in_the_order_of_calls_are_named() -> None:
@@ -164,8 +164,13 @@ def test_wrong_parts_are_named() -> None:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (np.zeros((5, 7)), r"'x' must have the model's input shape \(-1, 8\), got \(5, 7\)"),
-        (np.zeros(8), r"got \(8,\)"),
+        (
+            np.zeros((5, 7)),
+            r"SequentialModel 'x' must have the model's input shape \(-1, 8\), got \(5, 7\): "
+            "axis 1 must have length 8, got 7",
+        ),
+        (np.zeros(8), r"got \(8,\): a single sample needs an axis in front, x\[None\]"),
+        (np.zeros((2, 8, 8, 1)), r"got \(2, 8, 8, 1\): expected 2 axes, got 4"),
         (np.zeros((0, 8)), r"'x' must hold at least one sample, got shape \(0, 8\)"),
         (np.array([["a"] * 8]), "'x' must hold numbers, got <U1"),
     ],
@@ -180,6 +185,43 @@ def test_wrong_samples_are_named(x: np.ndarray, message: str) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "hint"),
+    [([-1, 1], (9,), r"x\[:, None\]"), ([-1, 4, 4, 1], (9, 4, 4), r"x\[\.\.\., None\]"), ([-1, 4, 4], (4, 4), r"x\[None\]")],
+)
+def test_an_axis_that_is_missing_is_told(shape: list[int], given: tuple[int, ...], hint: str) -> None:
+    model = nn.model.SequentialModel(shape, [nn.layer.Flatten(), nn.layer.Dense(1)])
+    model.setup(nn.loss.MSELoss())
+    with pytest.raises(ValueError, match=rf"'x' must have the model's input shape .*, got \({given[0]},.*: .*{hint}"):
+        model.predict(np.zeros(given))
+
+
+def test_numbers_in_a_row_are_no_samples() -> None:
+    model = nn.model.SequentialModel(layers=[nn.layer.Dense(1)])
+    model.setup(nn.loss.MSELoss())
+    model.compile(nn.gradient_descent.SGDOptimizer)
+    with pytest.raises(ValueError, match=r"Dense 'dense_1': .* \(for samples of one number each give x\[:, None\]\)"):
+        model.fit(np.zeros(5), np.zeros(5), verbose=0)
+    model.fit(np.zeros((5, 1)), np.zeros(5), epoch=1, verbose=0)
+
+
+def test_errors_while_building_name_the_layer_as_the_model_would() -> None:
+    pools = [nn.layer.MaxPool(2), nn.layer.MaxPool(2), nn.layer.MaxPool(2)]
+    model = nn.model.SequentialModel([-1, 4, 4, 1], pools)
+    with pytest.raises(ValueError, match=r"^MaxPool 'maxpool_3': "):
+        model.setup(nn.loss.MSELoss())
+    assert [layer.given_name for layer in pools] == ["", "", ""]
+    named = nn.model.SequentialModel([-1, 4, 4, 1], [nn.layer.MaxPool(2, name="maxpool_1"), *pools])
+    with pytest.raises(ValueError, match=r"^MaxPool 'maxpool_3': "):
+        named.setup(nn.loss.MSELoss())
+
+
+def test_layers_in_place_of_the_input_shape_get_a_hint() -> None:
+    for given in ([nn.layer.Dense(1)], nn.layer.Dense(1), [nn.layer.Flatten]):
+        with pytest.raises(TypeError, match=r"got layers; these are the second argument: write SequentialModel\(layers="):
+            nn.model.SequentialModel(given)  # type: ignore[arg-type]
 
 
 def test_labels_that_do_not_fit_are_named() -> None:

@@ -132,3 +132,53 @@ def test_unnamed_variables_are_numbered() -> None:
     model = Anonymous(input_shape=[-1, 2])
     model.setup(nn.loss.MSELoss())
     assert [variable.name for variable in model.trainable_variables()] == ["variable_1", "variable_2"]
+
+
+def test_layers_are_named_in_the_order_of_their_first_calls() -> None:
+    class Branches(nn.model.Model):
+        def call(self, x: Value) -> Value:
+            branch = nn.layer.Dense(2)(nn.layer.Dense(3)(x))
+            return nn.layer.Add()([nn.layer.Dense(2)(x), branch])
+
+    model = Branches([-1, 4])
+    model.setup(nn.loss.MSELoss())
+    shapes = {variable.name: variable.shape for variable in model.trainable_variables()}
+    assert [shapes[f"dense_{number}/kernel"] for number in (1, 2, 3)] == [(4, 3), (3, 2), (4, 2)]
+
+
+def test_a_forgotten_return_is_told() -> None:
+    class Nothing(nn.layer.Layer):
+        def call(self, x: Value) -> Value:  # type: ignore[return]
+            """Forget to return."""
+
+    with pytest.raises(TypeError, match=r"Nothing 'nothing_1': call\(\) must return a value of the graph, got NoneType; is a"):
+        nn.model.SequentialModel([-1, 2], [Nothing()]).setup(nn.loss.MSELoss())
+
+    class Nowhere(nn.model.Model):
+        def call(self, x: Value) -> Value:  # type: ignore[return]
+            """Forget to return."""
+
+    with pytest.raises(ValueError, match=r"Nowhere.call\(\) must return .*, got NoneType; is a 'return' missing\?"):
+        Nowhere([-1, 2]).setup(nn.loss.MSELoss())
+
+
+def test_a_forgotten_constructor_is_told() -> None:
+    class Lazy(nn.layer.Layer):
+        def __init__(self) -> None:
+            """Forget the base class."""
+
+        def call(self, x: Value) -> Value:
+            return x
+
+    with pytest.raises(TypeError, match=r"Lazy.__init__\(\) must call super\(\).__init__\(\)"):
+        Lazy()
+
+    class Idle(Line):
+        def __init__(self) -> None:
+            """Forget the base class."""
+
+    message = r"Idle.__init__\(\) must call super\(\).__init__\(\)"
+    with pytest.raises(TypeError, match=message):
+        Idle().setup(nn.loss.MSELoss())
+    with pytest.raises(TypeError, match=message):
+        Idle().compile(nn.gradient_descent.SGDOptimizer)

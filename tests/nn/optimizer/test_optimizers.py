@@ -148,18 +148,71 @@ def test_what_exchanges_needs_an_exchange(kind: type[IOptimizer], what: str, sto
     ],
 )
 def test_buffers_change_once_for_each_batch(kind: type[IOptimizer]) -> None:
+    """By the last block's changes where nobody is asked, else by what the exchange makes of them, here twice their mean."""
     buffer = Buffer([2])
     store = VariableStore([Variable([2]), Variable([3])], [buffer], np.dtype("float32"), 0)
     exchange = Recorder()
-    exchange.arrived = {0, 1}
+    exchange.arrived = {0, 1, 2}
     optimizer = kind(SGDOptimizer(), store, exchange)
-    store.buffer_changes[:] = 1
-    for batch in range(3):
+    found = []
+    for _ in range(3):
         for block in range(2):
+            store.buffer_changes[:] = 1
             for variable in store.variables:
                 optimizer.gradient_ready(variable, block)
+            optimizer.buffers_ready(block)
         assert list(optimizer.finish_batch()) == []
-        assert buffer.value.tolist() == [batch + 1] * 2
+        assert buffer.value[0] == buffer.value[1]
+        found.append(buffer.value[0])
+    alone = not kind.exchanges or kind is FederatedOptimizer  # this one in its first batches
+    values = {DoubleBufferingOptimizer: [0, 2, 4], ParameterAveragingOptimizer: [2, 6, 14]}  # where the values are doubled
+    assert found == ([1, 2, 3] if alone else values.get(kind, [2, 4, 6]))
+    assert ((2, 1) in exchange.put_calls) == (not alone)
+
+
+def test_where_parameters_are_put_so_are_values_of_buffers() -> None:
+    """Both after the own step, which is made of the mean of the blocks' changes; here all become twice the last ones put."""
+
+    class EverySecond(FederatedOptimizer):
+        local_batches = 2
+
+    buffer = Buffer([1])
+    store = VariableStore([Variable([2])], [buffer], np.dtype("float32"), 0)
+    exchange = Recorder()
+    exchange.arrived = {0, 1}
+    optimizer = EverySecond(SGDOptimizer(), store, exchange)
+    found = []
+    for _ in range(4):
+        for block in range(2):
+            store.buffer_changes[:] = 1 + 2 * block
+            optimizer.gradient_ready(store.variables[0], block)
+            optimizer.buffers_ready(block)
+        assert list(optimizer.finish_batch()) == []
+        found.append(float(buffer.value[0]))
+    assert found == [2, 8, 10, 24]
+
+
+def test_changes_of_buffers_that_wait_are_part_of_the_state() -> None:
+    def new() -> tuple[DoubleBufferingOptimizer, VariableStore]:
+        store = VariableStore([Variable([2])], [Buffer([1])], np.dtype("float32"), 0)
+        exchange = Recorder()
+        exchange.arrived = {0, 1}
+        return DoubleBufferingOptimizer(SGDOptimizer(), store, exchange), store
+
+    (first, store), (second, again) = new(), new()
+    store.buffer_changes[:] = 3
+    for block in (4, 5):
+        first.gradient_ready(store.variables[0], block)
+        first.buffers_ready(block)
+    list(first.finish_batch())
+    state = first.state_dict()
+    assert sorted(state) == ["changes:4", "changes:5", "pending:4", "pending:5", "rule:step"]
+    second.load_state_dict(state)
+    second.begin_batch()
+    list(second.finish_batch())
+    assert again.buffer_values.tolist() == [6]
+    with pytest.raises(ValueError, match=r"'changes:4' must be float32 of shape \(1,\), got float32 of shape \(2,\)"):
+        second.load_state_dict({**state, "changes:4": np.zeros(2, np.float32)})
 
 
 def test_a_container_builds_a_new_rule_each_time(store: VariableStore) -> None:

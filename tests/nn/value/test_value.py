@@ -36,6 +36,11 @@ X = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 0.5]])
         lambda x: x.mean(axis=0, keepdims=True) - x.min(axis=1)[:, None],
         lambda x: np.arange(6.0).reshape(2, 3) @ x.T, lambda x: x.reshape(-1, 1, 3) @ x.reshape(-1, 3, 1),
         lambda x: np.arange(12.0).reshape(4, 1, 3) @ x.reshape(-1, 1, 3, 1),
+        lambda x: x.reshape((-1, 3, 1)).transpose([0, 2, 1]), lambda x: (x * 2) - [1, 2, 3] + (0.5, 0, 1),
+        lambda x: [[2, 0, 1]] * x,
+        lambda x: x @ np.array([1.0, 2.0, 3.0]), lambda x: x @ [1, 2, 3], lambda x: [1, 2, 3] @ (x.T @ x),
+        lambda x: x.reshape(-1, 1, 3) @ np.array([1.0, 2.0, 3.0]), lambda x: np.array([2.0]) @ x.reshape(-1, 1, 3),
+        lambda x: x + x.sum(axis=0) @ x.max(axis=0),
     ],
 )  # fmt: skip
 def test_an_expression_computes_what_numpy_computes(build: Callable[[Value], Value]) -> None:
@@ -56,8 +61,16 @@ def test_shapes_are_known_before_data_comes() -> None:
     [
         (lambda x: x + np.ones(4), r"Add: shapes \(-1, 3\) and \(4,\) do not fit together"),
         (lambda x: x * np.ones((5, 3)), r"Multiply: shapes \(-1, 3\) and \(5, 3\) do not fit together"),
-        (lambda x: x @ np.ones((4, 2)), r"MatMul: shapes .* 3 columns against 4 rows"),
-        (lambda x: x @ np.ones(3), "MatMul: operands must have at least two axes"),
+        (
+            lambda x: x @ np.ones((4, 2)),
+            r"MatMul: axis 0 of the second operand must have the length 3 of the last axis of the "
+            r"first, whose shape is \(-1, 3\), got 4 in shape \(4, 2\)",
+        ),
+        (lambda x: x @ np.ones(4), "MatMul: axis 0 of the second operand must have the length 3"),
+        (lambda x: x @ 2, "MatMul: operands must have at least two axes"),
+        (lambda x: x.reshape(-1, 7), r"Reshape: samples of 3 elements, shape \(-1, 3\), do not fit into rows of 7 elements"),
+        (lambda x: x.reshape(-1, 2), "Reshape: samples of 3 elements"),
+        (lambda x: x.reshape(5, 2), "Reshape: samples of 3 elements"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused_when_the_graph_is_built(build: Callable[[Value], Value], message: str) -> None:
@@ -65,10 +78,15 @@ def test_shapes_that_do_not_fit_are_refused_when_the_graph_is_built(build: Calla
         build(Placeholder([-1, 3]))
 
 
-@pytest.mark.parametrize("operand", ["2", None, [1, 2], np.array(["a"]), 1j])
+@pytest.mark.parametrize("operand", ["2", None, ["1"], np.array(["a"]), 1j])
 def test_other_operands_are_refused(operand: object) -> None:
     with pytest.raises(TypeError, match="an expression takes values, numbers and numeric arrays"):
-        as_value(operand)  # type: ignore[arg-type]
+        as_value(operand)
+
+
+def test_a_list_must_be_an_array() -> None:
+    with pytest.raises(TypeError, match=r"an expression takes lists that are arrays, got \[\[1\], \[2, 3\]\]: "):
+        Placeholder([-1, 3]) + [[1], [2, 3]]  # noqa: RUF005
 
 
 @pytest.mark.parametrize("shape", [[784], [64, 784], []])

@@ -1,8 +1,12 @@
+import copy
+import pickle
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from nn.initializer import Constant
-from nn.value import Variable, VariableStore
+from nn.value import Buffer, Variable, VariableStore
 
 
 def store_of(*variables: Variable, dtype: str = "float32") -> VariableStore:
@@ -82,3 +86,34 @@ def test_bad_shapes_are_refused(shape: object) -> None:
 def test_a_class_in_place_of_an_initializer_gets_a_hint() -> None:
     with pytest.raises(TypeError, match=r"got the class; write Constant\(\)"):
         Variable([1], Constant)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda store: pickle.loads(pickle.dumps(store))])
+def test_a_copy_of_a_store_has_memory_of_its_own(duplicate: Callable[[VariableStore], VariableStore]) -> None:
+    trained, mean, fixed = Variable([3], name="w"), Buffer([2], name="mean"), Variable([2], name="f", trainable=False)
+    store = VariableStore([trained], [mean, fixed], np.dtype("float32"), 5)
+    for number, array in enumerate((store.gradients, store.buffer_values, store.buffer_changes, fixed.value), 1):
+        array[:] = number
+    made = duplicate(store)
+    for variable, original in zip(made.everything, store.everything, strict=True):
+        assert np.array_equal(variable.value, original.value)
+        assert not np.shares_memory(variable.value, original.value)
+        assert variable.id == original.id
+    assert np.shares_memory(made.variables[0].gradient, made.gradients)
+    assert np.shares_memory(made.buffers[0].value, made.buffer_values)
+    assert made.gradients.tolist() == [1, 1, 1]
+    assert made.buffer_changes.tolist() == [3, 3]
+    with pytest.raises(ValueError, match="'w' has no value yet"):
+        duplicate(trained).get_value()  # type: ignore[arg-type, attr-defined]
+
+
+def test_what_is_trained_is_decided_before_the_store() -> None:
+    variable, statistic = Variable([2], name="w"), Variable([2], name="s", trainable=False)
+    variable.trainable = False
+    assert (variable.frozen, statistic.frozen) == (True, False)
+    variable.trainable = True
+    store_of(variable)
+    with pytest.raises(ValueError, match=r"Variable 'w' belongs to a model that is set up, so its 'trainable' cannot change"):
+        variable.trainable = False
+    with pytest.raises(TypeError, match="Variable 'trainable' must be an instance of bool, got int 1"):
+        Variable([2], trainable=1)  # type: ignore[arg-type]

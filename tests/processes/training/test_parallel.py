@@ -144,9 +144,10 @@ def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch
         assert set(result.files[node]) == set(folder.iterdir()) - {folder / "job.json", folder / "notes.txt"}
         date = r" \d{4}-\d\d-\d\d \d{4}\.log"
         expected = [rf"Worker-127\.0\.0\.1{date}", rf"Fit-{node}{date}"]
-        expected += [rf"{kind}-My title-N\({node}\)\.{end}" for kind, end in (("TR", "csv"), ("EV", "csv"), ("MODEL", "model"))]
+        expected += [rf"{kind}-My title-N\({node}\)\.csv" for kind in ("TR", "EV", "TI", "AC")]
+        expected.append(rf"MODEL-My title-N\({node}\)\.model")
         assert all(re.fullmatch(e, path.name) for e, path in zip(expected, result.files[node], strict=True))
-        steps, epochs = (pd.read_csv(folder / f"{kind}-My title-N({node}).csv") for kind in ("TR", "EV"))
+        steps, epochs, times, packets = (pd.read_csv(path) for path in result.files[node][2:6])
         batches = 1500 // 64
         assert list(steps.columns) == ["Time", "Epochs", "Batches", "in", "Total", "Loss", "accuracy"]
         assert list(epochs.columns) == ["Loss", "accuracy"] and len(epochs) == 3
@@ -156,6 +157,14 @@ def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch
         assert set(steps["in"]) == {batches * 2}
         assert steps["Time"].is_monotonic_increasing and steps["Time"].iloc[0] >= 0
         assert result == epochs.iloc[-1].to_dict()
+        spent = result.accounts[node].times
+        assert times["Total"].sum() == pytest.approx(spent.total, rel=0.1)
+        assert times["Compute"].sum() == pytest.approx(spent.compute, rel=0.1) and min(spent) > 0
+        assert packets["Wire"].sum() == sum(entry.wire for entry in result.accounts[node])
+        log = log_of(result.files, node)
+        assert f"Time: {spent}." in log
+        sent = [entry for entry in result.accounts[node] if entry.direction == SENT]
+        assert f"Plain sent: {sum(entry.packets for entry in sent)} packets, raw {sum(entry.raw for entry in sent)} + " in log
         model = Model.load(folder / f"MODEL-My title-N({node}).model")
         x, y = ImageCls()(*Shuffle()(*nn.dataset.Digits().load()))[2:]
         assert model.evaluate(x, y) == result

@@ -88,10 +88,27 @@ def test_the_same_bits_and_the_story(agents: LocalNodes, tmp_path: Path, caplog:
     assert all(type(entry) is Entry for entries in result.accounts.values() for entry in entries)
     check_conserved(result.accounts, {})
     for node in (Parameter_Server, 0, 1):
-        for direction, line in zip((SENT, RECEIVED), log_of(result.files, node).splitlines()[-2:], strict=True):
+        *_, sent, received, _, _, spent = log_of(result.files, node).splitlines()
+        assert spent.endswith(f"Time: {result.accounts[node].times}.")
+        for direction, line in ((SENT, sent), (RECEIVED, received)):
             entries = [entry for entry in result.accounts[node] if entry.direction == direction]
             raw, overhead, wire = (sum(getattr(e, name) for e in entries) for name in ("raw", "overhead", "wire"))
             assert line.endswith(f"Packets {direction}: raw {raw} + overhead {overhead} = wire {wire} bytes.")
+
+
+def test_the_server_merges_statistics_of_batch_norm(agents: LocalNodes, tmp_path: Path) -> None:
+    """Replicas have equal buffers, to the bit those of one worker without a server."""
+    model = nn.model.SequentialModel(
+        [-1, 64], [nn.layer.Dense(16), nn.layer.BatchNorm(momentum=0.9), nn.layer.Dense(10, activation=nn.activation.Softmax())]
+    )
+    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 1, "block_size": 32}
+    together = digits_job(model).parallel(with_server(agents, 2), directory=tmp_path, **settings)
+    without = digits_job(model).parallel(some(agents, 3), directory=tmp_path, **settings)
+    one = alone(digits_job(model), 1, tmp_path / "here", ps=False, **settings)
+    stores = [trained.store for result in (together, without, one) for trained in result.models.values()]
+    assert len({store.values.tobytes() for store in stores}) == len({store.buffer_values.tobytes() for store in stores}) == 1
+    assert together == without == one
 
 
 class Mortal(SyncPS):

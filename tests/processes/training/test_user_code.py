@@ -223,7 +223,7 @@ class Noise(AbsTransformer):
 
 
 class Signs(IGradientDescent):
-    def increment(self, gradient, out, *slots):
+    def increment(self, value, gradient, out, *slots):
         np.sign(gradient, out=out)
         out *= -self.learn_rate
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .cast import Cast
+from .grid import Grid
 from .int8 import Int8
 from .levels import Levels, tangent_levels
 from .natural import Natural
@@ -12,4 +13,4 @@ from .sign import Sign
 from .tern import Tern
 from .two_means import TwoMeans
 
-__all__ = ["QSGD", "Cast", "Int8", "Levels", "Natural", "Quantizer", "Sign", "Tern", "TwoMeans", "tangent_levels"]
+__all__ = ["QSGD", "Cast", "Grid", "Int8", "Levels", "Natural", "Quantizer", "Sign", "Tern", "TwoMeans", "tangent_levels"]

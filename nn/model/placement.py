@@ -39,7 +39,7 @@ class Arrow:
     spots: list[Spot]
 
 
-class Layout:
+class Placement:
     """Rows of spots with their x, the middle of each, beginning at 0; `width` is that of the whole."""
 
     def __init__(self, widths: Sequence[float], sources: Sequence[Sequence[int]]) -> None:

@@ -1,41 +1,10 @@
-"""Functions on the values of a graph, named as in NumPy.
-
-Everything that takes one value is also a method or an operator of it (`x.exp()`, `x.sum(axis=1)`, `x[:, 1:]`, `x > 0`); what
-joins several is here only. Numbers and arrays may stand for values.
-
->>> y = nn.function.where(x > 0, x, nn.function.exp(x) - 1)     # doctest: +SKIP
-"""
+"""Functions over axes: reductions, other shapes, and arrays side by side."""
 
 from collections.abc import Sequence
 
-from nn.operation import Compare, Concatenate, Maximum, Minimum, Square, TensorDot, Where
+from nn.operation import Concatenate
 from nn.value import Node, Operand, Value, as_value
 from nn.value.value import Axes
-
-
-def exp(x: Operand) -> Node:
-    """Return e ** x."""
-    return as_value(x).exp()
-
-
-def log(x: Operand) -> Node:
-    """Return the natural logarithm of positive x."""
-    return as_value(x).log()
-
-
-def sqrt(x: Operand) -> Node:
-    """Return the square root."""
-    return as_value(x).sqrt()
-
-
-def square(x: Operand) -> Node:
-    """Return x * x, with one product instead of two in backward."""
-    return as_value(x).apply(Square())
-
-
-def absolute(x: Operand) -> Node:
-    """Return |x|; the derivative at 0 is taken as 0."""
-    return as_value(x).abs()
 
 
 def sum(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
@@ -71,36 +40,6 @@ def transpose(x: Operand, axes: Sequence[int] = ()) -> Node:
 def swapaxes(x: Operand, first: int, second: int) -> Node:
     """Return the same elements with two axes exchanged."""
     return as_value(x).swapaxes(first, second)
-
-
-def maximum(a: Operand, b: Operand) -> Node:
-    """Return the greater of two elements in every place; where they are equal the gradient is a's."""
-    return as_value(a).apply(Maximum(), as_value(b))
-
-
-def minimum(a: Operand, b: Operand) -> Node:
-    """Return the lesser of two elements in every place; where they are equal the gradient is a's."""
-    return as_value(a).apply(Minimum(), as_value(b))
-
-
-def where(condition: Operand, a: Operand, b: Operand) -> Node:
-    """Return a where the condition is not 0, else b. What is not chosen may be infinite or NaN."""
-    return as_value(a).apply(Where(), as_value(b), as_value(condition))
-
-
-def equal(a: Operand, b: Operand) -> Node:
-    """Return the mask of equal elements: 1 or 0, without gradient."""
-    return as_value(a).apply(Compare("=="), as_value(b))
-
-
-def not_equal(a: Operand, b: Operand) -> Node:
-    """Return the mask of different elements: 1 or 0, without gradient."""
-    return as_value(a).apply(Compare("!="), as_value(b))
-
-
-def tensordot(a: Operand, b: Operand, axes: int = 1) -> Node:
-    """Return the sum of products over the last `axes` axes of a and the first of b, which has no batch axis."""
-    return as_value(a).apply(TensorDot(axes), as_value(b))
 
 
 def concatenate(values: Sequence[Operand], axis: int = -1) -> Node:

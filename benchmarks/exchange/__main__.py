@@ -1,0 +1,108 @@
+"""Print times of all-reduces and of training steps, ours against torch gloo, MPI, and one process, as ratios in one run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+
+from benchmarks.exchange.workload import NETWORKS, REDUCTIONS
+from benchmarks.pairing import Result, ratio, take_turns
+
+OURS, SHARDED, GLOO, MPI, DDP, ALONE = (
+    "com.allreduce",
+    "sharded rule",
+    "torch gloo",
+    "MPI (mpich)",
+    "torch DDP, gloo",
+    "1 process",
+)
+PLAIN = "Plain"
+TASKS = ("reduce", "steps", "two")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="All-reduces and data-parallel training on loopback, as ratios in one run.")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds in which every contender takes its turn (default 9)")
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
+    parser.add_argument("--workers", type=int, nargs="*", default=[2, 4], help="processes of an all-reduce (default 2 4)")
+    parser.add_argument("--quick", action="store_true", help="three rounds, two workers")
+    options = parser.parse_args()
+    rounds, workers = (3, [2]) if options.quick else (options.rounds, options.workers)
+    reached = []
+    if "reduce" in options.tasks:
+        reached += [reduce(name, count, rounds) for count in workers for name in REDUCTIONS]
+    if "steps" in options.tasks:
+        reached.append(steps(rounds))
+    if "two" in options.tasks:
+        reached += [two(name, goal, rounds) for name, goal in (("wide256", 1.3), ("wide1024", 1.4))]
+    return 0 if all(reached) else 1
+
+
+def reduce(name: str, workers: int, rounds: int) -> bool:
+    """Print one table of all-reduces; return whether the goals are reached."""
+    reduction, argument = REDUCTIONS[name], f"{name}:{workers}"
+    print(f"All-reduce of {reduction} of float32, {workers} processes: time, and how many times that of {OURS}")
+    contenders = {
+        OURS: ("benchmarks.exchange.reduction", argument),
+        GLOO: ("benchmarks.exchange.gloo", argument),
+        MPI: ("benchmarks.exchange.mpi", argument),
+    }
+    results = take_turns(contenders, 1, rounds)
+    goals = {(GLOO, OURS): reduction.gloo, (MPI, OURS): reduction.mpi} if workers == 2 else {}
+    return table(results, reduction.count, OURS, goals)
+
+
+def steps(rounds: int) -> bool:
+    """Print steps of the tutorial model; return whether the goals are reached."""
+    network = NETWORKS["tutorial"]
+    print(f"{network}, 2 workers: time of a step, and how many times that of {PLAIN}")
+    results = take_turns(
+        {
+            PLAIN: ("benchmarks.exchange.training", "tutorial:2:PSGDOptimizer:"),
+            SHARDED: ("benchmarks.exchange.training", "tutorial:2:ShardedPSGDOptimizer:"),
+            DDP: ("benchmarks.exchange.data_parallel", "tutorial:2"),
+            ALONE: ("benchmarks.exchange.alone", "tutorial"),
+        },
+        1,
+        rounds,
+    )
+    return table(results, network.steps, PLAIN, {(DDP, PLAIN): 4.0, (DDP, SHARDED): 6.0})
+
+
+def two(name: str, goal: float, rounds: int) -> bool:
+    """Print steps of a wide model on one and on two workers; return whether two are as much faster as they should be."""
+    network = NETWORKS[name]
+    print(f"{network}: time of a step, and how many times that of two workers with the {SHARDED}")
+    results = take_turns(
+        {
+            SHARDED: ("benchmarks.exchange.training", f"{name}:2:ShardedPSGDOptimizer:"),
+            PLAIN: ("benchmarks.exchange.training", f"{name}:2:PSGDOptimizer:"),
+            ALONE: ("benchmarks.exchange.alone", name),
+        },
+        1,
+        rounds,
+    )
+    return table(results, network.steps, SHARDED, {(ALONE, SHARDED): goal})
+
+
+def table(results: Mapping[str, Result], count: int, base: str, goals: Mapping[tuple[str, str], float]) -> bool:
+    """Print times and their ratios to `base`; goals are (slower, faster) -> ratio. Return whether they are reached."""
+    for contender, result in results.items():
+        if result.note:
+            print(f"  {contender:<18} not measured: {result.note}", flush=True)
+        else:
+            times = f"{ratio(result, results[base]):6.2f}" if not results[base].note else ""
+            print(f"  {contender:<18} {result.median / count * 1e3:10.3f} ms  {times}", flush=True)
+    missed = []
+    for (slower, faster), goal in goals.items():
+        if results[faster].note:
+            missed.append(f"{faster} was not measured")
+        elif not results[slower].note and (times := ratio(results[slower], results[faster])) < goal:
+            missed.append(f"{slower} takes {times:.2f} times as long as {faster}, the goal is {goal}")
+    print(f"  missed: {'; '.join(missed)}" if missed else "  goal reached", flush=True)
+    return not missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""What is measured: all-reduces of one size, and steps of data-parallel training on one global batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """`count` all-reduces of `size` bytes of float32 per round; the goals are ratios of times, theirs to ours."""
+
+    size: int
+    count: int
+    gloo: float
+    mpi: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.size / 1e6:g} MB" if self.size >= 1e6 else f"{self.size // 1024} KB"
+
+
+REDUCTIONS = {
+    "4KB": Reduction(4096, 200, gloo=10.0),
+    "4MB": Reduction(4 << 20, 20, gloo=2.0, mpi=0.4),
+    "100MB": Reduction(100 << 20, 2, gloo=2.0, mpi=0.9),
+}
+
+
+@dataclass(frozen=True)
+class Network:
+    """A perceptron on random samples, trained with Adam; `batch` is the global batch of a step."""
+
+    layers: tuple[int, ...]
+    batch: int
+    steps: int
+    activation: str = "tanh"
+
+    def __str__(self) -> str:
+        return f"MLP {'-'.join(map(str, self.layers))}, global batch {self.batch}"
+
+    def samples(self, batches: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Samples and one-hot labels."""
+        generator = np.random.default_rng(0)
+        x = generator.standard_normal((batches * self.batch, self.layers[0]), dtype=np.float32)
+        return x, np.eye(self.layers[-1], dtype=np.float32)[generator.integers(0, self.layers[-1], len(x))]
+
+
+NETWORKS = {
+    "tutorial": Network((784, 128, 128, 10), 128, 600),
+    "wide256": Network((784, 1024, 1024, 10), 256, 48, "relu"),
+    "wide1024": Network((784, 1024, 1024, 10), 1024, 16, "relu"),
+}
+EPOCHS = 4

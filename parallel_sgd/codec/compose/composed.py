@@ -1,0 +1,176 @@
+"""What all composed codecs have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from parallel_sgd.codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
+from parallel_sgd.codec.pipeline import Draw
+from parallel_sgd.codec.settings import GlobalSettings
+from parallel_sgd.merge import Span
+from parallel_sgd.node_ids import Parameter_Server
+
+from .composition import Composition
+from .own_blocks import OwnBlocks
+from .packet import Packet, fingerprint_of
+from .refusals import refuse
+from .units import Grain, Units
+
+
+class Composed(Codec):
+    """A codec made of parts by `Codec.of`.
+
+    It puts the worker's own blocks together, asks the trigger, and hands over what is to be sent; subclasses exchange it.
+    `late` counts packets that came when their batch was over.
+    """
+
+    keeps_content = False
+    synchronous = True
+
+    @property
+    @abstractmethod
+    def composition(self) -> Composition:
+        """The parts as they were given; a class attribute of every class that `Codec.of` makes."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.job = GlobalSettings.current()
+        self.variable = self.job.variable
+        assignment = self.job.assignment
+        serves = node_id == Parameter_Server
+        if node_id not in assignment.nodes and not (serves and self.serves):
+            nodes = [*assignment.nodes, Parameter_Server] if self.serves else list(assignment.nodes)
+            raise ValueError(f"{type(self).__name__} exchanges among the nodes {nodes}, it cannot run on node {node_id}")
+        self.parts = self.composition.make()
+        refuse(self.composition, self.parts)
+        self.fingerprint = fingerprint_of(self.composition.describe(self.parts))
+        self.units = Units(self._grain(), assignment, getattr(self.parts.merge, "weights", None))
+        self.late = 0
+        self._fired = False
+        self._batches = 0
+        self._outbox: list[netEncapsulation] = []
+        self.shape: tuple[int, ...] = ()
+        self._own: OwnBlocks | None = None
+        if not serves:
+            mine = assignment.node_2_block[node_id]
+            stays = not self.parts.trigger.late
+            self._own = OwnBlocks(self.units.grain, node_id, mine, assignment.block_count, stays)
+        self._fresh = True
+        self._adds = self.composition.send == "delta" or self.parts.merge.updates
+        self._reference: Array | None = None
+        if self._adds and self.variable < len(self.job.values):
+            self._reference = self.job.values[self.variable].flatten()
+        self._difference: Array = np.empty(0, np.float32)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all own blocks of the batch are there."""
+        return self._own is not None and self._own.complete
+
+    def _grain(self) -> Grain:
+        return self.composition.grain(self.parts)
+
+    def update_blocks(self, block_weight: BlockWeight) -> list[netEncapsulation] | None:
+        """Take a block; send what is complete, if the trigger says so."""
+        content, block = block_weight
+        if self._own is None:
+            raise TypeError(f"{type(self).__name__} on the parameter server computes no blocks")
+        if self._fresh:
+            self._own.reset()
+            self._fresh = False
+            self.shape = content.shape
+            self._fired = self.parts.trigger.fires(self._batches)
+            if self._fired:
+                self.open(self.job.step, self.parts.trigger.dense(self._batches))
+        whole = self._own.add(block, content)
+        if self._own.complete:
+            self._fresh = True
+            self._batches += 1
+        if not self._fired:
+            if self._own.complete:
+                self.set_result(self._own.mean().reshape(self.shape))
+            return None
+        if whole is not None:
+            span, value = whole
+            self.contribute(span, self._changed(value) if self.composition.send == "delta" else value)
+        return self._posted()
+
+    @abstractmethod
+    def open(self, step: tuple[int, int], dense: bool) -> None:
+        """A batch with an exchange begins; `dense`: past all stages."""
+
+    @abstractmethod
+    def contribute(self, span: Span, value: Array) -> None:
+        """Send a contribution, a flat vector that stays unchanged until the batch is over."""
+
+    @abstractmethod
+    def take(self, packet: Packet) -> None:
+        """A packet of this batch has arrived, or of the one before."""
+
+    def receive_blocks(self, content: Any) -> list[netEncapsulation] | None:
+        """Take a packet.
+
+        Raises: PayloadError for one that this composition has not sent.
+        """
+        self.take(Packet.of(content, self.fingerprint, f"{type(self).__name__} of variable {self.variable}"))
+        return self._posted()
+
+    def receive_late(self, content: Any) -> list[netEncapsulation] | None:
+        """Take a packet whose batch is over for this node; its sender may ask for something."""
+        return self.receive_blocks(content)
+
+    def post(self, targets: list[int], packet: Packet) -> None:
+        """Have a packet leave when the present call ends."""
+        if targets:
+            self._outbox.append(netEncapsulation(targets, tuple(packet)))
+
+    def draw(self, step: tuple[int, int], contributor: int) -> Draw:
+        """Return what the random numbers of a contribution depend on."""
+        return Draw(self.job.seed, *step, self.variable, contributor)
+
+    def result_of(self, flat: Array) -> Array:
+        """Return the result of a batch that was merged to `flat`: itself, or the parameters to which it is added."""
+        if self._adds:
+            if self._reference is None:
+                self._reference = np.zeros_like(flat)
+            flat = np.add(self._reference, flat, out=self._reference)
+        return flat.reshape(self.shape)
+
+    def _changed(self, value: Array) -> Array:
+        """Return what has changed since the last exchange."""
+        if self._reference is None:
+            self._reference = np.zeros_like(value)
+        if self._difference.shape != value.shape or self._difference.dtype != value.dtype:
+            self._difference = np.empty_like(value, subok=False)
+        return np.subtract(value, self._reference, out=self._difference)
+
+    def _posted(self) -> list[netEncapsulation] | None:
+        if not self._outbox:
+            return None
+        posted, self._outbox = self._outbox, []
+        return posted
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many batches there were, and the parameters after the last exchange where changes of them are sent."""
+        reference = {} if self._reference is None else {"reference": self._reference}
+        return {"batches": self._batches, **reference}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        rest = dict(state)
+        self._batches = int(rest.pop("batches", 0))
+        reference = rest.pop("reference", None)
+        if reference is not None:
+            self._reference = np.array(reference)
+        super().load_state_dict(rest)
+
+    def dispose(self) -> None:
+        """Let go of sums and packets."""
+        super().dispose()
+        self._outbox.clear()
+        if self._own is not None:
+            self._own.reset()

@@ -1,0 +1,111 @@
+"""Workers that send only when they have something new to say."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nn import arguments
+from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.pipeline import Draw, Pipeline
+
+from .trigger import Trigger
+
+
+class Lazy(Trigger):
+    """Lazily aggregated gradients: a worker encodes what is new since its last upload, d = C(x - h), and sends it only if
+
+    ||d||^2 > (xi / depth) sum ||r||^2 over the last `depth` results r + 3 (||e||^2 + ||e'||^2),
+
+    e being the error of d and e' that of its last upload, or if it has not sent for `most` batches. Where nothing comes the
+    others go on with what they have: h is part of the merge in every batch. A packet that says so has no payload.
+
+    In the paper the sum is over steps of the parameters divided by the learning rate; for SGD these are the results. Every
+    variable decides for itself. For a deterministic pipeline without a memory, on the whole data or large blocks: under
+    the noise of small ones it always fires. With `xi=0, most=1` it always sends.
+
+    Chen et al., "LAG: lazily aggregated gradient for communication-efficient distributed learning", 2018; Sun et al.,
+    "Communication-efficient distributed learning via lazily aggregated quantized gradients", 2019.
+
+    Raises: TypeError, ValueError unless xi >= 0, and depth and most are positive integers.
+    """
+
+    def __init__(self, xi: float = 0.8, depth: int = 10, most: int = 100) -> None:
+        self.xi = arguments.number(self, "xi", xi, 0)
+        self.depth = arguments.integer(self, "depth", depth, minimum=1)
+        self.most = arguments.integer(self, "most", most, minimum=1)
+
+    def __repr__(self) -> str:
+        return f"Lazy(xi={self.xi:g}, depth={self.depth}, most={self.most})"
+
+
+class LastUploads:
+    """What every contributor has uploaded so far, on one node, and when the own one sends again."""
+
+    def __init__(self, trigger: Lazy) -> None:
+        self._trigger = trigger
+        self._uploads: dict[int, Array] = {}
+        self._own: set[int] = set()
+        self._results: deque[float] = deque(maxlen=trigger.depth)
+        self._age = 0
+        self._error = 0.0
+        self._difference: Array = np.empty(0, np.float32)
+        self.sent = 0
+        self.skipped = 0
+
+    def encode(self, contributor: int, x: Array, pipeline: Pipeline, draw: Draw) -> Array | None:
+        """Return the payload of what is new in `x`, or None where it is not worth sending."""
+        self._own.add(contributor)
+        if self._difference.shape != x.shape:
+            self._difference = np.empty(x.shape, np.float32)
+        difference = np.subtract(x, self._upload(contributor, x.size), out=self._difference)
+        payload = pipeline.encode(difference, draw)
+        new = pipeline.decode(payload, x.shape, draw)
+        np.subtract(difference, new, out=difference)
+        error = _square(difference)
+        limit = self._trigger.xi / self._trigger.depth * sum(self._results) + 3 * (error + self._error)
+        self._age += 1
+        if self._results and self._age < self._trigger.most and _square(new) <= limit:
+            self.skipped += 1
+            return None
+        self._age, self._error = 0, error
+        upload = self._upload(contributor, x.size)
+        np.add(upload, new, out=upload)
+        self.sent += 1
+        return payload
+
+    def decode(self, contributor: int, payload: Array | None, size: int, pipeline: Pipeline, draw: Draw) -> Array:
+        """Take a packet of a contributor; return the sum of all of its uploads. The own ones are in it already."""
+        upload = self._upload(contributor, size)
+        if payload is not None and contributor not in self._own:
+            np.add(upload, pipeline.decode(payload, (size,), draw), out=upload)
+        return upload
+
+    def observe(self, result: Array) -> None:
+        """Take note of a result."""
+        self._results.append(_square(result))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the uploads, by contributor, and what the next decision depends on."""
+        uploads = {f"upload.{contributor}": value for contributor, value in self._uploads.items()}
+        return {**uploads, "results": np.array(self._results), "age": self._age, "error": self._error}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        self._uploads = {int(name[7:]): np.array(value) for name, value in state.items() if name.startswith("upload.")}
+        self._results = deque(np.asarray(state.get("results", ())).tolist(), maxlen=self._trigger.depth)
+        self._age, self._error = int(state.get("age", 0)), float(state.get("error", 0))
+
+    def _upload(self, contributor: int, size: int) -> Array:
+        found = self._uploads.get(contributor)
+        if found is None:
+            found = self._uploads[contributor] = np.zeros(size, np.float32)
+        return found
+
+
+def _square(x: Array) -> float:
+    flat = x.reshape(-1)
+    return float(flat @ flat)

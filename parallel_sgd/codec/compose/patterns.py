@@ -1,0 +1,128 @@
+"""Exchange patterns that merge in one place, in several, or everywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from nn import arguments
+from parallel_sgd.codec.interfaces import Codec
+from parallel_sgd.codec.pipeline.low_rank import PowerSGD
+from parallel_sgd.codec.pipeline.memory import DiffRef
+from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.profiles import ISetting
+
+from .exchange import ExchangePattern, Shard
+from .peers import Peers
+from .serving import Serving
+
+if TYPE_CHECKING:
+    from .composition import Composition, Parts
+
+
+class AllToAll(ExchangePattern):
+    """Every worker sends to all others, and all merge. Bytes per worker: W - 1 payloads."""
+
+    rounds: ClassVar[bool] = True
+    in_one_place: ClassVar[bool] = True
+    merges_first_copies: ClassVar[bool] = True
+
+    def codec_class(self) -> type[Codec]:
+        """Merging everywhere."""
+        return Peers
+
+
+class PS(ExchangePattern):
+    """Through the parameter server, which merges and sends the result to all workers. `ps_codec` is the same class.
+
+    Bytes per worker: a payload up, one down. With `quorum` < 1 a worker whose result is overdue by `ssgd_timeout_limit` has
+    the server close the batch without those that are missing, if at least this share of the weight is there.
+
+    Raises: TypeError, ValueError unless 0 < quorum <= 1.
+    """
+
+    needs_server: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
+    returns: ClassVar[bool] = True
+    in_one_place: ClassVar[bool] = True
+    merges_first_copies: ClassVar[bool] = True
+
+    def __init__(self, quorum: float = 1.0) -> None:
+        self.quorum = arguments.number(self, "quorum", quorum, 0, open_low=True)
+        if self.quorum > 1:
+            raise ValueError(f"PS 'quorum' must be a number > 0 and <= 1, got {quorum}")
+        self.allows_missing = self.quorum < 1
+
+    def codec_class(self) -> type[Codec]:
+        """Merging in one place."""
+        return Serving
+
+    def refuse(self, composition: Composition, parts: Parts) -> None:
+        """A missing packet must not be one that has to be decoded."""
+        if parts.trigger.late:
+            raise ValueError(f"{parts.trigger!r} needs two batches under way: take AllToAll(), ShardedPS() or Ring()")
+        if self.allows_missing and (isinstance(parts.up, PowerSGD) or "DiffRef" in repr(parts.up)):
+            raise ValueError(f"PS(quorum={self.quorum}) may leave a packet out, but {parts.up!r} needs every one: use PS()")
+
+    def shards(self, n: int, assignment: ISetting, variable: int) -> list[Shard]:
+        """All on the server."""
+        return [Shard(0, n, Parameter_Server)]
+
+    def __repr__(self) -> str:
+        return f"PS(quorum={self.quorum:g})" if self.allows_missing else "PS()"
+
+
+class ShardedPS(ExchangePattern):
+    """Every worker is the server for a part of each variable: shards go to their owners, merged ones to everybody.
+
+    Bytes per worker: 2 (W - 1) / W payloads, and the scales of each shard. Both ways may be encoded. Variables of fewer than
+    W `smallest` elements are cut into fewer shards; owners take turns over variables.
+
+    Raises: TypeError, ValueError unless smallest is a positive integer.
+    """
+
+    returns: ClassVar[bool] = True
+
+    def __init__(self, smallest: int = 1024) -> None:
+        self.smallest = arguments.integer(self, "smallest", smallest, minimum=1)
+
+    def codec_class(self) -> type[Codec]:
+        """Merging in several places."""
+        return Peers
+
+    def refuse(self, composition: Composition, parts: Parts) -> None:
+        """What looks at vectors as a whole needs them in one place."""
+        if parts.merge.whole:
+            raise ValueError(f"{parts.merge!r} looks at vectors as a whole, but {self!r} cuts them: take AllToAll() or PS()")
+
+    def shards(self, n: int, assignment: ISetting, variable: int) -> list[Shard]:
+        """As equal as possible."""
+        count = max(1, min(assignment.node_count, n // self.smallest))
+        cuts = [n * number // count for number in range(count + 1)]
+        owners = [(variable + number) % assignment.node_count for number in range(count)]
+        return [Shard(*part) for part in zip(cuts, cuts[1:], owners)]  # noqa: B905  one cut more than shards
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(smallest={self.smallest})"
+
+
+class Ring(ShardedPS):
+    """Reduce-scatter and all-gather at the bytes of a ring, 2 (W - 1) / W payloads per worker, for what is linear.
+
+    A literal ring adds up along its way, so its bits depend on the number of workers. Here every shard goes straight to its
+    owner, which adds along the fixed tree over blocks: the same bytes, and the bits of `Plain`. A linear stage such as
+    RandomK encodes each variable as a whole; its payloads are averaged and decoded once. Patarasuk and Yuan, "Bandwidth
+    optimal all-reduce algorithms for clusters of workstations", 2009, tells the bytes.
+    """
+
+    linear: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
+
+    def refuse(self, composition: Composition, parts: Parts) -> None:
+        """Blocks are not averaged one by one."""
+        super().refuse(composition, parts)
+        if parts.merge.first_copy and parts.up is not None:
+            raise ValueError(f"FirstCopy encodes every block by itself, but {self!r} averages payloads: take AllToAll()")
+        if isinstance(parts.up, DiffRef):
+            raise ValueError(
+                f"{self!r} averages payloads, but {parts.up!r} keeps a reference for each sender: take ShardedPS()"
+            )

@@ -1,0 +1,231 @@
+"""Codecs that merge in one place, in several, or everywhere: all to all, ring, shards, parameter server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.pipeline import Draw, PayloadError
+from parallel_sgd.merge import Span
+from parallel_sgd.node_ids import Parameter_Server
+
+from .batch import Assembly, Batch
+from .collector import Collector, collector
+from .conversing import Conversing
+from .merge import MergeRule
+from .packet import DENSE, DOWN, PAST, Packet
+from .units import Grain
+from .ways import Ways, dense
+
+#: A place is a shard of the vector of a round: `round * ROUND + shard`.
+ROUND: Final = 1 << 16
+
+
+class Reducing(Conversing):
+    """Contributions go to where each shard is merged; what is merged there travels to all workers, unless all merge it.
+
+    Everybody decodes what was sent, the sender too, so that all replicas have the same bits, and merges in the order of the
+    contributions' numbers, so that these do not depend on the order of arrival.
+    """
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        decoder = node_id if self.units.workers and node_id != Parameter_Server else -1
+        self.ways = Ways(self.parts, self.composition.exchange.linear, decoder)
+        self._merges: dict[int, MergeRule] = {}
+        self._lasting = self.parts.merge.updates or self.parts.trigger.late
+        self._free: dict[int, list[Collector]] = {}
+        self._collectors: list[Collector] = []
+        self._rooms: list[Array] = []
+
+    @property
+    def duplicates(self) -> int:
+        """Packets whose content was there already."""
+        return self.repeated + sum(found.duplicates for found in self._collectors)
+
+    def open(self, step: tuple[int, int], dense: bool) -> None:
+        """Begin a batch; take back the buffers of the one before last, and those of the last that nobody asks for."""
+        if self.before is not None:
+            self._take_back(self.before)
+            self._rooms += self.before.rooms
+        if self.batch is not None:
+            self._take_back(self.batch)
+        super().open(step, dense)
+
+    def contribute(self, span: Span, value: Array) -> None:
+        """Send a contribution to where it is merged."""
+        batch = self.under_way()
+        if not batch.dense:
+            value = self.ways.start(span[0], value, self.shape, self.draw(batch.step, span[0]))
+        self._send_up(batch, 0, span, value)
+
+    def _send_up(self, batch: Batch, round_: int, span: Span, value: Array) -> None:
+        assembly = batch.vectors.get(round_)
+        if assembly is None:
+            shards = self.composition.exchange.shards(value.size, self.job.assignment, self.variable)
+            assembly = batch.vectors[round_] = Assembly(shards)
+        lacking = self.units.lacking(span)
+        for number, (start, stop, owner) in enumerate(assembly.shards):
+            part, place = value[start:stop], round_ * ROUND + number
+            targets = lacking if owner is None else [owner] if owner in lacking or owner == Parameter_Server else []
+            payload: Array | None
+            if self.ways.dense_up or batch.dense:
+                payload, flags = self._kept(batch, part) if targets else part, DENSE | (PAST if batch.dense else 0)
+            else:
+                payload, flags = self.ways.encode_up(span[0], number, part, self._draw_up(batch, span[0], number)), 0
+            packet = Packet(self.fingerprint, flags, self.node_id, place, *span, part.size, payload)
+            self.send(batch, targets, packet)
+            if owner is None or owner == self.node_id:
+                self._collect(batch, packet)
+
+    def _draw_up(self, batch: Batch, contributor: int, shard: int) -> Draw:
+        return self.draw(batch.step, contributor + shard * self.units.count)
+
+    def _kept(self, batch: Batch, value: Array) -> Array:
+        """Return an array that is `value` as long as others may ask for it."""
+        if not self._lasting and self.units.grain is Grain.SPANS and self.node_id != Parameter_Server:
+            batch.views = True
+            return value
+        return value.copy()
+
+    def accept(self, batch: Batch, packet: Packet) -> None:
+        """Take a contribution, or what was merged."""
+        if packet.flags & DOWN:
+            self._fill(batch, packet.place, self._merged(batch, packet))
+        else:
+            self._collect(batch, packet)
+
+    def _collect(self, batch: Batch, packet: Packet) -> None:
+        """Add a contribution to those of its place; merge them when all are there."""
+        low, high, place = packet.low, packet.high, packet.place
+        if not 0 <= low < high <= self.units.count:
+            raise PayloadError(f"{type(self).__name__} merges {self.units.count} contributions, got {low}..{high}")
+        found = batch.collectors.get(place)
+        if found is None:
+            found = batch.collectors[place] = self._collector(place)
+        if place in batch.closed or (self.units.grain is not Grain.SPANS and found.has(low)):
+            self.repeated += 1
+            return
+        if packet.flags & DENSE:
+            value = dense(packet.payload, packet.size)
+        else:
+            shard = place % ROUND
+            value = self.ways.decode_up(low, shard, packet.payload, packet.size, self._draw_up(batch, low, shard))
+        if found.add((low, high), value, stays=not self._lasting):
+            self.close(batch, place, found.merged())
+
+    def _collector(self, place: int) -> Collector:
+        free = self._free.get(place)
+        if free:
+            return free.pop()
+        self._collectors.append(collector(self.units, self._merge(place)))
+        return self._collectors[-1]
+
+    def _merge(self, place: int) -> MergeRule:
+        found = self._merges.get(place)
+        if found is None:
+            found = self._merges[place] = self.composition.make().merge if self._merges else self.parts.merge
+        return found
+
+    def close(self, batch: Batch, place: int, merged: Array) -> None:
+        """Contributions to a place are merged: send the result to all, where they do not merge it themselves."""
+        batch.closed.add(place)
+        shard = place % ROUND
+        if not self.composition.exchange.returns:
+            self._fill(batch, place, merged)
+            return
+        if self.ways.dense_down or batch.dense:
+            payload, flags = self._kept(batch, merged), DOWN | DENSE
+        else:
+            payload, flags = self.ways.encode_down(shard, merged, self.draw(batch.step, -2 - shard)), DOWN
+        packet = Packet(self.fingerprint, flags, self.node_id, place, 0, self.units.count, merged.size, payload)
+        self.send(batch, [node for node in self.job.assignment.nodes if node != self.node_id], packet)
+        if self.node_id != Parameter_Server:
+            self._fill(batch, place, self._merged(batch, packet))
+
+    def _merged(self, batch: Batch, packet: Packet) -> Array:
+        if packet.flags & DENSE:
+            return dense(packet.payload, packet.size)
+        shard = packet.place % ROUND
+        return self.ways.decode_down(shard, packet.payload, packet.size, self.draw(batch.step, -2 - shard))
+
+    def _fill(self, batch: Batch, place: int, value: Array) -> None:
+        """Take a merged shard; when the vector is complete, it is the result or leads to the next round."""
+        round_, shard = divmod(place, ROUND)
+        assembly = batch.vectors.get(round_)
+        if assembly is None or shard not in assembly.left:
+            self.repeated += 1
+            return
+        size = assembly.shards[shard].stop - assembly.shards[shard].start
+        if value.size != size:
+            raise PayloadError(f"{type(self).__name__} expects a shard of {size} numbers, got {value.size}")
+        if assembly.whole is None and len(assembly.shards) > 1:
+            assembly.whole = self._room(assembly.size, value.dtype)
+            batch.rooms.append(assembly.whole)
+        whole = assembly.fill(shard, value)
+        if whole is None:
+            return
+        vector, complete = (whole, True) if batch.dense else self.ways.proceed(whole)
+        if complete:
+            self.finish(batch, self.result_of(vector))
+        else:
+            self._send_up(batch, round_ + 1, (self.node_id, self.node_id + 1), vector)
+
+    def finish(self, batch: Batch, result: Array) -> None:
+        """The batch is over."""
+        batch.done, batch.result = True, result
+        self.set_result(result)
+
+    def _room(self, size: int, dtype: np.dtype[Any]) -> Array:
+        """Return a vector, one of an older batch where it fits."""
+        for number, room in enumerate(self._rooms):
+            if room.shape == (size,) and room.dtype == dtype:
+                return self._rooms.pop(number)
+        return np.empty(size, dtype)
+
+    def silent(self, batch: Batch) -> set[int]:
+        """The owners of shards that are missing, and the holders of contributions that are."""
+        owners = {assembly.shards[number].owner for assembly in batch.vectors.values() for number in assembly.left}
+        holders = {node for unit in self.missing_units(batch) for node in self.units.holders(unit)}
+        return {owner for owner in owners if owner is not None} | holders
+
+    def missing_units(self, batch: Batch) -> list[int]:
+        """Those of shards that are merged here."""
+        units: set[int] = set()
+        for round_, assembly in batch.vectors.items():
+            for number in assembly.left:
+                if assembly.shards[number].owner in (None, self.node_id):
+                    found = batch.collectors.get(round_ * ROUND + number)
+                    units.update(range(self.units.count) if found is None else found.missing())
+        return sorted(units)
+
+    def _take_back(self, batch: Batch) -> None:
+        for place, found in batch.collectors.items():
+            found.reset()
+            self._free.setdefault(place, []).append(found)
+        batch.collectors = {}
+        if batch.views:
+            batch.sent.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What stages and rules remember, beside what all composed codecs do."""
+        merges = {f"merge.{at}.{n}": v for at, merge in self._merges.items() for n, v in merge.state_dict().items()}
+        return {**super().state_dict(), **self.ways.state_dict(), **merges}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        rest = self.ways.load_state_dict(state)
+        for place in sorted({int(name.split(".")[1]) for name in rest if name.startswith("merge.")}):
+            own = [name for name in rest if name.startswith(f"merge.{place}.")]
+            self._merge(place).load_state_dict({name.split(".", 2)[2]: rest.pop(name) for name in own})
+        super().load_state_dict(rest)
+
+    def dispose(self) -> None:
+        """Let go of all buffers."""
+        super().dispose()
+        self._free.clear()
+        self._collectors.clear()
+        self._rooms.clear()

@@ -1,0 +1,49 @@
+"""What a parameter server does beyond merging, and workers that talk to one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parallel_sgd.node_ids import Parameter_Server
+
+from .batch import Batch
+from .collector import Gatherer
+from .packet import LACKING, PAST, Packet
+from .reducing import Reducing
+
+
+class Serving(Reducing):
+    """The server begins a batch with the first packet of it. It answers one that asks too early with what it lacks, or closes
+    the batch without that where `quorum` allows it.
+    """
+
+    def take(self, packet: Packet) -> None:
+        """Open batches as workers come to them."""
+        if self.node_id == Parameter_Server and (self.batch is None or self.job.step > self.batch.step):
+            if self.batch is not None and self.batch.under_way:
+                epoch, batch = self.job.step
+                raise ValueError(
+                    f"{type(self).__name__}: node({packet.sender}) is in epoch {epoch + 1}, batch {batch + 1} of variable "
+                    f"{self.variable} already, but the parameter server has not answered the batch before"
+                )
+            self.open(self.job.step, bool(packet.flags & PAST))
+        super().take(packet)
+
+    def accept(self, batch: Batch, packet: Packet) -> None:
+        """Take a packet; on a worker it may say what the server lacks."""
+        if packet.flags & LACKING and packet.payload is not None:
+            batch.lacking = [int(block) for block in packet.payload]
+        else:
+            super().accept(batch, packet)
+
+    def answer_again(self, batch: Batch, node: int) -> None:
+        """Send the answer again, or tell what is missing."""
+        super().answer_again(batch, node)
+        quorum = getattr(self.composition.exchange, "quorum", 1.0)
+        for place in batch.under_way:
+            found = batch.collectors[place]
+            if isinstance(found, Gatherer) and found.share() >= quorum:
+                self.close(batch, place, found.merged())
+            else:
+                lacking = np.array(self.units.blocks(found.missing()), np.int64)
+                self.post([node], self.packet(LACKING, place, (0, 0))._replace(size=lacking.size, payload=lacking))

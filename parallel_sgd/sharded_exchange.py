@@ -1,0 +1,175 @@
+"""The exchange of shards that `ShardedPSGDOptimizer` asks for: reduce-scatter of gradients, all-gather of parameters.
+
+With W workers the engine's variable s stands for the gradient of shard s, variable W + s for its parameters; worker s owns
+both. A worker sends 4 bytes per element of every other shard for each whole subtree of its blocks, and 4 bytes per element of
+its own shard to each other worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from nn.optimizer import IOptimizer
+
+from .batch_sync import SynchronizedSGD
+from .codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
+from .codec.plain import Plain
+from .codec.settings import GlobalSettings
+from .merge import BlockMean, Span, TreeSum, block_tree
+from .profiles import ISetting
+
+
+class GradientShard(Codec):
+    """Brings the sums of all workers for one shard to its owner, which merges them along the fixed tree: the bits of `Plain`.
+
+    Only the owner gets a result. A packet is `(low, high, sum over the blocks [low, high))`, or the node that asks for it.
+    """
+
+    keeps_content = False
+    synchronous = True
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        settings = GlobalSettings.current()
+        assignment = settings.assignment
+        mine = assignment.node_2_block[node_id]
+        tree = block_tree(assignment.block_count)
+        self._owner = assignment.nodes[settings.variable]
+        self._first, self._last = mine[0], mine[-1]
+        self._holders = assignment.block_2_node
+        self._own = TreeSum(tree, tops=tree.cover(mine))
+        self._all = BlockMean(assignment.block_count)
+        self._sent: dict[Span, Array] = {}
+
+    def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
+        """Send the sum of a subtree to the owner as soon as its last block is computed."""
+        content, block = block_weight
+        if block == self._first:  # of a new batch
+            self._own.reset()
+            self._sent.clear()
+        whole = self._own.add((block, block + 1), content, stays=block == self._last)
+        if whole is None:
+            return None
+        span, total = whole
+        if self.node_id == self._owner:
+            self._merge(span, total)
+            return None
+        self._sent[span] = total
+        return netEncapsulation(self._owner, (*span, total))
+
+    def receive_blocks(self, content: tuple[int, int, Array] | int) -> Iterator[netEncapsulation] | None:
+        """Merge another worker's sum; send the own ones again to an owner that asks."""
+        if isinstance(content, int):
+            return self._again()
+        low, high, total = content
+        self._merge((low, high), total)
+        return None
+
+    def do_something_to_save_yourself(self) -> netEncapsulation | Iterator[netEncapsulation] | None:
+        """The owner asks those whose blocks it lacks; the others send what they have again."""
+        if self.node_id != self._owner:
+            return self._again() if self._sent else None
+        late = {node for block in self._all.missing() for node in self._holders[block]} - {self.node_id}
+        return netEncapsulation(late, self.node_id) if late else None
+
+    def get_result(self) -> Array | None:
+        """The mean over all blocks; valid until the next batch's result is complete."""
+        if self._result is not None:
+            self._all.reset()
+        return super().get_result()
+
+    def missing_blocks(self) -> Iterable[int]:
+        """The blocks that nobody has sent yet."""
+        return self._all.missing() if self.node_id == self._owner else ()
+
+    def dispose(self) -> None:
+        """Let go of all sums."""
+        super().dispose()
+        self._sent.clear()
+        self._own.reset()
+        self._all.reset()
+
+    def _again(self) -> Iterator[netEncapsulation]:
+        return (netEncapsulation(self._owner, (*span, total)) for span, total in self._sent.items())
+
+    def _merge(self, span: Span, total: Array) -> None:
+        mean = self._all.mean_with(span, total, stays=True)
+        if mean is not None:
+            self.set_result(mean)
+
+
+class ParameterShard(Codec):
+    """Brings what the owner of one shard puts to all other workers. One that misses it sends `(node, results so far)`."""
+
+    keeps_content = False
+    synchronous = True
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        settings = GlobalSettings.current()
+        nodes = settings.assignment.nodes
+        self._owner = nodes[settings.variable - len(nodes)]
+        self._others = [node for node in nodes if node != node_id]
+        self._rounds = 0  # the owner: what it has sent so far; the others: what they have taken
+        self._sent: Array | None = None
+
+    def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation:
+        """Send the owner's content to everybody."""
+        self._rounds += 1
+        self._sent = block_weight.content
+        return netEncapsulation(self._others, self._sent)
+
+    def receive_blocks(self, content: Array | tuple[int, int]) -> netEncapsulation | None:
+        """Take the content; the owner sends it again to one that asks, once it has it."""
+        if isinstance(content, tuple):
+            node, rounds = content
+            # nobody gets further than one round without the asking worker, so this is unchanged; the next one may come first
+            return netEncapsulation(node, self._sent.copy()) if self._sent is not None and rounds < self._rounds else None
+        if self._result is None:
+            self.set_result(content)
+        return None
+
+    def receive_late(self, content: Array | tuple[int, int]) -> netEncapsulation | None:
+        """Answer one that is a batch behind."""
+        return self.receive_blocks(content) if isinstance(content, tuple) else None
+
+    def do_something_to_save_yourself(self) -> netEncapsulation | None:
+        """Ask the owner."""
+        return None if self.node_id == self._owner else netEncapsulation(self._owner, (self.node_id, self._rounds))
+
+    def get_result(self) -> Array | None:
+        """What the owner put."""
+        if self._result is not None:
+            self._rounds += 1
+        return super().get_result()
+
+    def dispose(self) -> None:
+        """Let go of the content."""
+        super().dispose()
+        self._sent = None
+
+
+def shard_codecs(assignment: ISetting) -> tuple[list[type[Codec]], tuple[str, ...]]:
+    """The codecs of all gradient and parameter shards, and names for messages."""
+    count = assignment.node_count
+    kinds: list[type[Codec]] = [GradientShard] * count
+    kinds += [ParameterShard] * count
+    whose = [f"of the shard of node {node}" for node in assignment.nodes]
+    return kinds, (*(f"gradient {shard}" for shard in whose), *(f"parameters {shard}" for shard in whose))
+
+
+def check_sharded(op_type: type[IOptimizer], codec: object, sync_type: object, has_server: bool) -> None:
+    """Check that a job's other parts suit an optimizer that exchanges shards; any part suits the others.
+
+    Raises: ValueError naming the optimizer and the part that does not suit it.
+    """
+    if not op_type.by_shard:
+        return
+    name = f"'op_type' {op_type.__name__}"
+    if codec is not None and codec is not Plain:
+        what = getattr(codec, "__name__", repr(codec))
+        raise ValueError(f"{name} exchanges dense shards by itself and takes no other 'codec' than Plain, got {what}")
+    if has_server:
+        raise ValueError(f"{name} exchanges among the workers alone, but there is a parameter server among the nodes")
+    if sync_type is not SynchronizedSGD:
+        raise ValueError(f"{name} works with 'sync_type' SynchronizedSGD only, got {getattr(sync_type, '__name__', sync_type)}")

@@ -1,0 +1,133 @@
+"""A job without a model: workers exchange given arrays in memory, so that one sees the engine and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from network.testing.clock import VirtualClock
+from nn.gradient_descent import SGDOptimizer
+from nn.gradient_descent.interface import IGradientDescent
+from parallel_sgd.batch_sync import SyncChoice, SynchronizedSGD
+from parallel_sgd.codec import Codec
+from parallel_sgd.codec.bank import CodecBank, CodecChoice, choose_codecs
+from parallel_sgd.codec.plain import Plain
+from parallel_sgd.codec.settings import JobSettings
+from parallel_sgd.exchange import BlockExchange
+from parallel_sgd.memory_channel import Link, MemoryChannel, reliable
+from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.parameter_server import ParameterServer, Server
+from parallel_sgd.profiles import ISetting
+from parallel_sgd.turns import Build, run_in_process
+from parallel_sgd.wait import Wait
+from parallel_sgd.worker import Worker
+
+SHAPES: Final = ((3, 4), (4,))
+Array = NDArray[np.float32]
+Shapes = Sequence[tuple[int, ...]]
+
+
+def gradient(batch: int, block: int, variable: int, shapes: Shapes = SHAPES) -> Array:
+    """The gradient that whoever holds this block computes; values whose sum depends on the order of addition."""
+    rng = np.random.default_rng((batch, block, variable))
+    scale = 10.0 ** rng.integers(-3, 4, shapes[variable])
+    return (rng.standard_normal(shapes[variable]) * scale).astype(np.float32)
+
+
+def start(variable: int, shapes: Shapes = SHAPES) -> Array:
+    """The value of a variable before the first batch."""
+    return np.random.default_rng(variable).standard_normal(shapes[variable]).astype(np.float32)
+
+
+def tree_mean(values: Sequence[Array]) -> Array:
+    """The reference: halves, the left one larger, added recursively."""
+
+    def total(part: Sequence[Array]) -> Array:
+        middle = (len(part) + 1) // 2
+        return part[0] if len(part) == 1 else total(part[:middle]) + total(part[middle:])
+
+    return np.divide(total(values), np.float32(len(values)))
+
+
+def expected(batch: int, blocks: int, shapes: Shapes = SHAPES) -> list[Array]:
+    """The exact mean of each variable over the blocks of a batch."""
+    found = range(len(shapes))
+    return [tree_mean([gradient(batch, block, variable, shapes) for block in range(blocks)]) for variable in found]
+
+
+@dataclass
+class ArrayJob:
+    """Runs `batches` batches on all workers; afterwards `results[node][batch][variable]` are the merged arrays."""
+
+    assignment: ISetting
+    batches: int = 3
+    shapes: Shapes = SHAPES
+    codec: CodecChoice = Plain
+    sync_type: SyncChoice = SynchronizedSGD
+    timeout: float = 10.0
+    link: Link = reliable
+    server: type[Codec] | None = None  # the codec of a parameter server
+    parameters: Mapping[Hashable, Any] = field(default_factory=dict)
+    rule: Callable[[], IGradientDescent] = lambda: SGDOptimizer(0.1)  # what `GlobalSettings.get_rule` gives
+    ends_after: Mapping[int, int] = field(default_factory=dict)  # node: batches after which it dies
+    attempts: Mapping[int, int] = field(default_factory=dict)
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    on_batch: Callable[[int, int], None] = lambda node, batch: None
+
+    def __post_init__(self) -> None:
+        self.results: dict[int, list[list[Array]]] = {node: [] for node in self.assignment.nodes}
+        self.exchanges: dict[int, BlockExchange] = {}
+
+    def run(self) -> ArrayJob:
+        """Run all batches on all nodes and return this job."""
+        builds: dict[int, Build] = dict.fromkeys(self.assignment.nodes, self._build)
+        if self.server is not None:
+            builds[Parameter_Server] = self._build_server
+        run_in_process(builds, self.clock, link=self.link)
+        return self
+
+    def sync(self, node: int) -> SynchronizedSGD:
+        """The sync type of a worker.
+
+        Raises: TypeError where the job runs another one.
+        """
+        sync = self.exchanges[node].sync
+        if not isinstance(sync, SynchronizedSGD):
+            raise TypeError(f"node {node} runs {type(sync).__name__}")
+        return sync
+
+    def _build(self, channel: MemoryChannel) -> Worker:
+        attempt = self.attempts.get(channel.node_id, 0)
+        settings = JobSettings(
+            self.assignment, self.parameters, values=[start(variable, self.shapes) for variable in range(len(self.shapes))]
+        )
+        bank = CodecBank(choose_codecs(self.codec, Plain, len(self.shapes)), settings, channel, attempt)
+        names = tuple(f"dense/{('kernel', 'bias')[variable % 2]}" for variable in range(len(self.shapes)))
+        exchange = BlockExchange(bank, self.sync_type(bank, self.timeout, self.clock.monotonic, names))
+        self.exchanges[channel.node_id] = exchange
+        return Worker(None, exchange, self._train(channel.node_id, exchange))  # type: ignore[arg-type]
+
+    def _build_server(self, channel: MemoryChannel) -> Server:
+        settings = JobSettings(self.assignment, self.parameters, rule=self.rule)
+        self.server_bank = CodecBank(choose_codecs(self.server, Plain, len(self.shapes)), settings, channel, 0)
+        served = ParameterServer(self.server_bank, channel, self.timeout, 1.0, self.clock.monotonic, self.sync_type.staleness)
+        return Server(served, served.run())
+
+    def _train(self, node: int, exchange: BlockExchange) -> Generator[Wait, None, dict[str, float]]:
+        backwards = tuple(reversed(range(len(self.shapes))))
+        buffers = [np.empty(shape, np.float32) for shape in self.shapes]  # reused, as the gradients of a model are
+        for batch in range(min(self.batches, self.ends_after.get(node, self.batches))):
+            exchange.begin(0, batch)
+            for block in self.assignment.node_2_block[node]:
+                for variable in backwards:
+                    buffers[variable][...] = gradient(batch, block, variable, self.shapes)
+                    exchange.put(variable, block, buffers[variable])
+            for variable in backwards:
+                yield from exchange.wait(variable)
+            self.results[node].append([exchange.get(variable).copy() for variable in range(len(self.shapes))])
+            self.on_batch(node, batch)
+        return {}

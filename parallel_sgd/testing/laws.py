@@ -1,0 +1,215 @@
+"""What holds for every codec, tried on one in memory, in seconds: for authors of codecs.
+
+>>> from parallel_sgd.codec import Plain
+>>> from parallel_sgd.testing import check_codec
+>>> print(check_codec(Plain).summary())     # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from parallel_sgd.accounts import SENT
+from parallel_sgd.channel import Key
+from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulation
+from parallel_sgd.memory_channel import Link, reliable
+from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
+
+from .array_job import ArrayJob, Shapes, expected, gradient, start
+
+SHAPES: Final[Shapes] = ((20, 13), (13,), (1,))
+WORKERS: Final = 3
+
+
+class CodecLawError(AssertionError):
+    """A codec breaks a law; the message says which one, with which assignment, and how."""
+
+
+@dataclass(frozen=True)
+class CodecReport:
+    """What `check_codec` saw: the laws that hold, those that do not apply and why, and what the codec costs and loses."""
+
+    codec: str
+    held: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    wire_bytes: float = 0.0  # per worker and batch, as they travel
+    dense_bytes: float = 0.0  # the same for Plain's dense exchange
+    error: float = 0.0  # ||result - exact mean|| / ||exact mean||
+
+    def summary(self) -> str:
+        """Return the report as lines for people."""
+        lines = [f"{self.codec}: {len(self.held)} laws hold"]
+        lines += [f"  holds     {law}" for law in self.held]
+        lines += [f"  not tried {law}: {reason}" for law, reason in self.skipped.items()]
+        lines.append(
+            f"  sends {self.wire_bytes:,.0f} bytes per worker and batch; dense arrays to everybody {self.dense_bytes:,.0f}"
+        )
+        lines.append(f"  differs from the exact mean by {self.error:.2e} of its length")
+        return "\n".join(lines)
+
+
+def check_codec(
+    codec: type[Codec],
+    *,
+    server: type[Codec] | None = None,
+    parameters: Mapping[Hashable, Any] | None = None,
+    assignments: Sequence[ISetting] | None = None,
+    replicas_agree: bool = True,
+) -> CodecReport:
+    """Run the laws on a codec class; return what was seen.
+
+    `server` is the codec of the parameter server, by default the same class where it needs one; `parameters` are
+    `codec_extra_parameters`. `replicas_agree=False` for codecs that leave workers with different values, as gossip does.
+
+    Raises: CodecLawError for the first law that is broken; whatever the codec raises.
+    """
+    trial = _Trial(codec, server or (codec if codec.needs_server else None), dict(parameters or {}), replicas_agree)
+    usual: tuple[ISetting, ...] = (IIDBlockAssignment(WORKERS), IIDBlockAssignment(1))
+    if codec.takes_first_copy:
+        usual += (DuplicateAssignment(4, 2),)
+    chosen = usual if assignments is None else assignments
+    report = CodecReport(codec.__name__)
+    for law, holds in _LAWS.items():
+        reasons = [reason for reason in (holds(trial, assignment) for assignment in chosen) if reason]
+        if len(reasons) == len(chosen):
+            report.skipped[law] = reasons[0]
+        else:
+            report.held.append(law)
+    wire, dense, error = trial.costs(chosen[0])
+    return CodecReport(report.codec, report.held, report.skipped, wire, dense, error)
+
+
+@dataclass
+class _Trial:
+    """One codec on jobs of arrays."""
+
+    codec: type[Codec]
+    server: type[Codec] | None
+    parameters: dict[Hashable, Any]
+    replicas_agree: bool
+
+    def run(self, assignment: ISetting, link: Link = reliable) -> ArrayJob:
+        """Run three batches of three variables."""
+        return ArrayJob(
+            assignment, shapes=SHAPES, codec=self.codec, server=self.server, parameters=self.parameters, link=link
+        ).run()
+
+    def fail(self, law: str, assignment: ISetting, how: str) -> CodecLawError:
+        """Return the error that tells it."""
+        workers = f"{assignment.node_count} worker(s), {type(assignment).__name__}"
+        return CodecLawError(f"{self.codec.__name__} on {workers}: {law} {how}")
+
+    def costs(self, assignment: ISetting) -> tuple[float, float, float]:
+        """Return bytes per worker and batch, those of a dense exchange, and the relative error of the first batch."""
+        job = self.run(assignment)
+        sent = sum(job.exchanges[node].accounts.total(SENT).wire for node in assignment.nodes)
+        workers = assignment.node_count
+        values = sum(int(np.prod(shape)) for shape in SHAPES)
+        exact = np.concatenate([value.ravel() for value in expected(0, assignment.block_count, SHAPES)])
+        found = np.concatenate([value.ravel() for value in job.results[assignment.nodes[0]][0]])
+        error = float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+        return sent / workers / job.batches, 4.0 * values * (workers - 1), error
+
+
+Law = Callable[[_Trial, ISetting], str]
+
+
+def _gives_results(trial: _Trial, assignment: ISetting) -> str:
+    """Every batch ends with results that are finite; that they have the right shapes the exchange sees to."""
+    for node, batches in trial.run(assignment).results.items():
+        for number, batch in enumerate(batches, start=1):
+            for variable, value in enumerate(batch):
+                where = f"batch {number}, variable {variable} of node {node}"
+                if not np.isfinite(value).all():
+                    raise trial.fail("results must be finite", assignment, f"but are not at {where}")
+    return ""
+
+
+def _leaves_input(trial: _Trial, assignment: ISetting) -> str:
+    """The arrays that a codec is given stay as they are."""
+    with GlobalSettings.use(assignment, trial.parameters, values=[start(0, SHAPES)]):
+        codec = trial.codec(0)
+        for block in assignment.node_2_block[0]:
+            content = gradient(0, block, 0, SHAPES)
+            content.flags.writeable = False
+            try:
+                packets = codec.update_blocks(BlockWeight(content, block))
+                if packets is not None and not isinstance(packets, netEncapsulation):
+                    list(packets)
+            except ValueError as error:
+                raise trial.fail("content must not be changed,", assignment, f"but block {block} was: {error}") from error
+    return ""
+
+
+def _repeats(trial: _Trial, assignment: ISetting) -> str:
+    """The same job gives the same bits."""
+    if _bits(trial.run(assignment)) != _bits(trial.run(assignment)):
+        raise trial.fail("a repeated job must give the same bits", assignment, "but they differ")
+    return ""
+
+
+def _agrees(trial: _Trial, assignment: ISetting) -> str:
+    """All workers have the same result after every batch."""
+    if not trial.replicas_agree or assignment.node_count == 1:
+        return "workers may differ" if not trial.replicas_agree else "there is one worker"
+    found = _bits(trial.run(assignment))
+    odd = [node for node in assignment.nodes if found[node] != found[assignment.nodes[0]]]
+    if odd:
+        raise trial.fail("all workers must have the same results", assignment, f"but node(s) {odd} have others than node 0")
+    return ""
+
+
+def _any_order(trial: _Trial, assignment: ISetting) -> str:
+    """The order in which packets arrive changes nothing."""
+    rng = np.random.default_rng(1)
+    return _same(trial, assignment, lambda *_: (float(rng.random()),), "packets that arrive in another order")
+
+
+def _duplicates(trial: _Trial, assignment: ISetting) -> str:
+    """A packet that arrives twice changes nothing."""
+    rescues = trial.codec.do_something_to_save_yourself is not Codec.do_something_to_save_yourself
+    if not rescues and not trial.codec.takes_first_copy:
+        return "nobody sends one twice, for it has neither a rescue nor redundant blocks"
+    return _same(trial, assignment, lambda *_: (0.0, 0.0), "packets that arrive twice")
+
+
+def _rescue(trial: _Trial, assignment: ISetting) -> str:
+    """Packets of one node that are lost once are made up for by the rescue."""
+    seen: set[tuple[int, int, Key]] = set()
+
+    def lose_once(sender: int, receiver: int, key: Key) -> Sequence[float]:
+        again = (sender, receiver, key) in seen
+        seen.add((sender, receiver, key))
+        return (0.0,) if again or key[2] != 1 or sender != 0 else ()
+
+    try:
+        return _same(trial, assignment, lose_once, "packets that were lost and rescued")
+    except TimeoutError as error:
+        return f"do_something_to_save_yourself() does not make up for it ({error})"
+
+
+_LAWS: Final[Mapping[str, Law]] = {
+    "input is never changed": _leaves_input,
+    "every batch gives finite results": _gives_results,
+    "the same job gives the same bits": _repeats,
+    "all workers agree": _agrees,
+    "the order of arrival changes nothing": _any_order,
+    "a packet that comes twice changes nothing": _duplicates,
+    "a lost packet is made up for": _rescue,
+}
+
+
+def _same(trial: _Trial, assignment: ISetting, link: Link, what: str) -> str:
+    if assignment.node_count == 1 and trial.server is None:
+        return "there is one worker"
+    if _bits(trial.run(assignment, link)) != _bits(trial.run(assignment)):
+        raise trial.fail(what, assignment, "change the results")
+    return ""
+
+
+def _bits(job: ArrayJob) -> dict[int, list[bytes]]:
+    return {node: [value.tobytes() for batch in batches for value in batch] for node, batches in job.results.items()}

@@ -1,0 +1,240 @@
+"""The statistics of BatchNorm: equal on all workers, to the bit those of one worker, whatever codec the gradients use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nn
+from nn.gradient_descent import MomentumOptimizer
+from nn.model import Model
+from nn.optimizer import (
+    DoubleBufferingOptimizer,
+    FederatedOptimizer,
+    IOptimizer,
+    LocalUpdateOptimizer,
+    OpContainer,
+    ParameterAveragingOptimizer,
+    PSGDOptimizer,
+    ShardedPSGDOptimizer,
+)
+from nn.value import Value
+from parallel_sgd import ParallelSGD, Parameter_Server, in_process
+from parallel_sgd.batch_sync import AsynchronizedSGD
+from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, netEncapsulation
+from parallel_sgd.codec.diloco import DiLoCo
+from parallel_sgd.codec.fedavg import FedAvg, LocalSGD
+from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, ISetting
+from parallel_sgd.worker import WorkerPlan
+from tests.parallel_sgd.digits_job import DigitsJob, digits
+
+BLOCK, BLOCKS, EPOCHS, SEED = 16, 4, 1, 11
+BATCHES = EPOCHS * (1500 // (BLOCK * BLOCKS))
+VARIABLES = 8  # the buffers come after them
+
+
+class Residual(Model):
+    """ReLU(x + BN(conv(ReLU(BN(conv(x)))))) and scores."""
+
+    def call(self, x: Value) -> Value:
+        x = nn.layer.Reshape((4, 4, 4))(x)
+        branch = nn.activation.ReLU()(nn.layer.BatchNorm(momentum=0.9)(nn.layer.Conv2D(4, 3, padding=1, use_bias=False)(x)))
+        branch = nn.layer.BatchNorm(momentum=0.9)(nn.layer.Conv2D(4, 3, padding=1, use_bias=False)(branch))
+        x = nn.layer.Flatten()(nn.activation.ReLU()(nn.layer.Add()([x, branch])))
+        return nn.layer.Dense(10, activation=nn.activation.Softmax())(x)
+
+    def get_config(self) -> dict[str, object]:
+        return {}
+
+
+def residual() -> Model:
+    model = Residual(input_shape=[-1, 64], seed=5)
+    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    return model
+
+
+class Job(DigitsJob):
+    """The plan of a test, on the residual model."""
+
+    def __init__(self, assignment: ISetting, kind: type[IOptimizer] = PSGDOptimizer, **changes: object) -> None:
+        given = {
+            "block_size": BLOCK,
+            "epochs": EPOCHS,
+            "seed": SEED,
+            "optimizer": OpContainer(kind, MomentumOptimizer, (0.02,)),
+            **changes,
+        }
+        super().__init__(WorkerPlan(assignment, **given), residual(), classes={"Residual": Residual})  # type: ignore[arg-type]
+
+    def buffers(self) -> list[bytes]:
+        return [model.store.buffer_values.tobytes() for model in self.models.values()]
+
+
+def one_loop() -> Model:
+    """The four blocks of every batch one after the other, merged by hand, without any part of the engine."""
+    x, y, _, _ = digits()
+    model, rule = residual(), MomentumOptimizer(0.02)
+    store = model.store
+    for epoch in range(EPOCHS):
+        for batch in range(len(x) // (BLOCK * BLOCKS)):
+            gradients, changes = [], []
+            for block in range(BLOCKS):
+                start = (batch * BLOCKS + block) * BLOCK
+                model.compute_gradients(x[start : start + BLOCK], y[start : start + BLOCK], key=(SEED, epoch, batch, block))
+                gradients.append(store.gradients.copy())
+                changes.append(store.buffer_changes.copy())
+            mean = ((gradients[0] + gradients[1]) + (gradients[2] + gradients[3])) / np.float32(4)
+            rule.update(store.values, mean)
+            store.buffer_values += ((changes[0] + changes[1]) + (changes[2] + changes[3])) / np.float32(4)
+    return model
+
+
+def test_any_number_of_workers_gives_the_bits_of_one_loop() -> None:
+    reference = one_loop()
+    start = residual().store.buffer_values
+    assert not np.allclose(reference.store.buffer_values, start, atol=0.01)
+    for nodes, copies in [(1, 1), (2, 1), (3, 1), (4, 1), (4, 2)]:
+        job = Job(FixedBlockAssignment(nodes, copies, BLOCKS)).run()
+        assert job.weights() == [reference.store.values.tobytes()] * nodes
+        assert job.buffers() == [reference.store.buffer_values.tobytes()] * nodes
+        assert len({tuple(result.items()) for result in job.results.values()}) == 1
+
+
+def test_a_sharded_rule_gives_the_same_bits() -> None:
+    reference = one_loop()
+    for nodes in (1, 2, 4):
+        job = Job(FixedBlockAssignment(nodes, 1, BLOCKS), ShardedPSGDOptimizer).run()
+        assert job.weights() == [reference.store.values.tobytes()] * nodes
+        assert job.buffers() == [reference.store.buffer_values.tobytes()] * nodes
+
+
+def test_duplicate_blocks_count_once() -> None:
+    job = Job(DuplicateAssignment(8, 2)).run()
+    assert job.buffers() == [one_loop().store.buffer_values.tobytes()] * 8
+
+
+class Once(FederatedOptimizer):
+    """In the last batch."""
+
+    local_batches = BATCHES
+
+
+class EveryFourth(FederatedOptimizer):
+    local_batches = 4
+
+
+@pytest.mark.parametrize("kind", [LocalUpdateOptimizer, ParameterAveragingOptimizer, DoubleBufferingOptimizer])
+def test_every_optimizer_leaves_equal_replicas(kind: type[IOptimizer]) -> None:
+    job = Job(FixedBlockAssignment(3, 1, BLOCKS), kind).run()
+    assert len(set(job.buffers())) == len(set(job.weights())) == 1
+    np.testing.assert_allclose(job.models[0].store.buffer_values, one_loop().store.buffer_values, atol=0.2)
+
+
+def test_double_buffering_has_the_bits_of_one_worker() -> None:
+    jobs = [Job(FixedBlockAssignment(nodes, 1, BLOCKS), DoubleBufferingOptimizer).run() for nodes in (1, 2, 4)]
+    assert len({content for job in jobs for content in job.buffers()}) == 1
+
+
+def test_federated_workers_meet_with_their_buffers_too() -> None:
+    assert BATCHES % EveryFourth.local_batches
+    assert len(set(Job(FixedBlockAssignment(2, 1, BLOCKS), EveryFourth).run().buffers())) == 2
+    assert len(set(Job(FixedBlockAssignment(2, 1, BLOCKS), Once).run().buffers())) == 1
+
+
+@pytest.mark.parametrize(("codec", "ps"), [(LocalSGD, False), (FedAvg, True), (DiLoCo, False)])
+def test_codecs_that_exchange_now_and_then_take_the_buffers_with_them(codec: type[Codec], ps: bool, tmp_path: Path) -> None:
+    found = []
+    for every in (BATCHES, BATCHES - 1):
+        with in_process(2, ps=ps) as nodes:
+            result = ParallelSGD(residual(), nn.dataset.Digits(), nn.dataset.transforms.ImageCls()).parallel(
+                nodes,
+                block_size=BLOCK,
+                epoch=1,
+                op_type=ParameterAveragingOptimizer,
+                codec=codec,
+                codec_extra_parameters={"local_batches": every},
+                assignment_type=FixedBlockAssignment.of(BLOCKS),
+                directory=tmp_path,
+            )
+        stores = [model.store for model in result.models.values()]
+        found.append([len({store.values.tobytes() for store in stores}), len({s.buffer_values.tobytes() for s in stores})])
+        packets = {entry.packets for entry in result.accounts[0] if entry.variable == VARIABLES}
+        assert packets == {1}, "in one batch"
+    assert found == [[1, 1], [2, 2]]
+
+
+class Halves(Codec):
+    """Loses half of the bits of every gradient."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.parts: dict[int, np.ndarray] = {}
+
+    def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation:
+        content, block = block_weight
+        self._add(block, content.astype(np.float16))
+        return netEncapsulation(GlobalSettings.get_default().get_adversary(block), (block, self.parts[block]))
+
+    def receive_blocks(self, content: tuple[int, np.ndarray]) -> None:
+        self._add(*content)
+
+    def _add(self, block: int, part: np.ndarray) -> None:
+        self.parts[block] = part
+        if len(self.parts) == BLOCKS:
+            self.set_result(sum(self.parts[block].astype(np.float32) for block in range(BLOCKS)) / BLOCKS)
+
+    def get_result(self) -> np.ndarray | None:
+        self.parts = {}
+        return super().get_result()
+
+
+def test_buffers_are_exchanged_losslessly_beside_any_codec() -> None:
+    jobs = [Job(FixedBlockAssignment(nodes, 1, BLOCKS), codec=Halves).run() for nodes in (1, 4)]
+    assert jobs[0].weights()[0] != one_loop().store.values.tobytes()
+    assert len({content for job in jobs for content in job.buffers()}) == 1
+    entries = jobs[1].workers[0].exchange.accounts.entries()
+    assert {(entry.codec, entry.variable == VARIABLES) for entry in entries} == {("Halves", False), ("Plain", True)}
+    sent = [entry for entry in entries if entry.codec == "Plain" and entry.direction == "sent"]
+    size = jobs[1].models[0].store.buffer_values.nbytes
+    assert [(entry.packets, entry.raw) for entry in sent] == [(BATCHES, BATCHES * size)] * 3
+
+
+@pytest.mark.parametrize("changes", [{"codec": DummyCodec}, {"codec": DummyCodec, "sync_type": AsynchronizedSGD}])
+def test_workers_that_train_different_models_keep_their_own_buffers(changes: dict[str, object]) -> None:
+    job = Job(FixedBlockAssignment(2, 1, BLOCKS), **changes).run()
+    assert len(set(job.buffers())) == 2
+    assert job.workers[0].exchange.accounts.entries() == []
+
+
+@pytest.mark.parametrize("codec", [None, Plain])
+def test_a_parameter_server_merges_them_too(codec: type[Codec] | None, tmp_path: Path) -> None:
+    model = residual()
+    with in_process(2, ps=True) as nodes:
+        result = ParallelSGD(model, nn.dataset.Digits(), nn.dataset.transforms.ImageCls()).parallel(
+            nodes,
+            block_size=32,
+            epoch=1,
+            codec=codec,
+            assignment_type=FixedBlockAssignment.of(2),
+            directory=tmp_path,
+        )
+    one, two = (trained.store.buffer_values for trained in result.models.values())
+    assert one.tobytes() == two.tobytes() != model.store.buffer_values.tobytes()
+    assert {entry.codec for entry in result.accounts[Parameter_Server] if entry.variable == VARIABLES} == {"SyncPS"}
+
+
+def test_one_block_is_what_fit_does() -> None:
+    """One worker with one block per batch, in the order of the samples."""
+    x, y, _, _ = digits()
+    alone = residual()
+    rule = MomentumOptimizer(0.02)
+    for batch in range(len(x) // BLOCK):
+        rows = slice(batch * BLOCK, (batch + 1) * BLOCK)
+        alone.compute_gradients(x[rows], y[rows], key=(SEED, 0, batch, 0))
+        rule.update(alone.store.values, alone.store.gradients)
+        alone.store.apply_changes()
+    job = Job(FixedBlockAssignment(1, 1, 1)).run()
+    assert job.buffers() == [alone.store.buffer_values.tobytes()]
+    assert job.weights() == [alone.store.values.tobytes()]

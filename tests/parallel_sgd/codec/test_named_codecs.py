@@ -1,0 +1,61 @@
+"""Every codec that ships trains a model on the embedded digits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import parallel_sgd.codec
+from nn.dataset import Digits
+from nn.dataset.transforms import ImageCls, Shuffle
+from nn.gradient_descent import ADAMOptimizer, SGDOptimizer
+from nn.optimizer import GradientAveragingOptimizer, LocalUpdateOptimizer, ParameterAveragingOptimizer, PSGDOptimizer
+from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd.batch_sync import AsynchronizedSGD
+from parallel_sgd.codec import Codec
+from parallel_sgd.names import known_classes
+from parallel_sgd.profiles import CyclicAssignment
+from tests.parallel_sgd.digits_job import mlp
+
+ADAM: dict[str, Any] = {"gd_type": ADAMOptimizer, "gd_params": (1e-2,)}
+SGD: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.5,)}
+SIGNS: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (5e-3,)}
+UPDATES: dict[str, Any] = {**ADAM, "op_type": LocalUpdateOptimizer}
+PARAMETERS: dict[str, Any] = {**ADAM, "op_type": ParameterAveragingOptimizer}
+SERVED: dict[str, Any] = {"op_type": GradientAveragingOptimizer, "sync_type": AsynchronizedSGD}
+
+
+def every(batches: int, **more: Any) -> dict[str, Any]:
+    return {**PARAMETERS, "codec_extra_parameters": {"local_batches": batches, **more}}
+
+
+#: What each codec is made for; those that are not listed take gradients, and Adam follows the merge.
+SETTINGS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("EFSign", "EFSignBothWays", "OneBit", "TopK", "TopKInt8", "ShardedTopK"), UPDATES),
+    **dict.fromkeys(("SignSGD", "Signum", "SignSGDPS"), SIGNS),
+    **dict.fromkeys(("DPSGD", "CHOCO", "RandomPair"), PARAMETERS),
+    **dict.fromkeys(("FedAvg", "LocalSGD"), every(10)),
+    **dict.fromkeys(("DiLoCo", "DiLoCoPS"), every(5)),
+    "AsyncPS": {**SERVED, "gd_type": SGDOptimizer, "gd_params": (0.2,)},
+    "DCASGD": {**SERVED, "gd_type": SGDOptimizer, "gd_params": (0.2,)},
+    "DGC": {"gd_type": SGDOptimizer, "gd_params": (0.1,), "codec_extra_parameters": {"rho": 0.01, "warmup": 30}},
+    "FedAdam": every(5, learn_rate=3e-2),
+    "GradCode": {**ADAM, "assignment_type": CyclicAssignment, "redundancy": 1},
+    "LAQ": SGD,
+    "ServerAdam": {"op_type": GradientAveragingOptimizer, "codec_extra_parameters": {"learn_rate": 1e-2}},
+}
+WORKERS = {"Krum": 5, "TrimmedMean": 3}
+KNOWN = sorted(known_classes(parallel_sgd.codec, Codec).values(), key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KNOWN if kind.__name__ != "DummyCodec"], ids=lambda kind: kind.__name__)
+def test_it_trains(kind: type[Codec], tmp_path: Path) -> None:
+    """Two epochs, 62 batches of 48 samples: above 80 % of the test images."""
+    settings = {"op_type": PSGDOptimizer, **(SETTINGS.get(kind.__name__) or ADAM)}
+    workers = WORKERS.get(kind.__name__, 2)
+    job = ParallelSGD(mlp(), Digits(), Shuffle().add(ImageCls()))
+    with in_process(workers, ps=kind.needs_server) as nodes:
+        result = job.parallel(nodes, codec=kind, epoch=2, block_size=48 // workers, directory=tmp_path, **settings)
+    assert result["accuracy"] > 0.8

@@ -1,0 +1,191 @@
+"""Stragglers: the cyclic assignment with its gradient code, and first copies of duplicated blocks."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nn.random import keyed
+from parallel_sgd.accounts import SENT
+from parallel_sgd.batch_sync import AsynchronizedSGD
+from parallel_sgd.codec import GradCode, Plain
+from parallel_sgd.codec.cyclic_code import CyclicCode, cyclic_code
+from parallel_sgd.codec.weighted_sum import CHUNK, WeightedSum
+from parallel_sgd.memory_channel import Link, reliable
+from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.testing.array_job import ArrayJob, expected
+
+CODES = [(4, 1), (5, 2), (6, 2), (8, 3), (10, 3)]
+
+
+def test_a_worker_holds_the_blocks_of_its_successors() -> None:
+    assert CyclicAssignment(4, 2).node_2_block == [[0, 1], [1, 2], [2, 3], [0, 3]]
+    assert CyclicAssignment(5, 3).node_2_block == [[0, 1, 2], [1, 2, 3], [2, 3, 4], [0, 3, 4], [0, 1, 4]]
+    assert CyclicAssignment(3).node_2_block == [[0], [1], [2]]
+    assert CyclicAssignment(5, 3).block_2_node[0] == [0, 3, 4]
+
+
+@pytest.mark.parametrize(("workers", "stragglers"), [*CODES, (3, 0), (1, 0), (4, 3)])
+def test_every_set_of_workers_that_is_large_enough_gives_the_sum(workers: int, stragglers: int) -> None:
+    """codecs.md, Cyclic: a^T B_I = 1, residual <= 1e-11, and fp32 recovery to 1e-5."""
+    code = cyclic_code(workers, stragglers)
+    held = CyclicAssignment(workers, stragglers + 1).node_2_block
+    assert [sorted(np.flatnonzero(row).tolist()) for row in code.matrix] == held
+    assert np.diagonal(code.matrix).tolist() == [1.0] * workers
+    gradients = keyed(3, "test", workers).standard_normal((workers, 2000)).astype(np.float32)
+    coded = (code.matrix @ gradients.astype(np.float64)).astype(np.float32)
+    total = gradients.astype(np.float64).sum(axis=0)
+    for alive in combinations(range(workers), workers - stragglers):
+        decoder = code.decoder(alive)
+        assert np.abs(decoder @ code.matrix[list(alive)] - 1).max() <= 1e-11
+        error = np.linalg.norm(decoder @ coded[list(alive)].astype(np.float64) - total)
+        assert error <= 1e-5 * np.linalg.norm(total)
+
+
+def test_one_straggler_too_many_raises() -> None:
+    """codecs.md, Cyclic."""
+    with pytest.raises(ValueError, match=r"needs the sums of 3, got those of \[0, 2\]"):
+        cyclic_code(5, 2).decoder([2, 0])
+    with pytest.raises(ValueError, match="needs the sums of 3"):
+        cyclic_code(5, 2).decoder([0, 1, 7])
+    for workers, stragglers in ((0, 0), (3, 3), (3, -1)):
+        with pytest.raises(ValueError, match="CyclicCode 'stragglers' must be at least 0 and less than the number of workers"):
+            CyclicCode(workers, stragglers)
+
+
+def test_the_code_is_the_same_everywhere() -> None:
+    """Its seed is a function of the numbers alone, and it is the best of the draws."""
+    code = cyclic_code(10, 3)
+    assert CyclicCode(10, 3).seed == code.seed
+    assert CyclicCode(10, 3).matrix.tobytes() == code.matrix.tobytes()
+    assert not code.matrix.flags.writeable
+    assert code.amplification < 2000
+
+
+def test_many_workers_are_judged_by_a_sample() -> None:
+    code = CyclicCode(24, 4)
+    alive = [node for node in range(24) if node not in (3, 4, 11, 20)]
+    assert np.abs(code.decoder(alive) @ code.matrix[alive] - 1).max() <= 1e-9
+
+
+def test_weighted_sums_are_taken_in_float64() -> None:
+    rng = keyed(1, "test")
+    arrays = [rng.standard_normal((3, CHUNK // 2 + 5)).astype(np.float32) for _ in range(3)]
+    total = WeightedSum()
+    for _ in range(2):
+        for coefficient, array in zip((1.0, 1e3, -1e3), arrays, strict=True):
+            total.add(coefficient, array)
+        exact = arrays[0].astype(np.float64) + 1e3 * arrays[1].astype(np.float64) - 1e3 * arrays[2].astype(np.float64)
+        assert total.write(np.empty((3, CHUNK // 2 + 5), np.float32)).tobytes() == exact.astype(np.float32).tobytes()
+
+
+def without(stragglers: tuple[int, ...]) -> Link:
+    """Nothing of what these workers send arrives."""
+    return lambda sender, *_: () if sender in stragglers else (0.0,)
+
+
+def coded(workers: int, stragglers: int, **settings: Any) -> ArrayJob:
+    return ArrayJob(CyclicAssignment(workers, stragglers + 1), codec=GradCode, server=GradCode, **settings)
+
+
+def check_mean(job: ArrayJob) -> None:
+    """Everybody has the same bits, close to the mean over all blocks."""
+    for batch in range(job.batches):
+        for variable, mean in enumerate(expected(batch, job.assignment.block_count)):
+            results = [job.results[node][batch][variable] for node in job.assignment.nodes]
+            assert len({result.tobytes() for result in results}) == 1
+            assert np.linalg.norm(results[0] - mean) <= 1e-5 * max(np.linalg.norm(mean), 1.0)
+
+
+@pytest.mark.parametrize(("workers", "stragglers"), [(4, 1), (5, 2), (6, 2), (3, 0), (3, 2)])
+def test_whoever_is_missing_the_mean_is_the_same(workers: int, stragglers: int) -> None:
+    """Every set of stragglers, without any time-out."""
+    for count in range(stragglers + 1):
+        for missing in combinations(range(workers), count):
+            job = coded(workers, stragglers, batches=2, link=without(missing)).run()
+            check_mean(job)
+            assert job.clock.monotonic() == 0.0
+
+
+def test_too_many_stragglers_end_in_a_time_out_that_names_them() -> None:
+    """Not in a wrong sum."""
+    with pytest.raises(TimeoutError, match=r"the retry did not help.*batch 1: nothing came from node\(s\) 1, 3"):
+        coded(4, 1, link=without((1, 3))).run()
+
+
+def test_packets_that_are_late_doubled_or_lost_change_nothing() -> None:
+    delay = {0: 0.1, 1: 0.1, 2: 0.1, 3: 0.1, 4: 0.35, Parameter_Server: 0.0}
+    slow = coded(5, 1, batches=6, link=lambda sender, *_: (delay[sender], delay[sender])).run()
+    check_mean(slow)
+    codec = slow.server_bank.codecs[0]
+    assert isinstance(codec, GradCode) and codec.late > 6
+    seen: set[Any] = set()
+
+    def lost_answer(sender: int, receiver: int, key: Any) -> tuple[float, ...]:
+        again = (sender, receiver, key) in seen
+        seen.add((sender, receiver, key))
+        return () if (sender, receiver, key[2]) == (Parameter_Server, 1, 1) and not again else (0.0,)
+
+    job = coded(4, 0, link=lost_answer).run()
+    check_mean(job)
+    assert job.clock.monotonic() == 10.0
+
+
+def test_a_coded_sum_costs_as_much_as_a_gradient() -> None:
+    """codecs.md: 4n per worker, independent of s."""
+    for stragglers in (0, 1, 2):
+        job = coded(4, stragglers, batches=5).run()
+        assert {exchange.accounts.total(SENT).raw for exchange in job.exchanges.values()} == {5 * 4 * (12 + 4)}
+
+
+def test_the_job_goes_on_without_lost_workers() -> None:
+    """SUB-31."""
+    job = coded(5, 2, batches=4, ends_after={1: 1, 4: 2}).run()
+    assert [len(job.results[node]) for node in range(5)] == [4, 1, 4, 4, 2]
+
+
+@pytest.mark.parametrize("assignment", [IIDBlockAssignment(4, 2), DuplicateAssignment(4, 2)])
+def test_other_assignments_are_refused(assignment: ISetting) -> None:
+    with pytest.raises(ValueError, match=f"GradCode needs a CyclicAssignment, got {type(assignment).__name__}"):
+        ArrayJob(assignment, codec=GradCode, server=GradCode).run()
+    with pytest.raises(ValueError, match="AsynchronizedSGD cannot run 'codec' GradCode"):
+        AsynchronizedSGD.admit(GradCode, object)  # type: ignore[arg-type]
+
+
+def exact(job: ArrayJob) -> bool:
+    """Whether every worker has got the mean over all blocks, to the bit."""
+    return all(
+        [value.tobytes() for value in job.results[node][batch]]
+        == [value.tobytes() for value in expected(batch, job.assignment.block_count)]
+        for node in job.assignment.nodes
+        for batch in range(job.batches)
+    )
+
+
+@pytest.mark.parametrize(("workers", "copies"), [(2, 2), (4, 2), (6, 2), (8, 2), (3, 3), (6, 3), (4, 4), (8, 4)])
+def test_any_stragglers_but_one_of_each_group_change_nothing(workers: int, copies: int) -> None:
+    """codecs.md, FirstCopy/FRC: every set of at most r - 1 stragglers, bit-equal and without time-out."""
+    for count in range(copies):
+        for missing in combinations(range(workers), count):
+            job = ArrayJob(DuplicateAssignment(workers, copies), batches=1, link=without(missing)).run()
+            assert exact(job)
+            assert job.clock.monotonic() == 0.0
+
+
+@pytest.mark.parametrize("assignment", [IIDBlockAssignment(4, 2), IIDBlockAssignment(5, 3), CyclicAssignment(5, 3)])
+def test_other_redundant_assignments_bear_the_same(assignment: ISetting) -> None:
+    """codecs.md, FirstCopy over IID: any r - 1 stragglers."""
+    for count in range(assignment.redundancy):
+        for missing in combinations(assignment.nodes, count):
+            assert exact(ArrayJob(assignment, batches=2, codec=Plain, link=without(missing)).run())
+
+
+def test_a_whole_group_of_stragglers_is_an_error() -> None:
+    """Not a wrong sum: a time-out that names the block and its workers."""
+    with pytest.raises(TimeoutError, match=r"missing block\(s\) 1 of node\(s\) 2, 3"):
+        ArrayJob(DuplicateAssignment(6, 2), link=without((2, 3))).run()
+    assert exact(ArrayJob(DuplicateAssignment(6, 2), link=reliable).run())

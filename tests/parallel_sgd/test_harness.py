@@ -1,0 +1,163 @@
+"""The harness for authors of codecs: it passes what is right and says what is wrong with what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parallel_sgd import codec as codecs
+from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, SyncPS, netEncapsulation
+from parallel_sgd.testing import CodecLawError, check_codec
+from parallel_sgd.testing.__main__ import main
+
+MINE = '''
+from parallel_sgd.codec import Codec, GlobalSettings, netEncapsulation
+
+
+class Mine(Codec):
+    """Sends every own block to everybody; the mean over blocks when all are here."""
+
+    def __init__(self, node_id):
+        super().__init__(node_id)
+        self.settings = GlobalSettings.get_default()
+        self.blocks = {}
+
+    def update_blocks(self, block_weight):
+        self.blocks[block_weight.block_id] = block_weight.content
+        others = [node for node in self.settings.nodes if node != self.node_id]
+        yield netEncapsulation(others, (block_weight.block_id, block_weight.content))
+        self.finish()
+
+    def receive_blocks(self, content):
+        block, array = content
+        self.blocks[block] = array
+        self.finish()
+
+    def finish(self):
+        if len(self.blocks) == self.settings.block_count:
+            total = sum(self.blocks[block] for block in sorted(self.blocks))
+            self.set_result(total / len(self.blocks))
+            self.blocks = {}
+'''
+
+
+@pytest.mark.parametrize("kind", [Plain, SyncPS, codecs.TopK])
+def test_right_codecs_pass(kind: type[Codec]) -> None:
+    report = check_codec(kind)
+    assert len(report.held) == 7
+    assert report.skipped == {}
+    assert 0 < report.wire_bytes < 2 * report.dense_bytes
+
+
+def test_plain_is_exact_and_a_tenth_is_not() -> None:
+    assert check_codec(Plain).error == 0
+    assert check_codec(codecs.TopK).error > 0.1
+
+
+class Mean(Codec):
+    """Right; the wrong ones below change one thing."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.assignment = GlobalSettings.get_default()
+        self.blocks: dict[int, np.ndarray] = {}
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        self.blocks[block_weight.block_id] = block_weight.content
+        others = [node for node in self.assignment.nodes if node != self.node_id]
+        packet = netEncapsulation(others, (block_weight.block_id, block_weight.content))
+        self.finish()
+        return packet
+
+    def receive_blocks(self, content: Any) -> None:
+        self.blocks.setdefault(*content)
+        self.finish()
+
+    def finish(self) -> None:
+        if len(self.blocks) == self.assignment.block_count:
+            self.set_result(self.merged())
+            self.blocks = {}
+
+    def merged(self) -> np.ndarray:
+        return np.mean([self.blocks[block] for block in sorted(self.blocks)], axis=0, dtype=np.float32)
+
+
+class Flat(Mean):
+    def merged(self) -> np.ndarray:
+        return super().merged().ravel()
+
+
+class Infinite(Mean):
+    def merged(self) -> np.ndarray:
+        return super().merged() / np.float32(0)
+
+
+class Overwriting(Mean):
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        np.multiply(block_weight.content, 2, out=block_weight.content)
+        return super().update_blocks(block_weight)
+
+
+class Rolling(Mean):
+    def merged(self) -> np.ndarray:
+        return super().merged() * np.float32(np.random.default_rng().random())
+
+
+class Selfish(Mean):
+    def merged(self) -> np.ndarray:
+        return super().merged() + np.float32(self.node_id)
+
+
+class Impatient(Mean):
+    def merged(self) -> np.ndarray:
+        total = np.zeros_like(next(iter(self.blocks.values())))
+        for value in self.blocks.values():  # in the order of arrival
+            total += value
+        return total
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Infinite, "results must be finite but are not at batch 1, variable 0 of node 0"),
+        (Overwriting, "content must not be changed, but block 0 was"),
+        (Rolling, "a repeated job must give the same bits but they differ"),
+        (Selfish, r"all workers must have the same results but node\(s\) \[1, 2\] have others than node 0"),
+        (Impatient, "all workers must have the same results|packets that arrive in another order change the results"),
+    ],
+)
+def test_wrong_codecs_are_told_what_is_wrong(kind: type[Codec], message: str) -> None:
+    with pytest.raises(CodecLawError, match=message):
+        check_codec(kind)
+
+
+def test_what_the_engine_refuses_passes_through() -> None:
+    with pytest.raises(TypeError, match=r"Flat must give variable 0 \(dense/kernel\) an array of floats of shape \(20, 13\)"):
+        check_codec(Flat)
+
+
+def test_a_codec_without_a_rescue_is_not_blamed_for_it() -> None:
+    report = check_codec(Mean)
+    assert set(report.skipped) == {"a lost packet is made up for", "a packet that comes twice changes nothing"}
+    assert "all workers agree" in report.held
+    assert "not tried a lost packet is made up for: do_something_to_save_yourself()" in report.summary()
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "my_codec.py").write_text(MINE)
+    assert main([f"{tmp_path}/my_codec.py:Mine"]) == 0
+    assert "Mine: " in capsys.readouterr().out
+    assert main(["QSGD", "--parameters", '{"bits": 4}']) == 0
+    for wrong, message in [
+        ("Nothing", "must name a codec class"),
+        (f"{tmp_path}/other.py:Mine", "there is no file"),
+        ("nn.layer:Dense", "must name a codec class"),
+    ]:
+        with pytest.raises(SystemExit) as end:
+            main([wrong])
+        assert end.value.code == 2
+        assert message in capsys.readouterr().err

@@ -1,0 +1,203 @@
+"""What a node spends its time on: every second once."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Generator
+from contextvars import copy_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nn
+from parallel_sgd import ParallelSGD, Parameter_Server, in_process
+from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Entry, NodeAccounts
+from parallel_sgd.channel import Key, Sent
+from parallel_sgd.codec import BlockWeight, Codec, netEncapsulation
+from parallel_sgd.codec.bank import CodecBank
+from parallel_sgd.codec.settings import JobSettings
+from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
+from parallel_sgd.report import TrainingReport
+from parallel_sgd.times import Stopwatch, Times
+from parallel_sgd.wait import Wait
+from tests.parallel_sgd.digits_job import mlp
+
+
+class Time:
+    """Passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+NOTHING = Wait(lambda: True, None, str)
+
+
+def test_every_second_is_counted_once() -> None:
+    time = Time()
+    watch = Stopwatch(time)
+    assert watch.times().total == 0
+
+    def process() -> Generator[Wait, None, dict[str, float]]:
+        time.now += 1  # computing
+        watch.encode += 2
+        time.now += 2
+        yield NOTHING
+        time.now += 4
+        assert watch.times() == (5, 2, 8, 16, 32)
+        return {"Loss": 0.5}
+
+    timed = watch.timed(process())
+    next(timed)
+    watch.send += 8  # within the wait, as the driver asks for what is there
+    watch.merge += 32
+    time.now += 8 + 16 + 32
+    with pytest.raises(StopIteration) as end:
+        next(timed)
+    assert end.value.value == {"Loss": 0.5}
+    time.now += 1000
+    assert watch.times() == Times(compute=5, encode=2, send=8, wait=16, merge=32)
+    assert watch.times().total == 63
+
+
+def test_a_process_that_is_closed_or_fails_is_timed_until_then() -> None:
+    time = Time()
+    closed = []
+
+    def process() -> Generator[Wait, None, dict[str, float]]:
+        try:
+            time.now += 3
+            yield NOTHING
+            raise OSError("a codec's own")
+        finally:
+            closed.append(True)
+
+    first, second = Stopwatch(time), Stopwatch(time)
+    early, failing = first.timed(process()), second.timed(process())
+    next(early)
+    early.close()
+    next(failing)
+    with pytest.raises(OSError, match="own"):
+        next(failing)
+    time.now += 1000
+    assert closed == [True, True]
+    assert first.times().total == 3 and second.times().total == 3
+
+
+class SlowWire:
+    """A channel on which posting takes 1 s and flushing 10 s."""
+
+    node_id = 0
+
+    def __init__(self, time: Time) -> None:
+        self.time = time
+
+    def peers(self) -> set[int]:
+        return {1}
+
+    def post(self, target: int, key: Key, content: object) -> Sent:
+        self.time.now += 1
+        return Sent(1 << 20, 1 << 20, 0)
+
+    def flush(self) -> None:
+        self.time.now += 10
+
+    def flushed(self) -> bool:
+        return True
+
+
+def test_codecs_and_wire_are_told_apart() -> None:
+    """Packets that leave while a block is encoded, because many bytes wait, are no time of the codec."""
+    time = Time()
+
+    class Slow(Codec):
+        def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation:
+            time.now += 100
+            return netEncapsulation(1, block_weight.content)
+
+        def receive_blocks(self, content: object) -> netEncapsulation:
+            time.now += 1000
+            return netEncapsulation(1, None)
+
+        def answer(self, node: int) -> netEncapsulation:
+            time.now += 10000
+            return netEncapsulation(node, None)
+
+    bank = copy_context().run(CodecBank, [Slow], JobSettings(IIDBlockAssignment(2)), SlowWire(time), 0)
+    watch = bank.accounts.watch
+    watch.clock = time
+
+    def process() -> Generator[Wait, None, dict[str, float]]:
+        bank.update(0, 0, np.zeros(4, np.float32))
+        assert (watch.encode, watch.send) == (101, 10)
+        bank.receive(0, None)
+        assert (watch.merge, watch.send) == (1001, 20)
+        bank.answer(0, 1, (0, 0))
+        bank.flush()
+        time.now += 7
+        return {}
+        yield
+
+    assert list(watch.timed(process())) == []
+    assert watch.times() == Times(compute=7, encode=101 + 10001, send=30, wait=0, merge=1001)
+
+
+def test_a_job_reports_times_and_packets(tmp_path: Path) -> None:
+    """SUB-40: in the tables, and in the result; sums are conserved."""
+    with in_process(2, ps=True) as nodes:
+        result = ParallelSGD(mlp(), nn.dataset.Digits(), nn.dataset.transforms.ImageCls()).parallel(
+            nodes, block_size=32, epoch=2, assignment_type=FixedBlockAssignment.of(4), directory=tmp_path, mission_title="T"
+        )
+    for node in (0, 1):
+        times, entries = result.accounts[node].times, result.accounts[node]
+        assert min(times) > 0
+        folder = tmp_path / f"Node-{node}-Retrieve"
+        epochs = list(csv.DictReader((folder / f"TI-T-N({node}).csv").read_text().splitlines()))
+        assert [row["Epochs"] for row in epochs] == ["1", "2"]
+        for row in epochs:
+            parts = [float(row[name.capitalize()]) for name in Times._fields]
+            assert float(row["Total"]) == pytest.approx(sum(parts), abs=1e-5)
+        assert sum(float(row["Total"]) for row in epochs) == pytest.approx(times.total, rel=0.2)
+        rows = list(csv.DictReader((folder / f"AC-T-N({node}).csv").read_text().splitlines()))
+        assert [row["Name"] for row in rows[:2]] == ["dense_1/kernel", "dense_1/bias"]
+        columns = ("Codec", "Variable", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
+        assert [[row[name] for name in columns] for row in rows] == [[str(field) for field in entry] for entry in entries]
+        assert {path.name.partition("-")[0] for path in result.files[node]} == {"TR", "EV", "TI", "AC", "MODEL"}
+        assert all(path.is_file() for path in result.files[node])
+    server = result.accounts[Parameter_Server]
+    assert server.times.merge > 0 and server.times.wait > 0 and server.staleness == {}
+    sent = sum(entry.wire for node in (0, 1) for entry in result.accounts[node] if entry.direction == SENT)
+    assert sent == sum(entry.wire for entry in server if entry.direction == RECEIVED)
+
+
+def test_the_log_says_it_in_words() -> None:
+    books = Accounts(0, ["Plain", "QSGD"])
+    books.sent(0, 1, Sent(10, 14, 4))
+    books.sent(0, 2, Sent(10, 14, 4))
+    books.sent(1, 2, Sent(1, 3, 2))
+    books.received(1, 2, Sent(5, 7, 2))
+    found = NodeAccounts(books.entries(), Times(1, 0.5, 0.25, 2, 0.125), {3: 1, 0: 7})
+    assert found.describe() == [
+        "Packets sent: raw 21 + overhead 10 = wire 31 bytes.",
+        "Packets received: raw 5 + overhead 2 = wire 7 bytes.",
+        "Plain sent: 2 packets, raw 20 + overhead 8 = wire 28 bytes.",
+        "Plain received: 0 packets, raw 0 + overhead 0 = wire 0 bytes.",
+        "QSGD sent: 1 packets, raw 1 + overhead 2 = wire 3 bytes.",
+        "QSGD received: 1 packets, raw 5 + overhead 2 = wire 7 bytes.",
+        "Time: compute 1.000 + encode 0.500 + send 0.250 + wait 2.000 + merge 0.125 = 3.875 s.",
+        "Staleness of gradients in steps: 7 of 0, 1 of 3.",
+    ]
+    assert isinstance(found[0], Entry) and found.staleness == {0: 7, 3: 1}
+
+
+def test_times_of_epochs_are_differences(tmp_path: Path) -> None:
+    report = TrainingReport(tmp_path, "t", 0, [])
+    report.times(1, Times(1.0, 2.0, 3.0, 4.0, 5.0))
+    report.times(2, Times(1.5, 2.0, 3.0, 4.25, 5.0))
+    assert (tmp_path / "TI-t-N(0).csv").read_text() == (
+        "Epochs,Total,Compute,Encode,Send,Wait,Merge\n1,15.0,1.0,2.0,3.0,4.0,5.0\n2,0.75,0.5,0.0,0.0,0.25,0.0\n"
+    )

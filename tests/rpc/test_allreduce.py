@@ -1,0 +1,148 @@
+"""All-reduce among nodes in threads over real sockets: results, types, sizes on either side of every border, and failures."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from network.controller import Controller
+from network.errors import PeerLost, TimedOut
+from network.session import Session
+from network.sockets import SocketLink
+from rpc.allreduce import PIECE_BYTES, WHOLE_BYTES, combined
+from rpc.communication import Communication
+
+KEY = b"k" * 32
+LIMIT = 20.0
+
+
+@contextlib.contextmanager
+def group(count: int, *, sealed: bool = False) -> Iterator[list[Communication]]:
+    """The `com` of every node; they know each other already."""
+    sessions: list[dict[int, Session]] = [{} for _ in range(count)]
+    for low, high in itertools.combinations(range(count), 2):
+        for node, peer, end in zip((low, high), (high, low), socket.socketpair(), strict=True):
+            keys = {"role": "peer", "sealed": sealed, "is_server": node == low}
+            sessions[node][peer] = Session(SocketLink(end), KEY, KEY, **keys)
+    controllers = [Controller(node, found) for node, found in enumerate(sessions)]
+    try:
+        yield [Communication(com, range(count), Path(), Path(), lambda percent: None) for com in controllers]
+    finally:
+        for controller in controllers:
+            controller.close(farewell=False)
+
+
+def together(coms: list[Communication], work: Callable[[Communication], Any]) -> list[Any]:
+    """What `work` gives on every node, or the error that it raises."""
+    results: list[Any] = [None] * len(coms)
+
+    def run(com: Communication) -> None:
+        try:
+            results[com.rank] = work(com)
+        except Exception as error:
+            results[com.rank] = error
+
+    threads = [threading.Thread(target=run, args=(com,)) for com in coms]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+        assert not thread.is_alive()
+    return results
+
+
+def array_of(rank: int, shape: tuple[int, ...], dtype: str = "f4") -> np.ndarray:
+    generator = np.random.default_rng((rank, *shape))
+    if np.dtype(dtype).kind in "biu":
+        return generator.integers(0, 2 if dtype == "?" else 50, shape).astype(dtype)
+    return (generator.standard_normal(shape) * 10.0 ** generator.integers(-2, 3, shape)).astype(dtype)
+
+
+BORDER, PIECE = WHOLE_BYTES // 4, PIECE_BYTES // 4
+SHAPES = [(), (0,), (3, 5), (BORDER,), (BORDER + 1,), (2 * PIECE - 1,), (3, PIECE + 1)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_everybody_gets_the_bits_of_the_tree(count: int) -> None:
+    with group(count) as coms:
+        for shape in SHAPES:
+            parts = [array_of(rank, shape) for rank in range(count)]
+            for op in ("mean", "sum", "max", "min"):
+                expected = combined(parts, op)
+                for found in together(coms, lambda com, op=op, parts=parts: com.allreduce(parts[com.rank], op, LIMIT)):
+                    assert found.dtype == expected.dtype and found.shape == shape, found
+                    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f8", "c8"])
+def test_types_come_out_as_numpy_has_them(dtype: str) -> None:
+    parts = [array_of(rank, (40_000,), dtype) for rank in range(3)]
+    with group(3) as coms:
+        for op in ("sum", "mean"):
+            expected = combined(parts, op)
+            for found in together(coms, lambda com, op=op: com.allreduce(parts[com.rank], op, LIMIT)):
+                assert found.dtype == expected.dtype
+                np.testing.assert_array_equal(found, expected)
+
+
+def test_one_operation_after_the_other_through_sealed_sessions() -> None:
+    """Nodes that are ahead send pieces of an operation that others have not begun; strided input; results that stay."""
+
+    def work(com: Communication) -> bool:
+        kept = []
+        for turn in range(6):
+            shape = (50_000 + 30_000 * turn, 2)
+            mine = array_of(com.rank + 10 * turn, shape)[:, 0]
+            kept.append((com.allreduce(mine, "sum", LIMIT), turn, shape))
+            com.barrier(LIMIT)
+        return all(
+            np.array_equal(total, combined([array_of(rank + 10 * turn, shape)[:, 0] for rank in range(3)], "sum"))
+            for total, turn, shape in kept
+        )
+
+    with group(3, sealed=True) as coms:
+        assert together(coms, work) == [True] * 3
+
+
+@pytest.mark.parametrize(("one", "other"), [((9,), (10,)), ((50_000,), (60_000,)), ((9,), (50_000,))])
+def test_shapes_that_differ_are_refused(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    with group(2) as coms:
+        shapes = [one, other]
+        errors = together(coms, lambda com: com.allreduce(np.zeros(shapes[com.rank], np.float32), "sum", LIMIT))
+        assert any(isinstance(error, ValueError) and "allreduce needs one shape" in str(error) for error in errors), errors
+
+
+def test_types_that_differ_are_refused_where_each_node_combines_a_part() -> None:
+    with group(2) as coms:
+        errors = together(coms, lambda com: com.allreduce(np.zeros(50_000, ["f4", "f8"][com.rank]), "sum", LIMIT))
+        assert any("needs one shape and type; node" in str(error) for error in errors)
+
+
+def test_a_node_that_is_lost_ends_the_operation() -> None:
+    def work(com: Communication) -> object:
+        if com.rank == 1:
+            com.controller.close(farewell=False)
+            return None
+        return com.allreduce(np.zeros(200_000, np.float32), "sum", LIMIT)
+
+    with group(3) as coms:
+        first, _, last = together(coms, work)
+        assert isinstance(first, PeerLost) and isinstance(last, PeerLost)
+
+
+def test_the_limit_names_who_is_awaited() -> None:
+    with group(2) as coms, pytest.raises(TimedOut, match="group operation 1 of nodes 1"):
+        coms[0].allreduce(np.zeros(20_000, np.float32), "sum", 0.05)
+
+
+def test_an_unknown_operation() -> None:
+    with group(1) as (com,), pytest.raises(ValueError, match="'op' must be one of mean, sum, max, min, got 'product'"):
+        com.allreduce(1.0, "product")

@@ -1,0 +1,112 @@
+"""The programs in examples/nn and examples/training/split_learning.py run as their first lines say, and end well on Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.processes
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+PROGRAMS = [*sorted((EXAMPLES / "nn").glob("*.py")), EXAMPLES / "training" / "split_learning.py"]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Nothing of this user's own settings, caches and keys; one thread for each process."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
+    places = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
+    return {**kept, **places, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / program), *options]
+    return subprocess.run(
+        command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
+def test_help_and_the_ways_to_run_it(path: Path, tmp_path: Path) -> None:
+    """Every command in the first lines names the file where it is, and options that exist."""
+    finished = run(tmp_path, str(path), "--help")
+    assert finished.returncode == 0 and finished.stdout.startswith("usage:")
+    commands = re.findall(r"^python (\S+)(.*?)(?:   .*)?$", path.read_text("utf-8").split('"""')[1], re.MULTILINE)
+    assert commands
+    for program, arguments in commands:
+        assert ROOT / program == path
+        assert all(option in finished.stdout for option in re.findall(r"(?<!\S)--?\w+", arguments))
+
+
+def test_linear_regression(tmp_path: Path) -> None:
+    finished = run(tmp_path, "nn/linear_regression.py")
+    assert finished.returncode == 0, finished.stderr
+    assert re.search(r"^Trained: +y = 3\.0\d\d x -[12]\.\d+\nLeast squares: y = 3\.0", finished.stdout, re.MULTILINE)
+    assert run(tmp_path, "nn/linear_regression.py", "--slope", "0.5", "--noise", "1").returncode == 0
+    assert run(tmp_path, "nn/linear_regression.py", "--epochs", "0").returncode == 1
+
+
+def test_mnist_cnn_without_mnist(tmp_path: Path) -> None:
+    finished = run(tmp_path, "nn/mnist_cnn.py", "--save", "cnn.model")
+    assert finished.returncode == 0, finished.stderr
+    assert "MNIST is not on this machine" in finished.stdout
+    assert re.search(r"^Accuracy on images it has not seen: 0\.9\d+$", finished.stdout, re.MULTILINE)
+    assert finished.stderr.count("Epoch ") == 6
+    assert (tmp_path / "cnn.model").is_file()
+
+
+def test_mnist_cnn_says_where_it_looked(tmp_path: Path) -> None:
+    finished = run(tmp_path, "nn/mnist_cnn.py", "--directory", ".")
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("MNIST needs 4 files in one directory") and "Traceback" not in finished.stderr
+
+
+def test_the_character_transformer_writes(tmp_path: Path) -> None:
+    (tmp_path / "rhyme.txt").write_text("round and round the garden like a teddy bear, one step, two step. " * 400, "utf-8")
+    finished = run(tmp_path, "nn/character_transformer.py", "rhyme.txt", "--epochs", "12", "--characters", "200")
+    assert finished.returncode == 0, finished.stderr
+    bits = re.search(r"^(\d\.\d\d) bits per character on text it has not seen \(4\.\d\d before", finished.stdout, re.MULTILINE)
+    assert bits and float(bits[1]) < 1
+    written = finished.stdout.rpartition("-" * 80 + "\n")[2]
+    assert len(written) == 201 and "two step. round" in written
+
+
+@pytest.mark.parametrize("at", ["dropout_1", "dense_2"])
+def test_split_learning_equals_the_whole(tmp_path: Path, at: str) -> None:
+    finished = run(tmp_path, "training/split_learning.py", "--local", "2", "--epochs", "2", "--at", at)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.endswith("The weights equal those of the undivided network, trained in one process.\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "sign"),
+    [
+        ("nn/character_transformer.py", [], "Activations per sample"),
+        ("training/split_learning.py", ["--local", "2", "--epochs", "500"], "Two workers train"),
+    ],
+)
+def test_ctrl_c_ends_it_without_a_traceback(tmp_path: Path, program: str, options: list[str], sign: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-u", str(EXAMPLES / program), *options],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if sign in line:
+                break
+        process.send_signal(signal.SIGINT)
+        said += process.stdout.read()
+        assert process.wait(20) == 1, said
+    assert said.endswith("Stopped.\n") and "Traceback" not in said, said
