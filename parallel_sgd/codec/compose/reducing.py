@@ -13,9 +13,8 @@ from parallel_sgd.merge import Span
 from parallel_sgd.node_ids import Parameter_Server
 
 from .batch import Assembly, Batch
-from .collector import Collector, collector
 from .conversing import Conversing
-from .merge import MergeRule
+from .merging import Merging
 from .packet import DENSE, DOWN, PAST, Packet
 from .units import Grain
 from .ways import Ways, dense
@@ -35,24 +34,24 @@ class Reducing(Conversing):
         super().__init__(node_id)
         decoder = node_id if self.units.workers and node_id != Parameter_Server else -1
         self.ways = Ways(self.parts, self.composition.exchange.linear, decoder)
-        self._merges: dict[int, MergeRule] = {}
+        self._merging = Merging(self.units, self.parts.merge)
         self._lasting = self.parts.merge.updates or self.parts.trigger.late
-        self._free: dict[int, list[Collector]] = {}
-        self._collectors: list[Collector] = []
         self._rooms: list[Array] = []
 
     @property
     def duplicates(self) -> int:
         """Packets whose content was there already."""
-        return self.repeated + sum(found.duplicates for found in self._collectors)
+        return self.repeated + self._merging.duplicates
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
         """Begin a batch; take back the buffers of the one before last, and those of the last that nobody asks for."""
+        for batch in (self.before, self.batch):
+            if batch is not None:
+                self._merging.take_back(batch.collectors)
+                if batch.views:
+                    batch.sent.clear()
         if self.before is not None:
-            self._take_back(self.before)
             self._rooms += self.before.rooms
-        if self.batch is not None:
-            self._take_back(self.batch)
         super().open(step, dense)
 
     def contribute(self, span: Span, value: Array) -> None:
@@ -105,7 +104,7 @@ class Reducing(Conversing):
             raise PayloadError(f"{type(self).__name__} merges {self.units.count} contributions, got {low}..{high}")
         found = batch.collectors.get(place)
         if found is None:
-            found = batch.collectors[place] = self._collector(place)
+            found = batch.collectors[place] = self._merging.collector(place)
         if place in batch.closed or (self.units.grain is not Grain.SPANS and found.has(low)):
             self.repeated += 1
             return
@@ -116,19 +115,6 @@ class Reducing(Conversing):
             value = self.ways.decode_up(low, shard, packet.payload, packet.size, self._draw_up(batch, low, shard))
         if found.add((low, high), value, stays=not self._lasting):
             self.close(batch, place, found.merged())
-
-    def _collector(self, place: int) -> Collector:
-        free = self._free.get(place)
-        if free:
-            return free.pop()
-        self._collectors.append(collector(self.units, self._merge(place)))
-        return self._collectors[-1]
-
-    def _merge(self, place: int) -> MergeRule:
-        found = self._merges.get(place)
-        if found is None:
-            found = self._merges[place] = self.composition.make().merge if self._merges else self.parts.merge
-        return found
 
     def close(self, batch: Batch, place: int, merged: Array) -> None:
         """Contributions to a place are merged: send the result to all, where they do not merge it themselves."""
@@ -202,30 +188,16 @@ class Reducing(Conversing):
                     units.update(range(self.units.count) if found is None else found.missing())
         return sorted(units)
 
-    def _take_back(self, batch: Batch) -> None:
-        for place, found in batch.collectors.items():
-            found.reset()
-            self._free.setdefault(place, []).append(found)
-        batch.collectors = {}
-        if batch.views:
-            batch.sent.clear()
-
     def state_dict(self) -> dict[str, Any]:
         """What stages and rules remember, beside what all composed codecs do."""
-        merges = {f"merge.{at}.{n}": v for at, merge in self._merges.items() for n, v in merge.state_dict().items()}
-        return {**super().state_dict(), **self.ways.state_dict(), **merges}
+        return {**super().state_dict(), **self.ways.state_dict(), **self._merging.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned."""
-        rest = self.ways.load_state_dict(state)
-        for place in sorted({int(name.split(".")[1]) for name in rest if name.startswith("merge.")}):
-            own = [name for name in rest if name.startswith(f"merge.{place}.")]
-            self._merge(place).load_state_dict({name.split(".", 2)[2]: rest.pop(name) for name in own})
-        super().load_state_dict(rest)
+        super().load_state_dict(self._merging.load_state_dict(self.ways.load_state_dict(state)))
 
     def dispose(self) -> None:
         """Let go of all buffers."""
         super().dispose()
-        self._free.clear()
-        self._collectors.clear()
+        self._merging.clear()
         self._rooms.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextvars import copy_context
 from copy import deepcopy
 from typing import Any
 
@@ -17,6 +17,7 @@ from parallel_sgd.codec.pipeline.low_rank import PowerSGD
 from parallel_sgd.codec.pipeline.memory import DGCMemory, DiffRef, ErrorFeedback
 from parallel_sgd.codec.pipeline.quantize import QSGD, Int8, Sign, Tern
 from parallel_sgd.codec.pipeline.sparsify import RandomK, TopK
+from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import SHAPES, expected, gradient
@@ -29,9 +30,10 @@ class Table:
     def __init__(self, kind: type[Codec], workers: int) -> None:
         self.assignment = IIDBlockAssignment(workers)
         nodes = [*range(workers), *([Parameter_Server] if kind.needs_server else [])]
-        self.stack = ExitStack()
-        self.job: Any = self.stack.enter_context(GlobalSettings.use(self.assignment, values=[np.zeros((5, 8), np.float32)]))
-        self.codecs = {node: kind(node) for node in nodes}
+        self.job = JobSettings(self.assignment, values=[np.zeros((5, 8), np.float32)])
+        context = copy_context()
+        context.run(GlobalSettings.install, self.job)
+        self.codecs = {node: context.run(kind, node) for node in nodes}
 
     def step(self, batch: int, values: list[np.ndarray]) -> list[np.ndarray]:
         self.job.step = (0, batch)
@@ -72,16 +74,14 @@ REMEMBERING = [
 def test_a_saved_state_goes_on_to_the_bit(kind: type[Codec]) -> None:
     """Law 5: save and load in the middle of a run."""
     first, second = Table(kind, 3), Table(kind, 3)
-    with first.stack:
-        for batch in range(5):
-            first.step(batch, numbers(batch, 3))
-        saved = {node: deepcopy(codec.state_dict()) for node, codec in first.codecs.items()}
-        rest = [first.step(batch, numbers(batch, 3)) for batch in range(5, 10)]
+    for batch in range(5):
+        first.step(batch, numbers(batch, 3))
+    saved = {node: deepcopy(codec.state_dict()) for node, codec in first.codecs.items()}
+    rest = [first.step(batch, numbers(batch, 3)) for batch in range(5, 10)]
     assert all(len(state) > 1 for node, state in saved.items() if node >= 0 or len(saved) == 1)
-    with second.stack:
-        for node, codec in second.codecs.items():
-            codec.load_state_dict(saved[node])
-        again = [second.step(batch, numbers(batch, 3)) for batch in range(5, 10)]
+    for node, codec in second.codecs.items():
+        codec.load_state_dict(saved[node])
+    again = [second.step(batch, numbers(batch, 3)) for batch in range(5, 10)]
     for before, after in zip(rest, again, strict=True):
         assert [value.tobytes() for value in before] == [value.tobytes() for value in after]
 
@@ -96,12 +96,11 @@ def test_what_is_left_out_comes_later(stage: Any) -> None:
     """Law 5: the sum of all results and the mean of the residuals are the sum of all means."""
     table = Table(Codec.of(AllToAll(), up=ErrorFeedback(stage)), 3)
     given, got = np.zeros((5, 8)), np.zeros((5, 8))
-    with table.stack:
-        for batch in range(200):
-            values = numbers(batch, 3)
-            given += np.mean(values, axis=0, dtype=np.float64)
-            got += table.step(batch, values)[0]
-        states = [codec.state_dict() for codec in table.codecs.values()]
+    for batch in range(200):
+        values = numbers(batch, 3)
+        given += np.mean(values, axis=0, dtype=np.float64)
+        got += table.step(batch, values)[0]
+    states = [codec.state_dict() for codec in table.codecs.values()]
     left = [next(value for name, value in state.items() if name.endswith("residual")) for state in states]
     np.testing.assert_allclose(got + np.mean(left, axis=0).reshape(5, 8), given, atol=1e-4)
 
@@ -112,10 +111,9 @@ def test_draws_depend_on_batch_variable_and_worker(exchange: Any) -> None:
     seen = set()
     for _ in range(2):
         table = Table(Codec.of(exchange, up=Tern(clip=None)), 2)
-        with table.stack:
-            value = np.full((5, 8), 0.5, np.float32)
-            value[0, 0] = 1
-            results = [table.step(batch, [value, value])[0].tobytes() for batch in range(8)]
+        value = np.full((5, 8), 0.5, np.float32)
+        value[0, 0] = 1
+        results = [table.step(batch, [value, value])[0].tobytes() for batch in range(8)]
         assert len(set(results)) == 8
         seen.add(tuple(results))
     assert len(seen) == 1
@@ -125,9 +123,8 @@ def test_a_seed_changes_the_draws() -> None:
     results = []
     for seed in (0, 1):
         table = Table(Codec.of(AllToAll(), up=QSGD(2, bucket=8)), 2)
-        with table.stack:
-            table.job.seed = seed
-            results.append(table.step(0, numbers(0, 2))[0].tobytes())
+        table.job.seed = seed
+        results.append(table.step(0, numbers(0, 2))[0].tobytes())
     assert results[0] != results[1]
 
 
@@ -137,19 +134,12 @@ def test_power_sgd_of_many_is_that_of_one_on_the_mean(exchange: Any) -> None:
     many, one = Table(Codec.of(exchange, up=PowerSGD(2)), 4), Table(Codec.of(AllToAll(), up=PowerSGD(2)), 1)
     for batch in range(4):
         values = numbers(batch, 4)
-        with many.stack.pop_all() as stack:
-            many.stack = stack.pop_all()
-            got = many.step(batch, values)
+        got = many.step(batch, values)
         assert len({value.tobytes() for value in got}) == 1
-        np.testing.assert_allclose(got[0], _alone(one, batch, values), atol=1e-5)
+        np.testing.assert_allclose(got[0], one.step(batch, [np.mean(values, axis=0)])[0], atol=1e-5)
     full = Table(Codec.of(exchange, up=PowerSGD(5)), 3)
-    with full.stack:
-        values = numbers(0, 3)
-        np.testing.assert_allclose(full.step(0, values)[1], np.mean(values, axis=0), atol=1e-5)
-
-
-def _alone(table: Table, batch: int, values: list[np.ndarray]) -> np.ndarray:
-    return table.step(batch, [np.mean(values, axis=0)])[0]
+    values = numbers(0, 3)
+    np.testing.assert_allclose(full.step(0, values)[1], np.mean(values, axis=0), atol=1e-5)
 
 
 def test_random_places_are_the_same_for_all() -> None:
