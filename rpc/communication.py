@@ -11,12 +11,11 @@ import numpy as np
 
 from network.controller import BlockHandler, Controller
 from network.frames import Message
-from network.slabs import SlabPool
 
-from .allreduce import COMBINE, PART, WHOLE_BYTES, ShardedReduction, combined
+from .allreduce import COMBINE, WHOLE_BYTES, combined
+from .pieces import PIECE_HEAD, Pieces
 
-_GROUP_HEAD = 2  # ints in the head of a message of a group operation: its kind and its number,
-_PIECE_HEAD = 3  # and for a piece of a large array that of the piece
+_GROUP_HEAD = 2  # ints in the head of a message of a group operation: its kind and its number
 _GATHER, _RESULT = 1, 2
 
 
@@ -52,27 +51,15 @@ class Communication:
         self._percent = -1
         self._operation = 0
         self._arrived: dict[tuple[int, int, int], Any] = {}
-        self._pieces: dict[int, list[tuple[int, int, int, Any]]] = {}  # of operations that have not begun here
-        self._reduction: ShardedReduction | None = None
-        self._pool = SlabPool()
+        self._pieces = Pieces(controller, self.group)
         controller.on_block = self._receive
-        controller.use_place(self._place)
-
-    def _place(self, sender: int, head: tuple[int, ...]) -> np.ndarray[Any, Any] | None:
-        if self._reduction is None or len(head) != _PIECE_HEAD or head[1] != self._operation:
-            return None
-        return self._reduction.place(sender, head[0], head[2])
 
     def _receive(self, sender: int, message: Message) -> None:
         if len(message.head) == _GROUP_HEAD:
             kind, number = message.head
             self._arrived[kind, number, sender] = message.value
-        elif len(message.head) == _PIECE_HEAD:
-            kind, number, piece = message.head
-            if self._reduction is not None and number == self._operation:
-                self._reduction.take(sender, kind, piece, message.value)
-            else:
-                self._pieces.setdefault(number, []).append((sender, kind, piece, message.value))
+        elif len(message.head) == PIECE_HEAD:
+            self._pieces.take(sender, message.head, message.value)
         elif self._on_block is not None:
             self._on_block(sender, message)
         else:
@@ -142,45 +129,34 @@ class Communication:
         parts = [mine if peer == self.node_id else np.asarray(self._await(_GATHER, peer, left)) for peer in self.group]
         for peer, part in zip(self.group, parts, strict=True):
             if part.shape != mine.shape:
-                raise ValueError(f"allreduce needs one shape; node {peer} has {part.shape}, node {self.node_id} {mine.shape}.")
+                raise self._other_shape(peer, part.shape, mine.shape)
         return combined(parts, op)
 
     def _reduce_sharded(self, mine: np.ndarray[Any, Any], op: str, left: Callable[[], float | None]) -> np.ndarray[Any, Any]:
-        self._reduction = reduction = ShardedReduction(self.controller, self.group, self._operation, mine, op, self._pool)
         try:
-            reduction.start()
-            for sender, kind, piece, value in self._pieces.pop(self._operation, []):
-                reduction.take(sender, kind, piece, value)
+            reduction = self._pieces.begin(self._operation, mine, op)
 
             def ready() -> bool:
-                self._refuse_small(mine)
+                for peer in self.group:
+                    if (part := self._arrived.get((_GATHER, self._operation, peer))) is not None:
+                        raise self._other_shape(peer, np.shape(part), mine.shape)
                 return reduction.done() or any(self._culprit(peer) is not None for peer in reduction.missing())
 
-            self.controller.wait_until(
-                ready, left(), lambda: f"group operation {self._operation} of nodes {_listed(reduction.missing())}"
-            )
+            self.controller.wait_until(ready, left(), lambda: self._awaited(", ".join(map(str, reduction.missing()))))
             for peer in reduction.missing():
                 culprit = self._culprit(peer)
                 if culprit is not None:
                     raise self.controller.loss_of(culprit)
             self.controller.flush([peer for peer in self.group if peer in self.available_clients], left())
         finally:
-            self._reduction = None
+            self._pieces.end()
         return reduction.result
 
-    def _refuse_small(self, mine: np.ndarray[Any, Any]) -> None:
-        """Raise ValueError when a peer has sent a small array for the operation that reduces the large array `mine`."""
-        for peer in self.group:
-            part = self._arrived.get((_GATHER, self._operation, peer))
-            if part is not None:
-                shape = np.shape(part)
-                raise ValueError(f"allreduce needs one shape; node {peer} has {shape}, node {self.node_id} {mine.shape}.")
+    def _awaited(self, nodes: object) -> str:
+        return f"group operation {self._operation} of node(s) {nodes}"
 
-    def _refuse_large(self) -> None:
-        """Raise ValueError when a peer has sent a piece of a large array for an operation on something small."""
-        for sender, kind, _, value in self._pieces.get(self._operation, ()):
-            if kind == PART:
-                raise ValueError(f"allreduce needs one shape; node {sender} has {value[0]}, node {self.node_id} a smaller one.")
+    def _other_shape(self, peer: int, theirs: tuple[int, ...], ours: tuple[int, ...]) -> ValueError:
+        return ValueError(f"allreduce needs one shape; node {peer} has {theirs}, node {self.node_id} {ours}.")
 
     def broadcast(self, value: Any, root: int = 0, timeout: float | None = None) -> Any:
         """The value of rank `root`, on every node of the group.
@@ -213,8 +189,7 @@ class Communication:
         key = (kind, self._operation, peer)
 
         def ready() -> bool:
-            if self._pieces:
-                self._refuse_large()
+            self._pieces.check_none(self._operation, self.node_id)
             return key in self._arrived or self._culprit(peer) is not None
 
         self.controller.wait_until(
@@ -243,7 +218,3 @@ class _Countdown:
 
     def __call__(self) -> float | None:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-
-
-def _listed(nodes: Sequence[int]) -> str:
-    return ", ".join(map(str, nodes))
