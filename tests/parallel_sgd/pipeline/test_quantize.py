@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from parallel_sgd.codec.pipeline import Chain, PayloadError, Pipeline, Writer, quantize
-from parallel_sgd.codec.pipeline.quantize import QSGD, Cast, Int8, Levels, Natural, Quantizer, Sign, Tern, TwoMeans
+from parallel_sgd.codec.pipeline.quantize import QSGD, Cast, Grid, Int8, Levels, Natural, Quantizer, Sign, Tern, TwoMeans
 from tests.parallel_sgd.pipeline import laws
 
 
@@ -54,6 +54,9 @@ ROWS = [
     Row(Levels, lambda n: n + 4, "Levels(bits=8)", unbiased=True),
     Row(lambda: Levels(4), lambda n: ceil(n / 2) + 4, "Levels(bits=4)", unbiased=True),
     Row(lambda: Levels(2), lambda n: ceil(n / 4) + 4, "Levels(bits=2)", unbiased=True),
+    Row(Grid, lambda n: ceil(n / 2) + 4, "Grid(bits=4)", deterministic=True),
+    Row(lambda: Grid(8), lambda n: n + 4, "Grid(bits=8)", deterministic=True),
+    Row(lambda: Grid(2), lambda n: ceil(n / 4) + 4, "Grid(bits=2)", deterministic=True),
 ]
 
 MILLION = {
