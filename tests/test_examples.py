@@ -1,4 +1,5 @@
-"""The programs in examples/nn and examples/training/split_learning.py run as their first lines say, and end well on Ctrl-C."""
+"""The programs in examples/nn, examples/codecs and examples/training/split_learning.py run as their first lines say, and
+end well on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ import pytest
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
-PROGRAMS = [*sorted((EXAMPLES / "nn").glob("*.py")), EXAMPLES / "training" / "split_learning.py"]
+CODECS = sorted(path for path in (EXAMPLES / "codecs").glob("*.py") if path.name != "digits_job.py")
+PROGRAMS = [*sorted((EXAMPLES / "nn").glob("*.py")), *CODECS, EXAMPLES / "training" / "split_learning.py"]
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -83,11 +85,38 @@ def test_split_learning_equals_the_whole(tmp_path: Path, at: str) -> None:
     assert finished.stdout.endswith("The weights equal those of the undivided network, trained in one process.\n")
 
 
+@pytest.mark.parametrize("name", ["hello_world", "dc_asgd"])
+def test_codecs_train_on_local_workers(tmp_path: Path, name: str) -> None:
+    """A codec of the program's own, and one with a server and without batches in common; `compare.py` runs them all."""
+    finished = run(tmp_path, f"codecs/{name}.py", "--local", "2", "--epochs", "5")
+    assert finished.returncode == 0, finished.stderr
+    assert re.search(r"2 workers, 75 steps in .*: accuracy 0\.[89]\d+ .*\n[\d,]+ bytes per worker and step", finished.stdout)
+    assert ("before a gradient arrived" in finished.stdout) == (name == "dc_asgd")
+
+
+def test_a_late_and_a_killed_worker_change_nothing(tmp_path: Path) -> None:
+    finished = run(tmp_path, "codecs/stragglers.py", "--local", "3", "--victim", "0", "--epochs", "2")
+    assert finished.returncode == 0, finished.stderr
+    assert re.search(r"slept for 1\.0 s in batch 20: .*; workers 0, 1, 2 have the same weights", finished.stdout)
+    assert re.search(r"was killed in batch 20: .*; workers 1, 2 have the same weights", finished.stdout)
+
+
+def test_every_codec_of_the_folder_is_compared(tmp_path: Path) -> None:
+    finished = run(tmp_path, "codecs/compare.py", "--epochs", "1", "--workers", "3", "--picture", "all.svg")
+    assert finished.returncode == 0, finished.stderr
+    _, *rows, picture = finished.stdout.splitlines()
+    assert len(rows) >= len(CODECS) - 1 and all(re.match(r"\w+ +0\.\d{4} +[\d,]+ +\d+\.\dx ", row) for row in rows)
+    same = {row.split()[1] for row in rows if row.split()[0] in ("Plain", "SyncPS")}
+    assert len(same) == 1
+    assert (tmp_path / "all.svg").is_file() == picture.startswith("The picture")
+
+
 @pytest.mark.parametrize(
     ("program", "options", "sign"),
     [
         ("nn/character_transformer.py", [], "Activations per sample"),
         ("training/split_learning.py", ["--local", "2", "--epochs", "500"], "Two workers train"),
+        ("codecs/top_k.py", ["--local", "2", "--epochs", "500"], "Current progress"),
     ],
 )
 def test_ctrl_c_ends_it_without_a_traceback(tmp_path: Path, program: str, options: list[str], sign: str) -> None:

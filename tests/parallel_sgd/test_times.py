@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import nn
+from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import ParallelSGD, Parameter_Server, in_process
 from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Entry, NodeAccounts
+from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.channel import Key, Sent
-from parallel_sgd.codec import BlockWeight, Codec, netEncapsulation
+from parallel_sgd.codec import AsyncPS, BlockWeight, Codec, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
@@ -172,6 +174,23 @@ def test_a_job_reports_times_and_packets(tmp_path: Path) -> None:
     assert server.times.merge > 0 and server.times.wait > 0 and server.staleness == {}
     sent = sum(entry.wire for node in (0, 1) for entry in result.accounts[node] if entry.direction == SENT)
     assert sent == sum(entry.wire for entry in server if entry.direction == RECEIVED)
+
+
+def test_staleness_is_counted_under_asynchronous_types(tmp_path: Path) -> None:
+    with in_process(3, ps=True) as nodes:
+        result = ParallelSGD(mlp(), nn.dataset.Digits(), nn.dataset.transforms.ImageCls()).parallel(
+            nodes,
+            block_size=50,
+            epoch=1,
+            codec=AsyncPS,
+            op_type=GradientAveragingOptimizer,
+            sync_type=AsynchronizedSGD,
+            directory=tmp_path,
+        )
+    counted = result.accounts[Parameter_Server].staleness
+    assert sum(counted.values()) == 3 * (1500 // 150) * 6, "every gradient of every variable"
+    assert max(counted) >= 2, "three workers take turns"
+    assert result.accounts[0].staleness == {}
 
 
 def test_the_log_says_it_in_words() -> None:
