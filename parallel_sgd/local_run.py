@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
+from nn.blas import limited_to_one_thread
 from nn.model import Model
 from rpc.shipping import pack
 
@@ -57,7 +59,9 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
     builds: dict[int, Build] = {node: partial(build, node) for node in spec.plan.assignment.nodes}
     if has_server:
         builds[Parameter_Server] = build_ps
-    results = run_in_process(builds, clock, classes=classes)
+    # the nodes take turns, each with as many threads as a worker would have; with more than one the machine's setting stays
+    with limited_to_one_thread() if spec.blas_threads == 1 else nullcontext():
+        results = run_in_process(builds, clock, classes=classes)
     figures = {node: results[node] for node in workers}
     accounts = {
         node: participant.exchange.accounts.close(participant.exchange.staleness) for node, participant in participants.items()
