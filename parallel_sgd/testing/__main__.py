@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import parallel_sgd.codec
 from parallel_sgd.codec import Codec
+from parallel_sgd.names import find_class, known_classes
 
 from .laws import CodecLawError, check_codec
 
@@ -24,12 +22,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--replicas-differ", action="store_true", help="workers may have different results, as in gossip")
     options = parser.parse_args(arguments)
     try:
-        codec = load(options.codec)
-        server = load(options.server) if options.server else None
+        known = known_classes(parallel_sgd.codec, Codec)
+        codec = find_class(options.codec, Codec, known, "codec")
+        server = find_class(options.server, Codec, known, "--server") if options.server else None
         parameters = json.loads(options.parameters)
         if not isinstance(parameters, dict):
             raise ValueError(f"--parameters must be a JSON object, got {options.parameters}")
-    except (OSError, ImportError, ValueError, TypeError) as error:
+    except ValueError as error:
         parser.error(str(error))
     try:
         report = check_codec(codec, server=server, parameters=parameters, replicas_agree=not options.replicas_differ)
@@ -38,30 +37,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     sys.stdout.write(f"{report.summary()}\n")
     return 0
-
-
-def load(name: str) -> type[Codec]:
-    """Return the codec class of a name.
-
-    Raises: ValueError where there is none, OSError or ImportError where its module cannot be loaded.
-    """
-    place, _, wanted = name.rpartition(":")
-    if not place:
-        found = getattr(parallel_sgd.codec, wanted, None)
-    elif place.endswith(".py"):
-        path = Path(place)
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        if spec is None or spec.loader is None or not path.is_file():
-            raise ValueError(f"there is no file {place!r}")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = module
-        spec.loader.exec_module(module)
-        found = getattr(module, wanted, None)
-    else:
-        found = getattr(importlib.import_module(place), wanted, None)
-    if not (isinstance(found, type) and issubclass(found, Codec)):
-        raise ValueError(f"{name!r} must name a codec class, as in my_codec.py:MyCodec, got {found!r}")
-    return found
 
 
 if __name__ == "__main__":

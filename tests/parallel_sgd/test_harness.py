@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -147,15 +149,25 @@ def test_a_codec_without_a_rescue_is_not_blamed_for_it() -> None:
     assert "not tried a lost packet is made up for: do_something_to_save_yourself()" in report.summary()
 
 
-def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "my_codec.py").write_text(MINE)
-    assert main([f"{tmp_path}/my_codec.py:Mine"]) == 0
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A file with a codec of the user's own."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    file = tmp_path / "my_codec.py"
+    file.write_text(MINE)
+    yield str(file)
+    sys.modules.pop("my_codec", None)
+
+
+def test_the_command_line(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"{own}:Mine"]) == 0
     assert "Mine: " in capsys.readouterr().out
     assert main(["QSGD", "--parameters", '{"bits": 4}']) == 0
     for wrong, message in [
-        ("Nothing", "must name a codec class"),
-        (f"{tmp_path}/other.py:Mine", "there is no file"),
-        ("nn.layer:Dense", "must name a codec class"),
+        ("Nothing", "codec 'Nothing' is unknown. Known: "),
+        (f"{own}:Yours", "has no 'Yours'"),
+        (f"{own[:-3]}s.py:Mine", "does not exist"),
+        ("nn.layer:Dense", "must be a class derived from Codec"),
     ]:
         with pytest.raises(SystemExit) as end:
             main([wrong])
