@@ -39,6 +39,7 @@ from .job import ParallelSGD
 from .names import UnknownName, find_class, known_classes, ready_made
 from .nodes import local_workers, parse_worker
 from .profiles.blockassignment.abstract import AbsBlockAssignment
+from .recovery import POLICIES
 from .result import JobResult
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_NOT_STARTED, EXIT_NETWORK, EXIT_NODE_LOST = range(6)
@@ -94,6 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     training.add_argument("--codec-params", action="append", default=[], metavar="KEY=VALUE", help="for the codecs; repeatable")
     training.add_argument("--network-bandwidth", type=float, default=1048576, metavar="BYTES_PER_S", help="default: 1048576")
     training.add_argument("--blas-threads", default="1", help="per worker, or auto (default: 1)")
+    faults = parser.add_argument_group("faults")
+    faults.add_argument(
+        "--on-failure", choices=POLICIES, help="what follows when a node dies (default: fail, or redundant where that works)"
+    )
+    faults.add_argument("--max-restarts", type=int, default=3, help="restarts after which the job fails (default: 3)")
     output = parser.add_argument_group("output")
     output.add_argument("--title", default="P-SGD", help="part of the names of the result files (default: P-SGD)")
     output.add_argument("--json", action="store_true", help="print one JSON object on standard output")
@@ -196,6 +202,8 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "codec_extra_parameters": dict(_pair(text) for text in options.codec_params),
         "seed": options.seed,
         "wait": options.wait,
+        "on_failure": options.on_failure,
+        "max_restarts": options.max_restarts,
         "blas_threads": threads if threads == "auto" else _integer("--blas-threads", threads),
     }
 

@@ -7,9 +7,7 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
-from network.controller import Controller
 from network.nodes import NodeAssignment
-from network.request import Request
 from nn import arguments
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
@@ -17,30 +15,20 @@ from nn.gradient_descent import ADAMOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import IOptimizer, PSGDOptimizer
-from rpc import Coordinator
 from rpc.errors import NodeBusy
 from rpc.identity import new_job_id
 from rpc.logs import SUBMIT_LOGGER, attach_console
 
-from .accounts import AccountError, Entry, NodeAccounts, check_conserved, unread
-from .answers import answers
 from .batch_sync import SyncChoice, SynchronizedSGD
 from .batches import Batches
 from .codec.size_adaptive import CodecArgument
-from .driver import can_do_without
-from .errors import JobFailed, describe_failures
-from .executors import WorkerExecutor
-from .job_executor import MODEL
 from .local_run import run_here
-from .node_ids import Parameter_Server
-from .nodes import InProcessNodes, LocalNodes
+from .nodes import InProcessNodes
 from .patience import Patience
 from .profiles import IIDBlockAssignment
+from .remote_run import run_on_agents
 from .result import JobResult
-from .server_executor import ServerExecutor
-from .spec import AssignmentType, JobSpec, make_spec
-from .times import Times
-from .training import Samples
+from .spec import AssignmentType, make_spec
 
 _log = logging.getLogger(SUBMIT_LOGGER)
 
@@ -83,6 +71,8 @@ class ParallelSGD:
         seed: int = 0,
         wait: float = 0.0,
         blas_threads: int | str = 1,
+        on_failure: str | None = None,
+        max_restarts: int = 3,
         directory: str | Path = ".",
     ) -> JobResult:
         """Train on all `nodes` and return the mean of their last evaluations.
@@ -106,6 +96,10 @@ class ParallelSGD:
             seed: of every random draw; weights are never drawn anew.
             wait: seconds to wait for busy nodes.
             blas_threads: per worker, or 'auto' for the cores of the host divided by its jobs.
+            on_failure: what follows when a node dies or is stuck: 'fail' (default), 'redundant' (others that hold its blocks
+                carry on; the default where assignment and codecs allow it), 'restart' (all start again from the newest
+                checkpoint).
+            max_restarts: after so many restarts the job fails.
             directory: where the `Node-<i>-Retrieve` folders go.
 
         Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the
@@ -142,6 +136,8 @@ class ParallelSGD:
             codec_extra_parameters=codec_extra_parameters,
             seed=seed,
             blas_threads=blas_threads,
+            on_failure=on_failure,
+            max_restarts=max_restarts,
         )
         batches = Batches(len(arrays[0]), spec.plan.block_size, spec.plan.assignment.block_count)
         folder.mkdir(parents=True, exist_ok=True)
@@ -157,68 +153,10 @@ class ParallelSGD:
             )
         if isinstance(nodes, InProcessNodes):
             return run_here(spec, arrays, new_job_id(), folder, nodes.has_parameter_server)
-        return patience.call(lambda: _run_on_agents(spec, arrays, nodes, folder))
+        return patience.call(lambda: run_on_agents(spec, arrays, nodes, folder))
 
 
 def _folder(directory: str | Path) -> Path:
     if not isinstance(directory, (str, Path)):
         raise TypeError(f"'directory' must be a path, got {directory!r}")
     return Path(directory)
-
-
-def _run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directory: Path) -> JobResult:
-    with Request().request(nodes) as com:
-        return _run(spec, arrays, com, nodes, directory)
-
-
-def _run(spec: JobSpec, arrays: Samples, com: Controller, nodes: NodeAssignment, directory: Path) -> JobResult:
-    coordinator = Coordinator(com, spec.bandwidth, _log, title=spec.title, blas_threads=spec.blas_threads, directory=directory)
-    answer = answers(spec, arrays)
-    size = sum(a.nbytes for a in arrays) + len(answer(0, MODEL))
-    objects = spec.shipped()
-    if nodes.has_parameter_server:
-        coordinator.submit_single(ServerExecutor, Parameter_Server, size, objects)
-    coordinator.submit_group(WorkerExecutor, nodes.worker_ids, size, objects)
-    coordinator.resources_dispatch(answer)
-    _log.info("Submission sent %s bytes and read %s bytes.", coordinator.bytes_sent, coordinator.bytes_read)
-    results, _ = coordinator.join(stop_on_interrupt=isinstance(nodes, LocalNodes))
-    lost = set(coordinator.failures)
-    if lost and not (results and can_do_without(spec.plan.assignment, lost)):
-        raise JobFailed(coordinator.failures, coordinator.files, coordinator.job)
-    if lost:
-        _log.warning("The job went on without what others hold too. %s", describe_failures(coordinator.failures))
-    models = {}
-    for node, files in sorted(coordinator.files.items()):
-        for path in files:
-            if node in results and path.suffix == ".model":
-                models[node] = Model.load(path, objects["custom_objects"])
-    figures = {node: content["result"] for node, content in results.items() if node >= 0}
-    accounts = {
-        node: NodeAccounts([Entry(*row) for row in content["accounts"]], Times(*content["times"]), content["staleness"])
-        for node, content in results.items()
-    }
-    _check_accounts(accounts, {node: content["unheard"] for node, content in results.items()})
-    _compare_numerics({node: content["numerics"] for node, content in results.items()})
-    return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures)
-
-
-def _compare_numerics(numerics: Mapping[int, str]) -> None:
-    """Warn when nodes computed with different libraries or kernels, whose last bits differ."""
-    reference = min(numerics)
-    for node, described in sorted(numerics.items()):
-        if described != numerics[reference]:
-            _log.warning(
-                "Node(%s) computed with %s, but node(%s) with %s: their bits are not comparable.",
-                node,
-                described,
-                reference,
-                numerics[reference],
-            )
-
-
-def _check_accounts(books: Mapping[int, NodeAccounts], unheard: Mapping[int, list[int]]) -> None:
-    """Warn when what the nodes that ended well have sent to each other did not arrive there."""
-    try:
-        check_conserved(books, unread(books, unheard))
-    except AccountError as error:
-        _log.warning("The accounts of the nodes disagree. %s", error)

@@ -16,7 +16,8 @@ class JobResult(dict[str, float]):
 
     Attributes: `models`, the trained model of each worker; `files`, the saved files of each node; `accounts`, for each node
     that ended well, the parameter server too, a list of `accounts.Entry` rows with `times` and `staleness`
-    (`accounts.NodeAccounts`); `job_id`; `failures`, {node: (state, detail)} of nodes that were lost and could be done without.
+    (`accounts.NodeAccounts`); `job_id`; `failures`, {node: (state, detail)} of nodes that were lost and could be done without;
+    `restarts`, how often the job was started again after a failure.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class JobResult(dict[str, float]):
         accounts: Mapping[int, NodeAccounts],
         job_id: str,
         failures: Mapping[int, tuple[str, str]] | None = None,
+        restarts: int = 0,
     ) -> None:
         names = next(iter(figures.values()), {})
         super().__init__({name: float(statistics.mean(f[name] for f in figures.values())) for name in names})
@@ -35,3 +37,4 @@ class JobResult(dict[str, float]):
         self.accounts = dict(accounts)
         self.job_id = job_id
         self.failures = dict(failures or {})
+        self.restarts = restarts

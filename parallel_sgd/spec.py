@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from .codec.parameter_server import SyncPS
 from .codec.plain import Plain
 from .codec.size_adaptive import CodecArgument, by_size
 from .profiles import ISetting
+from .recovery import FAIL, REDUNDANT, Recovery, checked_policy
 from .report import check_title
 from .worker import WorkerPlan
 
@@ -44,6 +45,8 @@ class JobSpec:
     server_codec: CodecChoice
     bandwidth: float
     blas_threads: int
+    on_failure: str
+    max_restarts: int
 
     def shipped(self) -> dict[str, Any]:
         """The objects that need code: built-in ones go by name and configuration, a user's own with their code."""
@@ -92,6 +95,8 @@ def make_spec(
     codec_extra_parameters: Mapping[Hashable, Any] | None,
     seed: int,
     blas_threads: int | str,
+    on_failure: str | None,
+    max_restarts: int,
 ) -> JobSpec:
     """Check every argument of `parallel()`.
 
@@ -107,7 +112,7 @@ def make_spec(
     names = [variable.name for variable in model.trainable_variables()]
     sizes = [variable.value.size for variable in model.trainable_variables()]
     chosen, server_codec = by_size(codec, names, sizes), by_size(ps_codec, names, sizes, "ps_codec")
-    choose_codecs(chosen, Plain, len(names))
+    kinds = choose_codecs(chosen, _default_codec(has_server), len(names))
     choose_codecs(server_codec, Plain, len(names), "ps_codec")
     if ps_codec is not None and not has_server:
         raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
@@ -135,6 +140,8 @@ def make_spec(
         server_codec,
         arguments.number("parallel()", "network_bandwidth", network_bandwidth, 0, open_low=True),
         _threads(blas_threads),
+        _policy(on_failure, assignment, kinds),
+        Recovery(FAIL, max_restarts).max_restarts,
     )
 
 
@@ -187,6 +194,16 @@ def _checked_parameters(parameters: Mapping[Hashable, Any] | None) -> dict[Hasha
     except TypeError as error:
         raise TypeError(f"'codec_extra_parameters' must hold what may travel: {error}") from error
     return checked
+
+
+def _policy(on_failure: str | None, assignment: ISetting, codecs: Sequence[type[Codec]]) -> str:
+    """The policy that is meant: by default what redundancy offers."""
+    offered = assignment.redundancy > 1 and all(codec.takes_first_copy for codec in codecs)
+    if on_failure is None:
+        return REDUNDANT if offered else FAIL
+    if checked_policy(on_failure) == REDUNDANT and not offered:
+        raise ValueError("'on_failure' can be 'redundant' with 'redundancy' of 2 or more and codecs such as Plain or FirstCopy")
+    return on_failure
 
 
 def _threads(blas_threads: int | str) -> int:

@@ -45,6 +45,8 @@ class Coordinator:
         blas_threads: BLAS threads of each job process; 0 for the cores of its host divided by the job's nodes there.
         start_limit: seconds for doCommit.
         directory: where `Node-<i>-Retrieve` folders go.
+        job: id of a job that failed and is tried again; default a new one.
+        attempt: which attempt at the job this is, counted from 0; its nodes refuse one that they have had.
 
     Attributes: `job`, its id; `failures`, {node: (state, detail)} of nodes that did not end well; `files`, the saved paths
     of each node.
@@ -60,8 +62,11 @@ class Coordinator:
         blas_threads: int = 1,
         start_limit: float = START_SECONDS,
         directory: str | Path = ".",
+        job: str | None = None,
+        attempt: int = 0,
     ) -> None:
-        self.job = new_job_id()
+        self.job = job or new_job_id()
+        self.attempt = attempt
         self.failures: dict[int, tuple[str, str]] = {}
         self._com = com
         self._bandwidth = estimate_bandwidth
@@ -72,7 +77,7 @@ class Coordinator:
             raise ValueError(
                 "Coordinator 'com' must come from network.Request().request(nodes), which knows the cluster's key."
             )
-        self._orders = Orders(self.job, title, com.addresses, com.key, blas_threads, start_limit)
+        self._orders = Orders(self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt)
         self._lines = Lines(com, names, self._logger)
         self._submitting = Submitting(com, names, self._lines, self._orders, start_limit, self._logger, self._clock, self._step)
         self._collection = Collection(Path(directory), title, self._logger, self._clock)
@@ -80,6 +85,7 @@ class Coordinator:
         self._display: ProgressDisplay | None = None
         self._interrupts: Interrupts | None = None
         self._results: dict[int, Any] = {}
+        self._end_together = False
 
     # ---- submission
 
@@ -118,7 +124,7 @@ class Coordinator:
     def _submit(self, executable: Any, nodes: Sequence[int], limit: float, objects: Mapping[str, Any] | None) -> None:
         first = not self._submitting.machines
         self._submitting.submit(executable, nodes, limit, objects)
-        if first:
+        if first and not self.attempt:
             self._logger.info("Job id: %s.", self.job)
             self._logger.info("Coordinator version: %s.", VERSION)
 
@@ -132,12 +138,14 @@ class Coordinator:
 
     # ---- waiting
 
-    def join(self, stop_on_interrupt: bool = False) -> tuple[dict[int, Any], bool]:
+    def join(self, stop_on_interrupt: bool = False, *, end_together: bool = False) -> tuple[dict[int, Any], bool]:
         """Wait for all nodes; returns ({node: result} in the order of ids, error). `error`: a node did not end well.
 
         Files of every node that ended are saved. Ctrl-C leaves the job running, a second one within 2 s stops it;
-        with `stop_on_interrupt` the first does.
+        with `stop_on_interrupt` the first does. With `end_together` the first node that does not end well ends the job on all
+        others, so that it can be tried again; from then on no files are saved, until `retrieve` is called.
         """
+        self._end_together = end_together
         nodes = [node for machine in self._machines for node in machine.nodes]
         with Interrupts() as interrupts:
             self._interrupts = interrupts
@@ -187,6 +195,18 @@ class Coordinator:
     def _all_home(self) -> bool:
         return not self._collection.open and all(len(m.ended) == len(m.nodes) for m in self._machines)
 
+    def retrieve(self) -> None:
+        """Save the files of the nodes that have ended and whose files `join` did not save."""
+        for machine in self._machines:
+            for node in machine.ended:
+                if node not in self._collection.files and node in self._com.available_clients:
+                    self._fetch(node)
+        try:
+            while self._collection.open:
+                self._step()
+        finally:
+            self._collection.close()
+
     def stop_executing(self, reason: str = "It was stopped by the submitter.") -> None:
         """Tell every node to end the job: executors are interrupted at their next send or receive. `join` waits for the end."""
         for machine in self._machines:
@@ -221,6 +241,7 @@ class Coordinator:
         if machine is not None and gone.node not in machine.ended:
             self.failures.setdefault(gone.node, ("lost", gone.reason))
             self._submitting.lose(machine, gone)
+            self._end_others(gone.node)
         self._collection.give_up(gone.node, gone.reason)
 
     def _on_operation(self, node: int, operation: Operation) -> None:
@@ -251,9 +272,19 @@ class Coordinator:
             if state.state in ("failed", "stopped"):
                 self._logger.error("Node(%s) %s:\n%s", node, state.state, state.detail.rstrip())
             self._submitting.feed(machine, HasEnded(node, state.state, clean(lines[-1]) if lines else "no reason given"))
-            if machine.phase is not Phase.FAILED:
-                self._collection.expect(node)
-                self._lines.tell_agent(node, Fetch(self.job))
+            if state.state != "done":
+                self._end_others(node)
+            if machine.phase is not Phase.FAILED and not (self._end_together and self.failures):
+                self._fetch(node)
+
+    def _end_others(self, node: int) -> None:
+        """A node has not ended well: under `end_together` the job ends on all others."""
+        if self._end_together and len(self.failures) == 1:
+            self.stop_executing(f"Node({node}) did not end well, and the job ends together.")
+
+    def _fetch(self, node: int) -> None:
+        self._collection.expect(node)
+        self._lines.tell_agent(node, Fetch(self.job))
 
     def _on_file(self, node: int, operation: Operation) -> None:
         try:

@@ -20,9 +20,16 @@ class Orders:
     """Makes the messages of one job. Every node gets a key for its code, all share one for talking to each other."""
 
     def __init__(
-        self, job: str, title: str, addresses: Mapping[int, Address], cluster: Key, blas_threads: int, start_limit: float
+        self,
+        job: str,
+        title: str,
+        addresses: Mapping[int, Address],
+        cluster: Key,
+        blas_threads: int,
+        start_limit: float,
+        attempt: int = 0,
     ) -> None:
-        self.job, self._title = job, title
+        self.job, self._title, self._attempt = job, title, attempt
         self._addresses = addresses
         self._blas_threads, self._start_limit = blas_threads, start_limit
         self.code_keys = {node: code_key(cluster, job, node) for node in addresses}
@@ -37,7 +44,7 @@ class Orders:
             self._title,
             node,
             list(group),
-            0,
+            self._attempt,
             python_version(),
             VERSION,
             self._blas_threads,

@@ -39,6 +39,7 @@ class JobRecord:
     ended: float = 0.0
     files: list[str] = field(default_factory=list)
     log: str = ""
+    attempt: int = 0
 
     @classmethod
     def read(cls, path: Path) -> JobRecord:
@@ -51,7 +52,8 @@ class JobRecord:
             texts = (record.job, record.title, record.state, record.detail, record.log, *record.files)
         except (TypeError, RecursionError) as error:
             raise ValueError(f"{path} is no record of a job: {error}.") from error
-        right = type(record.node) is int and type(record.started) is float and type(record.ended) is float
+        whole = type(record.node) is int and type(record.attempt) is int
+        right = whole and type(record.started) is float and type(record.ended) is float
         if not right or not all(type(text) is str for text in texts):
             raise ValueError(f"{path} has a field of a wrong type.")
         if record.name != path.parent.name:
@@ -97,12 +99,18 @@ class JobFolders:
                 return record
         return None
 
-    def create(self, job: str, node: int, title: str) -> JobRecord:
-        """A new folder and its record.
+    def create(self, job: str, node: int, title: str, attempt: int = 0) -> JobRecord:
+        """A new folder and its record; a later attempt of a job goes on in the folder of the earlier ones, with its log.
 
-        Raises: FileExistsError when this job was here before, OSError when the disk refuses.
+        Raises: FileExistsError when this attempt, or a later one, was here before; OSError when the disk refuses.
         """
-        record = JobRecord(job, node, title, started=self._clock.time())
+        earlier = next((known for known in self._records if (known.job, known.node) == (job, node)), None)
+        if earlier is not None and earlier.attempt < attempt and earlier.state not in _UNFINISHED:
+            earlier.state, earlier.detail, earlier.ended, earlier.files = "starting", "", 0.0, []
+            earlier.attempt = attempt
+            self.save(earlier)
+            return earlier
+        record = JobRecord(job, node, title, started=self._clock.time(), attempt=attempt)
         record.log = f"Fit-{node} {time.strftime('%Y-%m-%d %H%M', time.localtime(record.started))}.log"
         folder = self.folder(record)
         folder.mkdir(mode=0o700)

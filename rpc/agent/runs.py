@@ -81,7 +81,7 @@ class Runs:
         return Accepted(order.job, order.node, host_name(), self._unix_path, VERSION)
 
     def _start(self, order: CanCommit, submitter: Session, cluster: Key) -> Run:
-        record = self._folders.create(order.job, order.node, order.title)
+        record = self._folders.create(order.job, order.node, order.title, order.attempt)
         try:
             return Run(
                 order,

@@ -57,6 +57,26 @@ def test_records_survive_a_restart(root: Path, clock: VirtualClock) -> None:
     assert again.find("c") is None
 
 
+def test_a_later_attempt_goes_on_in_the_same_folder(root: Path, clock: VirtualClock) -> None:
+    """FD-10: with what the earlier ones have left there; an attempt that was here before, or while one runs, is refused."""
+    folders = JobFolders(root, 20, clock)
+    first = add(folders, clock, "a", "failed")
+    began, log = first.started, first.log
+    (folders.folder(first) / "checkpoint").touch()
+    again = folders.create("a", 0, "title of a", attempt=2)
+    assert (again.attempt, again.state, again.ended, again.started, again.log) == (2, "starting", 0.0, began, log)
+    assert (folders.folder(again) / "checkpoint").exists()
+    for attempt in (1, 2, 3):  # it is still running
+        with pytest.raises(FileExistsError):
+            folders.create("a", 0, "title of a", attempt)
+    again.state, again.ended = "failed", clock.time()
+    for attempt in (0, 1, 2):
+        with pytest.raises(FileExistsError):
+            folders.create("a", 0, "title of a", attempt)
+    assert folders.create("a", 0, "title of a", 3) is again
+    assert folders.create("a", 1, "title of a", 3).attempt == 3  # a node that was not part of it before
+
+
 @pytest.mark.parametrize("state", ["starting", "running"])
 def test_unfinished_jobs_are_lost_after_a_restart(root: Path, clock: VirtualClock, state: str) -> None:
     """SUB-18: reported as lost, with an end, so that its files can be fetched and are removed in time."""

@@ -1,0 +1,58 @@
+"""What follows when an attempt at a job has failed: another attempt, or the end. Decides without I/O.
+
+Policies, chosen at submission by `on_failure`:
+fail        the job ends
+redundant   it goes on without nodes whose blocks others hold too; without any other it ends
+restart     all job processes end, and all start again from the newest checkpoint, with the epochs that remain
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+
+FAIL, REDUNDANT, RESTART = "fail", "redundant", "restart"
+POLICIES = (FAIL, REDUNDANT, RESTART)
+DETERMINISTIC = 3  # failures of the same node at the same batch, after which nobody believes in chance
+
+
+class Recovery:
+    """Counts what went wrong in the attempts at one job.
+
+    Raises: ValueError for an unknown policy or a number of restarts that is no integer of 0 or more.
+    """
+
+    def __init__(self, policy: str, max_restarts: int) -> None:
+        self.policy = checked_policy(policy)
+        if isinstance(max_restarts, bool) or not isinstance(max_restarts, int) or max_restarts < 0:
+            raise ValueError(f"'max_restarts' must be an integer of 0 or more, got {max_restarts!r}")
+        self.max_restarts = max_restarts
+        self.restarts = 0
+        self._seen: Counter[Hashable] = Counter()
+
+    def give_up(self, cause: Hashable) -> str:
+        """Why nothing more is tried after a failure, or "" when the job is to be started again.
+
+        `cause` tells failures apart: (node, epoch, batch) of the first one in the attempt; None for one that happened at no
+        batch in particular, a lost connection for example.
+        """
+        if self.policy != RESTART:
+            return f"on_failure is {self.policy!r}"
+        if cause is not None:
+            self._seen[cause] += 1
+            if self._seen[cause] >= DETERMINISTIC:
+                return f"the same failure has come {DETERMINISTIC} times at the same place, so it would come again"
+        if self.restarts >= self.max_restarts:
+            return f"it was started again as often as 'max_restarts' allows, {self.max_restarts}"
+        self.restarts += 1
+        return ""
+
+
+def checked_policy(policy: str) -> str:
+    """The policy itself.
+
+    Raises: ValueError for one that does not exist.
+    """
+    if policy not in POLICIES:
+        raise ValueError(f"'on_failure' must be one of {', '.join(map(repr, POLICIES))}, got {policy!r}")
+    return policy

@@ -1,0 +1,164 @@
+"""A job on agents: attempt after attempt, until one ends well or nothing more is tried."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from network.controller import Controller
+from network.errors import NetworkError
+from network.nodes import NodeAssignment
+from network.request import Request
+from nn.model import Model
+from rpc import Coordinator, SubmissionError
+from rpc.identity import new_job_id
+from rpc.logs import SUBMIT_LOGGER
+
+from .accounts import AccountError, Entry, NodeAccounts, check_conserved, unread
+from .answers import answers
+from .driver import can_do_without
+from .errors import JobFailed, describe_failures
+from .executors import WorkerExecutor
+from .job_executor import MODEL
+from .node_ids import Parameter_Server
+from .nodes import LocalNodes
+from .patience import Patience
+from .recovery import RESTART, Recovery
+from .result import JobResult
+from .server_executor import ServerExecutor
+from .spec import JobSpec
+from .times import Times
+from .training import Samples
+
+RETURN_SECONDS = 30.0
+"""How long an attempt that follows a failure waits for nodes that are busy or cannot be reached."""
+
+_log = logging.getLogger(SUBMIT_LOGGER)
+
+
+def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directory: Path) -> JobResult:
+    """Submit the job, wait for its end, bring the files home; after a failure do as `spec.on_failure` says.
+
+    Raises: SubmissionError when it could not be started, JobFailed when it did not end well, NetworkError, KeyboardInterrupt.
+    """
+    run = _RemoteRun(spec, arrays, nodes, directory)
+    result = run.attempt()
+    again = Patience(RETURN_SECONDS, NetworkError, SubmissionError)
+    while result is None:
+        result = again.call(run.attempt)
+    return result
+
+
+class _RemoteRun:
+    """One job, on a new connection for each attempt, so that an agent that came back is found again."""
+
+    def __init__(self, spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directory: Path) -> None:
+        self._spec, self._arrays, self._nodes, self._directory = spec, arrays, nodes, directory
+        self._recovery = Recovery(spec.on_failure, spec.max_restarts)
+        self._job = new_job_id()
+        self._attempts = itertools.count()
+
+    def attempt(self) -> JobResult | None:
+        """The result of the job, or None when it is to be started again.
+
+        Raises: JobFailed when nothing more is tried.
+        """
+        with Request().request(self._nodes) as com:
+            coordinator = self._submit(com, next(self._attempts))
+            end_together = self._recovery.policy == RESTART
+            results, _ = coordinator.join(stop_on_interrupt=isinstance(self._nodes, LocalNodes), end_together=end_together)
+            lost = set(coordinator.failures)
+            if lost and not (results and self._can_do_without(lost)):
+                self._settle(coordinator)
+                return None
+        return self._result(coordinator, results)
+
+    def _submit(self, com: Controller, attempt: int) -> Coordinator:
+        spec, nodes = replace(self._spec, plan=replace(self._spec.plan, attempt=attempt)), self._nodes
+        coordinator = Coordinator(
+            com,
+            spec.bandwidth,
+            _log,
+            title=spec.title,
+            blas_threads=spec.blas_threads,
+            directory=self._directory,
+            job=self._job,
+            attempt=attempt,
+        )
+        answer = answers(spec, self._arrays)
+        size = sum(a.nbytes for a in self._arrays) + len(answer(0, MODEL))
+        objects = spec.shipped()
+        if nodes.has_parameter_server:
+            coordinator.submit_single(ServerExecutor, Parameter_Server, size, objects)
+        coordinator.submit_group(WorkerExecutor, nodes.worker_ids, size, objects)
+        coordinator.resources_dispatch(answer)
+        _log.info("Submission sent %s bytes and read %s bytes.", coordinator.bytes_sent, coordinator.bytes_read)
+        return coordinator
+
+    def _can_do_without(self, lost: set[int]) -> bool:
+        return self._recovery.policy != RESTART and can_do_without(self._spec.plan.assignment, lost)
+
+    def _settle(self, coordinator: Coordinator) -> None:
+        """Say what has happened and what follows.
+
+        Raises: JobFailed when nothing more is tried.
+        """
+        reason = self._recovery.give_up(None)
+        if reason:
+            if self._recovery.policy == RESTART:
+                _log.error("Giving up: %s.", reason)
+            coordinator.retrieve()
+        failed = JobFailed(coordinator.failures, coordinator.files, coordinator.job)
+        if reason:
+            raise failed
+        _log.warning("%s", describe_failures(failed.failures))
+        _log.warning(
+            "All nodes start again from the newest checkpoint (restart %s of at most %s).",
+            self._recovery.restarts,
+            self._recovery.max_restarts,
+        )
+
+    def _result(self, coordinator: Coordinator, results: Mapping[int, Any]) -> JobResult:
+        if coordinator.failures:
+            _log.warning("The job went on without what others hold too. %s", describe_failures(coordinator.failures))
+        custom_objects = self._spec.shipped()["custom_objects"]
+        models = {}
+        for node, files in sorted(coordinator.files.items()):
+            for path in files:
+                if node in results and path.suffix == ".model":
+                    models[node] = Model.load(path, custom_objects)
+        figures = {node: content["result"] for node, content in results.items() if node >= 0}
+        accounts = {
+            node: NodeAccounts([Entry(*row) for row in content["accounts"]], Times(*content["times"]), content["staleness"])
+            for node, content in results.items()
+        }
+        _check_accounts(accounts, {node: content["unheard"] for node, content in results.items()})
+        _compare_numerics({node: content["numerics"] for node, content in results.items()})
+        restarts = self._recovery.restarts
+        return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures, restarts)
+
+
+def _compare_numerics(numerics: Mapping[int, str]) -> None:
+    """Warn when nodes computed with different libraries or kernels, whose last bits differ."""
+    reference = min(numerics)
+    for node, described in sorted(numerics.items()):
+        if described != numerics[reference]:
+            _log.warning(
+                "Node(%s) computed with %s, but node(%s) with %s: their bits are not comparable.",
+                node,
+                described,
+                reference,
+                numerics[reference],
+            )
+
+
+def _check_accounts(books: Mapping[int, NodeAccounts], unheard: Mapping[int, list[int]]) -> None:
+    """Warn when what the nodes that ended well have sent to each other did not arrive there."""
+    try:
+        check_conserved(books, unread(books, unheard))
+    except AccountError as error:
+        _log.warning("The accounts of the nodes disagree. %s", error)
