@@ -28,6 +28,7 @@ from .transport import Waiter
 from .values import Array
 
 FAREWELL_SECONDS = 2.0
+WAIT_SECONDS = 0.25  # at most, between the calls by which a node that waits shows that it lives
 HIGH_WATER = 64 << 20  # bytes in line for one peer beyond which the sender waits for that peer
 
 _PENDING = attrgetter("pending_bytes")
@@ -39,8 +40,9 @@ class Controller:
     """Sessions with the other nodes of a job, by node id.
 
     `node_id` is ours; `addresses` tells where the others are, if we called them. `on_block(sender, message)` receives the
-    messages with a head. A peer whose connection ends without a farewell shows in `lost`; `get_one` reports it once. `admit`
-    and `interrupt` may be called from another thread; everything else belongs to one thread.
+    messages with a head. `on_wait` and `on_resume`, if set, are called before and after each wait, which then is cut into
+    slices of 0.25 s. A peer whose connection ends without a farewell shows in `lost`; `get_one` reports it once. `admit` and
+    `interrupt` may be called from another thread; everything else belongs to one thread.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class Controller:
         self.addresses: Mapping[int, Address] = {}
         self.key: Key | None = None
         self.on_block: BlockHandler | None = None
+        self.on_wait: Callable[[], None] | None = None
+        self.on_resume: Callable[[], None] | None = None
         self._clock = clock or SystemClock()
         self._wait = wait
         self._turn: deque[int] = deque()
@@ -68,6 +72,7 @@ class Controller:
         self._closed = False
         self._called = False
         self._newcomers: list[tuple[int, Session]] = []
+        self._condemned: list[tuple[int, str]] = []
         self._interruption: BaseException | None = None
         self._waker, self._woken = socket.socketpair()
         self._waker.setblocking(False)
@@ -158,6 +163,14 @@ class Controller:
                 session.send()
                 self._note(session)
 
+    def read(self) -> None:
+        """Take what has arrived from the system, so that the peers can go on sending; the next `pump` hands it over."""
+        for session in self.sessions.values():
+            if session.lost is None:
+                with contextlib.suppress(ProtocolError):  # the session is lost then, and tells why
+                    session.receive()
+                self._note(session)
+
     def flushed(self) -> bool:
         """Whether the system has taken every queued byte."""
         return not any(map(_PENDING, self.sessions.values()))
@@ -238,7 +251,13 @@ class Controller:
         if (timeout is None or timeout > 0) and not self._deliver() and not self._called:
             reading = [s.link for s in self.sessions.values() if s.wants_more]
             writing = [s.link for s in self.sessions.values() if s.pending_bytes]
-            self._wait([*reading, self._woken], writing, timeout)  # type: ignore[list-item]
+            if self.on_wait is None or self.on_resume is None:
+                self._wait([*reading, self._woken], writing, timeout)  # type: ignore[list-item]
+            else:
+                self.on_wait()
+                limit = WAIT_SECONDS if timeout is None else min(timeout, WAIT_SECONDS)
+                self._wait([*reading, self._woken], writing, limit)  # type: ignore[list-item]
+                self.on_resume()
         self._welcome()
         for session in self.sessions.values():
             if session.lost is None:
@@ -288,8 +307,15 @@ class Controller:
             self._woken.recv(64)
         with self._lock:
             newcomers, self._newcomers = self._newcomers, []
+            condemned, self._condemned = self._condemned, []
         for peer, session in newcomers:
             self._add(peer, session)
+        for peer, reason in condemned:
+            known = self.sessions.get(peer)
+            if known is not None and known.alive:
+                known.close()
+                self.lost[peer] = PeerLost(peer, known.link.peer, reason)
+                self._unreported.append(self.lost[peer])
 
     def admit(self, peer: int, session: Session) -> None:
         """Take over the session of a newcomer (thread-safe)."""
@@ -301,10 +327,20 @@ class Controller:
             session.close()
         self._wake()
 
+    def lose(self, peer: int, reason: str) -> None:
+        """Treat `peer` as lost, though its connection may stand: somebody knows better (thread-safe)."""
+        with self._lock:
+            self._condemned.append((peer, reason))
+        self._wake()
+
     def interrupt(self, error: BaseException) -> None:
         """Make the running or next send or receive raise `error` (thread-safe); the first interruption wins."""
         if self._interruption is None:
             self._interruption = error
+        self._wake()
+
+    def wake(self) -> None:
+        """Make the running or next `pump` return at once (thread-safe)."""
         self._wake()
 
     def _wake(self) -> None:

@@ -58,6 +58,7 @@ class Session:
         self.left = False
         self._leaving = False
         self.bytes_sent = self.bytes_read = 0
+        self.bytes_shared = 0  # of both, what went through shared memory
         self.pending_bytes = 0
         self.unsent_bytes = 0  # what was in line when the connection ended
         self._limits = limits
@@ -186,6 +187,12 @@ class Session:
             while count < len(buffer) and (more := self.link.receive(buffer[count:])):
                 count += more
         return count
+
+    def account_shared(self, *, sent: int = 0, read: int = 0) -> None:
+        """Count bytes of messages that lay in memory which both ends share (see `windows`), not on the link."""
+        self.bytes_sent += sent
+        self.bytes_read += read
+        self.bytes_shared += sent + read
 
     def take(self) -> Message | None:
         """The oldest message that nobody has taken, or None."""

@@ -42,8 +42,8 @@ class SlabPool:
         return slab[:size].view(dtype).reshape(shape)
 
     def _idle(self, size: int) -> NDArray[np.uint8] | None:
-        """Take out a slab that fits and is nobody's."""
-        for number in range(len(self._slabs)):
+        """Take out a slab that fits and is nobody's; the one used last, which is in the caches still."""
+        for number in reversed(range(len(self._slabs))):
             if size <= len(self._slabs[number]) <= size + size // 8 and _holders(self._slabs, number) == _NOBODY:
                 return self._slabs.pop(number)
         return None

@@ -6,7 +6,7 @@ link and variable sent = received + in flight, which `check_conserved` asserts.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -66,16 +66,16 @@ class Accounts:
     def __init__(self, node_id: int, codecs: Sequence[str]) -> None:
         self.node_id = node_id
         self._codecs = tuple(codecs)
-        self._sums: dict[tuple[str, int, int], list[int]] = {}
+        self._sums: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
         self.watch = Stopwatch()
 
     def sent(self, variable: int, peer: int, size: Sent) -> None:
         """Enter a packet that this node posted."""
-        self._enter((SENT, variable, peer), size)
+        _enter(self._sums[SENT, variable, peer], size)
 
     def received(self, variable: int, peer: int, size: Sent) -> None:
         """Enter a packet that was delivered to this node."""
-        self._enter((RECEIVED, variable, peer), size)
+        _enter(self._sums[RECEIVED, variable, peer], size)
 
     def entries(self) -> list[Entry]:
         """All lines, ordered by direction, variable and peer."""
@@ -97,14 +97,13 @@ class Accounts:
         """The nodes that packets of this variable were posted to."""
         return {peer for way, of, peer in self._sums if way == SENT and of == variable}
 
-    def _enter(self, key: tuple[str, int, int], size: Sent) -> None:
-        sums = self._sums.get(key)
-        if sums is None:
-            sums = self._sums[key] = [0, 0, 0, 0]
-        sums[0] += 1
-        sums[1] += size.raw
-        sums[2] += size.wire
-        sums[3] += size.overhead
+
+def _enter(sums: list[int], size: Sent) -> None:
+    raw, wire, overhead = size
+    sums[0] += 1
+    sums[1] += raw
+    sums[2] += wire
+    sums[3] += overhead
 
 
 def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[int]]) -> Counter[tuple[int, int, int]]:

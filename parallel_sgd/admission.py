@@ -41,6 +41,11 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool, server_codec: 
         if kind.needs_server and not has_server:
             raise ValueError(f"'codec' {kind.__name__} needs a parameter server among the nodes: parse_worker(n, ps=True)")
         check_meaning(op_type, kind)
+        if kind.asynchronous and plan.sync_type.staleness == 0:
+            raise ValueError(
+                f"'codec' {kind.__name__} takes packets of any batch, but 'sync_type' {plan.sync_type.__name__} keeps batches "
+                f"apart: take AsynchronizedSGD or StaleSynchronous(s) with s of at least 1"
+            )
         plan.sync_type.admit(kind, op_type)
         for text in check(kind, plan.optimizer.rule(), op_type):
             warnings.warn(text, CodecWarning, stacklevel=4)
@@ -55,11 +60,9 @@ def check_exchanges(op_type: type[IOptimizer]) -> None:
     Raises: ValueError.
     """
     if not op_type.exchanges:
-        climbs = issubclass(op_type, nn.optimizer.GAOptimizer)
-        instead = "to climb take PSGDOptimizer and a loss of the opposite sign, and " if climbs else ""
         raise ValueError(
-            f"'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got {op_type.__name__}; {instead}"
-            f"to train every worker alone use codec=DummyCodec"
+            f"'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got {op_type.__name__}; to train "
+            f"every worker alone use codec=DummyCodec"
         )
 
 
@@ -91,7 +94,8 @@ def _is_known(codec: type[Codec]) -> bool:
 
 
 def _optimizers() -> Iterable[type[ExchangingOptimizer]]:
-    found = (getattr(nn.optimizer, name) for name in nn.optimizer.__all__)
+    """What can be advised; nobody who descends is told to climb."""
+    found = (getattr(nn.optimizer, name) for name in nn.optimizer.__all__ if name != nn.optimizer.GAOptimizer.__name__)
     return [kind for kind in found if isinstance(kind, type) and issubclass(kind, ExchangingOptimizer)]
 
 

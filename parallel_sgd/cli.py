@@ -33,6 +33,7 @@ from rpc.logs import attach_console
 
 from . import batch_sync, codec, profiles
 from .batch_sync import ISyncType, StaleSynchronous
+from .checkpoint.schedule import AUTO
 from .codec.interfaces import Codec
 from .errors import JobFailed, describe_failures
 from .job import ParallelSGD
@@ -99,7 +100,20 @@ def _parser() -> argparse.ArgumentParser:
     faults.add_argument(
         "--on-failure", choices=POLICIES, help="what follows when a node dies (default: fail, or redundant where that works)"
     )
+    faults.add_argument(
+        "--stall-timeout", type=float, metavar="SECONDS", help="a node that takes longer for a batch is stuck (default: adapts)"
+    )
+    faults.add_argument(
+        "--min-workers", type=int, metavar="N", help="with --on-failure shrink: fewest to go on with (default: 1)"
+    )
     faults.add_argument("--max-restarts", type=int, default=3, help="restarts after which the job fails (default: 3)")
+    faults.add_argument(
+        "--checkpoint-every",
+        default=AUTO,
+        metavar="WHEN",
+        help="epoch, a number of batches, seconds as in 30s, or off (default: epoch where --on-failure starts again, else off)",
+    )
+    faults.add_argument("--resume", metavar="JOB|PATH", help="go on with an ended job, or from a checkpoint, up to --epochs")
     output = parser.add_argument_group("output")
     output.add_argument("--title", default="P-SGD", help="part of the names of the result files (default: P-SGD)")
     output.add_argument("--json", action="store_true", help="print one JSON object on standard output")
@@ -204,6 +218,10 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "wait": options.wait,
         "on_failure": options.on_failure,
         "max_restarts": options.max_restarts,
+        "stall_timeout": options.stall_timeout,
+        "min_workers": options.min_workers,
+        "checkpoint_every": int(options.checkpoint_every) if options.checkpoint_every.isdecimal() else options.checkpoint_every,
+        "resume": options.resume,
         "blas_threads": threads if threads == "auto" else _integer("--blas-threads", threads),
     }
 

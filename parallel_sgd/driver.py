@@ -19,6 +19,7 @@ from .wait import Wait
 
 Result = TypeVar("Result")
 Deliver = Callable[[int, Key, object, Sent], None]
+READ_BYTES = 1 << 19  # what is posted at a time without reading: it does not fill the buffers of a connection
 _log = logging.getLogger("parallel_sgd.driver")
 
 
@@ -28,6 +29,7 @@ class SocketChannel:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._gone: set[int] = set()
+        self._unread = 0  # bytes posted since the system was last seen to have taken all, or since it was read while posting
 
     @property
     def node_id(self) -> int:
@@ -49,11 +51,19 @@ class SocketChannel:
                 _log.info("Node(%s) is gone: packets for it are dropped from here on.", target)
             return None
         sent = session.queue(content, key)
+        self._unread += sent.raw
         return Sent(sent.raw, sent.raw + sent.overhead, sent.overhead)
 
     def flush(self) -> None:
-        """Hand what is queued to the system, as far as it takes it at once."""
+        """Hand what is queued to the system, as far as it takes it at once.
+
+        Where a step moves more than the buffers of a connection hold, it also reads: the peers send at the same time, and while
+        nobody reads, neither side gets on.
+        """
         self._controller.push()
+        if self._unread >= READ_BYTES:
+            self._unread = 0
+            self._controller.read()
 
     def poll(self) -> None:
         """Move what can be moved at once, in both directions."""
@@ -65,7 +75,10 @@ class SocketChannel:
         Raises: what the controller was interrupted with, so that a worker which waits for nobody can be stopped too.
         """
         self._controller.check()
-        return self._controller.flushed()
+        if not self._controller.flushed():
+            return False
+        self._unread = 0
+        return True
 
 
 def drive(

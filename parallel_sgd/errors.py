@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from network.errors import PeerLost
+from rpc.liveness.verdict import Verdict, in_causal_order
 from rpc.logs import clean
 
 _PEER_LOST = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
@@ -15,14 +16,30 @@ class JobFailed(RuntimeError):
     """The job started and did not end well on every node that it needed.
 
     Attributes: `failures`, {node id: (state, detail)}, causes before their consequences (a node that ended because it lost
-    another one, or was stopped), else in the order in which they became known; `files`, the saved files of each node; `job_id`.
+    another one, or was stopped), else in the order in which they became known; `files`, the saved files of each node; `job_id`;
+    `verdicts`, what the failure detector says, in the same order: `verdicts[0].describe()` tells all there is to know.
     """
 
-    def __init__(self, failures: Mapping[int, tuple[str, str]], files: Mapping[int, list[Path]], job_id: str) -> None:
-        self.failures = dict(sorted(failures.items(), key=lambda item: _is_consequence(*item[1])))
+    def __init__(
+        self,
+        failures: Mapping[int, tuple[str, str]],
+        files: Mapping[int, list[Path]],
+        job_id: str,
+        verdicts: Sequence[Verdict] = (),
+    ) -> None:
+        self.verdicts = in_causal_order(verdicts)
+        ranks = {verdict.node: verdict.rank for verdict in self.verdicts}
+        self.failures = dict(sorted(failures.items(), key=lambda item: ranks.get(item[0], _rank(*item[1]))))
         self.files = dict(files)
         self.job_id = job_id
-        super().__init__(f"Job {job_id} failed. {describe_failures(self.failures)}")
+        self._ranks = [ranks.get(node, _rank(*failure)) for node, failure in self.failures.items()]
+        first = f", first Node({self.verdicts[0].node}) {self.verdicts[0].place}" if self.verdicts else ""
+        super().__init__(f"Job {job_id} failed{first}. {describe_failures(self.failures)}")
+
+    @property
+    def culprits(self) -> list[int]:
+        """The nodes that failed by themselves, not because others had."""
+        return [node for node, rank in zip(self.failures, self._ranks, strict=True) if rank == 0]
 
 
 def describe_failures(failures: Mapping[int, tuple[str, str]]) -> str:
@@ -30,8 +47,9 @@ def describe_failures(failures: Mapping[int, tuple[str, str]]) -> str:
     return " ".join(f"Node({node}) {state}: {_last_line(detail)}" for node, (state, detail) in failures.items())
 
 
-def _is_consequence(state: str, detail: str) -> bool:
-    return state == "stopped" or _last_line(detail).startswith(_PEER_LOST)
+def _rank(state: str, detail: str) -> int:
+    """That of `Verdict.rank`, without one."""
+    return 2 if state == "stopped" or _last_line(detail).startswith(_PEER_LOST) else 0
 
 
 def _last_line(detail: str) -> str:

@@ -81,7 +81,9 @@ class BlockExchange:
         """
         if block_id != self._last_block and self._bank.codecs[variable_id].keeps_content:
             content = self._copy(variable_id, block_id, content)
-        self._sync.put(variable_id, block_id, self._read_only(variable_id, content))
+        known = self._views.get(variable_id)  # gradients keep their place, so the view that codecs get is made once
+        view = known[1] if known is not None and known[0] is content else self._read_only(variable_id, content)
+        self._sync.put(variable_id, block_id, view)
 
     def ready(self, variable_id: int) -> bool:
         """True when the merged result can be got and the wire has taken what was put.
@@ -135,10 +137,7 @@ class BlockExchange:
         return copy
 
     def _read_only(self, variable: int, content: Array) -> Array:
-        """A view that codecs cannot write through; gradients keep their place, so it is made once."""
-        known = self._views.get(variable)
-        if known is not None and known[0] is content:
-            return known[1]
+        """A view that codecs cannot write through."""
         view = content.view()
         view.flags.writeable = False
         self._views[variable] = (content, view)

@@ -15,6 +15,7 @@ from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
 from nn.model import Model
 from rpc import Communication
+from rpc.monitor import job_monitor
 
 from .batches import Batches
 from .driver import SocketChannel
@@ -28,6 +29,7 @@ class WorkerExecutor(JobExecutor):
     """Runs on every worker of a P-SGD job."""
 
     first_requests: ClassVar[tuple[str, ...]] = (SETTING, MODEL, OPTIMIZER, DATA, MISC, EXTRA)
+    signals: ClassVar[bool] = True
 
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
         super().__init__(node_id, working_group, initializer_id)
@@ -36,7 +38,8 @@ class WorkerExecutor(JobExecutor):
 
     def _further_requests(self) -> Sequence[str]:
         """The samples, if they are not here already."""
-        return () if self._find_samples() or SAMPLES in self._parts else (SAMPLES,)
+        samples = () if self._find_samples() or SAMPLES in self._parts else (SAMPLES,)
+        return *samples, *super()._further_requests()
 
     def _find_samples(self) -> bool:
         """Look for the data set in the cache and, if a built-in one was named, where it usually lies."""
@@ -75,7 +78,10 @@ class WorkerExecutor(JobExecutor):
         """Train with the other workers."""
         plan = self._plan()
         title = self._parts[MISC]["title"]
-        report = TrainingReport(com.output_directory, title, self.node_id, [metric.name for metric in self._model.metrics])
+        resumption = self._resume(com, plan)
+        earlier = resumption.earlier() if resumption is not None else None
+        metrics = [metric.name for metric in self._model.metrics]
+        report = TrainingReport(com.output_directory, title, self.node_id, metrics, earlier)
         self._files = [path.name for path in report.paths]
         if self._samples is None:
             raise RuntimeError("start() was called before prepare().")
@@ -87,6 +93,10 @@ class WorkerExecutor(JobExecutor):
             SystemClock().monotonic,
             report=report,
             progress=com.report_progress,
+            resumption=resumption,
+            keeper=self._keeper(com, plan),
+            server_keeps=self._server_keeps,
+            monitor=job_monitor,
         )
         batches = Batches(len(self._samples[0]), plan.block_size, plan.assignment.block_count)
         if batches.tail:

@@ -21,6 +21,8 @@ from rpc.logs import SUBMIT_LOGGER, attach_console
 
 from .batch_sync import SyncChoice, SynchronizedSGD
 from .batches import Batches
+from .checkpoint.given import Resume
+from .checkpoint.schedule import AUTO, Every
 from .codec.size_adaptive import CodecArgument
 from .local_run import run_here
 from .nodes import InProcessNodes
@@ -73,6 +75,10 @@ class ParallelSGD:
         blas_threads: int | str = 1,
         on_failure: str | None = None,
         max_restarts: int = 3,
+        stall_timeout: float | None = None,
+        min_workers: int | None = None,
+        checkpoint_every: Every = AUTO,
+        resume: Resume = None,
         directory: str | Path = ".",
     ) -> JobResult:
         """Train on all `nodes` and return the mean of their last evaluations.
@@ -97,9 +103,16 @@ class ParallelSGD:
             wait: seconds to wait for busy nodes.
             blas_threads: per worker, or 'auto' for the cores of the host divided by its jobs.
             on_failure: what follows when a node dies or is stuck: 'fail' (default), 'redundant' (others that hold its blocks
-                carry on; the default where assignment and codecs allow it), 'restart' (all start again from the newest
-                checkpoint).
+                carry on; the default where assignment and codecs allow it), 'restart' (all start again where they were),
+                'wait' (likewise, waiting for a node that is gone), 'shrink' (likewise, without the nodes that failed).
             max_restarts: after so many restarts the job fails.
+            stall_timeout: seconds in one batch after which a node that neither ends it nor waits for others counts as stuck; by
+                default 10 s or 20 times its median step, whichever is longer.
+            min_workers: with 'shrink', the number of workers below which the job fails; default 1.
+            checkpoint_every: when each node saves its state: 'epoch', a number of batches, seconds as in '30s', or None; by
+                default every epoch where `on_failure` starts again, else never.
+            resume: go on with an earlier job, up to `epoch` epochs in all: its job id (its nodes have the checkpoints), or the
+                path of a checkpoint or of a folder of them.
             directory: where the `Node-<i>-Retrieve` folders go.
 
         Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the
@@ -138,6 +151,10 @@ class ParallelSGD:
             blas_threads=blas_threads,
             on_failure=on_failure,
             max_restarts=max_restarts,
+            stall_timeout=stall_timeout,
+            min_workers=min_workers,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
         )
         batches = Batches(len(arrays[0]), spec.plan.block_size, spec.plan.assignment.block_count)
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,8 @@ from nn.blas import describe_blas
 from rpc import AbsExecutable, Communication, ReplyPackage
 
 from .accounts import NodeAccounts
+from .checkpoint import Keeper, Resumption
+from .checkpoint.agents import Begin, begin, own_store
 from .driver import can_do_without, deliverer, drive, part
 from .node_ids import Parameter_Server
 from .times import Times
@@ -18,7 +20,7 @@ from .worker import WorkerPlan
 
 SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
-SAMPLES, TRANSFER = "data_samples", "net_transfer"
+SAMPLES, TRANSFER, CHECKPOINT = "data_samples", "net_transfer", "net_checkpoint"
 FAREWELL_SECONDS = 2.0
 
 
@@ -32,6 +34,7 @@ class JobExecutor(AbsExecutable):
         self._parts: dict[str, Any] = {}
         self._asked: list[str] = []
         self._result: dict[str, Any] = {}
+        self._begin = Begin()
         self._accounts = NodeAccounts((), Times(0.0, 0.0, 0.0, 0.0, 0.0), {})
 
     def requests(self) -> Sequence[str]:
@@ -46,8 +49,8 @@ class JobExecutor(AbsExecutable):
         return self._asked
 
     def _further_requests(self) -> Sequence[str]:
-        """What it asks for once the first requests are satisfied."""
-        return ()
+        """What it asks for once the first requests are satisfied: the checkpoint, if the submitter has one for it."""
+        return (CHECKPOINT,) if self._parts[MISC]["sends_checkpoint"] and CHECKPOINT not in self._parts else ()
 
     def ready(self) -> bool:
         """Whether everything has come."""
@@ -67,7 +70,26 @@ class JobExecutor(AbsExecutable):
             shipped["sync_type"],
             misc["timeout_ms"],
             setting["attempt"],
+            misc["checkpoint_every"],
         )
+
+    @property
+    def _server_keeps(self) -> bool:
+        """Whether there is a parameter server whose codecs remember anything."""
+        return bool(self._parts[SETTING]["server_keeps"])
+
+    def _resume(self, com: Communication, plan: WorkerPlan) -> Resumption | None:
+        """Where this node goes on, with the others; None: at the beginning."""
+        server = Parameter_Server if self._server_keeps else None
+        misc, given = self._parts[MISC], self._parts.get(CHECKPOINT)
+        self._begin = begin(com, plan.assignment.nodes, server, misc["resume"], given, misc["start_seconds"], self.logger)
+        return self._begin.resumption
+
+    def _keeper(self, com: Communication, plan: WorkerPlan) -> Keeper | None:
+        """Who takes this node's checkpoints, if there are any to be taken."""
+        if plan.checkpoint_every is None:
+            return None
+        return Keeper(own_store(com), plan.header(com.job, self.node_id, self._parts[MISC]["title"]))
 
     def _run(self, com: Communication, plan: WorkerPlan, participant: Participant) -> dict[str, float]:
         """Drive `participant` to its end, take leave, and keep its result and accounts.
@@ -75,10 +97,13 @@ class JobExecutor(AbsExecutable):
         Raises: PeerLost at once when a node is lost and the job cannot do without; whatever the participant raises.
         """
         exchange, controller = participant.exchange, com.controller
-        com.on_block = deliverer(exchange.deliver)
+        deliver = deliverer(exchange.deliver)
+        for sender, message in self._begin.early:
+            deliver(sender, message)
+        com.on_block = deliver
 
         def can_go_on(lost: set[int]) -> bool:
-            return exchange.takes_first_copy and can_do_without(plan.assignment, lost)
+            return self._parts[MISC]["carries_on"] and exchange.takes_first_copy and can_do_without(plan.assignment, lost)
 
         result = drive(participant.process, controller, SystemClock(), can_go_on)
         if self.node_id == Parameter_Server and controller.lost and not can_go_on(set(controller.lost)):
@@ -91,6 +116,7 @@ class JobExecutor(AbsExecutable):
             "times": list(self._accounts.times),
             "staleness": self._accounts.staleness,
             "unheard": unheard,
+            "begin": self._begin.said,
             "numerics": describe_blas(),
         }
         return result

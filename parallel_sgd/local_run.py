@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 from nn.blas import limited_to_one_thread
 from nn.model import Model
+from rpc.logs import SUBMIT_LOGGER
 from rpc.shipping import pack
 
+from .checkpoint import CheckpointError, Keeper, Resumption, Store
+from .checkpoint.given import GivenCheckpoint, given
+from .checkpoint.places import FOLDER, Holdings, stores_below
 from .memory_channel import MemoryChannel
 from .node_ids import Parameter_Server
 from .parameter_server import Server, build_server
@@ -21,6 +26,7 @@ from .turns import Build, Participant, SkippingClock, run_in_process
 from .worker import Worker, build_worker
 
 START_SECONDS = 1.0  # for nodes that are here already
+_log = logging.getLogger(SUBMIT_LOGGER)
 
 
 def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_server: bool = False) -> JobResult:
@@ -33,15 +39,34 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
     workers: dict[int, Worker] = {}
     participants: dict[int, Participant] = {}
     folders: dict[int, Path] = {}
+    server_keeps = spec.server_keeps
     reports: dict[int, TrainingReport] = {}
+    resumptions = _resumptions(spec, directory)
 
     def build(node: int, channel: MemoryChannel) -> Worker:
         model = Model.from_bytes(content, shipped["custom_objects"])
         folders[node] = folder = directory / f"Node-{node}-Retrieve"
         folder.mkdir(parents=True, exist_ok=True)
-        report = reports[node] = TrainingReport(folder, spec.title, node, [metric.name for metric in model.metrics])
-        participants[node] = workers[node] = build_worker(spec.plan, model, samples, channel, clock.monotonic, report=report)
+        resumption = resumptions.get(node)
+        earlier = None if resumption is None else resumption.earlier()
+        report = reports[node] = TrainingReport(folder, spec.title, node, [metric.name for metric in model.metrics], earlier)
+        participants[node] = workers[node] = build_worker(
+            spec.plan,
+            model,
+            samples,
+            channel,
+            clock.monotonic,
+            report=report,
+            resumption=resumption,
+            keeper=keeper(node, folder),
+            server_keeps=server_keeps,
+        )
         return workers[node]
+
+    def keeper(node: int, folder: Path) -> Keeper | None:
+        if spec.plan.checkpoint_every is None:
+            return None
+        return Keeper(Store(folder / FOLDER, job_id), spec.plan.header(job_id, node, spec.title))
 
     def build_ps(channel: MemoryChannel) -> Server:
         server = build_server(
@@ -52,6 +77,8 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
             clock.monotonic,
             start_limit=START_SECONDS,
             has_buffers=bool(spec.model.store.buffers),
+            resumption=resumptions.get(Parameter_Server),
+            keeper=keeper(Parameter_Server, directory / f"Node-{Parameter_Server}-Retrieve") if server_keeps else None,
         )
         participants[Parameter_Server] = server
         return server
@@ -74,3 +101,21 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
         files[node] = [*reports[node].paths, path]
     models = {node: worker.model for node, worker in workers.items()}
     return JobResult(figures, models, files, accounts, job_id)
+
+
+def _resumptions(spec: JobSpec, directory: Path) -> dict[int, Resumption]:
+    """Where each node goes on.
+
+    Raises: CheckpointError for a job of which there is no checkpoint in `directory`, or one that does not fit.
+    """
+    found = spec.resume
+    if isinstance(found, str):
+        holdings = Holdings(stores_below(directory, found))
+        if not holdings.offers:
+            raise CheckpointError(f"'resume' names job {found}, of which there is no checkpoint below {directory.absolute()}")
+        found = given(holdings, spec.model, spec.plan.assignment.nodes, Parameter_Server if spec.server_keeps else None)
+    if not isinstance(found, GivenCheckpoint):
+        return {}
+    _log.info("%s", found.choice.said)
+    nodes = [*spec.plan.assignment.nodes, Parameter_Server]
+    return {node: resumption for node in nodes if (resumption := found.resumption(node)) is not None}

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Span = tuple[int, int]
 
+# what may be done with the memory of a partial sum: read it, write into it, write into it and use it again afterwards
+_READ_ONLY, _GIVEN, _OWN = 0, 1, 2
+
 
 class BlockTree:
     """The binary tree over `block_count` blocks; immutable. `parent` and `sibling` map every span but the root."""
@@ -35,9 +38,6 @@ class BlockTree:
                 self.parent[left] = self.parent[right] = span
                 self.sibling[left], self.sibling[right] = right, left
                 todo += [left, right]
-
-    def __contains__(self, span: object) -> bool:
-        return span == self.root or span in self.parent
 
     def cover(self, blocks: Collection[int]) -> list[Span]:
         """The fewest spans that hold exactly `blocks`: the maximal whole subtrees, in block order."""
@@ -77,39 +77,46 @@ class TreeSum:
     def __init__(self, tree: BlockTree, tops: Iterable[Span] | None = None) -> None:
         self._tree = tree
         self._tops = frozenset([tree.root] if tops is None else tops)
-        self._parts: dict[Span, tuple[Array, bool]] = {}  # the sum of a span, and whether its buffer is ours to overwrite
+        self._parts: dict[Span, tuple[Array, int]] = {}  # the sum of a span, and what may be done with its memory
         self._spare: list[Array] = []
         self.duplicates = 0
 
-    def add(self, span: Span, value: Array, stays: bool) -> tuple[Span, Array] | None:
+    def add(self, span: Span, value: Array, stays: bool, given: bool = False) -> tuple[Span, Array] | None:
         """Add the sum over `span`; returns a top and its sum (valid until `reset`) when this completed it.
 
-        `stays` promises that `value` remains unchanged until `reset`; otherwise it is copied where it must be kept.
+        `stays` promises that `value` remains unchanged until `reset`; otherwise it is copied where it must be kept. `given`
+        leaves `value` to this object, which may then write its sums into it: what came over the wire is nobody else's.
 
         Raises: ValueError when `span` is no node of the tree.
         """
-        if span not in self._tree:
-            raise ValueError(f"A partial sum must cover a subtree of the blocks {self._tree.root}, got {span}")
-        if self._covered(span):
-            self.duplicates += 1
-            return None
-        if span[1] - span[0] > 1:
-            self._forget_inside(span)
-        ours = False
-        while span not in self._tops:
-            sibling = self._tree.sibling[span]
-            found = self._parts.pop(sibling, None)
-            if found is None:
-                self._keep(span, value, ours, stays)
+        tree, parts = self._tree, self._parts
+        if span not in tree.parent and span != tree.root:
+            raise ValueError(f"A partial sum must cover a subtree of the blocks {tree.root}, got {span}")
+        if parts:
+            if self._covered(span):
+                self.duplicates += 1
                 return None
-            other, other_ours = found
+            if span[1] - span[0] > 1:
+                self._forget_inside(span)
+        use = _GIVEN if given and value.flags.writeable else _READ_ONLY
+        while span not in self._tops:
+            sibling = tree.sibling[span]
+            found = parts.pop(sibling, None)
+            if found is None:
+                self._keep(span, value, use, stays)
+                return None
+            other, other_use = found
             left, right = (other, value) if sibling < span else (value, other)
-            out = other if other_ours else value if ours else self._buffer(value)
+            if other_use > use:
+                out, out_use, rest, rest_use = other, other_use, value, use
+            elif use:
+                out, out_use, rest, rest_use = value, use, other, other_use
+            else:
+                out, out_use, rest, rest_use = self._buffer(value), _OWN, value, use
             np.add(left, right, out=out)
-            if ours and other_ours:
-                self._spare.append(value)
-            value, ours, span = out, True, self._tree.parent[span]
-        return span, self._keep(span, value, ours, stays)
+            self._release(rest, rest_use)
+            value, use, span = out, out_use, tree.parent[span]
+        return span, self._keep(span, value, use, stays)
 
     def missing(self) -> list[int]:
         """The blocks that no partial sum covers yet."""
@@ -117,16 +124,22 @@ class TreeSum:
 
     def reset(self) -> None:
         """Forget all sums and reuse their buffers."""
-        self._spare += [value for value, ours in self._parts.values() if ours]
-        self._parts.clear()
+        if self._parts:
+            for part in self._parts.values():
+                self._release(*part)
+            self._parts.clear()
 
-    def _keep(self, span: Span, value: Array, ours: bool, stays: bool) -> Array:
-        if not (ours or stays):
+    def _keep(self, span: Span, value: Array, use: int, stays: bool) -> Array:
+        if not (use or stays):
             copy = self._buffer(value)
             np.copyto(copy, value)
-            value, ours = copy, True
-        self._parts[span] = (value, ours)
+            value, use = copy, _OWN
+        self._parts[span] = (value, use)
         return value
+
+    def _release(self, value: Array, use: int) -> None:
+        if use == _OWN:
+            self._spare.append(value)
 
     def _buffer(self, like: Array) -> Array:
         return self._spare.pop() if self._spare else np.empty_like(like, subok=False)
@@ -143,9 +156,7 @@ class TreeSum:
     def _forget_inside(self, span: Span) -> None:
         inside = [part for part in self._parts if span[0] <= part[0] and part[1] <= span[1]]
         for part in inside:
-            value, ours = self._parts.pop(part)
-            if ours:
-                self._spare.append(value)
+            self._release(*self._parts.pop(part))
 
 
 class BlockMean(TreeSum):
@@ -154,20 +165,26 @@ class BlockMean(TreeSum):
     def __init__(self, block_count: int) -> None:
         super().__init__(block_tree(block_count))
         self._count = block_count
-        self._mean: Array | None = None
+        # the reciprocal of a power of two is exact: multiplying by it gives the bits of the division, at twice its speed
+        self._share = None if block_count & (block_count - 1) else 1 / block_count
+        self._mean: tuple[Array, int] | None = None
 
-    def mean_with(self, span: Span, value: Array, stays: bool) -> Array | None:
+    def mean_with(self, span: Span, value: Array, stays: bool, given: bool = False) -> Array | None:
         """`add`, and the mean when this completed it; it remains valid until the next one is complete."""
-        done = self.add(span, value, stays)
+        done = self.add(span, value, stays, given)
         if done is None:
             return None
         if self._count == 1:
             return done[1]
         root, total = done
-        if self._parts[root][1]:  # divide in place; the buffer of the mean before holds the next sum
+        use = self._parts[root][1]
+        if use:  # divide in place; the buffer of the mean before holds the next sum
             if self._mean is not None:
-                self._spare.append(self._mean)
-            self._parts[root], self._mean = (total, False), total
+                self._release(*self._mean)
+            self._parts[root], self._mean = (total, _READ_ONLY), (total, use)
         elif self._mean is None:
-            self._mean = np.empty_like(total, subok=False)
-        return np.divide(total, self._count, out=self._mean)
+            self._mean = np.empty_like(total, subok=False), _OWN
+        out = self._mean[0]
+        if self._share is not None and total.dtype.kind == "f":
+            return np.multiply(total, self._share, out=out)
+        return np.divide(total, self._count, out=out)

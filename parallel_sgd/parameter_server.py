@@ -10,6 +10,9 @@ from typing import Final
 from .accounts import Accounts
 from .buffers import buffers_codec
 from .channel import Channel, Key, Sent
+from .checkpoint import Keeper, Position, Resumption, ServerKeeper
+from .checkpoint.keeper import MARK
+from .checkpoint.state import restore_codecs
 from .codec.bank import CodecBank, CodecChoice, choose_codecs, choose_server_codecs
 from .codec.interfaces import Codec
 from .codec.settings import JobSettings
@@ -39,6 +42,7 @@ class ParameterServer:
         start_limit: float,
         clock: Callable[[], float],
         staleness: float = 0,
+        keeper: ServerKeeper | None = None,
     ) -> None:
         self._bank = bank
         self._channel = channel
@@ -46,6 +50,7 @@ class ParameterServer:
         self._start_limit = start_limit
         self._clock = clock
         self._absent = set(bank.assignment.nodes).difference(channel.peers())  # some may leave before it looks again
+        self._keeper = keeper
         self._arrived: deque[tuple[int, Key, object]] = deque()
         self._present: set[int] = set()
         self._gates = {
@@ -74,7 +79,10 @@ class ParameterServer:
 
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
-        if self._bank.takes(sender, key, size):
+        if key[-1:] == (MARK,) and self._keeper is not None:
+            self.accounts.received(MARK, sender, size)
+            self._arrived.append((sender, key, content))
+        elif self._bank.takes(sender, key, size):
             self._arrived.append((sender, key, content))
 
     def run(self) -> Serving:
@@ -96,6 +104,9 @@ class ParameterServer:
                         self._answer(variable)
                 while self._arrived:
                     sender, (_, epoch, batch, variable), content = self._arrived.popleft()
+                    if variable == MARK and self._keeper is not None:
+                        self._marked(sender, Position(epoch, batch), content)
+                        continue
                     self._bank.begin((epoch, batch))
                     self._bank.receive(variable, content)
                     if variable in self._gates:
@@ -108,8 +119,14 @@ class ParameterServer:
                         )
                 self._bank.flush()
         finally:
+            if self._keeper is not None:
+                self._keeper.close()
             self._bank.flush()
             self._bank.dispose()
+
+    def _marked(self, node: int, position: Position, loss: object) -> None:
+        if self._keeper is not None:
+            self._keeper.marked(node, position, loss if isinstance(loss, float) else None, sorted(self._workers()))
 
     def _all_met(self) -> bool:
         self._absent.difference_update(self._channel.peers())
@@ -148,6 +165,16 @@ class Server:
     process: Serving
 
 
+def server_codecs(plan: WorkerPlan, codec: CodecChoice, variables: int, has_buffers: bool) -> list[type[Codec]]:
+    """The codec of each variable on the server, and of the buffers where they go there."""
+    kinds = choose_server_codecs(codec, plan.codec, plan.default_codec, variables)
+    workers = choose_codecs(plan.codec, plan.default_codec, variables)
+    buffers = buffers_codec(workers, plan.default_codec, plan.sync_type)
+    if has_buffers and buffers.serves:
+        kinds.append(buffers)
+    return kinds
+
+
 def build_server(
     plan: WorkerPlan,
     codec: CodecChoice,
@@ -157,19 +184,23 @@ def build_server(
     *,
     start_limit: float,
     has_buffers: bool = False,
+    resumption: Resumption | None = None,
+    keeper: Keeper | None = None,
 ) -> Server:
     """Build the parameter server `channel.node_id` for a model of `variables` variables, and buffers; it runs `codec`.
 
-    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds.
+    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds. With `resumption` it goes
+    on from there; `keeper` takes checkpoints when the workers do, if its codecs remember anything.
 
-    Raises: ValueError or TypeError when codecs and model do not fit; whatever a codec's constructor raises.
+    Raises: ValueError or TypeError when codecs and model do not fit, CheckpointError for a `resumption` of something else;
+        whatever a codec's constructor raises.
     """
-    kinds = choose_server_codecs(codec, plan.codec, plan.default_codec, variables)
-    workers = choose_codecs(plan.codec, plan.default_codec, variables)
-    buffers = buffers_codec(workers, plan.default_codec, plan.sync_type)
-    if has_buffers and buffers.serves:
-        kinds.append(buffers)
+    kinds = server_codecs(plan, codec, variables, has_buffers)
     settings = JobSettings(plan.assignment, plan.codec_parameters, rule=plan.optimizer.rule, seed=plan.seed)
     bank = CodecBank(kinds, settings, channel, plan.attempt)
-    server = ParameterServer(bank, channel, plan.timeout_ms / 1000, start_limit, clock, plan.sync_type.staleness)
+    if resumption is not None and resumption.whole:
+        restore_codecs(bank, resumption.snapshot)
+    staleness = plan.sync_type.staleness
+    keeps = None if keeper is None else ServerKeeper(keeper, bank, staleness)
+    server = ParameterServer(bank, channel, plan.timeout_ms / 1000, start_limit, clock, staleness, keeps)
     return Server(server, bank.accounts.watch.timed(server.run()))

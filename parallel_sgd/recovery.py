@@ -3,7 +3,11 @@
 Policies, chosen at submission by `on_failure`:
 fail        the job ends
 redundant   it goes on without nodes whose blocks others hold too; without any other it ends
-restart     all job processes end, and all start again from the newest checkpoint, with the epochs that remain
+restart     all job processes end, and all nodes start again from the newest state that any of them has
+wait        likewise, but a node that is gone is waited for as long as an elastic job waits
+shrink      likewise, but without the nodes that failed by themselves
+
+Survivors leave their state on disk when they end, so no batch that was applied is lost, wherever a policy starts again.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 
-FAIL, REDUNDANT, RESTART = "fail", "redundant", "restart"
-POLICIES = (FAIL, REDUNDANT, RESTART)
+FAIL, REDUNDANT, RESTART, WAIT, SHRINK = "fail", "redundant", "restart", "wait", "shrink"
+POLICIES = (FAIL, REDUNDANT, RESTART, WAIT, SHRINK)
+AGAIN = (RESTART, WAIT, SHRINK)
 DETERMINISTIC = 3  # failures of the same node at the same batch, after which nobody believes in chance
 
 
@@ -36,7 +41,7 @@ class Recovery:
         `cause` tells failures apart: (node, epoch, batch) of the first one in the attempt; None for one that happened at no
         batch in particular, a lost connection for example.
         """
-        if self.policy != RESTART:
+        if self.policy not in AGAIN:
             return f"on_failure is {self.policy!r}"
         if cause is not None:
             self._seen[cause] += 1

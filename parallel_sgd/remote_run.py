@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from network.request import Request
 from nn.model import Model
 from rpc import Coordinator, SubmissionError
 from rpc.identity import new_job_id
+from rpc.liveness.verdict import Verdict
 from rpc.logs import SUBMIT_LOGGER
 
 from .accounts import AccountError, Entry, NodeAccounts, check_conserved, unread
@@ -24,18 +25,19 @@ from .driver import can_do_without
 from .errors import JobFailed, describe_failures
 from .executors import WorkerExecutor
 from .job_executor import MODEL
+from .membership import redealt, without
 from .node_ids import Parameter_Server
 from .nodes import LocalNodes
 from .patience import Patience
-from .recovery import RESTART, Recovery
+from .recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
 from .result import JobResult
 from .server_executor import ServerExecutor
 from .spec import JobSpec
 from .times import Times
 from .training import Samples
 
-RETURN_SECONDS = 30.0
-"""How long an attempt that follows a failure waits for nodes that are busy or cannot be reached."""
+RETURN_SECONDS, WAIT_SECONDS = 30.0, 600.0
+"""How long an attempt that follows a failure waits for nodes that are busy or cannot be reached; the second under 'wait'."""
 
 _log = logging.getLogger(SUBMIT_LOGGER)
 
@@ -47,9 +49,9 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
     """
     run = _RemoteRun(spec, arrays, nodes, directory)
     result = run.attempt()
-    again = Patience(RETURN_SECONDS, NetworkError, SubmissionError)
+    seconds = WAIT_SECONDS if spec.on_failure == WAIT else RETURN_SECONDS
     while result is None:
-        result = again.call(run.attempt)
+        result = Patience(seconds, NetworkError, SubmissionError).call(run.attempt)
     return result
 
 
@@ -69,7 +71,7 @@ class _RemoteRun:
         """
         with Request().request(self._nodes) as com:
             coordinator = self._submit(com, next(self._attempts))
-            end_together = self._recovery.policy == RESTART
+            end_together = self._recovery.policy in AGAIN
             results, _ = coordinator.join(stop_on_interrupt=isinstance(self._nodes, LocalNodes), end_together=end_together)
             lost = set(coordinator.failures)
             if lost and not (results and self._can_do_without(lost)):
@@ -78,7 +80,9 @@ class _RemoteRun:
         return self._result(coordinator, results)
 
     def _submit(self, com: Controller, attempt: int) -> Coordinator:
-        spec, nodes = replace(self._spec, plan=replace(self._spec.plan, attempt=attempt)), self._nodes
+        nodes = self._nodes
+        assignment = redealt(self._spec.plan.assignment, len(nodes.worker_ids))
+        spec = replace(self._spec, plan=replace(self._spec.plan, attempt=attempt, assignment=assignment))
         coordinator = Coordinator(
             com,
             spec.bandwidth,
@@ -88,6 +92,7 @@ class _RemoteRun:
             directory=self._directory,
             job=self._job,
             attempt=attempt,
+            stall=spec.stall_timeout,
         )
         answer = answers(spec, self._arrays)
         size = sum(a.nbytes for a in self._arrays) + len(answer(0, MODEL))
@@ -100,27 +105,41 @@ class _RemoteRun:
         return coordinator
 
     def _can_do_without(self, lost: set[int]) -> bool:
-        return self._recovery.policy != RESTART and can_do_without(self._spec.plan.assignment, lost)
+        return self._recovery.policy == REDUNDANT and can_do_without(self._spec.plan.assignment, lost)
 
     def _settle(self, coordinator: Coordinator) -> None:
         """Say what has happened and what follows.
 
         Raises: JobFailed when nothing more is tried.
         """
-        reason = self._recovery.give_up(None)
+        failed = JobFailed(coordinator.failures, coordinator.files, coordinator.job, coordinator.verdicts)
+        left = self._nodes
+        if self._recovery.policy == SHRINK:
+            left = without(self._nodes, failed.culprits)
+        reason = self._recovery.give_up(_cause(failed.verdicts)) or self._too_few(left)
         if reason:
-            if self._recovery.policy == RESTART:
+            if self._recovery.policy in AGAIN:
                 _log.error("Giving up: %s.", reason)
             coordinator.retrieve()
-        failed = JobFailed(coordinator.failures, coordinator.files, coordinator.job)
-        if reason:
-            raise failed
+            raise JobFailed(coordinator.failures, coordinator.files, coordinator.job, coordinator.verdicts)
         _log.warning("%s", describe_failures(failed.failures))
+        gone = len(self._nodes) - len(left)
         _log.warning(
-            "All nodes start again from the newest checkpoint (restart %s of at most %s).",
+            "%s nodes start again%s from the newest state that any of them has (restart %s of at most %s).",
+            f"The other {len(left)}" if gone else "All",
+            ", numbered anew," if gone else "",
             self._recovery.restarts,
             self._recovery.max_restarts,
         )
+        self._nodes = left
+
+    def _too_few(self, left: NodeAssignment) -> str:
+        """Why nobody can go on with these nodes, or ""."""
+        if self._nodes.has_parameter_server and not left.has_parameter_server:
+            return "nobody can do without the parameter server"
+        if len(left.worker_ids) < self._spec.min_workers:
+            return f"{len(left.worker_ids)} workers are left, 'min_workers' is {self._spec.min_workers}"
+        return ""
 
     def _result(self, coordinator: Coordinator, results: Mapping[int, Any]) -> JobResult:
         if coordinator.failures:
@@ -140,6 +159,14 @@ class _RemoteRun:
         _compare_numerics({node: content["numerics"] for node, content in results.items()})
         restarts = self._recovery.restarts
         return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures, restarts)
+
+
+def _cause(verdicts: Sequence[Verdict]) -> tuple[int, int, int] | None:
+    """Where it happened: node, epoch and batch of the first verdict; None for a failure at no batch in particular."""
+    if not verdicts or not verdicts[0].epoch:
+        return None
+    first = verdicts[0]
+    return first.node, first.epoch, first.batch
 
 
 def _compare_numerics(numerics: Mapping[int, str]) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from .accounts import Entry
 from .times import Times
 
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
+SAVE_SECONDS = 1.0
 _SEPARATORS = frozenset('/\\:*?"<>|')
 
 
@@ -26,22 +29,64 @@ def check_title(title: str) -> str:
     return title
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """The tables in `folder` of a run that goes on after `position`, (epochs, batches of the next one) completed."""
+
+    folder: Path
+    position: tuple[int, int]
+
+    def rows(self, path: Path, node_id: int, head: Sequence[str]) -> list[list[str]]:
+        """The rows of the table that `path` continues, up to the position; none where it has other columns."""
+        kind = path.name[:2]
+        found = [self.folder / path.name, *sorted(self.folder.glob(f"{kind}-*-N({node_id}).csv"))]
+        source = next((file for file in found if file.is_file()), None)
+        if source is None:
+            return []
+        with source.open(newline="", encoding="utf-8", errors="replace") as file:
+            rows = csv.reader(file)
+            if next(rows, None) != list(head):
+                return []
+            kept = takewhile(lambda numbered: self._keeps(kind, *numbered, len(head)), enumerate(rows))
+            return [row for _, row in kept]
+
+    def _keeps(self, kind: str, number: int, row: list[str], columns: int) -> bool:
+        """False for the first row that is beyond the position, or was not written as a whole."""
+        if len(row) != columns:
+            return False
+        if kind == "EV":
+            return number < self.position[0]
+        epoch = row[0] if kind == "TI" else row[1]
+        if not (epoch.isdecimal() and (kind == "TI" or row[2].isdecimal())):
+            return False
+        return int(epoch) <= self.position[0] if kind == "TI" else (int(epoch) - 1, int(row[2]) - 1) < self.position
+
+
 class TrainingReport:
     """Writes `TR-`, `EV-`, `TI-` and `AC-<title>-N(i).csv` into `directory`; numbers read back equal.
 
-    Files of that name are replaced. Rows of block steps are kept until `save`, so that a step costs no file access; no file
-    stays open.
+    Files of that name are replaced; with `earlier` they begin with the rows of the part that is over. Rows of block steps go
+    out once a second and with `save`, so that most steps cost no file access, and a worker that is killed takes no more than
+    its last second with it; no file stays open.
     """
 
-    def __init__(self, directory: Path, title: str, node_id: int, metrics: Sequence[str]) -> None:
+    def __init__(
+        self, directory: Path, title: str, node_id: int, metrics: Sequence[str], earlier: Earlier | None = None
+    ) -> None:
         check_title(title)
         self.paths = [directory / f"{kind}-{title}-N({node_id}).csv" for kind in ("TR", "EV", "TI", "AC")]
         self.steps_path, self.evaluations_path, self.times_path, self.accounts_path = self.paths
         self._times = Times(0.0, 0.0, 0.0, 0.0, 0.0)
         self._rows: list[tuple[float | int, ...]] = []
-        _write(self.steps_path, "w", [("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics)])
-        _write(self.evaluations_path, "w", [("Loss", *metrics)])
-        _write(self.times_path, "w", [("Epochs", "Total", *(name.capitalize() for name in Times._fields))])
+        self._saved = 0.0  # the time of the first row since the last `save`
+        heads: list[tuple[str, ...]] = [
+            ("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics),
+            ("Loss", *metrics),
+            ("Epochs", "Total", *(name.capitalize() for name in Times._fields)),
+        ]
+        for path, head in zip(self.paths, heads, strict=False):
+            rows: list[list[str]] = [] if earlier is None else earlier.rows(path, node_id, head)
+            _write(path, "w", [head, *rows])
         _write(self.accounts_path, "w", [_ACCOUNT_COLUMNS])
 
     def step(self, row: tuple[float | int, ...]) -> None:
@@ -49,6 +94,9 @@ class TrainingReport:
         block steps so far, loss, metrics.
         """
         self._rows.append(row)
+        if row[0] - self._saved >= SAVE_SECONDS:
+            self.save()
+            self._saved = row[0]
 
     def evaluation(self, values: Sequence[float]) -> None:
         """One epoch: loss and metrics on the test set."""

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from network.clock import SystemClock
 from rpc import Communication
+from rpc.monitor import job_monitor
 
 from .driver import SocketChannel
 from .job_executor import EXTRA, MISC, SETTING, TRANSFER, JobExecutor
@@ -20,6 +21,7 @@ class ServerExecutor(JobExecutor):
     def start(self, com: Communication) -> None:
         """Serve the workers."""
         plan = self._plan()
+        resumption = self._resume(com, plan)
         server = build_server(
             plan,
             self.shipped["server_codec"],
@@ -28,9 +30,13 @@ class ServerExecutor(JobExecutor):
             SystemClock().monotonic,
             start_limit=self._parts[MISC]["start_seconds"],
             has_buffers=self._parts[SETTING]["has_buffers"],
+            resumption=resumption,
+            keeper=self._keeper(com, plan) if self._server_keeps else None,
         )
         workers = list(plan.assignment.nodes)
         self.logger.info("Serving begins: workers %s, codec %s.", workers, self._parts[TRANSFER]["codec"])
+        job_monitor.batch_begin()  # one long batch: a server is stuck when it neither serves nor waits
         self._run(com, plan, server)
+        job_monitor.train_end()
         self.logger.info("Serving has ended: all workers have left.")
         self._log_accounts(com)

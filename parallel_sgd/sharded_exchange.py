@@ -37,7 +37,8 @@ class GradientShard(Codec):
         self._owner = assignment.nodes[settings.variable]
         self._first, self._last = mine[0], mine[-1]
         self._holders = assignment.block_2_node
-        self._own = TreeSum(tree, tops=tree.cover(mine))
+        self._tops = tree.cover(mine)
+        self._own = TreeSum(tree, tops=self._tops)
         self._all = BlockMean(assignment.block_count)
         self._sent: dict[Span, Array] = {}
 
@@ -47,12 +48,14 @@ class GradientShard(Codec):
         if block == self._first:  # of a new batch
             self._own.reset()
             self._sent.clear()
-        whole = self._own.add((block, block + 1), content, stays=block == self._last)
-        if whole is None:
-            return None
-        span, total = whole
+        span, total = (block, block + 1), content
+        if block != self._last or span not in self._tops:  # else it is a subtree, and there is nothing to add up or to keep
+            whole = self._own.add(span, content, stays=block == self._last)
+            if whole is None:
+                return None
+            span, total = whole
         if self.node_id == self._owner:
-            self._merge(span, total)
+            self._merge(span, total, given=False)
             return None
         self._sent[span] = total
         return netEncapsulation(self._owner, (*span, total))
@@ -62,7 +65,7 @@ class GradientShard(Codec):
         if isinstance(content, int):
             return self._again()
         low, high, total = content
-        self._merge((low, high), total)
+        self._merge((low, high), total, given=True)
         return None
 
     def do_something_to_save_yourself(self) -> netEncapsulation | Iterator[netEncapsulation] | None:
@@ -92,8 +95,8 @@ class GradientShard(Codec):
     def _again(self) -> Iterator[netEncapsulation]:
         return (netEncapsulation(self._owner, (*span, total)) for span, total in self._sent.items())
 
-    def _merge(self, span: Span, total: Array) -> None:
-        mean = self._all.mean_with(span, total, stays=True)
+    def _merge(self, span: Span, total: Array, given: bool) -> None:
+        mean = self._all.mean_with(span, total, stays=True, given=given)
         if mean is not None:
             self.set_result(mean)
 

@@ -16,17 +16,23 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import IOptimizer, OpContainer
 from nn.registry import custom_classes
+from rpc.agent.admission import LEAST_SILENCE, MOST_SECONDS
 from rpc.download import is_safe_name
 
 from .admission import check_parts
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice
+from .checkpoint import checked_every, keeps_state
+from .checkpoint.given import GivenCheckpoint, Resume, checked_resume
+from .checkpoint.schedule import AUTO, EPOCH, Every
 from .codec.bank import CodecChoice, choose_codecs
 from .codec.interfaces import Codec
 from .codec.parameter_server import SyncPS
 from .codec.plain import Plain
 from .codec.size_adaptive import CodecArgument, by_size
+from .node_ids import Parameter_Server
+from .parameter_server import server_codecs
 from .profiles import ISetting
-from .recovery import FAIL, REDUNDANT, Recovery, checked_policy
+from .recovery import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy
 from .report import check_title
 from .worker import WorkerPlan
 
@@ -47,6 +53,10 @@ class JobSpec:
     blas_threads: int
     on_failure: str
     max_restarts: int
+    stall_timeout: float
+    min_workers: int
+    server_keeps: bool
+    resume: str | GivenCheckpoint | None
 
     def shipped(self) -> dict[str, Any]:
         """The objects that need code: built-in ones go by name and configuration, a user's own with their code."""
@@ -97,6 +107,10 @@ def make_spec(
     blas_threads: int | str,
     on_failure: str | None,
     max_restarts: int,
+    stall_timeout: float | None,
+    min_workers: int | None,
+    checkpoint_every: Every,
+    resume: Resume,
 ) -> JobSpec:
     """Check every argument of `parallel()`.
 
@@ -118,6 +132,7 @@ def make_spec(
         raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
     container = OpContainer(op_type, gd_type, gd_params)
     container.rule()
+    policy = _policy(on_failure, assignment, kinds)
     plan = WorkerPlan(
         assignment,
         block_size,
@@ -129,8 +144,11 @@ def make_spec(
         _checked_parameters(codec_extra_parameters),
         sync_type,
         arguments.number("parallel()", "ssgd_timeout_limit", ssgd_timeout_limit, 0, open_low=True),
+        checkpoint_every=checked_every(_default_every(policy) if checkpoint_every == AUTO else checkpoint_every),
     )
     check_parts(plan, model, has_server, server_codec)
+    buffers = bool(model.store.buffers)
+    server_keeps = has_server and keeps_state(server_codecs(plan, server_codec, len(names), buffers))
     return JobSpec(
         plan,
         model,
@@ -140,8 +158,12 @@ def make_spec(
         server_codec,
         arguments.number("parallel()", "network_bandwidth", network_bandwidth, 0, open_low=True),
         _threads(blas_threads),
-        _policy(on_failure, assignment, kinds),
+        policy,
         Recovery(FAIL, max_restarts).max_restarts,
+        _stall(stall_timeout),
+        _fewest(min_workers, worker_count, policy),
+        server_keeps,
+        checked_resume(resume, model, assignment.nodes, Parameter_Server if server_keeps else None),
     )
 
 
@@ -204,6 +226,29 @@ def _policy(on_failure: str | None, assignment: ISetting, codecs: Sequence[type[
     if checked_policy(on_failure) == REDUNDANT and not offered:
         raise ValueError("'on_failure' can be 'redundant' with 'redundancy' of 2 or more and codecs such as Plain or FirstCopy")
     return on_failure
+
+
+def _default_every(policy: str) -> Every:
+    """A job that is started again goes on from somewhere."""
+    return EPOCH if policy in AGAIN else None
+
+
+def _stall(seconds: float | None) -> float:
+    """0 stands for the default."""
+    if seconds is None:
+        return 0.0
+    return arguments.number("parallel()", "stall_timeout", seconds, LEAST_SILENCE, MOST_SECONDS)
+
+
+def _fewest(min_workers: int | None, workers: int, policy: str) -> int:
+    """With how many workers the job may go on."""
+    if min_workers is None:
+        return 1 if policy == SHRINK else workers
+    if isinstance(min_workers, bool) or not isinstance(min_workers, int) or not 1 <= min_workers <= workers:
+        raise ValueError(f"'min_workers' must be an integer from 1 to the number of workers, {workers}, got {min_workers!r}")
+    if policy != SHRINK:
+        raise ValueError(f"'min_workers' needs on_failure='shrink', got {policy!r}")
+    return min_workers
 
 
 def _threads(blas_threads: int | str) -> int:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from nn.model import Model
-from nn.optimizer import IOptimizer
+from nn.model.batches import Batch, as_type
+from nn.model.fit_data import evaluation_source
+from nn.optimizer import IOptimizer, ShardedPSGDOptimizer
+from rpc.monitor import Monitor
 
 from .batches import Batches
+from .checkpoint.position import Position, Progress
 from .exchange import BlockExchange
 from .report import TrainingReport
 from .wait import Wait
@@ -21,11 +25,35 @@ Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
 Training = Generator[Wait, None, dict[str, float]]
 
 
+class Checkpoints(Protocol):
+    """What the loop asks of whoever saves its state; see `checkpoint.keeper.WorkerKeeper`."""
+
+    def due(self, position: Position) -> bool:
+        """Whether the state is to be saved here; asked once after every batch."""
+
+    def gathers(self, position: Position) -> bool:
+        """Whether all workers save here, so that they may bring together first what is spread over them."""
+
+    def keep(self, progress: Progress) -> None:
+        """Save the state; returns when training may go on."""
+
+    def leave(self, progress: Progress) -> None:
+        """Training ends before its time: save the state after the last batch that was applied, if that can be done alone."""
+
+    def settled(self, position: Position) -> bool:
+        """Whether a state of this position or a later one is on the disk, or was refused by it."""
+
+    def close(self) -> None:
+        """Wait until everything is saved."""
+
+
 class TrainingProcess:
     """Trains `model` on this worker's blocks of every batch, together with the workers behind `exchange`.
 
     `seed` keys every random draw by (seed, epoch, batch, block), so the bits depend on neither the number of workers nor a
-    restart. `clock` returns monotonic seconds. `progress` is told 0..100 after every epoch.
+    restart. `clock` returns monotonic seconds. `progress` is told 0..100 after every epoch. With `start` training goes on
+    from there, to the same number of epochs in all; `checkpoints` save its state. `monitor` gets the signals of the failure
+    detector; that of an epoch when it need not be computed again: with `checkpoints`, when a state after it is saved.
     """
 
     def __init__(
@@ -42,6 +70,9 @@ class TrainingProcess:
         clock: Callable[[], float],
         report: TrainingReport | None = None,
         progress: Callable[[int], None] | None = None,
+        start: Progress | None = None,
+        checkpoints: Checkpoints | None = None,
+        monitor: Monitor | None = None,
     ) -> None:
         self._model = model
         self._optimizer = optimizer
@@ -54,7 +85,13 @@ class TrainingProcess:
         self._clock = clock
         self._report = report
         self._progress = progress
-        self._steps = 0
+        self._from = start or Progress()
+        self._checkpoints = checkpoints
+        self._monitor = monitor or Monitor()
+        self._unsaved: list[int] = []  # epochs that are over and not told
+        self._applied = self._from.position
+        self._whole = True  # False while the results of a batch are being applied
+        self._steps = self._from.steps
         self._start = 0.0
 
     def run(self) -> Training:
@@ -64,45 +101,106 @@ class TrainingProcess:
 
         Raises: TimeoutError when peers do not answer in time; whatever model, codecs or data raise.
         """
-        _, _, test_x, test_y = self._data
-        result: dict[str, float] = {}
+        first, skipped = self._from.position
+        result = dict(self._from.evaluation)
         try:
-            self._start = self._clock()
-            for epoch in range(self._epochs):
-                for batch in range(self._batches.count):
+            self._start = self._clock() - self._from.seconds
+            self._prepare()
+            for epoch in range(first, self._epochs):
+                for batch in range(skipped if epoch == first else 0, self._batches.count):
+                    self._monitor.batch_begin(epoch, batch)
                     yield from self._batch(epoch, batch)
-                evaluation = self._model.evaluate(test_x, test_y)
+                    self._applied = Position(epoch, batch + 1)
+                    self._monitor.batch_end()
+                    if self._checkpoints is not None and batch + 1 < self._batches.count:
+                        yield from self._save(Position(epoch, batch + 1), result)
+                evaluation = self._evaluate()
                 if not (result and self._exchange.sync.staleness and result["Loss"] <= evaluation["Loss"]):
                     result = evaluation
                 if self._report is not None:
                     self._report.evaluation(list(evaluation.values()))
                     self._report.times(epoch + 1, self._exchange.accounts.watch.times())
                     self._report.save()
+                self._unsaved.append(epoch + 1)
+                self._applied = Position(epoch + 1, 0)
+                yield from self._save(Position(epoch + 1, 0), result)
                 if self._progress is not None:
                     self._progress(100 * (epoch + 1) // self._epochs)
+        except BaseException:
+            self._leave(result)
+            raise
         finally:
+            if self._checkpoints is not None:
+                self._checkpoints.close()
             self._exchange.close()
             if self._report is not None:
                 self._report.save()
+        self._tell_epochs()
+        self._monitor.train_end()
         return result
 
+    def _evaluate(self) -> dict[str, float]:
+        """What `Model.evaluate` says of the test set; the failure detector hears that the work goes on."""
+        _, _, test_x, test_y = self._data
+        batches = evaluation_source(self._model, (test_x, test_y), "evaluate() 'x'").deal(0)
+        return self._model.measure(self._alive(batches), "evaluate() 'x'")
+
+    def _alive(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            self._monitor.alive()
+            yield batch
+
+    def _prepare(self) -> None:
+        """Check the samples that will be used and bring their labels into the form of the loss: once, not block by block."""
+        used = self._batches.count * self._batches.batch_size
+        self._samples = self._model.check(self._data[0][:used])
+        self._labels = self._model.labels(self._data[1][:used], used)
+
+    def _save(self, position: Position, result: dict[str, float]) -> Generator[Wait, None, None]:
+        """Save the state where that is due, and tell of the epochs that are safe."""
+        checkpoints = self._checkpoints
+        if checkpoints is not None and checkpoints.due(position):
+            self._monitor.save_begin()
+            if self._report is not None:
+                self._report.save()  # rows before this position are in the file when the checkpoint is
+            if isinstance(self._optimizer, ShardedPSGDOptimizer) and checkpoints.gathers(position):
+                self._exchange.begin(position.epoch - 1, self._batches.count)  # a batch of its own, after the epoch's last
+                for variable in self._optimizer.gather_state():
+                    yield from self._exchange.wait(variable)
+            checkpoints.keep(Progress(position, self._steps, self._clock() - self._start, result))
+            self._monitor.save_end()
+        if self._unsaved:
+            self._tell_epochs()
+
+    def _leave(self, result: dict[str, float]) -> None:
+        """Save what has been reached: a batch is applied wholly or not at all, so nothing of it need be computed again."""
+        if self._checkpoints is not None and self._whole and self._applied > self._from.position:
+            self._checkpoints.leave(Progress(self._applied, self._steps, self._clock() - self._start, result))
+
+    def _tell_epochs(self) -> None:
+        while self._unsaved and (self._checkpoints is None or self._checkpoints.settled(Position(self._unsaved[0], 0))):
+            epoch = self._unsaved.pop(0)
+            self._monitor.epoch_end(epoch - 1)
+
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
-        train_x, train_y, _, _ = self._data
+        model = self._model
         self._exchange.begin(epoch, batch)
         self._optimizer.begin_batch()
         for block, gradient_ready in self._blocks:
             rows = self._batches.rows(batch, block)
-            label = train_y[rows]
-            loss, prediction = self._model.compute_gradients(
-                train_x[rows], label, gradient_ready, key=(self._seed, epoch, batch, block)
-            )
-            if self._model.store.buffers:
+            samples, label = as_type(self._samples[rows], model.dtype), self._labels[rows]
+            loss, prediction = model.runner.step(samples, label, gradient_ready, (self._seed, epoch, batch, block))
+            if model.store.buffers:
                 self._optimizer.buffers_ready(block)
             self._steps += 1
             if self._report is not None:
                 self._record(self._report, epoch, batch, loss, label, prediction)
+        self._whole = False
         for variable in self._optimizer.finish_batch():
+            self._whole = True  # it waits, and applies when it has all results
             yield from self._exchange.wait(variable)
+            self._whole = False
+        self._whole = True
 
     def _record(self, report: TrainingReport, epoch: int, batch: int, loss: float, label: Array, prediction: Array) -> None:
         row: list[float | int] = [

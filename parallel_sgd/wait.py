@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(NamedTuple):
     """Resume me when `ready()` is true, or when the clock has reached `deadline`.
 
     The process looks which of the two it was. `ready` moves received messages into the codecs, so it runs in the worker's

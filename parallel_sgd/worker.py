@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from nn.gradient_descent import ADAMOptimizer
 from nn.model import Model
-from nn.optimizer import OpContainer, PSGDOptimizer
+from nn.optimizer import IOptimizer, OpContainer, PSGDOptimizer
+from rpc.monitor import Monitor
 
-from .batch_sync import SyncChoice, SynchronizedSGD
+from .accounts import Accounts
+from .batch_sync import ISyncType, SyncChoice, SynchronizedSGD
 from .batches import Batches
 from .buffers import BUFFERS, buffers_codec
 from .channel import Channel
+from .checkpoint import Header, Keeper, Position, Progress, Resumption, Schedule, WorkerKeeper
+from .checkpoint.keeper import MARK
+from .checkpoint.schedule import Every
+from .checkpoint.state import State, is_personal, restore_codecs, restore_optimizer, restore_values, worker_state
 from .codec.bank import CodecBank, CodecChoice, choose_codecs
 from .codec.interfaces import Codec
 from .codec.plain import Plain
 from .codec.settings import JobSettings
 from .exchange import BlockExchange
+from .node_ids import Parameter_Server
 from .profiles import ISetting
 from .report import TrainingReport
 from .sharded_exchange import shard_codecs
 from .training import Samples, Training, TrainingProcess
+
+_log = logging.getLogger("parallel_sgd.checkpoint")
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,23 @@ class WorkerPlan:
     sync_type: SyncChoice = SynchronizedSGD
     timeout_ms: float = 10_000
     attempt: int = 0
+    checkpoint_every: Every = None
+
+    def header(self, job: str, node: int, title: str) -> Header:
+        """What all checkpoints of a node of the job have in common."""
+        assignment = self.assignment
+        return Header(
+            job=job,
+            attempt=self.attempt,
+            node=node,
+            title=title,
+            seed=self.seed,
+            progress=Progress(),
+            personal=True,
+            blocks=[[int(block) for block in blocks] for blocks in assignment.node_2_block],
+            optimizer=self.optimizer.op_type.__name__,
+            rule=self.optimizer.gd_type.__name__,
+        )
 
     def __post_init__(self) -> None:
         if isinstance(self.epochs, bool) or not isinstance(self.epochs, int) or self.epochs < 1:
@@ -69,15 +97,29 @@ def build_worker(
     *,
     report: TrainingReport | None = None,
     progress: Callable[[int], None] | None = None,
+    resumption: Resumption | None = None,
+    keeper: Keeper | None = None,
+    server_keeps: bool = False,
+    monitor: Monitor | None = None,
 ) -> Worker:
-    """Build the worker `channel.node_id`; it trains `model`, which is set up, from its current weights.
+    """Build the worker `channel.node_id`; it trains `model`, which is set up, from its current weights or from `resumption`.
 
-    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds.
+    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds. `keeper` takes the
+    checkpoints that the plan asks for, `server_keeps` says that the parameter server takes some of its own; `monitor`
+    is that of `TrainingProcess`.
 
-    Raises: ValueError or TypeError when plan, model and data do not fit; whatever a codec's constructor raises.
+    Raises: ValueError or TypeError when plan, model and data do not fit, CheckpointError (a ValueError) for a `resumption` of
+        something else; whatever a codec's constructor raises.
     """
     blocks = plan.assignment.node_2_block[channel.node_id]
     batches = Batches(len(data[0]), plan.block_size, plan.assignment.block_count)
+    start = None
+    if resumption is not None:
+        resumption.check(batches.batch_size, batches.count)
+        restore_values(model, resumption.snapshot)  # before the codecs are made, which look at them
+        start = resumption.progress(len(blocks))
+        for remark in resumption.remarks(plan.seed):
+            _log.warning("%s", remark)
     names = tuple(variable.name for variable in model.store.variables)
     kinds = choose_codecs(plan.codec, plan.default_codec, len(names))
     if plan.optimizer.op_type.by_shard:
@@ -95,9 +137,18 @@ def build_worker(
     bank = CodecBank(kinds, settings, channel, plan.attempt)
     sync = plan.sync_type(bank, plan.timeout_ms / 1000, clock, names)
     exchange = BlockExchange(bank, sync)
+    optimizer = plan.optimizer.build(model.store, exchange)
+    if resumption is not None:
+        _restore(optimizer, bank, resumption)
+    checkpoints = None
+    if keeper is not None and plan.checkpoint_every is not None:
+        keeper.describe(batches.batch_size, batches.count)
+        schedule = Schedule(plan.checkpoint_every, plan.epochs, batches.count, clock)
+        mark = partial(_mark, channel, plan.attempt, bank.accounts) if server_keeps else None
+        checkpoints = WorkerKeeper(keeper, schedule, partial(_capture, model, optimizer, bank, sync), mark)
     process = TrainingProcess(
         model,
-        plan.optimizer.build(model.store, exchange),
+        optimizer,
         exchange,
         data,
         batches,
@@ -107,5 +158,30 @@ def build_worker(
         clock=clock,
         report=report,
         progress=progress,
+        start=start,
+        checkpoints=checkpoints,
+        monitor=monitor,
     )
     return Worker(model, exchange, bank.accounts.watch.timed(process.run()))
+
+
+def _restore(optimizer: IOptimizer, bank: CodecBank, resumption: Resumption) -> None:
+    if not restore_optimizer(optimizer, resumption.snapshot, resumption.whole):
+        _log.warning(
+            "The checkpoint has the rule's slots of one shard only, so %s begins afresh.", type(optimizer.rule).__name__
+        )
+    if resumption.whole:
+        restore_codecs(bank, resumption.snapshot)
+
+
+def _capture(model: Model, optimizer: IOptimizer, bank: CodecBank, sync: ISyncType) -> tuple[State, bool]:
+    state = worker_state(model, optimizer, bank)
+    return state, is_personal(state, optimizer, bank, sync)
+
+
+def _mark(channel: Channel, attempt: int, accounts: Accounts, position: Position, loss: float | None) -> None:
+    """Tell the server that everything before this position has been sent to it."""
+    size = channel.post(Parameter_Server, (attempt, *position, MARK), loss)
+    if size is not None:
+        accounts.sent(MARK, Parameter_Server, size)
+    channel.flush()

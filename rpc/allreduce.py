@@ -2,7 +2,9 @@
 
 With W nodes the array is cut into W shards. Everybody sends its pieces of shard s to the node of rank s, which combines them
 in the order of ranks, along a binary tree, and sends the results to all. A node sends and receives 2 (W - 1) / W times the
-array, the least that is possible; a piece is combined and sent on while it is in the cache and the next one is on its way.
+array, the least that is possible. Both halves run at once: part k + `AHEAD` of a shard follows only when result k has come
+back, so what moves stays in the caches, and whoever is ahead fills nobody's memory. Between nodes of one host a piece lies in
+memory that the other one reads (`slots`), and a message tells of it.
 """
 
 from __future__ import annotations
@@ -11,18 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from network.controller import Controller
 from network.session import Session
 from network.slabs import SlabPool
+from network.values import Array
 
-Array = NDArray[Any]
+from .slots import AHEAD, PIECE_BYTES, Slots
+
 Combine = Callable[..., Any]
 
 COMBINE: Final[dict[str, Combine]] = {"mean": np.add, "sum": np.add, "max": np.maximum, "min": np.minimum}
 WHOLE_BYTES: Final = 32 << 10  # an array of at most this size goes to everybody in one message: one way is faster than two
-PIECE_BYTES: Final = 512 << 10  # stays in the cache between arriving, being combined and leaving
+SMALL_PIECE_BYTES: Final = 256 << 10  # cutting less than that costs more than it gains
 PART, RESULT = 3, 4  # kinds of pieces
 
 
@@ -40,25 +43,57 @@ def tree(parts: Sequence[Array], combine: Combine) -> Array:
     return np.asarray(combine(tree(parts[:half], combine), tree(parts[half:], combine)))
 
 
+class Scratch:
+    """Memory for what is between the leaves of a tree and its root; fresh memory costs more than the sums."""
+
+    def __init__(self) -> None:
+        self._spare: dict[int, Array] = {}
+
+    def tree(self, parts: Sequence[Array], combine: Combine, target: Array, depth: int = 0) -> Array:
+        """`tree` of two parts or more, in `target`, which has their type."""
+        half = (len(parts) + 1) // 2
+        left, right = parts[0], parts[-1]
+        if half > 1:
+            left = self.tree(parts[:half], combine, target, depth + 1)
+        if len(parts) - half > 1:
+            spare = self._spare.get(depth)
+            if spare is None or spare.dtype != target.dtype or spare.size < target.size:
+                spare = self._spare[depth] = np.empty_like(target)
+            right = self.tree(parts[half:], combine, spare[: target.size], depth + 1)
+        combine(left, right, out=target)
+        return target
+
+
 class ShardedReduction:
     """One operation on an array of more than `WHOLE_BYTES`; `group` holds the nodes by rank.
 
     `take` is given what arrives, `place` says where it goes; `done` tells whether `result`, in memory of `pool`, is complete,
     and `missing` from whom something is lacking. `mine` and `result` must stay unchanged until everything has left.
+
+    A slot is free when it is filled: the one of part k towards a peer since that peer's result k - AHEAD has come, which was
+    made of what was in it; the one of result k since all parts k are here, which everybody sends after it has copied result
+    k - AHEAD. A peer that sends parts of this operation has ended the one before.
     """
 
-    def __init__(self, controller: Controller, group: Sequence[int], number: int, mine: Array, op: str, pool: SlabPool) -> None:
+    def __init__(
+        self, controller: Controller, group: Sequence[int], number: int, mine: Array, op: str, pool: SlabPool, slots: Slots
+    ) -> None:
         self._controller = controller
         self._group = group
         self._rank = group.index(controller.node_id)
         self._number = number
         self._op = op
+        self._slots = slots
         self._mine = np.ascontiguousarray(mine).reshape(-1)
         self._shape = mine.shape
         none = self._mine[:0]
         dtype = combined([none] * len(group), op).dtype
         self.result = pool.empty(mine.shape, dtype, mine.size * dtype.itemsize)
         self._flat = self.result.reshape(-1)
+        self._scratch = Scratch()
+        itemsize = max(self._mine.itemsize, dtype.itemsize)
+        half = mine.size * itemsize // len(group) // 2 + 1  # of a shard: it is combined while the other half comes
+        self._length = max(1, min(PIECE_BYTES, max(SMALL_PIECE_BYTES, half)) // itemsize)
         self._cuts = [list(self._cut(rank)) for rank in range(len(group))]
         self._parts: dict[int, dict[int, Array]] = {piece: {} for piece in range(len(self._cuts[self._rank]))}
         self._awaited = {  # pieces that each peer has yet to bring: parts of the own shard, and results of its shard
@@ -68,18 +103,29 @@ class ShardedReduction:
     def _cut(self, rank: int) -> Iterator[slice]:
         size, count = self._mine.size, len(self._group)
         start, end = size * rank // count, size * (rank + 1) // count
-        length = max(1, PIECE_BYTES // self._mine.itemsize)
-        return (slice(at, min(at + length, end)) for at in range(start, end, length))
+        return (slice(at, min(at + self._length, end)) for at in range(start, end, self._length))
 
     def start(self) -> None:
-        """Put all parts for others in line, the first pieces of every shard first."""
-        peers = [(rank, peer) for rank, peer in enumerate(self._group) if rank != self._rank]
-        for piece in range(max(map(len, self._cuts))):
-            for rank, peer in peers[self._rank :] + peers[: self._rank]:
-                if piece < len(self._cuts[rank]):
-                    content = (self._shape, self._mine[self._cuts[rank][piece]])
-                    self._session(peer).queue(content, (PART, self._number, piece))
-        self._controller.push()
+        """Send the first parts, to every peer the same number of them before the next, and not all to the same peer first."""
+        self._slots.offer()
+        ranks = [(self._rank + step) % len(self._group) for step in range(1, len(self._group))]
+        for piece in range(AHEAD):
+            for rank in ranks:
+                self._send_part(rank, piece)
+            self._controller.push()
+
+    def _send_part(self, rank: int, piece: int) -> None:
+        """Put part `piece` of the shard of `rank` in line, if there is one."""
+        peer = self._group[rank]
+        session = self._alive(peer)
+        if session is None or piece >= len(self._cuts[rank]):
+            return
+        part = self._mine[self._cuts[rank][piece]]
+        if self._slots.read_by(peer, part.dtype):
+            session.queue((self._shape, self._slots.fill(rank, piece, part)), (PART, self._number, piece))
+            session.account_shared(sent=part.nbytes)
+        else:
+            session.queue((self._shape, part), (PART, self._number, piece))
 
     def place(self, sender: int, kind: int, piece: int) -> Array | None:
         """Where a piece shall be read to; None: anywhere."""
@@ -87,14 +133,16 @@ class ShardedReduction:
         return self._flat[cuts[piece]] if 0 <= piece < len(cuts) else None
 
     def take(self, sender: int, kind: int, piece: int, value: Any) -> None:
-        """Take a piece; the last part of one is combined with the others and sent on.
+        """Take a piece; the last part of one is combined with the others and sent on, a result lets the next part go.
 
         Raises: ValueError when the sender reduces an array of another shape or type.
         """
         if kind == RESULT:
-            target = self._flat[self._cuts[self._group.index(sender)][piece]]
-            if not np.may_share_memory(target, value):  # it was not read to its place: it came before `start`
+            rank = self._group.index(sender)
+            target = self._flat[self._cuts[rank][piece]]
+            if not np.may_share_memory(target, value):  # it was not read to its place: it lies in a slot
                 np.copyto(target, value)
+            self._send_part(rank, piece + AHEAD)
         else:
             shape, part = value
             if shape != self._shape or part.dtype != self._mine.dtype:
@@ -113,18 +161,21 @@ class ShardedReduction:
         parts[self._controller.node_id] = self._mine[cut]
         target = self._flat[cut]
         in_order = [parts[node] for node in self._group]
-        half = (len(in_order) + 1) // 2
-        combine = COMBINE[self._op]
-        if self._op != "mean":
-            combine(tree(in_order[:half], combine), tree(in_order[half:], combine), out=target)
-        elif target.dtype == self._mine.dtype:
-            combine(tree(in_order[:half], combine), tree(in_order[half:], combine), out=target)
-            np.divide(target, len(in_order), out=target)
+        if target.dtype == self._mine.dtype:
+            self._scratch.tree(in_order, COMBINE[self._op], target)
+            if self._op == "mean":
+                np.divide(target, len(in_order), out=target)
         else:
             np.copyto(target, combined(in_order, self._op))
+        filled: tuple[str, int] | None = None
         for peer in self._awaited:
-            session = self._controller.sessions.get(peer)
-            if session is not None and session.alive:  # one that is gone is missed where it is awaited
+            if (session := self._alive(peer)) is None:
+                continue
+            if self._slots.read_by(peer, target.dtype):
+                filled = filled or self._slots.fill(self._rank, piece, target)
+                session.queue(filled, (RESULT, self._number, piece))
+                session.account_shared(sent=target.nbytes)
+            else:
                 session.queue(target, (RESULT, self._number, piece))
 
     def missing(self) -> list[int]:
@@ -136,8 +187,7 @@ class ShardedReduction:
         self._controller.push()
         return not any(self._awaited.values())
 
-    def _session(self, peer: int) -> Session:
+    def _alive(self, peer: int) -> Session | None:
+        """The session with `peer`; None when it is gone, which shows where its pieces are awaited."""
         session = self._controller.sessions.get(peer)
-        if session is None or not session.alive:
-            raise self._controller.loss_of(peer)
-        return session
+        return session if session is not None and session.alive else None

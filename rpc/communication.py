@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from network.controller import BlockHandler, Controller
+from network.errors import Rejected
 from network.frames import Message
 
 from .allreduce import COMBINE, WHOLE_BYTES, combined
@@ -17,6 +18,7 @@ from .pieces import PIECE_HEAD, Pieces
 
 _GROUP_HEAD = 2  # ints in the head of a message of a group operation: its kind and its number
 _GATHER, _RESULT = 1, 2
+LoadCode: TypeAlias = Callable[[bytes, bytes], tuple[dict[str, Any], Sequence[type]]]
 
 
 class Communication:
@@ -35,6 +37,7 @@ class Communication:
         on_progress: Callable[[int], None],
         job: str = "",
         attempt: int = 0,
+        load_code: LoadCode | None = None,
     ) -> None:
         self.controller = controller
         self.node_id = controller.node_id
@@ -45,6 +48,7 @@ class Communication:
         self.cache_directory = cache_directory
         self.job = job
         self.attempt = attempt
+        self._load_code = load_code
         self._on_block: BlockHandler | None = None
         self._early: list[tuple[int, Message]] = []  # a peer may start, and send, before our executor listens
         self._on_progress = on_progress
@@ -75,6 +79,15 @@ class Communication:
         self._on_block = handler
         while handler is not None and self._early:
             handler(*self._early.pop(0))
+
+    def load_code(self, objects: bytes, code: bytes) -> tuple[dict[str, Any], Sequence[type]]:
+        """The objects and the class table of a bundle (`shipping.Bundle`) that the submitter has sent while the job runs.
+
+        Raises: Rejected where the worker's policy forbids it or outside a job process, and what `shipping.load` raises.
+        """
+        if self._load_code is None:
+            raise Rejected(f"Node {self.node_id} runs in no job process, so it takes no code.")
+        return self._load_code(objects, code)
 
     @property
     def available_clients(self) -> list[int]:

@@ -10,16 +10,19 @@ from typing import Any
 from network.clock import SystemClock
 from network.controller import Controller
 from network.errors import ProtocolError
+from network.session import Session
 from network.version import VERSION
 
+from .calling import call_all
 from .collection import FILE_OPERATIONS, Collection
 from .errors import InvalidTransition
 from .executable import AbsExecutable, ReplyPackage
 from .identity import new_job_id
 from .interrupts import Interrupts
 from .lines import Gone, Lines
+from .liveness.lookout import NEWS, Lookout
 from .logs import SUBMIT_LOGGER, clean
-from .messages import Fetch, Operation, Progress, State, Stop
+from .messages import Fetch, Lose, Operation, Progress, State, Stop, Verdict
 from .orders import Orders
 from .progress import ProgressDisplay
 from .result import RESULT_FILE, read_result
@@ -47,9 +50,10 @@ class Coordinator:
         directory: where `Node-<i>-Retrieve` folders go.
         job: id of a job that failed and is tried again; default a new one.
         attempt: which attempt at the job this is, counted from 0; its nodes refuse one that they have had.
+        stall: seconds of silence within a step beyond which a node counts as stuck; 0 for the default (see `Limits`).
 
     Attributes: `job`, its id; `failures`, {node: (state, detail)} of nodes that did not end well; `files`, the saved paths
-    of each node.
+    of each node; `verdicts`, what the failure detector says, first causes first.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Coordinator:
         directory: str | Path = ".",
         job: str | None = None,
         attempt: int = 0,
+        stall: float = 0.0,
     ) -> None:
         self.job = job or new_job_id()
         self.attempt = attempt
@@ -77,7 +82,8 @@ class Coordinator:
             raise ValueError(
                 "Coordinator 'com' must come from network.Request().request(nodes), which knows the cluster's key."
             )
-        self._orders = Orders(self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt)
+        self._orders = Orders(self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall)
+        self._lookout = Lookout(self.job, attempt, self._logger)
         self._lines = Lines(com, names, self._logger)
         self._submitting = Submitting(com, names, self._lines, self._orders, start_limit, self._logger, self._clock, self._step)
         self._collection = Collection(Path(directory), title, self._logger, self._clock)
@@ -134,7 +140,23 @@ class Coordinator:
         Raises: SubmissionError; then nothing runs anywhere.
         """
         self._submitting.dispatch(reply)
+        self._lookout.begin([node for machine in self._machines for node in machine.nodes], self._clock.monotonic())
         self._logger.info("Dispatch complete.")
+
+    def call(self) -> dict[int, Session]:
+        """Sessions with the running executors of all nodes, to go on talking with them; there the submitter is the peer -1.
+
+        The caller moves their bytes, and closes them. Raises: NetworkError naming the first node that cannot be reached.
+        """
+        nodes = [node for machine in self._machines for node in machine.nodes]
+        sessions, errors = call_all({node: self._orders.target(node) for node in nodes})
+        if errors:
+            for session in sessions.values():
+                session.close()
+            raise next(iter(errors.values()))
+        for node, session in sessions.items():
+            session.use_classes(self._submitting.classes_of(node))
+        return sessions
 
     # ---- waiting
 
@@ -209,17 +231,18 @@ class Coordinator:
 
     def stop_executing(self, reason: str = "It was stopped by the submitter.") -> None:
         """Tell every node to end the job: executors are interrupted at their next send or receive. `join` waits for the end."""
-        for machine in self._machines:
-            for node in machine.nodes:
-                if node not in machine.ended:
-                    self._lines.tell_agent(node, Stop(self.job, reason))
+        for node in self._running():
+            self._lines.tell_agent(node, Stop(self.job, reason))
+
+    def _running(self) -> list[int]:
+        return [node for machine in self._machines for node in machine.nodes if node not in machine.ended]
 
     # ---- events
 
     def _step(self, patience: float | None = None) -> None:
         """Wait for bytes or the next deadline, and handle what has happened."""
         now = self._clock.monotonic()
-        deadlines = [self._collection.deadline, *(machine.deadline for machine in self._machines)]
+        deadlines = [self._collection.deadline, self._lookout.deadline, *(machine.deadline for machine in self._machines)]
         waits = [deadline - now for deadline in deadlines if deadline is not None]
         timeout = min([*waits, patience] if patience is not None else waits, default=None)
         for event in self._lines.wait(timeout, None if self._interrupts is None else self._interrupts.sock):
@@ -228,6 +251,12 @@ class Coordinator:
             else:
                 self._on_operation(event.node, event.operation)
         self._submitting.tick()
+        for verdict in self._lookout.look(self._clock.monotonic()):
+            if verdict.kind == "silent":
+                self._com.sessions[verdict.node].close()
+                self._on_gone(Gone(verdict.node, verdict.headline))
+            else:  # a deadlock: all that train wait for each other
+                self.stop_executing(verdict.headline)
         self._collection.check()
         for node, reason in self._collection.missing.items():
             self.failures.setdefault(node, ("lost", reason))
@@ -242,6 +271,9 @@ class Coordinator:
             self.failures.setdefault(gone.node, ("lost", gone.reason))
             self._submitting.lose(machine, gone)
             self._end_others(gone.node)
+            for node in self._running():  # a host that vanishes leaves connections behind on which others would wait
+                self._lines.tell_agent(node, Lose(self.job, gone.node, gone.reason))
+        self._lookout.ended(gone.node, False, self._clock.monotonic())
         self._collection.give_up(gone.node, gone.reason)
 
     def _on_operation(self, node: int, operation: Operation) -> None:
@@ -254,6 +286,8 @@ class Coordinator:
                 self._display.update(node, operation.percent)
         elif isinstance(operation, State):
             self._on_state(machine, node, operation)
+        elif isinstance(operation, NEWS):
+            self._lookout.take(node, operation, self._clock.monotonic())
         elif isinstance(operation, FILE_OPERATIONS):
             self._on_file(node, operation)
         else:
@@ -267,6 +301,7 @@ class Coordinator:
             self._submitting.feed(machine, IsRunning(node))
         elif state.state not in _UNFINISHED and node not in machine.ended:
             lines = state.detail.strip().splitlines()
+            self._lookout.ended(node, state.state == "done", self._clock.monotonic())
             if state.state != "done":
                 self.failures[node] = (state.state, state.detail)
             if state.state in ("failed", "stopped"):
@@ -307,6 +342,11 @@ class Coordinator:
             path.unlink()
 
     # ---- accounts
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """What the failure detector says of nodes that did not end well, first causes before what followed from them."""
+        return self._lookout.causes
 
     @property
     def files(self) -> dict[int, list[Path]]:

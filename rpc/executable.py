@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from .communication import Communication
@@ -30,8 +30,11 @@ class AbsExecutable(ABC):
 
     Attributes: `shipped`, the objects that were submitted with the class (`Coordinator.submit_group(..., objects=)`), and
     `cache_directory`, for data worth keeping between jobs; both are set before `requests` is called. `logger`, whose lines
-    end in the job's log on this node.
+    end in the job's log on this node. A class whose `start` calls the signals of `rpc.monitor` may say so with
+    `signals = True`: then the failure detector also watches the time until the first of them.
     """
+
+    signals: ClassVar[bool] = False
 
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
         self.node_id = node_id

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from .liveness.news import Beat as Beat
+from .liveness.news import Notice as Notice
+from .liveness.verdict import ExitCode
+from .liveness.verdict import Verdict as Verdict
 from .operation import MAX_TEXT as MAX_TEXT
 from .operation import Attempt, Bytes, JobState, Length, Node, Percent, RunState, Secret, Sha256
 from .operation import Operation as Operation
@@ -28,6 +32,10 @@ class CanCommit(Operation):
     jobs_on_host: int
     prepare_limit: float  # seconds until the executor has all it needs
     start_limit: float  # and from then until it starts
+    stall: float = 0.0  # N: seconds of silence in a step beyond which the process counts as stuck; 0 for the default, as below
+    begin: float = 0.0  # likewise from the start to the first step
+    between: float = 0.0  # between steps
+    save: float = 0.0  # while it saves
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,15 @@ class Stop(Operation):
     """End the running job."""
 
     job: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Lose(Operation):
+    """Another node of this job is gone, although its connections may stand: nobody shall wait for it."""
+
+    job: str
+    node: Node
     reason: str
 
 
@@ -184,6 +201,14 @@ class Halt(Operation):
 
 
 @dataclass(frozen=True)
+class LosePeer(Operation):
+    """Another node of the job is gone, whatever the connection with it says."""
+
+    node: Node
+    reason: str
+
+
+@dataclass(frozen=True)
 class Took(Operation):
     """The job process has taken one visitor."""
 
@@ -195,6 +220,7 @@ class Reached(Operation):
     state: RunState
     detail: str
     files: list[str]
+    exit_code: ExitCode = -1  # what the executor has called sys.exit with; -1: it has not
 
 
 @dataclass(frozen=True)
@@ -251,9 +277,9 @@ class Prepared(Operation):
     """The executor has all it needs."""
 
 
-FROM_SUBMITTER = (CanCommit, Abort, Stop, Watch, ListJobs, Fetch)
-FROM_AGENT = (Accepted, Refused, State, Progress, Jobs, FileBegin, FileChunk, FileEnd, FetchEnd)
-TO_JOB_PROCESS = (Begin, Visitor, Halt)
+FROM_SUBMITTER = (CanCommit, Abort, Stop, Lose, Watch, ListJobs, Fetch)
+FROM_AGENT = (Accepted, Refused, State, Progress, Beat, Notice, Verdict, Jobs, FileBegin, FileChunk, FileEnd, FetchEnd)
+TO_JOB_PROCESS = (Begin, Visitor, Halt, LosePeer)
 FROM_JOB_PROCESS = (Took, Reached, Advanced, Audit)
 CODE_TO_JOB = (Load, Answers)
 CODE_FROM_JOB = (Loaded, Asks, Prepared)

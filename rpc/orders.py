@@ -28,8 +28,10 @@ class Orders:
         blas_threads: int,
         start_limit: float,
         attempt: int = 0,
+        stall: float = 0.0,
     ) -> None:
         self.job, self._title, self._attempt = job, title, attempt
+        self._stall = stall
         self._addresses = addresses
         self._blas_threads, self._start_limit = blas_threads, start_limit
         self.code_keys = {node: code_key(cluster, job, node) for node in addresses}
@@ -51,6 +53,7 @@ class Orders:
             sum(address.host == host for address in self._addresses.values()),
             prepare_limit,
             self._start_limit,
+            self._stall,
         )
 
     def note(self, node: int, accepted: Accepted) -> None:

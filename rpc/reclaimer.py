@@ -13,8 +13,10 @@ from network.nodes import SUBMITTER
 
 from .collection import FILE_OPERATIONS, Collection
 from .logs import SUBMIT_LOGGER, attach_console
-from .messages import Fetch, Progress, State, Stop, Watch, parse
+from .messages import Beat, Fetch, Notice, Progress, State, Stop, Verdict, Watch, parse
 from .progress import ProgressDisplay
+
+_NEWS = (State, Progress, Beat, Notice, Verdict)
 
 
 class Reclaimer:
@@ -66,9 +68,11 @@ class Reclaimer:
             while len(states) < len(nodes):
                 with contextlib.suppress(PeerLost):
                     node, value = self._com.get_one() or (SUBMITTER, None)
-                    news = parse(value, (State, Progress))
+                    news = parse(value, _NEWS)
                     if isinstance(news, Progress):
                         display.update(node, news.percent)
+                    elif isinstance(news, (Notice, Verdict)):
+                        self._logger.warning("%s", news.describe())
                     elif isinstance(news, State) and news.state not in ("starting", "running"):
                         states[node] = (news.state, news.detail)
                 for node in set(nodes) - set(states) - set(self._com.available_clients):
@@ -97,7 +101,9 @@ class Reclaimer:
         if received is not None:
             node, value = received
             try:
-                collection.take(node, parse(value, FILE_OPERATIONS))
+                operation = parse(value, (*FILE_OPERATIONS, *_NEWS))
+                if not isinstance(operation, _NEWS):  # of a job that was followed over this connection before
+                    collection.take(node, operation)
             except ProtocolError as error:
                 collection.give_up(node, str(error))
         for node in collection.open:

@@ -212,7 +212,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--psgd asgd", r"'sync_type' AsynchronizedSGD cannot run 'codec' Plain"),
         ("--optimizer x", r"--optimizer 'x' is unknown. Known: .*PSGDOptimizer"),
         ("--codec x", r"--codec 'x' is unknown. Known: .*EFSign, .*FedAvg, .*Plain, .*QSGD, .*TopK"),
-        ("--optimizer ga", r"--optimizer 'ga' is unknown. Known: .*PSGDOptimizer"),
+        ("--optimizer gd", r"--optimizer 'gd' is unknown. Known: .*PSGDOptimizer"),
         ("--gradient-descent x", r"--gradient-descent 'x' is unknown. Known: .*ADAMOptimizer"),
         ("--block-assignment x", r"--block-assignment 'x' is unknown. Known: .*IIDBlockAssignment"),
         ("--block-assignment fixed:many", r"--block-assignment fixed: must be an integer, got 'many'"),

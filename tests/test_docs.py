@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 GUIDES = [
     "README.md",
     "nn/README.md",
+    "executor/README.md",
     "parallel_sgd/codec/README.md",
     "parallel_sgd/profiles/blockassignment/README.md",
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),

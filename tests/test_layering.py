@@ -17,7 +17,7 @@ ALLOWED = {
     "nn": set[str](),
     "network": set[str](),
     "rpc": {"network"},
-    "executor": {"rpc"},
+    "executor": {"rpc", "network"},
     "parallel_sgd": {"nn", "rpc", "network"},
 }
 # what a package needs wherever it runs, and what a function may ask for when it is called
@@ -25,7 +25,7 @@ REQUIRED = {
     "nn": {"numpy", "tqdm"},
     "network": {"numpy", "msgpack"},
     "rpc": {"numpy", "msgpack", "cloudpickle", "tqdm", "tomllib", "tomli"},  # Python 3.10 has no tomllib
-    "executor": {"numpy"},
+    "executor": {"numpy", "msgpack", "tqdm"},
     "parallel_sgd": {"numpy", "tqdm"},
 }
 OPTIONAL = {
@@ -111,7 +111,7 @@ def test_no_package_can_escape() -> None:
         ("rpc", "x = lambda: __import__('parallel_sgd.job')", "line 1: rpc may not import parallel_sgd"),
         ("rpc", "import importlib\nimportlib.import_module('nn.model')", "line 2: rpc may not import nn"),
         ("rpc", "if TYPE_CHECKING:\n    import nn", "line 2: rpc may not import nn"),
-        ("executor", "import network", "line 1: executor may not import network"),
+        ("executor", "import nn", "line 1: executor may not import nn"),
         ("parallel_sgd", "import executor", "line 1: parallel_sgd may not import executor"),
         ("network", "import pandas", "line 1: network may not need pandas"),
         ("nn", "import pandas", "line 1: nn may not need pandas"),

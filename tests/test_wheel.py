@@ -15,7 +15,7 @@ import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("nn", "network", "rpc", "parallel_sgd")
+PACKAGES = ("nn", "network", "rpc", "parallel_sgd", "executor")
 
 IMPORT_ALL = """
 import importlib, pathlib, pkgutil, sys

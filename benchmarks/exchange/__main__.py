@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 
+from benchmarks.exchange.throttled import hidden
 from benchmarks.exchange.workload import NETWORKS, REDUCTIONS
 from benchmarks.pairing import Result, ratio, take_turns
 
@@ -17,8 +18,8 @@ OURS, SHARDED, GLOO, MPI, DDP, ALONE = (
     "torch DDP, gloo",
     "1 process",
 )
-PLAIN = "Plain"
-TASKS = ("reduce", "steps", "two")
+PLAIN, RING = "Plain", "Ring"
+TASKS = ("reduce", "steps", "two", "throttled")
 
 
 def main() -> int:
@@ -36,6 +37,8 @@ def main() -> int:
         reached.append(steps(rounds))
     if "two" in options.tasks:
         reached += [two(name, goal, rounds) for name, goal in (("wide256", 1.3), ("wide1024", 1.4))]
+    if "throttled" in options.tasks:
+        reached.append(hidden(rounds))
     return 0 if all(reached) else 1
 
 
@@ -49,7 +52,8 @@ def reduce(name: str, workers: int, rounds: int) -> bool:
         MPI: ("benchmarks.exchange.mpi", argument),
     }
     results = take_turns(contenders, 1, rounds)
-    goals = {(GLOO, OURS): reduction.gloo, (MPI, OURS): reduction.mpi} if workers == 2 else {}
+    pair = {(GLOO, OURS): reduction.gloo, (MPI, OURS): reduction.mpi}
+    goals = pair if workers == 2 else {(GLOO, OURS): reduction.many}
     return table(results, reduction.count, OURS, goals)
 
 
@@ -60,6 +64,7 @@ def steps(rounds: int) -> bool:
     results = take_turns(
         {
             PLAIN: ("benchmarks.exchange.training", "tutorial:2:PSGDOptimizer:"),
+            RING: ("benchmarks.exchange.training", "tutorial:2:PSGDOptimizer:parallel_sgd.codec.Ring"),
             SHARDED: ("benchmarks.exchange.training", "tutorial:2:ShardedPSGDOptimizer:"),
             DDP: ("benchmarks.exchange.data_parallel", "tutorial:2"),
             ALONE: ("benchmarks.exchange.alone", "tutorial"),

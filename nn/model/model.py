@@ -185,7 +185,7 @@ class Model(ScoredNetwork, ABC):
         if self.rule is not None:
             self.rule.load_state_dict({"step": 0})
         self._history, self.epochs_trained, self.callback_states = History(), 0, CallbackStates()
-        self._calls_without_key = 0
+        self.keyless_calls = 0
 
     def to_bytes(self) -> bytes:
         """Return the content of a model file: structure, weights, loss, metrics, history, and the rule with its state."""

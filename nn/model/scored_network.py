@@ -31,7 +31,7 @@ class ScoredNetwork(Network, ABC):
         self.metrics: list[Metric] = []
         self._loss: Loss | None = None
         self._runner: Runner | None = None
-        self._calls_without_key = 0
+        self.keyless_calls = 0
 
     @property
     def loss(self) -> Loss:
@@ -86,8 +86,8 @@ class ScoredNetwork(Network, ABC):
         """Return the key, or where there is none the next of the model's own."""
         if key is not None:
             return key
-        self._calls_without_key += 1
-        return self.seed, 0, self._calls_without_key - 1, 0
+        self.keyless_calls += 1
+        return self.seed, 0, self.keyless_calls - 1, 0
 
     def evaluate(self, x: Any, label: Any = None, batch_size: int = 1024, *, sample_weight: Any = None) -> dict[str, float]:
         """Return {'Loss': ..., <metric>: ...} over all samples, whatever the batch size.

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_FILE", "MAX_HEADER", "TEMPORARY_SUFFIX", "ModelFileError", "dump", "parse", "read_file", "write_file"]
+__all__ = ["MAX_FILE", "MAX_HEADER", "TEMPORARY_SUFFIX", "ModelFileError", "dump", "parse", "read_file", "seal", "write_file"]
 
 MAX_HEADER = 1 << 20  # bytes; the configuration of a very deep model takes some tens of KiB
 MAX_FILE = 2 << 30  # bytes; the default limit of read_file
@@ -78,6 +78,11 @@ def dump(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> by
     Raises TypeError for a dtype that safetensors does not have, ValueError for a name or text that cannot be stored and
     for a header above `MAX_HEADER` bytes.
     """
+    return b"".join(seal(tensors, metadata))
+
+
+def seal(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> list[bytes | memoryview]:
+    """Return what `dump` does in parts, one after the other; those of the arrays are views wherever that is possible."""
     if "sha256" in metadata:
         raise ValueError("metadata key 'sha256' is written by dump itself, leave it out")
     if "__metadata__" in tensors:
@@ -111,7 +116,7 @@ def dump(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> by
     for part in body:
         digest.update(part)
     sealed = _PREFIX + digest.hexdigest().encode() + header[len(_PREFIX) + len(_UNHASHED) :]
-    return b"".join([_LENGTH.pack(len(header)), sealed, *body])
+    return [_LENGTH.pack(len(header)), sealed, *body]
 
 
 def parse(data: bytes | bytearray | memoryview) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .ad_psgd import ADPSGD
 from .async_ps import AsyncPS
 from .cast import BF16, FP16
 from .dc_asgd import DCASGD
@@ -10,15 +11,18 @@ from .diloco import DiLoCo, DiLoCoPS
 from .dummy import DummyCodec
 from .ef_sign import EFSign, EFSignBothWays
 from .fedavg import FedAvg, LocalSGD
+from .fedprox import FedProx
 from .first_copy import FirstCopy, FirstCopyInt8
 from .gossip import CHOCO, DPSGD
 from .grad_code import GradCode
+from .grad_code_peers import GradCodePeers
 from .int8 import Int8
 from .interfaces import BlockWeight, Codec, netEncapsulation
 from .lag import LAQ
 from .levels import LevelQuantizer, ShardedLevels
 from .natural import Natural
 from .one_bit import OneBit
+from .one_bit_adam import OneBitAdam
 from .parameter_server import SyncPS
 from .plain import Plain
 from .powersgd import PowerSGD
@@ -27,16 +31,19 @@ from .random_k import RandomK
 from .random_pair import RandomPair
 from .ring import Ring
 from .robust import Adasum, Krum, Median, TrimmedMean
+from .scaffold import SCAFFOLD
 from .server_optimizer import FedAdam, ServerAdam
 from .settings import REQUIRED, GlobalSettings, MissingParameter
 from .sharded_ps import ShardedPS, ShardedTopK
 from .signsgd import SignSGD, SignSGDPS, Signum
 from .size_adaptive import SizeAdaptive
+from .sma import SMA
 from .terngrad import TernGrad
 from .topk import TopK, TopKInt8
 from .tree import Tree
 
 __all__ = [
+    "ADPSGD",
     "BF16",
     "CHOCO",
     "DCASGD",
@@ -46,6 +53,8 @@ __all__ = [
     "LAQ",
     "QSGD",
     "REQUIRED",
+    "SCAFFOLD",
+    "SMA",
     "Adasum",
     "AsyncPS",
     "BlockWeight",
@@ -57,10 +66,12 @@ __all__ = [
     "EFSignBothWays",
     "FedAdam",
     "FedAvg",
+    "FedProx",
     "FirstCopy",
     "FirstCopyInt8",
     "GlobalSettings",
     "GradCode",
+    "GradCodePeers",
     "Int8",
     "Krum",
     "LevelQuantizer",
@@ -69,6 +80,7 @@ __all__ = [
     "MissingParameter",
     "Natural",
     "OneBit",
+    "OneBitAdam",
     "Plain",
     "PowerSGD",
     "RandomK",

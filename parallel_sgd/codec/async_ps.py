@@ -65,6 +65,7 @@ class AsyncPS(Codec):
         self._served: ServedVariable | None = None
         self.staleness = Counter[int]()
         self.duplicates = 0
+        self._returning: set[int] = set()  # workers of whom nothing has come since a state was taken over
         if node_id == Parameter_Server:
             self._rule = GlobalSettings.get_rule()
             self._aware = bool(GlobalSettings.get_params("staleness_aware", False))
@@ -103,6 +104,9 @@ class AsyncPS(Codec):
 
     def _apply(self, content: Push) -> None:
         node, round_, gradient, *start = content
+        if node in self._returning:  # its state and ours need not be of the same moment
+            self._returning.discard(node)
+            self._rounds[node] = round_
         if round_ < self._rounds[node]:
             self.duplicates += 1
             return
@@ -160,6 +164,7 @@ class AsyncPS(Codec):
         if self.node_id != Parameter_Server:
             self._start = None if self._rounds[self.node_id] else self._start
         elif rest:
+            self._returning = set(self._rounds)
             self._serve(np.asarray(rest.get("value", 0.0))).load_state_dict(rest)
 
     def dispose(self) -> None:

@@ -93,7 +93,7 @@ class CodecBank:
         self.node_id = channel.node_id
         self.assignment: ISetting = settings.assignment
         self._names = [kind.__name__ for kind in kinds]
-        self.accounts = Accounts(channel.node_id, [*self._names, "sync type"])
+        self.accounts = Accounts(channel.node_id, [*self._names, "sync type", "checkpoint"])
         self._watch = self.accounts.watch
         self._attempt = attempt
         self.refused = 0  # packets of another attempt

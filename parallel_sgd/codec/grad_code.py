@@ -44,12 +44,15 @@ class GradCode(Codec):
         job = GlobalSettings.get_default()
         if node_id != Parameter_Server and node_id not in job.nodes:
             raise ValueError(
-                f"GradCode runs on the workers {job.nodes} and the parameter server {Parameter_Server}, got node {node_id}"
+                f"{type(self).__name__} runs on the workers {job.nodes} and the parameter server {Parameter_Server}, "
+                f"got node {node_id}"
             )
         count, copies = job.node_count, job.redundancy
         cyclic = [sorted((node + ahead) % count for ahead in range(copies)) for node in job.nodes]
         if [sorted(blocks) for blocks in job.node_2_block] != cyclic:
-            raise ValueError(f"GradCode needs a CyclicAssignment, got {type(job).__name__} with the blocks {job.node_2_block}")
+            raise ValueError(
+                f"{type(self).__name__} needs a CyclicAssignment, got {type(job).__name__} with the blocks {job.node_2_block}"
+            )
         self._workers = job.nodes
         self._code = cyclic_code(count, copies - 1)
         self._sum = WeightedSum()
@@ -63,14 +66,31 @@ class GradCode(Codec):
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         """Add a block; send the coded sum when the last one is computed."""
+        if not self._encodes(block_weight):
+            return None
+        return netEncapsulation(Parameter_Server, (self._round, self.node_id, self._sent, False))
+
+    def _encodes(self, block_weight: BlockWeight) -> bool:
+        """Add a block; True when the coded sum, `_sent`, is complete."""
         content, block = block_weight
         self._sum.add(float(self._code.matrix[self.node_id, block]), content)
         if self._sum.terms <= self._code.stragglers:
-            return None
+            return False
         if self._buffer is None:
             self._buffer = np.empty_like(content, subok=False)
         self._sent = self._sum.write(self._buffer)
-        return netEncapsulation(Parameter_Server, (self._round, self.node_id, self._sent, False))
+        return True
+
+    def _decoded(self) -> Array | None:
+        """Return the mean in an array of its own, and begin anew, when enough coded sums are there."""
+        alive = sorted(self._coded)
+        if len(alive) + self._code.stragglers < len(self._workers):
+            return None
+        for worker, coefficient in zip(alive, self._code.decoder(alive), strict=True):
+            self._sum.add(coefficient / len(self._workers), self._coded[worker])
+        mean = self._sum.write(np.empty_like(self._coded[alive[0]], subok=False))
+        self._coded.clear()
+        return mean
 
     def receive_blocks(self, content: Any) -> netEncapsulation | None:
         """A coded sum, on the server; on a worker its answer."""
@@ -88,13 +108,10 @@ class GradCode(Codec):
             self.late += 1
             return netEncapsulation(node, self._mean) if asks and round_ == self._round - 1 else None
         self._coded[node] = coded
-        alive = sorted(self._coded)
-        if len(alive) + self._code.stragglers < len(self._workers):
-            return netEncapsulation(node, tuple(sorted(set(self._workers) - set(alive)))) if asks else None
-        for worker, coefficient in zip(alive, self._code.decoder(alive), strict=True):
-            self._sum.add(coefficient / len(self._workers), self._coded[worker])
-        self._mean = self._sum.write(np.empty_like(coded))  # the one before may be on its way still
-        self._coded.clear()
+        mean = self._decoded()
+        if mean is None:
+            return netEncapsulation(node, tuple(sorted(set(self._workers) - set(self._coded)))) if asks else None
+        self._mean = mean  # an array of its own, for the one before may be on its way still
         self._round += 1
         return netEncapsulation(self._workers, self._mean)
 

@@ -86,6 +86,9 @@ class Codec(ABC):
     #: True: a result is made of what all workers send in the same batch, so asynchronous sync types refuse it.
     synchronous: ClassVar[bool] = False
 
+    #: True: packets count whatever batch they are of, so SynchronizedSGD, which keeps batches apart, refuses it.
+    asynchronous: ClassVar[bool] = False
+
     #: True: an answer to what was sent comes without waiting for anybody's batch, and the result is made of it; so a worker
     #: waits for it under asynchronous sync types too, where it otherwise goes on with its own value.
     awaits_answer: ClassVar[bool] = False
@@ -176,8 +179,9 @@ class Codec(ABC):
         Parts, all optional: `up` and `down` are what happens to an array on its way to where it is merged and back (stages of
         `parallel_sgd.codec.pipeline`; None sends it as it is); `send` is "gradient" (whatever the optimizer puts), "weights"
         or "delta" (parameters, sent as what has changed since the last exchange); `merge` a merge rule, `trigger` says in
-        which batches there is an exchange, `name` is the name of the class. A part is an object, which every codec object
-        copies, or a function that makes one, called in the codec's constructor, where `GlobalSettings` can be read.
+        which batches there is an exchange, `local` what a worker does by itself beside it, `name` is the name of the class. A
+        part is an object, which every codec object copies, or a function that makes one, called in the codec's constructor,
+        where `GlobalSettings` can be read.
 
         Raises: TypeError or ValueError where parts do not fit together, with the fix in words.
         """

@@ -51,12 +51,14 @@ class Plain(Codec):
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         """Send the sum of a subtree as soon as its last block is computed."""
         content, block = block_weight
-        whole = self._own.add((block, block + 1), content, stays=block == self._last)
-        if whole is None:
-            return None
-        span, total = whole
+        span, total = (block, block + 1), content
+        if block != self._last or span not in self._targets:  # else it is a subtree, and there is nothing to add up or to keep
+            whole = self._own.add(span, content, stays=block == self._last)
+            if whole is None:
+                return None
+            span, total = whole
         self._sent[span] = total
-        self._merge(span, total)
+        self._merge(span, total, given=False)
         targets = self._targets[span]
         return netEncapsulation(targets, (*span, total)) if targets else None
 
@@ -66,7 +68,7 @@ class Plain(Codec):
         if high == 0:
             self._take(value)
         else:
-            self._merge((low, high), value)
+            self._merge((low, high), value, given=True)
         return [netEncapsulation(asking, (*span, total)) for span, total in self._sent.items()] if asking else None
 
     def receive_late(self, content: PlainContent) -> netEncapsulation | None:
@@ -103,8 +105,8 @@ class Plain(Codec):
         self._all.reset()
         self._mean = None
 
-    def _merge(self, span: Span, total: Array) -> None:
-        mean = self._all.mean_with(span, total, stays=True)
+    def _merge(self, span: Span, total: Array, given: bool) -> None:
+        mean = self._all.mean_with(span, total, stays=True, given=given)
         if mean is not None:
             self._take(mean)
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from parallel_sgd.accounts import SENT
+from parallel_sgd.batch_sync import AsynchronizedSGD, SynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulation
 from parallel_sgd.memory_channel import Link, reliable
@@ -63,11 +64,14 @@ def check_codec(
     """Run the laws on a codec class; return what was seen.
 
     `server` is the codec of the parameter server, by default the same class where it needs one; `parameters` are
-    `codec_extra_parameters`. `replicas_agree=False` for codecs that leave workers with different values, as gossip does.
+    `codec_extra_parameters`. `replicas_agree=False`, or `agrees = False` in the class, is for codecs that leave workers with
+    different values, as gossip does. A codec that is `asynchronous` is tried under AsynchronizedSGD.
 
     Raises: CodecLawError for the first law that is broken; whatever the codec raises.
     """
-    trial = _Trial(codec, server or (codec if codec.needs_server else None), dict(parameters or {}), replicas_agree)
+    trial = _Trial(
+        codec, server or (codec if codec.needs_server else None), dict(parameters or {}), replicas_agree and codec.agrees
+    )
     usual: tuple[ISetting, ...] = (IIDBlockAssignment(WORKERS), IIDBlockAssignment(1))
     if codec.takes_first_copy:
         usual += (DuplicateAssignment(4, 2),)
@@ -95,7 +99,13 @@ class _Trial:
     def run(self, assignment: ISetting, link: Link = reliable) -> ArrayJob:
         """Run three batches of three variables."""
         return ArrayJob(
-            assignment, shapes=SHAPES, codec=self.codec, server=self.server, parameters=self.parameters, link=link
+            assignment,
+            shapes=SHAPES,
+            codec=self.codec,
+            server=self.server,
+            parameters=self.parameters,
+            sync_type=AsynchronizedSGD if self.codec.asynchronous else SynchronizedSGD,
+            link=link,
         ).run()
 
     def fail(self, law: str, assignment: ISetting, how: str) -> CodecLawError:
@@ -165,6 +175,8 @@ def _agrees(trial: _Trial, assignment: ISetting) -> str:
 
 def _any_order(trial: _Trial, assignment: ISetting) -> str:
     """The order in which packets arrive changes nothing."""
+    if trial.codec.asynchronous:
+        return "packets count when they come"
     rng = np.random.default_rng(1)
     return _same(trial, assignment, lambda *_: (float(rng.random()),), "packets that arrive in another order")
 
@@ -179,6 +191,8 @@ def _duplicates(trial: _Trial, assignment: ISetting) -> str:
 
 def _rescue(trial: _Trial, assignment: ISetting) -> str:
     """Packets of one node that are lost once are made up for by the rescue."""
+    if trial.codec.asynchronous:
+        return "nobody waits for a packet"
     seen: set[tuple[int, int, Key]] = set()
 
     def lose_once(sender: int, receiver: int, key: Key) -> Sequence[float]:

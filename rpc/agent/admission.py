@@ -13,6 +13,7 @@ from ..messages import CanCommit
 
 MOST_THREADS = 4096
 MOST_SECONDS = 86400.0
+LEAST_SILENCE = 0.1  # seconds; who is told to watch more closely than it can look would see ghosts
 
 
 def python_version() -> str:
@@ -30,6 +31,8 @@ def objection(order: CanCommit) -> str:
     if not is_job_id(order.job) or order.node not in order.group or order.jobs_on_host < 1:
         return "the order is malformed"
     limits_fit = 0 < order.start_limit <= MOST_SECONDS and 0 < order.prepare_limit <= MOST_SECONDS
+    silence = (order.stall, order.begin, order.between, order.save)
+    limits_fit = limits_fit and all(limit == 0 or LEAST_SILENCE <= limit <= MOST_SECONDS for limit in silence)
     if not 0 <= order.blas_threads <= MOST_THREADS or not limits_fit:
         return "the order has an impossible number of threads or limit"
     if order.python != python_version():

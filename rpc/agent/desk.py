@@ -21,6 +21,7 @@ from ..messages import (
     FetchEnd,
     Jobs,
     ListJobs,
+    Lose,
     Operation,
     State,
     Stop,
@@ -112,6 +113,8 @@ class Desk:
         elif isinstance(operation, Stop):
             self._audit.write("stop", f"job {operation.job} by {session.link.peer}")
             self._runs.end(operation.job, slot.StopAsked(operation.reason))
+        elif isinstance(operation, Lose):
+            self._runs.pass_on(operation)
         elif isinstance(operation, Watch):
             self._watch(session, operation.job)
         elif isinstance(operation, ListJobs):

@@ -20,7 +20,22 @@ from network.session import Session
 
 from ..errors import JobAborted
 from ..identity import code_key, peer_key
-from ..messages import FROM_JOB_PROCESS, Advanced, Audit, Begin, CanCommit, Halt, Operation, Reached, Took, Visitor
+from ..liveness.guard import Guard
+from ..liveness.recorder import Reader, make_memory
+from ..messages import (
+    FROM_JOB_PROCESS,
+    Advanced,
+    Audit,
+    Begin,
+    CanCommit,
+    Halt,
+    LosePeer,
+    Operation,
+    Reached,
+    Took,
+    Verdict,
+    Visitor,
+)
 from ..pair import Pair, make_pair
 from . import slot
 from .admission import threads_of
@@ -37,8 +52,9 @@ logger = logging.getLogger(__name__)
 class Run:
     """A job process and its slot. `watchers` are told of it, the first of them being its `submitter`.
 
-    `cluster` is the key that the submitter has proven. `on_tell(run, tell)` and `on_progress(run, percent)` are called as
-    things happen. Raises: OSError when it cannot be started.
+    `cluster` is the key that the submitter has proven. `on_tell(run, tell)`, `on_progress(run, percent)` and
+    `on_news(run, operation)`, with what the watchers are to be told besides, are called as things happen.
+    Raises: OSError when it cannot be started.
     """
 
     def __init__(
@@ -54,6 +70,7 @@ class Run:
         now: float,
         on_tell: Callable[[Run, slot.Tell], None],
         on_progress: Callable[[Run, int], None],
+        on_news: Callable[[Run, Operation], None],
         on_audit: Callable[[str, str], None],
     ) -> None:
         self.order = order
@@ -62,10 +79,19 @@ class Run:
         self.watchers = [submitter]
         self.slot = slot.Slot(order.prepare_limit + order.start_limit, now)
         self.free = False
-        self._on_tell, self._on_progress, self._on_audit = on_tell, on_progress, on_audit
+        self._on_tell, self._on_progress, self._on_news, self._on_audit = on_tell, on_progress, on_news, on_audit
         self._untaken = 0
         self._order_to_halt: str | None = None
-        self._process, ours = _start(folder, record.log, threads_of(order))
+        self._exit_code = -1
+        self._has_run = False
+        memory = make_memory()
+        self._guard = Guard(order, Reader(memory), folder / record.log, now)
+        try:
+            self._process, ours = _start(folder, record.log, threads_of(order), memory)
+        except BaseException:
+            self._guard.close()
+            raise
+        self._guard.begin(self._process.pid)
         self.pair: Pair | None = Pair(ours, FROM_JOB_PROCESS)
         self._send(
             Begin(
@@ -93,6 +119,12 @@ class Run:
         """What connections ask for that want this process."""
         return self.record.name
 
+    @property
+    def deadline(self) -> float | None:
+        """When to call `look`, or to let it handle a Tick (monotonic)."""
+        deadlines = [self.slot.deadline, self._guard.deadline if self._has_run else None]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
     def _send(self, operation: Operation, connection: socket.socket | None = None) -> bool:
         if self.pair is None:
             return False
@@ -110,6 +142,10 @@ class Run:
         elif self._send(Visitor(visitor.hello, visitor.seconds, visitor.peer), visitor.sock):
             self._untaken += 1
         visitor.sock.close()  # our copy; the process has its own
+
+    def lose_peer(self, node: int, reason: str) -> None:
+        """Tell the process that another node of the job is lost."""
+        self._send(LosePeer(node, reason))
 
     def read(self) -> list[object]:
         """Take in what the process says; returns events for `handle`."""
@@ -143,12 +179,21 @@ class Run:
         elif isinstance(operation, Audit):
             self._on_audit(operation.event, f"job {self.name}: {operation.detail}")
         elif isinstance(operation, Reached):
-            state, detail = operation.state, operation.detail
+            state, detail, self._exit_code = operation.state, operation.detail, operation.exit_code
             if self._order_to_halt is not None and state == "failed":
                 # it may have failed because the others had stopped before it heard of the order
                 state, detail = "stopped", str(JobAborted(self._order_to_halt))
             return [slot.Reported(state, detail, tuple(operation.files))]
         return []
+
+    def look(self, now: float) -> None:
+        """Look after the running process: whether it makes progress up to `now`, and what the watchers are to be told of it."""
+        if not self._has_run or self.free:
+            return
+        for operation in self._guard.look(now, leaving=self.slot.stage is slot.Stage.LEAVING):
+            self._on_news(self, operation)
+            if isinstance(operation, Verdict):
+                self.handle(slot.Condemned(operation.reason), now)
 
     def handle(self, event: object, now: float) -> None:
         """Let the slot decide on `event`, and do as it says."""
@@ -161,9 +206,21 @@ class Run:
                 self._order_to_halt = action.reason
                 self._send(Halt(action.reason))
             elif isinstance(action, slot.Tell):
-                self._on_tell(self, action)
+                self._tell(action, now)
             elif isinstance(action, slot.Free):
                 self.free = True
+                self._guard.close()
+
+    def _tell(self, tell: slot.Tell, now: float) -> None:
+        """Pass a state on; a failure of a job that has run goes with a verdict."""
+        if tell.state == "failed" and self._has_run and self._guard.verdict is None:
+            code = self._process.returncode
+            self._on_news(self, self._guard.failed(now, tell.detail, code, self._exit_code))
+        elif tell.state == "done" and self._has_run:
+            for operation in self._guard.farewell(now):
+                self._on_news(self, operation)
+        self._has_run = self._has_run or tell.state == "running"
+        self._on_tell(self, tell)
 
     def _kill(self) -> None:
         """End the process and all it has started."""
@@ -183,20 +240,20 @@ class Run:
         self._process.wait()
 
 
-def _start(folder: Path, log_name: str, blas_threads: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """A fresh interpreter with its output in the job's log, and our end of the pair with it."""
+def _start(folder: Path, log_name: str, blas_threads: int, memory: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A fresh interpreter with its output in the job's log, and our end of the pair with it; `memory` is its recorder's."""
     ours, theirs = make_pair()
     log = -1
     try:
         log = os.open(folder / log_name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, str(theirs.fileno())],
+            [sys.executable, "-c", _CHILD, str(theirs.fileno()), str(memory)],
             cwd=folder,
             env=child_environment(os.environ, blas_threads),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), memory],
             start_new_session=True,
             umask=0o077,
         )

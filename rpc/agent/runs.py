@@ -13,7 +13,7 @@ from network.version import VERSION
 
 from ..host import host_name
 from ..logs import clean
-from ..messages import Accepted, CanCommit, Progress, Refused, State
+from ..messages import Accepted, CanCommit, Lose, Notice, Operation, Progress, Refused, State, Verdict
 from . import slot
 from .admission import objection
 from .audit import AuditLog
@@ -54,7 +54,7 @@ class Runs:
     @property
     def deadline(self) -> float | None:
         """When `step` must be called again (monotonic), even if no process speaks."""
-        deadlines = [run.slot.deadline for run in self._runs if run.slot.deadline is not None]
+        deadlines = [deadline for run in self._runs if (deadline := run.deadline) is not None]
         if any(run.pair is None for run in self._runs):  # it has hung up and will be reaped
             deadlines.append(self._clock.monotonic() + _REAP_SECONDS)
         return min(deadlines, default=None)
@@ -94,6 +94,7 @@ class Runs:
                 now=self._clock.monotonic(),
                 on_tell=self._tell,
                 on_progress=self._progress,
+                on_news=self._news,
                 on_audit=self._audit.write,
             )
         except OSError as error:
@@ -107,6 +108,7 @@ class Runs:
         for run in list(self._runs):
             for event in [*run.read(), slot.Tick()]:
                 run.handle(event, now)
+            run.look(now)
             if run.free:
                 self._runs.remove(run)
                 self._clean_up()
@@ -126,6 +128,12 @@ class Runs:
         for run in self._runs:
             if run.order.job == job:
                 run.handle(event, self._clock.monotonic())
+
+    def pass_on(self, lose: Lose) -> None:
+        """Let the processes of a job here know that another node is lost."""
+        for run in self._runs:
+            if run.order.job == lose.job and run.order.node != lose.node:
+                run.lose_peer(lose.node, lose.reason)
 
     def forget(self, session: Session) -> None:
         """A session has ended: it watches nothing any more, and a job that it was starting is taken back."""
@@ -149,6 +157,14 @@ class Runs:
             self._logger.error("The record of job %s cannot be written: %s", run.name, error)
         for session in run.watchers:
             deliver(session, State(record.job, record.node, tell.state, tell.detail))
+
+    def _news(self, run: Run, operation: Operation) -> None:
+        """Tell everybody who watches that a job is alive, late, well again or dead."""
+        if isinstance(operation, (Notice, Verdict)):
+            text = operation.headline if isinstance(operation, Verdict) else operation.describe()
+            self._logger.warning("Job %s: %s", run.name, clean(text))
+        for session in run.watchers:
+            deliver(session, operation)
 
     def _progress(self, run: Run, percent: int) -> None:
         for session in run.watchers:

@@ -63,6 +63,13 @@ class StopAsked:
 
 
 @dataclass(frozen=True)
+class Condemned:
+    """The failure detector has found the process stuck."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class Tick:
     """Time has passed."""
 
@@ -116,6 +123,8 @@ class Slot(Machine):
             return self._end("aborted", event.reason, now) if self._outcome is None else []
         if isinstance(event, StopAsked):
             return self._on_stop(event, now)
+        if isinstance(event, Condemned):
+            return self._end("failed", event.reason, now) if self.stage is Stage.RUNNING else []
         if isinstance(event, Tick):
             return self._on_tick(now)
         raise self._impossible(event)

@@ -18,12 +18,13 @@ from network.door import Arrived, Door, Outcome, Terms, TurnedAway
 from network.errors import ProtocolError
 from network.hello import Hello
 from network.keys import Key, Keyring
+from network.nodes import SUBMITTER
 from network.session import Session
 from network.sockets import wait_sockets
 
 from ..identity import process_name
 from ..logs import clean
-from ..messages import Audit, Begin, Halt, Operation, Took, Visitor
+from ..messages import Audit, Begin, Halt, LosePeer, Operation, Took, Visitor
 from ..pair import Pair
 
 ORPHANED = 70  # exit code of a job process whose agent is gone
@@ -32,15 +33,22 @@ logger = logging.getLogger(__name__)
 
 
 class Porter:
-    """Owns the socket pair. `on_peer(node, session)` and `on_halt(reason)` are called in the porter's thread."""
+    """Owns the socket pair. `on_peer(node, session)`, `on_halt(reason)` and `on_lose(node, reason)` are called in the porter's
+    thread."""
 
     def __init__(
-        self, pair: Pair, begin: Begin, on_peer: Callable[[int, Session], None], on_halt: Callable[[str], None]
+        self,
+        pair: Pair,
+        begin: Begin,
+        on_peer: Callable[[int, Session], None],
+        on_halt: Callable[[str], None],
+        on_lose: Callable[[int, str], None],
     ) -> None:
         self._pair = pair
         self._begin = begin
         self._on_peer = on_peer
         self._on_halt = on_halt
+        self._on_lose = on_lose
         self._clock: Clock = SystemClock()
         self._terms = Terms(
             {"code": Keyring((Key(begin.code_key),)), "peer": Keyring((Key(begin.peer_key),))},
@@ -106,6 +114,8 @@ class Porter:
                 self.tell(Took())
             elif isinstance(operation, Halt):
                 self._on_halt(operation.reason)
+            elif isinstance(operation, LosePeer):
+                self._on_lose(operation.node, operation.reason)
 
     def _settle(self, outcome: Outcome) -> None:
         if isinstance(outcome, TurnedAway):
@@ -119,6 +129,9 @@ class Porter:
         if session.role == "code" and not self._has_code_session:
             self._has_code_session = True
             self.code_sessions.put(session)
+        elif session.role == "code" and self._is_free(SUBMITTER):
+            self._admitted[SUBMITTER] = session
+            self._on_peer(SUBMITTER, session)
         elif session.role == "peer" and type(node) is int and self._expects(node) and attempt == self._begin.attempt:
             self._admitted[node] = session
             self._on_peer(node, session)
@@ -130,10 +143,13 @@ class Porter:
 
     def _expects(self, node: int) -> bool:
         """Whether `node` may call: within the group only the higher ids do, groups submitted later call the earlier ones, and
-        nobody calls twice while its first call lasts."""
+        nobody calls twice while its first call lasts. The key of the peers makes nobody the submitter."""
         called_by_us = node in self._begin.group and node <= self._begin.node
+        return node != SUBMITTER and not called_by_us and self._is_free(node)
+
+    def _is_free(self, node: int) -> bool:
         first = self._admitted.get(node)
-        return not called_by_us and (first is None or first.lost is not None)
+        return first is None or first.lost is not None
 
 
 def _end_all() -> None:

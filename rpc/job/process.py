@@ -15,8 +15,10 @@ import queue
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from network.controller import Controller
 from network.dial import Target
@@ -27,13 +29,14 @@ from network.session import Session
 from network.sockets import wait_sockets
 from network.version import VERSION
 
-from .. import shipping
+from .. import monitor, shipping
 from ..calling import call_all
 from ..communication import Communication
 from ..errors import JobAborted
 from ..executable import AbsExecutable, ReplyPackage
 from ..host import host_name
 from ..identity import process_name
+from ..liveness.recorder import Kind, Recorder
 from ..logs import CleanFormatter
 from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Audit, Begin, Load, Loaded, Prepared, Reached
 from ..pair import Pair
@@ -42,7 +45,8 @@ from . import rendezvous
 from .code_session import CodeSession
 from .limits import set_limits
 from .porter import ORPHANED, Porter
-from .report import keep_sources, make_report, outcome_of
+from .recording import open_recorder
+from .report import exit_code_of, keep_sources, make_report, outcome_of
 
 OUTPUT = "out"
 _BEGIN_SECONDS = 30.0
@@ -54,12 +58,13 @@ _READY = (1,)  # head of the READY message between peers
 class JobProcess:
     """One run of one executor."""
 
-    def __init__(self, pair: Pair, begin: Begin) -> None:
+    def __init__(self, pair: Pair, begin: Begin, recorder: Recorder) -> None:
         self.begin = begin
+        self._recorder = recorder
         self.logger = logging.getLogger(f"Fit-{begin.node}")
         self.output = Path(OUTPUT).absolute()  # an executor may change the current directory
         self.controller = Controller(begin.node, {})
-        self.porter = Porter(pair, begin, self.controller.admit, self._halt)
+        self.porter = Porter(pair, begin, self.controller.admit, self._halt, self.controller.lose)
         self.executable: AbsExecutable | None = None
         self._sources: list[str] = []
 
@@ -79,6 +84,8 @@ class JobProcess:
         if problem is not None:
             self.logger.log(logging.WARNING if state == "stopped" else logging.ERROR, "%s", detail)
         report = make_report(state, detail, self.executable, self.output, self.logger, self._sources)
+        if isinstance(problem, SystemExit):
+            report = replace(report, exit_code=exit_code_of(problem))
         if state == "stopped":
             self._linger()
         self.controller.close(farewell=state == "done")
@@ -103,6 +110,9 @@ class JobProcess:
         com = self._communication()
         gc.collect()
         gc.freeze()  # what exists now lives to the end; the collector need not look at it again during training
+        self.controller.on_wait, self.controller.on_resume = self._recorder.waits, self._recorder.resumes
+        if executable.signals:
+            self._recorder.note(Kind.STARTED, 0, 0)
         self.porter.tell(Reached("running", "", []))
         executable.start(com)
         self.controller.flush(timeout=self.begin.start_limit)
@@ -116,10 +126,14 @@ class JobProcess:
         except queue.Empty:
             raise TimedOut("the submitter to send the job's code", self.begin.prepare_limit) from None
 
+    def _load_code(self, objects: bytes, code: bytes) -> tuple[dict[str, Any], Sequence[type]]:
+        """Load code that the submitter has sent, if the agent's policy lets it; the hash goes to the agent's audit log."""
+        self.porter.tell(Audit("code loaded", shipping.bundle_hash(objects, code)))
+        return shipping.load(objects, code, self.begin.code_policy)
+
     def _load(self, load: Load, code: CodeSession) -> AbsExecutable:
-        self.porter.tell(Audit("code loaded", shipping.bundle_hash(load.bundle, load.code)))
         try:
-            objects, classes = shipping.load(load.bundle, load.code, self.begin.code_policy)
+            objects, classes = self._load_code(load.bundle, load.code)
         except ImportError as error:
             raise Rejected(f"Node {self.begin.node} lacks a module that the job's code imports: {error}.") from error
         if self.begin.node >= 0:  # a parameter server leaves logs only; the workers keep the same record
@@ -231,6 +245,7 @@ class JobProcess:
             lambda percent: self.porter.tell(Advanced(percent)),
             self.begin.job,
             self.begin.attempt,
+            self._load_code,
         )
 
 
@@ -244,12 +259,14 @@ def main() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(CleanFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    recorder = open_recorder(int(sys.argv[2]))
+    monitor.attach(recorder)
     pair = Pair(socket.socket(fileno=int(sys.argv[1])), TO_JOB_PROCESS)
     wait_sockets([pair.sock], [], _BEGIN_SECONDS)
     received = pair.receive()
     if received is None or not isinstance(received[0], Begin):
         sys.exit(ORPHANED)
-    process = JobProcess(pair, received[0])
+    process = JobProcess(pair, received[0], recorder)
     process.logger.info(
         "Job %s (%s), node %s, attempt %s, pid %s, Python %s, version %s, BLAS threads %s.",
         process.begin.job,

@@ -29,6 +29,13 @@ def outcome_of(error: BaseException | None) -> tuple[str, str]:
     return "failed", "".join(traceback.format_exception(error))
 
 
+def exit_code_of(error: SystemExit) -> int:
+    """What the system would get from an interpreter that ends so."""
+    if error.code is None:
+        return 0
+    return error.code & 0xFF if isinstance(error.code, int) else 1
+
+
 def keep_sources(sources: Mapping[str, str], output: Path) -> list[str]:
     """Write the text of the user's modules beside the results, for the record; returns the names of the files."""
     names: list[str] = []

@@ -11,6 +11,7 @@ import pytest
 
 import parallel_sgd.codec
 from parallel_sgd import codec as codecs
+from parallel_sgd.batch_sync import AsynchronizedSGD, SyncChoice, SynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import (
     DCASGD,
@@ -37,6 +38,7 @@ class Row:
     assignments: tuple[ISetting, ...]
     server: bool = False  # needs a parameter server, which runs the same codec
     parameters: dict[str, Any] = field(default_factory=dict)
+    sync_type: SyncChoice = SynchronizedSGD
 
 
 EVERY = (IIDBlockAssignment(1), IIDBlockAssignment(3), DuplicateAssignment(4, 2), FixedBlockAssignment(2, 1, 4))
@@ -48,8 +50,9 @@ ROWS: dict[type[Codec], Row] = {
     AsyncPS: Row(exchanges=False, assignments=ALONE, server=True),  # bits depend on the order of arrival
     DCASGD: Row(exchanges=False, assignments=ALONE, server=True),
     GradCode: Row(exchanges=True, assignments=(CyclicAssignment(1), CyclicAssignment(3)), server=True),
+    codecs.GradCodePeers: Row(exchanges=False, assignments=(CyclicAssignment(1), CyclicAssignment(3))),  # equal to rounding
 }
-EACH_BATCH = {"local_batches": 1}
+EACH_BATCH = {"local_batches": 1, "learn_rate": 0.1}
 MOST = (IIDBlockAssignment(3), DuplicateAssignment(4, 2), FixedBlockAssignment(2, 1, 4))
 FIVE = (IIDBlockAssignment(5), FixedBlockAssignment(5, 1, 8))
 ROWS |= {
@@ -67,12 +70,15 @@ ROWS |= {
 }
 ROWS |= {
     kind: Row(exchanges=True, assignments=MOST, server=True, parameters=EACH_BATCH)
-    for kind in (codecs.FedAvg, codecs.FedAdam, codecs.DiLoCoPS)
+    for kind in (codecs.FedAvg, codecs.FedAdam, codecs.DiLoCoPS, codecs.FedProx, codecs.SCAFFOLD)
 }
 ROWS |= {kind: Row(True, MOST, parameters=EACH_BATCH) for kind in (codecs.LocalSGD, codecs.DiLoCo)}
+ROWS |= {codecs.OneBitAdam: Row(exchanges=True, assignments=MOST, parameters={"warmup": 1})}
 ROWS |= {kind: Row(exchanges=True, assignments=FIVE) for kind in (codecs.Krum, codecs.TrimmedMean)}
 ROWS |= {codecs.Tree: Row(exchanges=True, assignments=(*ALONE, *FIVE))}
 ROWS |= {kind: Row(exchanges=False, assignments=ALONE) for kind in (codecs.DPSGD, codecs.CHOCO, codecs.RandomPair)}
+ROWS |= {codecs.SMA: Row(exchanges=False, assignments=MOST)}
+ROWS |= {codecs.ADPSGD: Row(exchanges=False, assignments=ALONE, sync_type=AsynchronizedSGD)}
 CASES = [(kind, assignment) for kind, row in ROWS.items() for assignment in row.assignments]
 EXCHANGING = [case for case in CASES if ROWS[case[0]].exchanges and case[1].node_count > 1]
 each = pytest.mark.parametrize(("kind", "assignment"), CASES)
@@ -81,7 +87,8 @@ each_exchanging = pytest.mark.parametrize(("kind", "assignment"), EXCHANGING)
 
 def job_of(kind: type[Codec], assignment: ISetting, **settings: Any) -> ArrayJob:
     row = ROWS[kind]
-    return ArrayJob(assignment, codec=kind, server=kind if row.server else None, parameters=row.parameters, **settings).run()
+    settings = {"parameters": row.parameters, "sync_type": row.sync_type, **settings}
+    return ArrayJob(assignment, codec=kind, server=kind if row.server else None, **settings).run()
 
 
 def bits(job: ArrayJob) -> list[list[bytes]]:
@@ -110,7 +117,7 @@ def test_every_batch_gives_a_result_of_the_shape_that_was_put(kind: type[Codec],
 @each
 def test_content_is_never_changed(kind: type[Codec], assignment: ISetting) -> None:
     """Law 1: input never mutated, which a read-only array proves."""
-    with GlobalSettings.use(assignment, values=[start(0)]):
+    with GlobalSettings.use(assignment, ROWS[kind].parameters, values=[start(0)]):
         codec = kind(0)
     for block in assignment.node_2_block[0]:
         content = gradient(0, block, 0)

@@ -14,6 +14,7 @@ from nn.optimizer import (
     DoubleBufferingOptimizer,
     FederatedOptimizer,
     GAOptimizer,
+    GDOptimizer,
     GradientAveragingOptimizer,
     IOptimizer,
     LocalUpdateOptimizer,
@@ -80,9 +81,9 @@ def submit(tmp_path: Path, workers: int = 2, ps: bool = False, **settings: Any) 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     (
-        {"op_type": GAOptimizer},
-        "'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got GAOptimizer; to climb take "
-        "PSGDOptimizer and a loss of the opposite sign, and to train every worker alone use codec=DummyCodec",
+        {"op_type": GDOptimizer},
+        "'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got GDOptimizer; to train every worker "
+        "alone use codec=DummyCodec",
     ),
     (
         {"op_type": GradientAveragingOptimizer},
@@ -149,6 +150,8 @@ def test_what_depends_on_the_place_is_left_to_the_workers(tmp_path: Path) -> Non
 ADMITTED = [
     (PSGDOptimizer, Plain),
     (PSGDOptimizer, DummyCodec),
+    (GAOptimizer, SyncPS),
+    (GAOptimizer, TopK),
     (DoubleBufferingOptimizer, SyncPS),
     (LocalUpdateOptimizer, Plain),
     (ParameterAveragingOptimizer, SyncPS),

@@ -129,6 +129,24 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         (0, "'blas_threads' must be a positive integer or 'auto', got 0"),
         ("all", "'blas_threads' must be a positive integer or 'auto', got 'all'"),
     ],
+    "on_failure": [("hope", "'on_failure' must be one of .*, got 'hope'")],
+    "stall_timeout": [
+        (0.05, "'stall_timeout' must be a number >= 0.1 and < 86400, got 0.05"),
+        ("5", "'stall_timeout' must be a number >= 0.1 and < 86400, got '5'"),
+    ],
+    "min_workers": [
+        (0, "'min_workers' must be an integer from 1 to the number of workers, 2, got 0"),
+        (2, "'min_workers' needs on_failure='shrink', got 'fail'"),
+    ],
+    "max_restarts": [(-1, "'max_restarts' must be an integer of 0 or more, got -1")],
+    "checkpoint_every": [
+        ("often", "'checkpoint_every' must be 'epoch', a positive number of batches, seconds such as '30s', .* got 'often'"),
+        (0, "'checkpoint_every' must be 'epoch', a positive number of batches, .* got 0"),
+    ],
+    "resume": [
+        (3, "'resume' must be a job id or a path, got 3"),
+        ("no/where", "'resume' must be a job id or the path of a checkpoint, and there is nothing at no/where"),
+    ],
     "directory": [(3, "'directory' must be a path, got 3"), (None, "'directory' must be a path, got None")],
 }
 

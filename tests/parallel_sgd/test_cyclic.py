@@ -11,13 +11,16 @@ import pytest
 from nn.random import keyed
 from parallel_sgd.accounts import SENT
 from parallel_sgd.batch_sync import AsynchronizedSGD
-from parallel_sgd.codec import GradCode, Plain
+from parallel_sgd.codec import Codec, FirstCopy, FirstCopyInt8, GradCode, GradCodePeers, Plain, compose
+from parallel_sgd.codec.compose import PS
 from parallel_sgd.codec.cyclic_code import CyclicCode, cyclic_code
+from parallel_sgd.codec.pipeline.quantize import Int8
 from parallel_sgd.codec.weighted_sum import CHUNK, WeightedSum
 from parallel_sgd.memory_channel import Link, reliable
 from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, expected
+from tests.parallel_sgd.codec.compositions import codec_of
 
 CODES = [(4, 1), (5, 2), (6, 2), (8, 3), (10, 3)]
 
@@ -88,25 +91,28 @@ def without(stragglers: tuple[int, ...]) -> Link:
     return lambda sender, *_: () if sender in stragglers else (0.0,)
 
 
-def coded(workers: int, stragglers: int, **settings: Any) -> ArrayJob:
-    return ArrayJob(CyclicAssignment(workers, stragglers + 1), codec=GradCode, server=GradCode, **settings)
+def coded(workers: int, stragglers: int, codec: type[Codec] = GradCode, **settings: Any) -> ArrayJob:
+    server = codec if codec.needs_server else None
+    return ArrayJob(CyclicAssignment(workers, stragglers + 1), codec=codec, server=server, **settings)
 
 
 def check_mean(job: ArrayJob) -> None:
-    """Everybody has the same bits, close to the mean over all blocks."""
+    """Everybody has what is close to the mean over all blocks; from a server the same bits."""
     for batch in range(job.batches):
         for variable, mean in enumerate(expected(batch, job.assignment.block_count)):
             results = [job.results[node][batch][variable] for node in job.assignment.nodes]
-            assert len({result.tobytes() for result in results}) == 1
-            assert np.linalg.norm(results[0] - mean) <= 1e-5 * max(np.linalg.norm(mean), 1.0)
+            assert len({result.tobytes() for result in results}) == 1 or job.server is None
+            for result in results:
+                assert np.linalg.norm(result - mean) <= 1e-5 * max(np.linalg.norm(mean), 1.0)
 
 
+@pytest.mark.parametrize("codec", [GradCode, GradCodePeers])
 @pytest.mark.parametrize(("workers", "stragglers"), [(4, 1), (5, 2), (6, 2), (3, 0), (3, 2)])
-def test_whoever_is_missing_the_mean_is_the_same(workers: int, stragglers: int) -> None:
+def test_whoever_is_missing_the_mean_is_the_same(codec: type[Codec], workers: int, stragglers: int) -> None:
     """Every set of stragglers, without any time-out."""
     for count in range(stragglers + 1):
         for missing in combinations(range(workers), count):
-            job = coded(workers, stragglers, batches=2, link=without(missing)).run()
+            job = coded(workers, stragglers, codec, batches=2, link=without(missing)).run()
             check_mean(job)
             assert job.clock.monotonic() == 0.0
 
@@ -115,6 +121,35 @@ def test_too_many_stragglers_end_in_a_time_out_that_names_them() -> None:
     """Not in a wrong sum."""
     with pytest.raises(TimeoutError, match=r"the retry did not help.*batch 1: nothing came from node\(s\) 1, 3"):
         coded(4, 1, link=without((1, 3))).run()
+
+
+def test_too_many_stragglers_are_named_without_a_server() -> None:
+    with pytest.raises(TimeoutError, match=r"the retry did not help.*batch 1: nothing came from node\(s\) 1, 3"):
+        coded(4, 1, GradCodePeers, link=without((1, 3))).run()
+
+
+def test_a_lost_sum_is_asked_for() -> None:
+    """Also by one whose peers are a batch ahead by then, which send what they sent."""
+    seen: set[Any] = set()
+
+    def lose_once(sender: int, receiver: int, key: Any) -> tuple[float, ...]:
+        again = (sender, receiver, key) in seen
+        seen.add((sender, receiver, key))
+        return () if receiver == 2 and key[2] == 1 and not again else (0.0,)
+
+    job = coded(3, 0, GradCodePeers, batches=4, link=lose_once).run()
+    check_mean(job)
+    assert job.clock.monotonic() == 10.0
+    with pytest.raises(TimeoutError, match="nothing came from node"):
+        coded(3, 0, GradCodePeers, link=lambda sender, receiver, key: () if receiver == 2 else (0.0,)).run()
+
+
+def test_copies_and_late_sums_change_nothing_without_a_server() -> None:
+    rng = np.random.default_rng(0)
+    link = lambda *_: tuple(rng.uniform(0, 0.3, 2).tolist())  # noqa: E731
+    job = coded(5, 2, GradCodePeers, batches=6, link=link).run()
+    check_mean(job)
+    assert sum(codec_of(job, node).late + job.sync(node).late for node in range(5)) > 6
 
 
 def test_packets_that_are_late_doubled_or_lost_change_nothing() -> None:
@@ -138,14 +173,16 @@ def test_packets_that_are_late_doubled_or_lost_change_nothing() -> None:
 def test_a_coded_sum_costs_as_much_as_a_gradient() -> None:
     """codecs.md: 4n per worker, independent of s."""
     for stragglers in (0, 1, 2):
-        job = coded(4, stragglers, batches=5).run()
-        assert {exchange.accounts.total(SENT).raw for exchange in job.exchanges.values()} == {5 * 4 * (12 + 4)}
+        for codec, targets in ((GradCode, 1), (GradCodePeers, 3)):
+            job = coded(4, stragglers, codec, batches=5).run()
+            assert {exchange.accounts.total(SENT).raw for exchange in job.exchanges.values()} == {targets * 5 * 4 * (12 + 4)}
 
 
 def test_the_job_goes_on_without_lost_workers() -> None:
     """SUB-31."""
-    job = coded(5, 2, batches=4, ends_after={1: 1, 4: 2}).run()
-    assert [len(job.results[node]) for node in range(5)] == [4, 1, 4, 4, 2]
+    for codec in (GradCode, GradCodePeers):
+        job = coded(5, 2, codec, batches=4, ends_after={1: 1, 4: 2}).run()
+        assert [len(job.results[node]) for node in range(5)] == [4, 1, 4, 4, 2]
 
 
 @pytest.mark.parametrize("assignment", [IIDBlockAssignment(4, 2), DuplicateAssignment(4, 2)])
@@ -160,20 +197,54 @@ def exact(job: ArrayJob) -> bool:
     """Whether every worker has got the mean over all blocks, to the bit."""
     return all(
         [value.tobytes() for value in job.results[node][batch]]
-        == [value.tobytes() for value in expected(batch, job.assignment.block_count)]
+        == [value.tobytes() for value in expected(batch, job.assignment.block_count, job.shapes)]
         for node in job.assignment.nodes
         for batch in range(job.batches)
     )
 
 
-@pytest.mark.parametrize(("workers", "copies"), [(2, 2), (4, 2), (6, 2), (8, 2), (3, 3), (6, 3), (4, 4), (8, 4)])
-def test_any_stragglers_but_one_of_each_group_change_nothing(workers: int, copies: int) -> None:
-    """codecs.md, FirstCopy/FRC: every set of at most r - 1 stragglers, bit-equal and without time-out."""
+GROUPS = [(workers, copies) for workers in range(2, 9) for copies in range(2, workers + 1) if workers % copies == 0]
+
+
+@pytest.mark.parametrize(("workers", "copies"), GROUPS)
+@pytest.mark.parametrize("codec", [Plain, FirstCopy])
+def test_any_stragglers_but_one_of_each_group_change_nothing(codec: type[Codec], workers: int, copies: int) -> None:
+    """codecs.md, FirstCopy/FRC: every set of at most r - 1 stragglers of n <= 8, bit-equal and without time-out."""
     for count in range(copies):
         for missing in combinations(range(workers), count):
-            job = ArrayJob(DuplicateAssignment(workers, copies), batches=1, link=without(missing)).run()
+            job = ArrayJob(
+                DuplicateAssignment(workers, copies), batches=1, shapes=((5,),), codec=codec, link=without(missing)
+            ).run()
             assert exact(job)
             assert job.clock.monotonic() == 0.0
+
+
+FirstCopyPS = Codec.of(PS(), up=Int8(4), merge=compose.FirstCopy(), name="FirstCopyPS")
+
+
+@pytest.mark.parametrize(
+    ("codec", "assignment"),
+    [
+        (FirstCopyInt8, DuplicateAssignment(8, 4)),
+        (FirstCopyInt8, IIDBlockAssignment(5, 3)),
+        (FirstCopyPS, DuplicateAssignment(6, 3)),
+        (FirstCopyPS, DuplicateAssignment(8, 2)),
+    ],
+)
+def test_encoded_first_copies_bear_every_set_of_stragglers(codec: type[Codec], assignment: ISetting) -> None:
+    """codecs.md, FirstCopy/FRC: all C(n, s) sets of s <= r - 1; the bits are those without stragglers."""
+
+    def bits(missing: tuple[int, ...]) -> set[tuple[bytes, ...]]:
+        server = codec if codec.needs_server else None
+        job = ArrayJob(assignment, batches=2, shapes=((5,),), codec=codec, server=server, link=without(missing)).run()
+        assert job.clock.monotonic() == 0.0
+        return {tuple(value.tobytes() for batch in results for value in batch) for results in job.results.values()}
+
+    whole = bits(())
+    assert len(whole) == 1
+    for count in range(1, assignment.redundancy):
+        for missing in combinations(assignment.nodes, count):
+            assert bits(missing) == whole
 
 
 @pytest.mark.parametrize("assignment", [IIDBlockAssignment(4, 2), IIDBlockAssignment(5, 3), CyclicAssignment(5, 3)])

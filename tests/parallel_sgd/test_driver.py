@@ -81,6 +81,33 @@ def test_packets_for_a_node_that_is_gone_go_nowhere() -> None:
         assert list(channel.peers()) == []
 
 
+def test_large_packets_cross_while_both_sides_post() -> None:
+    """Communication overlaps backward also where it is more than a connection's buffers hold: who posts much reads, too."""
+    heard: list[int] = []
+    with pair() as (one, zero):
+        zero.on_block = lambda _, message: heard.append(message.head[-1])
+        channels, content = [SocketChannel(one), SocketChannel(zero)], np.ones(1 << 18, np.float32)
+        for number in range(8):  # eight times what the link holds
+            for channel, peer in zip(channels, (0, 1), strict=True):
+                channel.post(peer, (0, 0, 0, number), content)
+                channel.flush()
+        assert len(zero.sessions[1].inbox) >= 6 and not heard, "nothing is handed over in the middle of backward"
+        zero.pump(1.0)
+        assert heard == sorted(heard) and len(heard) >= 6
+
+
+def test_small_packets_are_read_when_they_are_waited_for() -> None:
+    """A look costs a system call: steps that fit into the buffers do without, however many there are."""
+    with pair() as (one, zero):
+        channels, content = [SocketChannel(one), SocketChannel(zero)], np.ones(1 << 15, np.float32)
+        for step in range(7):
+            for channel, peer in zip(channels, (0, 1), strict=True):
+                channel.post(peer, (0, 0, step, 0), content)
+                channel.flush()
+                assert channel.flushed()
+        assert not zero.sessions[1].inbox and not one.sessions[0].inbox
+
+
 def test_a_peer_that_does_not_take_its_data_is_given_up_if_the_job_can_do_without() -> None:
     """FLT-2: at the deadline of the wait, not before; from then on nobody waits for it."""
     with pair() as (one, _):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from network.errors import PeerLost
 from parallel_sgd import JobFailed
+from rpc.liveness.verdict import Verdict
 
 LOST = f"Traceback ...\n{PeerLost.__module__}.{PeerLost.__qualname__}: Node(2) at a.b:1 is lost: the connection was closed.\n"
 
@@ -28,4 +29,17 @@ def test_the_cause_comes_first() -> None:
         "Job j1 failed. Node(2) failed: ValueError: no Node(3) lost: its worker ended Node(4) failed: no reason given "
         "Node(0) failed: network.errors.PeerLost: Node(2) at a.b:1 is lost: the connection was closed. "
         "Node(1) stopped: This job has been aborted."
+    )
+
+
+def test_the_verdicts_order_the_causes() -> None:
+    """FD-18: a time-out is a consequence of somebody's silence; the message names the first cause's place."""
+    late = Verdict("j1", 0, 0, "crashed", "alpha", 11, "step", 2, 3, 0.1, trace="Traceback ...\nTimeoutError: waited 10 s")
+    stuck = Verdict("j1", 1, 0, "stuck", "beta", 12, "step", 2, 3, 10.1)
+    failures = {0: ("failed", late.trace), 1: ("failed", stuck.reason)}
+    error = JobFailed(failures, {}, "j1", [late, stuck])
+    assert list(error.failures) == [1, 0] and error.verdicts == [stuck, late]
+    assert str(error) == (
+        "Job j1 failed, first Node(1) on beta, process 12, attempt 1, phase 'step', epoch 2, batch 3. "
+        "Node(1) failed: Stuck, silent for 10.1 s. Node(0) failed: TimeoutError: waited 10 s"
     )

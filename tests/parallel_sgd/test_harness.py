@@ -54,6 +54,30 @@ def test_right_codecs_pass(kind: type[Codec]) -> None:
     assert 0 < report.wire_bytes < 2 * report.dense_bytes
 
 
+@pytest.mark.parametrize(
+    ("kind", "parameters", "skipped"),
+    [
+        (codecs.SMA, {}, {"all workers agree": "workers may differ"}),
+        (codecs.SCAFFOLD, {"local_batches": 2, "learn_rate": 0.1}, {"all workers agree": "workers may differ"}),
+        (codecs.OneBitAdam, {"warmup": 1}, {}),
+        (
+            codecs.ADPSGD,
+            {},
+            {
+                "all workers agree": "workers may differ",
+                "the order of arrival changes nothing": "packets count when they come",
+                "a packet that comes twice changes nothing": (
+                    "nobody sends one twice, for it has neither a rescue nor redundant blocks"
+                ),
+                "a lost packet is made up for": "nobody waits for a packet",
+            },
+        ),
+    ],
+)
+def test_what_a_codec_declares_is_heeded(kind: type[Codec], parameters: dict[str, Any], skipped: dict[str, str]) -> None:
+    assert check_codec(kind, parameters=parameters).skipped == skipped
+
+
 def test_plain_is_exact_and_a_tenth_is_not() -> None:
     assert check_codec(Plain).error == 0
     assert check_codec(codecs.TopK).error > 0.1

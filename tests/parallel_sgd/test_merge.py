@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -98,3 +100,58 @@ def test_a_span_across_subtrees_is_refused() -> None:
 def test_a_tree_needs_a_block() -> None:
     with pytest.raises(ValueError, match="'block_count' must be a positive integer, got 0"):
         BlockTree(0)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("blocks", [2, 3, 4, 6, 8, 64])
+def test_the_mean_has_the_bits_of_a_division(blocks: int, dtype: type[np.floating]) -> None:
+    """The reciprocal of a power of two is exact, down to numbers so small that they lose digits; that of 3 is not."""
+    generator = np.random.default_rng(blocks)
+    tiny = np.finfo(dtype).smallest_subnormal
+    parts = [generator.standard_normal(500).astype(dtype) for _ in range(blocks)]
+    for part in parts:
+        part[:100] = (generator.integers(-9, 9, 100) * tiny).astype(dtype)
+        part[100:103] = np.inf, np.nan, 0
+    mean = BlockMean(blocks)
+    results = [mean.mean_with((b, b + 1), part, stays=True) for b, part in enumerate(parts)]
+    assert results[-1] is not None
+    assert results[-1].tobytes() == (_total(parts) / dtype(blocks)).tobytes()
+
+
+@settings(deadline=None, max_examples=60)
+@given(blocks=st.integers(2, 9), data=st.data())
+def test_what_is_given_may_be_overwritten_and_nothing_else(blocks: int, data: st.DataObject) -> None:
+    """codecs.md law 7 holds, too, where sums are written into arrays that came over the wire."""
+    grads = values(blocks)
+    mean = BlockMean(blocks)
+    last: tuple[np.ndarray, bytes] | None = None
+    for _ in range(3):
+        own = data.draw(st.sets(st.integers(0, blocks - 1)))
+        for block in data.draw(st.permutations(range(blocks))):
+            assert last is None or last[0].tobytes() == last[1]  # valid until the next one is complete
+            content = grads[block] if block in own else grads[block].copy()
+            result = mean.mean_with((block, block + 1), content, stays=True, given=block not in own)
+        assert result is not None
+        assert result.tobytes() == tree_mean(grads).tobytes()
+        assert all(np.array_equal(grads[block], value) for block, value in enumerate(values(blocks)))
+        last = result, result.tobytes()
+        mean.reset()
+
+
+def test_a_sum_takes_no_memory_where_an_array_is_given() -> None:
+    """Two workers: the mean stands in the array that came, and a long job keeps none of them."""
+    own, mean = values(1)[0], BlockMean(2)
+    for _ in range(20):
+        came = own.copy()
+        mean.mean_with((0, 1), own, stays=True)
+        result = mean.mean_with((1, 2), came, stays=True, given=True)
+        assert result is came
+        mean.reset()
+        alive = weakref.ref(came)
+    del came
+    assert alive() is result
+    own.flags.writeable = False
+    mean.mean_with((0, 1), own, stays=True)
+    assert mean.mean_with((1, 2), own, stays=True, given=True) is not own
+    del result
+    assert alive() is None  # the mean before the last is nobody's

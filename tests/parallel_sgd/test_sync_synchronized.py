@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
 import pytest
 
-from parallel_sgd.channel import Key
+from parallel_sgd.batch_sync import SynchronizedSGD
+from parallel_sgd.channel import Key, Sent
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, netEncapsulation
+from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Packets
+from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob, expected
 from tests.parallel_sgd.test_codec_plain import check
@@ -306,3 +310,38 @@ def test_received_messages_reach_codecs_only_while_a_result_is_got() -> None:
     assert received == []
     assert not exchange.ready(0)
     assert received == [0]
+
+
+def test_what_a_flush_brings_counts_at_once() -> None:
+    """A channel may read while it sends; the last message must not lie there while the worker waits for another one."""
+
+    class Reading:
+        node_id = 0
+
+        def peers(self) -> set[int]:
+            return {1}
+
+        def post(self, target: int, key: Key, content: object) -> Sent:
+            return Sent(4, 4, 0)
+
+        def flush(self) -> None:
+            sync.receive(1, (0, 0), 0, (1, 2, np.ones(2, np.float32)))
+
+        def poll(self) -> None:
+            raise AssertionError("a synchronous worker waits instead")
+
+        def flushed(self) -> bool:
+            return True
+
+    def in_job() -> None:
+        bank = CodecBank([Plain], JobSettings(IIDBlockAssignment(2)), Reading(), 0)
+        nonlocal sync
+        sync = SynchronizedSGD(bank, 1.0, lambda: 0.0, ("kernel",))
+        bank.begin((0, 0))
+        sync.begin((0, 0))
+        sync.put(0, 0, np.zeros(2, np.float32))
+        assert sync.ready(0)
+        np.testing.assert_array_equal(sync.get(0), np.full(2, 0.5, np.float32))
+
+    sync: SynchronizedSGD
+    copy_context().run(in_job)

@@ -118,3 +118,26 @@ def test_an_optimizer_without_exchange_runs_alone() -> None:
 def test_a_wrong_plan_is_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         WorkerPlan(IIDBlockAssignment(1), **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sample", [0, 1499])
+def test_labels_are_checked_before_the_first_batch(sample: int, tmp_path: Path) -> None:
+    """Once for the whole job, in the form in which the loss takes them, so that a step has nothing left to check."""
+    x, y, test_x, test_y = digits()
+    wrong = y.copy()
+    wrong[sample] = 0.5
+    plan = WorkerPlan(FixedBlockAssignment(2, 1, 2), block_size=75, epochs=1, optimizer=ADAM)
+    job = DigitsJob(plan, mlp(), directory=tmp_path, data=(x, wrong, test_x, test_y))
+    with pytest.raises(ValueError, match=rf"label rows must hold probabilities that sum to 1, got row {sample} sums to 5"):
+        job.run()
+    assert len(rows_of(tmp_path / "TR-digits-N(0).csv")) == 1
+    wrong[sample] = y[sample]
+    DigitsJob(plan, mlp(), data=(x, wrong, test_x, test_y)).run()
+
+
+def test_samples_that_fill_no_batch_are_not_looked_at() -> None:
+    x, y, test_x, test_y = digits()
+    wrong = y.copy()
+    wrong[1400:] = -1
+    job = DigitsJob(WorkerPlan(IIDBlockAssignment(2), block_size=350, epochs=1), mlp(), data=(x, wrong, test_x, test_y)).run()
+    assert job.results[0]["Loss"] > 0

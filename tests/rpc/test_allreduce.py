@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +18,9 @@ from network.controller import Controller
 from network.errors import PeerLost, TimedOut
 from network.session import Session
 from network.sockets import SocketLink
-from rpc.allreduce import PIECE_BYTES, WHOLE_BYTES, combined
+from rpc.allreduce import WHOLE_BYTES, combined
 from rpc.communication import Communication
+from rpc.slots import AHEAD, PIECE_BYTES
 
 KEY = b"k" * 32
 LIMIT = 20.0
@@ -67,12 +69,13 @@ def array_of(rank: int, shape: tuple[int, ...], dtype: str = "f4") -> np.ndarray
 
 
 BORDER, PIECE = WHOLE_BYTES // 4, PIECE_BYTES // 4
-SHAPES = [(), (0,), (3, 5), (BORDER,), (BORDER + 1,), (2 * PIECE - 1,), (3, PIECE + 1)]
+SHAPES = [(), (0,), (3, 5), (BORDER,), (BORDER + 1,), (2 * PIECE - 1,), (2, PIECE + 1)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_everybody_gets_the_bits_of_the_tree(count: int) -> None:
-    with group(count) as coms:
+@pytest.mark.parametrize(("count", "sealed"), [(1, False), (2, False), (2, True), (3, False), (4, False), (5, False)])
+def test_everybody_gets_the_bits_of_the_tree(count: int, sealed: bool) -> None:
+    """Through messages, and through shared memory once the peers have agreed on it; sealed sessions never share any."""
+    with group(count, sealed=sealed) as coms:
         for shape in SHAPES:
             parts = [array_of(rank, shape) for rank in range(count)]
             for op in ("mean", "sum", "max", "min"):
@@ -80,6 +83,63 @@ def test_everybody_gets_the_bits_of_the_tree(count: int) -> None:
                 for found in together(coms, lambda com, op=op, parts=parts: com.allreduce(parts[com.rank], op, LIMIT)):
                     assert found.dtype == expected.dtype and found.shape == shape, found
                     np.testing.assert_array_equal(found, expected)
+        shared = [session.bytes_shared > 0 for com in coms for session in com.controller.sessions.values()]
+        assert shared == [not sealed and sys.platform == "linux"] * len(shared)
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_every_byte_is_accounted_on_both_sides_and_no_more_than_needed_travels(sealed: bool) -> None:
+    """2 (W - 1) / W times the array in each direction, however it travels."""
+    size, turns = 4 * PIECE_BYTES, 3
+    with group(3, sealed=sealed) as coms:
+        before = [com.bytes_sent for com in coms]
+
+        def work(com: Communication) -> None:
+            for _ in range(turns):
+                com.allreduce(np.zeros(size // 4, np.float32), "sum", LIMIT)
+            com.barrier(LIMIT)
+
+        together(coms, work)
+        for com, start in zip(coms, before, strict=True):
+            assert 0 <= com.bytes_sent - start - turns * size * 4 // 3 < turns * size // 50
+        for low, high in itertools.permutations(range(3), 2):
+            assert coms[low].controller.sessions[high].bytes_sent == coms[high].controller.sessions[low].bytes_read
+
+
+def test_more_pieces_than_slots() -> None:
+    """Nothing is overwritten that somebody has yet to read, within an operation and from one to the next."""
+    size = 3 * (AHEAD + 1) * PIECE_BYTES
+    parts = [np.arange(rank, size + rank, dtype=np.uint32).astype(np.uint8) for rank in range(3)]
+    expected = combined(parts, "sum")
+    with group(3) as coms:
+        for found in together(coms, lambda com: [com.allreduce(parts[com.rank], "sum", LIMIT) for _ in range(2)]):
+            for total in found:
+                np.testing.assert_array_equal(total, expected)
+
+
+def test_an_operation_that_failed_spoils_none_that_follows() -> None:
+    """A node gives up and begins the next operation while another may still combine what the first one left for it."""
+    size, begun = 300_000, threading.Barrier(3)
+
+    def work(com: Communication) -> list[Any]:
+        found = [com.allreduce(array_of(com.rank, (size,)), "sum", LIMIT)]
+        if com.rank == 2:
+            begun.wait(LIMIT)
+        else:
+            with pytest.raises(TimedOut, match=r"node\(s\) .*2"):
+                com.allreduce(array_of(com.rank + 3, (size,)), "sum", 0.3)
+            begun.wait(LIMIT)
+        if com.rank == 2:
+            with pytest.raises(TimedOut):
+                com.allreduce(array_of(com.rank + 3, (size,)), "sum", 0.1)
+        return [*found, *(com.allreduce(array_of(com.rank + 6 * turn, (size,)), "sum", LIMIT) for turn in (1, 2))]
+
+    with group(3) as coms:
+        results = together(coms, work)
+        for turn in range(3):
+            expected = combined([array_of(rank + 6 * turn, (size,)) for rank in range(3)], "sum")
+            for found in results:
+                np.testing.assert_array_equal(found[turn], expected)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f8", "c8"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import Final
 
@@ -40,13 +40,11 @@ class RescuingSync(ISyncType):
         """At most two periods of T."""
         start = self.clock()
         ready, what = partial(self.ready, variable), partial(self._describe, variable)
-        yield from self._until(Wait(ready, start + self.timeout, what))
-        if ready():
+        if (yield from self._until(Wait(ready, start + self.timeout, what))):
             return
         if not self._rescue(variable):
             raise TimeoutError(f"{TIMED_OUT}, retry not available. Waited {self.timeout:g} s for {what()}.")
-        yield from self._until(Wait(ready, start + 2 * self.timeout, what))
-        if not ready():
+        if not (yield from self._until(Wait(ready, start + 2 * self.timeout, what))):
             raise TimeoutError(f"{TIMED_OUT}, the retry did not help. Waited {2 * self.timeout:g} s for {what()}.")
 
     def get(self, variable: int) -> Array:
@@ -60,10 +58,14 @@ class RescuingSync(ISyncType):
         self._taken[variable] = True
         return result
 
-    def _until(self, wait: Wait) -> Iterator[Wait]:
-        deadline = wait.deadline
-        while not wait.ready() and (deadline is None or self.clock() < deadline):
+    def _until(self, wait: Wait) -> Generator[Wait, None, bool]:
+        """Yield the wait until it is ready or its deadline has passed; whether it is ready."""
+        ready, deadline = wait.ready, wait.deadline
+        while not ready():
+            if deadline is not None and self.clock() >= deadline:
+                return False
             yield wait
+        return True
 
     def _rescue(self, variable: int) -> bool:
         if not self.codecs.rescue(variable):

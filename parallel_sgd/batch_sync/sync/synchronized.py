@@ -23,10 +23,12 @@ class SynchronizedSGD(RescuingSync):
         super().__init__(codecs, timeout, clock, names)
         self._previous: Step = (-1, -1)
         self._stash: dict[Step, list[tuple[int, int, object]]] = {}
+        self._arrived = False  # whether the stash may hold what the codecs can take now: `ready` is asked often
 
     def begin(self, step: Step) -> None:
         """Open all variables for the new batch."""
         self._previous = self._step
+        self._arrived = bool(self._stash)
         super().begin(step)
 
     def receive(self, sender: int, step: Step, variable: int, content: object) -> None:
@@ -35,22 +37,27 @@ class SynchronizedSGD(RescuingSync):
             self.late += 1
         else:
             self._stash.setdefault(step, []).append((sender, variable, content))
+            self._arrived = True
 
     def ready(self, variable: int) -> bool:
         """Hand this batch's messages to the codecs; true when the result is complete and the wire took all of ours."""
-        stash = self._stash
-        if self._step in stash:
-            for sender, of, content in stash.pop(self._step):
-                if self._taken[of]:
-                    self._late(of, content, self._step)
-                else:
-                    self._heard.append((sender, of))
-                    self.codecs.receive(of, content)
-        if self._previous in stash:
-            for _, of, content in stash.pop(self._previous):
-                self._late(of, content, self._previous)
-        self.codecs.flush()
-        return self.codecs.codecs[variable].is_done() and self.codecs.flushed()
+        codecs = self.codecs
+        codecs.flush()
+        while self._arrived:  # a wire that takes bytes may bring some too, and nobody would ask again until more come
+            self._hand_over()
+            codecs.flush()
+        return codecs.codecs[variable].is_done() and codecs.flushed()
+
+    def _hand_over(self) -> None:
+        stash, self._arrived = self._stash, False
+        for sender, of, content in stash.pop(self._step, ()):
+            if self._taken[of]:
+                self._late(of, content, self._step)
+            else:
+                self._heard.append((sender, of))
+                self.codecs.receive(of, content)
+        for _, of, content in stash.pop(self._previous, ()):
+            self._late(of, content, self._previous)
 
     def _late(self, variable: int, content: object, step: Step) -> None:
         """Count it; the codec may answer as long as the result of that batch is its last."""

@@ -8,6 +8,7 @@ from .estimate import Estimate, estimate
 from .exchange import ExchangePattern, Shard
 from .gossip import Gossip
 from .lazy import Lazy
+from .local import Drift, Elastic, FrozenAdam, LocalRule, Prox
 from .merge import Adasum, FirstCopy, Krum, Mean, Median, MergeRule, ServerOpt, Sum, TrimmedMean, Vote, WeightedMean
 from .patterns import PS, AllToAll, Ring, ShardedPS
 from .random_pair import RandomPair
@@ -20,16 +21,21 @@ __all__ = [
     "AllToAll",
     "CodecWarning",
     "Delay",
+    "Drift",
+    "Elastic",
     "Estimate",
     "Every",
     "ExchangePattern",
     "FirstCopy",
+    "FrozenAdam",
     "Gossip",
     "Krum",
     "Lazy",
+    "LocalRule",
     "Mean",
     "Median",
     "MergeRule",
+    "Prox",
     "RandomPair",
     "Ring",
     "ServerOpt",

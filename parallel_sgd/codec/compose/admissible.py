@@ -34,7 +34,7 @@ def check(
         except MissingParameter:
             return []
     momentum = momentum_of(rule)
-    if not momentum or not error_fed(parts) or parts.merge.updates:
+    if not momentum or not error_fed(parts) or parts.updates:
         return []
     return [
         f"{kind.__name__} sends later what a packet leaves out, and {type(rule).__name__} with {momentum} after the merge "

@@ -12,6 +12,7 @@ from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
 from parallel_sgd.profiles import IIDBlockAssignment
 
 from .composition import SENDS, Composition, Part, Parts, Up, flat
+from .local import LocalRule
 from .merge import Mean, MergeRule
 from .refusals import doubts, refuse
 from .trigger import Every, Trigger
@@ -32,6 +33,7 @@ def build(
     send: str = "gradient",
     merge: Part[MergeRule] | None = None,
     trigger: Part[Trigger] | None = None,
+    local: Part[LocalRule | None] = None,
     name: str | None = None,
 ) -> type[Codec]:
     """Return a codec class of these parts: see `Codec.of`.
@@ -41,7 +43,7 @@ def build(
     if send not in SENDS:
         raise ValueError(f"Codec.of() 'send' must be one of {', '.join(SENDS)}, got {send!r}")
     merge, trigger = Mean() if merge is None else merge, Every() if trigger is None else trigger
-    composition = Composition(exchange, up, down, send, merge, trigger)
+    composition = Composition(exchange, up, down, send, merge, trigger, local)
     parts = _trial(composition)
     if parts is not None:
         refuse(composition, parts)
@@ -58,7 +60,9 @@ def build(
     if parts is not None:
         members["takes_first_copy"] = exchange.merges_first_copies and composition.grain(parts).first_copy
         members["__doc__"] = f"Composed: Codec.of({composition.describe(parts)})."
-        if parts.merge.updates:
+        if parts.local is not None:
+            members["agrees"] = members["agrees"] and parts.local.agrees
+        if parts.updates:
             members["gives"] = "parameters"
             members["takes"] = members["takes"] or "gradients"
     base = exchange.codec_class()

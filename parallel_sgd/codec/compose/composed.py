@@ -60,10 +60,16 @@ class Composed(Codec):
             stays = not self.parts.trigger.late
             self._own = OwnBlocks(self.units.grain, node_id, mine, assignment.block_count, stays)
         self._fresh = True
-        self._adds = self.composition.send == "delta" or self.parts.merge.updates
+        self._adds = self.composition.send == "delta" or self.parts.updates
         self._reference: Array | None = None
         if self._adds and self.variable < len(self.job.values):
             self._reference = self.job.values[self.variable].flatten()
+        self._local = None if serves else self.parts.local
+        self._dense = False
+        if self._local is not None:
+            self._local.use(self.job.rule)
+            if self._reference is not None:
+                self._local.begin(self._reference)
         self._difference: Array = np.empty(0, np.float32)
 
     @property
@@ -84,20 +90,30 @@ class Composed(Codec):
             self._fresh = False
             self.shape = content.shape
             self._fired = self.parts.trigger.fires(self._batches)
+            self._dense = self._fired and self.parts.trigger.dense(self._batches)
             if self._fired:
-                self.open(self.job.step, self.parts.trigger.dense(self._batches))
+                self.open(self.job.step, self._dense)
         whole = self._own.add(block, content)
         if self._own.complete:
             self._fresh = True
             self._batches += 1
         if not self._fired:
             if self._own.complete:
-                self.set_result(self._own.mean().reshape(self.shape))
+                mean = self._own.mean()
+                self.set_result((mean if self._local is None else self._local.step(mean)).reshape(self.shape))
             return None
         if whole is not None:
             span, value = whole
-            self.contribute(span, self._changed(value) if self.composition.send == "delta" else value)
+            self.contribute(span, self._outgoing(value))
         return self._posted()
+
+    def _outgoing(self, value: Array) -> Array:
+        """Return what is sent of a contribution."""
+        if self._local is not None:
+            value = self._local.step(value)
+        if self.composition.send == "delta":
+            value = self._changed(value)
+        return value if self._local is None else self._local.outgoing(value, self._dense)
 
     @abstractmethod
     def open(self, step: tuple[int, int], dense: bool) -> None:
@@ -134,10 +150,14 @@ class Composed(Codec):
 
     def result_of(self, flat: Array) -> Array:
         """Return the result of a batch that was merged to `flat`: itself, or the parameters to which it is added."""
+        if self._local is not None:
+            flat = self._local.incoming(flat, self._dense)
         if self._adds:
             if self._reference is None:
                 self._reference = np.zeros_like(flat)
             flat = np.add(self._reference, flat, out=self._reference)
+            if self._local is not None:
+                self._local.begin(flat)
         return flat.reshape(self.shape)
 
     def _changed(self, value: Array) -> Array:
@@ -155,9 +175,12 @@ class Composed(Codec):
         return posted
 
     def state_dict(self) -> dict[str, Any]:
-        """How many batches there were, and the parameters after the last exchange where changes of them are sent."""
+        """How many batches there were, what the local rule remembers, and the parameters after the last exchange where changes
+        of them are sent.
+        """
         reference = {} if self._reference is None else {"reference": self._reference}
-        return {"batches": self._batches, **reference}
+        local = {} if self._local is None else self._local.state_dict()
+        return {"batches": self._batches, **reference, **{f"local.{name}": value for name, value in local.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned."""
@@ -166,6 +189,9 @@ class Composed(Codec):
         reference = rest.pop("reference", None)
         if reference is not None:
             self._reference = np.array(reference)
+        if self._local is not None:
+            names = [name for name in rest if name.startswith("local.")]
+            self._local.load_state_dict({name[6:]: rest.pop(name) for name in names})
         super().load_state_dict(rest)
 
     def dispose(self) -> None:

@@ -11,6 +11,7 @@ from parallel_sgd.codec.pipeline import Chain, Stage
 from parallel_sgd.codec.pipeline.gradient import GradientStage
 from parallel_sgd.codec.pipeline.low_rank import PowerSGD
 
+from .local import LocalRule
 from .merge import MergeRule, ServerOpt
 from .trigger import Trigger
 from .units import Grain
@@ -34,11 +35,17 @@ class Parts:
     down: Stage | None
     merge: MergeRule
     trigger: Trigger
+    local: LocalRule | None = None
 
     @property
     def stage(self) -> Stage | None:
         """The pipeline on the way up, if it is one of stages."""
         return self.up if isinstance(self.up, Stage) else None
+
+    @property
+    def updates(self) -> bool:
+        """Whether results are parameters, made of increments."""
+        return self.merge.updates or (self.local is not None and self.local.updates)
 
     def split(self) -> tuple[Chain, Stage | None]:
         """Return the gradient's side of the pipeline, which sees a variable as a whole, and the rest, which sends.
@@ -63,6 +70,7 @@ class Composition:
     send: str
     merge: Part[MergeRule]
     trigger: Part[Trigger]
+    local: Part[LocalRule | None] = None
 
     def make(self) -> Parts:
         """Return parts for one codec object.
@@ -75,15 +83,20 @@ class Composition:
         trigger = _made(self.trigger, (Trigger,), "trigger", "a trigger such as Every(1)")
         if isinstance(merge, ServerOpt):
             merge.descends = self.send == "gradient"
-        return Parts(up, down, merge, trigger)
+        local = _made(self.local, (LocalRule,), "local", "a local rule such as Prox(0.01)")
+        return Parts(up, down, merge, trigger, local)
 
     def describe(self, parts: Parts) -> str:
         """Return what must be equal on all nodes."""
-        return f"{self.exchange!r}, up={parts.up!r}, down={parts.down!r}, send={self.send}, {parts.merge!r}, {parts.trigger!r}"
+        local = "" if parts.local is None else f", {parts.local!r}"
+        ways = f"up={parts.up!r}, down={parts.down!r}, send={self.send}"
+        return f"{self.exchange!r}, {ways}, {parts.merge!r}, {parts.trigger!r}{local}"
 
     def grain(self, parts: Parts) -> Grain:
         """Return what the contributions are."""
         as_it_is = parts.up is None and self.send != "delta" and not self.exchange.allows_missing
+        if parts.local is not None:
+            return Grain.WORKERS
         if as_it_is and parts.merge.exact:
             return Grain.SPANS
         return Grain.BLOCKS if parts.merge.first_copy else Grain.WORKERS
@@ -100,7 +113,7 @@ def _made(part: Any, kinds: tuple[type, ...], name: str, wanted: str) -> Any:
     if isinstance(part, kinds):
         return deepcopy(part)
     made = part() if callable(part) else part
-    if made is None and name in ("up", "down"):
+    if made is None and name in ("up", "down", "local"):
         return None
     if not isinstance(made, kinds):
         raise TypeError(f"Codec.of() '{name}' must be {wanted}, or a function that makes one, got {made!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,8 +51,10 @@ class LastUploads:
         self._own: set[int] = set()
         self._results: deque[float] = deque(maxlen=trigger.depth)
         self._age = 0
+        self._ages: dict[int, int] = {}
         self._error = 0.0
         self._difference: Array = np.empty(0, np.float32)
+        self.staleness = Counter[int]()
         self.sent = 0
         self.skipped = 0
 
@@ -78,8 +80,13 @@ class LastUploads:
         return payload
 
     def decode(self, contributor: int, payload: Array | None, size: int, pipeline: Pipeline, draw: Draw) -> Array:
-        """Take a packet of a contributor; return the sum of all of its uploads. The own ones are in it already."""
+        """Take a packet of a contributor; return the sum of all of its uploads. The own ones are in it already.
+
+        `staleness` counts how many batches ago the last upload was.
+        """
         upload = self._upload(contributor, size)
+        age = self._ages[contributor] = 0 if payload is not None else self._ages.get(contributor, 0) + 1
+        self.staleness[age] += 1
         if payload is not None and contributor not in self._own:
             np.add(upload, pipeline.decode(payload, (size,), draw), out=upload)
         return upload
@@ -91,13 +98,18 @@ class LastUploads:
     def state_dict(self) -> dict[str, Any]:
         """Return the uploads, by contributor, and what the next decision depends on."""
         uploads = {f"upload.{contributor}": value for contributor, value in self._uploads.items()}
-        return {**uploads, "results": np.array(self._results), "age": self._age, "error": self._error}
+        ages = {f"age.{contributor}": age for contributor, age in self._ages.items()}
+        counts = {f"tau.{age}": count for age, count in self.staleness.items()}
+        return {**uploads, **ages, **counts, "results": np.array(self._results), "age": self._age, "error": self._error}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned."""
         self._uploads = {int(name[7:]): np.array(value) for name, value in state.items() if name.startswith("upload.")}
         self._results = deque(np.asarray(state.get("results", ())).tolist(), maxlen=self._trigger.depth)
         self._age, self._error = int(state.get("age", 0)), float(state.get("error", 0))
+        self._ages = {int(name[4:]): int(age) for name, age in state.items() if name.startswith("age.")}
+        self.staleness.clear()
+        self.staleness.update({int(name[4:]): int(count) for name, count in state.items() if name.startswith("tau.")})
 
     def _upload(self, contributor: int, size: int) -> Array:
         found = self._uploads.get(contributor)

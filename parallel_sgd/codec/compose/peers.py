@@ -57,6 +57,8 @@ class Peers(Reducing):
                 self.set_result(np.zeros(self.shape, np.float32))
         elif wanted.done and wanted.result is not None and (self.complete or wanted is self.batch):
             self._delivered = True
+            if wanted is not self.batch:
+                self.ages[1] += self.units.count
             self.set_result(wanted.result)
 
     def accept(self, batch: Batch, packet: Packet) -> None:

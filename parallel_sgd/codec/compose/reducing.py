@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -34,6 +35,8 @@ class Reducing(Conversing):
         super().__init__(node_id)
         decoder = node_id if self.units.workers and node_id != Parameter_Server else -1
         self.ways = Ways(self.parts, self.composition.exchange.linear, decoder)
+        self.ages = Counter[int]() if self.ways.uploads is None else self.ways.uploads.staleness
+        self.staleness = self.ages
         self._merging = Merging(self.units, self.parts.merge)
         self._lasting = self.parts.merge.updates or self.parts.trigger.late
         self._rooms: list[Array] = []

@@ -12,7 +12,7 @@ from parallel_sgd.codec.pipeline.memory import DiffRef, Memory
 
 from .composition import Composition, Parts, flat
 from .lazy import Lazy
-from .merge import Mean, ServerOpt, Vote
+from .merge import Mean, ServerOpt, Vote, WeightedMean
 
 #: A contraction of this much or more is so small an error that it needs no memory.
 HARMLESS = 0.9
@@ -71,7 +71,34 @@ def refuse(composition: Composition, parts: Parts) -> None:
                 f"{trigger!r} needs a deterministic pipeline without a memory, such as up=Grid(4), and merging as a whole, by "
                 f"AllToAll() or PS(); got up={parts.up!r} and {exchange!r}"
             )
+    _refuse_local(composition, parts)
     exchange.refuse(composition, parts)
+
+
+def _refuse_local(composition: Composition, parts: Parts) -> None:
+    """Refuse what a rule for the worker's own values cannot work with."""
+    local = parts.local
+    if local is None:
+        return
+    if composition.send not in local.sends:
+        sends = " or ".join(f'send="{send}"' for send in local.sends)
+        raise ValueError(f"{local!r} goes with {sends}, got {composition.send!r}")
+    if not composition.exchange.agrees or parts.trigger.late:
+        raise ValueError(f"{local!r} needs one result for all, of the same batch: take AllToAll(), ShardedPS(), Ring() or PS()")
+    if local.means and type(parts.merge) not in (Mean, WeightedMean):
+        raise ValueError(
+            f"{local!r} needs the mean of what it sends, got {parts.merge!r}: leave 'merge' out, or WeightedMean()"
+        )
+    if local.width > 1 and isinstance(parts.up, PowerSGD):
+        raise ValueError(
+            f"{local!r} sends {local.width} vectors in one packet, but {parts.up!r} needs a matrix: leave 'up' out"
+        )
+    if local.updates and not parts.trigger.dense(0):
+        raise ValueError(
+            f"{local!r} begins with dense batches: take trigger=Warmup(n) with n of at least 1, got {parts.trigger!r}"
+        )
+    if parts.merge.first_copy:
+        raise ValueError(f"{parts.merge!r} counts blocks, but {local!r} changes what a worker has: use Mean()")
 
 
 def _refuse_mixing(composition: Composition, parts: Parts) -> None:

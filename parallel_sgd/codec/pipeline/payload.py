@@ -60,7 +60,8 @@ class Reader:
             raise PayloadError(f"a payload has {self.left} bytes left where {count} values of {kind} should be")
         part = self._payload[self._at : self._at + size]
         self._at += size
-        return part.view(kind) if part.ctypes.data % kind.itemsize == 0 else part.copy().view(kind)
+        values = part.view(kind)
+        return values if values.flags.aligned else values.copy()
 
     def finish(self) -> None:
         """Raise PayloadError unless everything was read."""

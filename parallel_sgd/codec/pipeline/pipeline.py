@@ -30,6 +30,7 @@ class Pipeline:
         stages = self.stage.stages if isinstance(self.stage, Chain) else [self.stage]
         self._dense = Chain(list(takewhile(lambda stage: isinstance(stage, GradientStage), stages)))
         self._writer = Writer()
+        self._last: tuple[int, Stage] | None = None
 
     def wire_bytes(self, n: int) -> int:
         """Return the size of the payload of n values: exact, or at most where it depends on the values."""
@@ -66,4 +67,7 @@ class Pipeline:
         return stage.decode(values, side, n).reshape(shape)
 
     def _chosen(self, n: int) -> Stage:
-        return self._dense if self.stage.side_bytes(n) + 4 * self.stage.carried(n) > 4 * n else self.stage
+        if self._last is None or self._last[0] != n:
+            dense = self.stage.side_bytes(n) + 4 * self.stage.carried(n) > 4 * n
+            self._last = n, self._dense if dense else self.stage
+        return self._last[1]

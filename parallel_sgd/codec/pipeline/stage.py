@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,13 +54,22 @@ class Stage(ABC):
     shared_seed: bool = False
     """All nodes must draw the same random numbers."""
 
+    leads: ClassVar[bool] = False
+    """It works on the gradient before anything is left out, so nothing but its likes may stand before it."""
+
+    ends: ClassVar[bool] = False
+    """It remembers what receivers make of its own packet, so nothing may follow that would change the packet."""
+
     def delta(self, n: int) -> float | None:
         """Return d with ||decode(encode(x)) - x||^2 <= (1 - d) ||x||^2 for all x of n elements; None where there is none."""
         return 1.0 if self.linear else None
 
     @abstractmethod
     def side_bytes(self, n: int) -> int:
-        """Return how many bytes of side information it writes for n values, at most, and exactly where that is known."""
+        """Return how many bytes of side information it writes for n values, at most, and exactly where that is known.
+
+        It depends on n and the constructor's arguments alone, and so does `carried`.
+        """
 
     @abstractmethod
     def carried(self, n: int) -> int:
@@ -100,6 +110,8 @@ class Chain(Stage):
     """Stages one after the other, as `first | second` makes them; one inside another dissolves. Empty, it changes nothing.
 
     Its declarations are those of its stages together.
+
+    Raises: TypeError for what is no stage; ValueError for a stage that follows one that `ends`, or that `leads` and does not.
     """
 
     def __init__(self, stages: Sequence[Stage] = ()) -> None:
@@ -108,6 +120,14 @@ class Chain(Stage):
             if not isinstance(stage, Stage):
                 raise TypeError(f"a pipeline is made of stages, got {stage!r}")
             self.stages += stage.stages if isinstance(stage, Chain) else [stage]
+        for before, after in pairwise(self.stages):
+            if before.ends:
+                raise ValueError(
+                    f"{before!r} must be the last of a pipeline, for it remembers what receivers make of its packet, which "
+                    f"{after!r} would change: write {type(before).__name__}(... | {after!r})"
+                )
+            if after.leads and not before.leads:
+                raise ValueError(f"{after!r} shapes the gradient before anything is left out: write {after!r} | {before!r}")
         self.unbiased = all(stage.unbiased for stage in self.stages)
         self.linear = all(stage.linear for stage in self.stages)
         self.deterministic = all(stage.deterministic for stage in self.stages)

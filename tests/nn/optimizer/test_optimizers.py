@@ -85,7 +85,6 @@ def test_gradient_ascent_goes_up(store: VariableStore) -> None:
         assert list(optimizer.finish_batch()) == []
         assert -np.sum((store.values - 1) ** 2) > before
         assert np.array_equal(store.gradients, gradients)
-    assert not GAOptimizer.exchanges
 
 
 def test_ascent_is_descent_on_the_negative(store: VariableStore) -> None:
@@ -97,6 +96,22 @@ def test_ascent_is_descent_on_the_negative(store: VariableStore) -> None:
         list(optimizer.finish_batch())
         down.update(expected, -store.gradients)
     assert np.array_equal(store.values, expected)
+
+
+def test_ascent_on_many_workers_climbs_along_the_merged_gradient(store: VariableStore) -> None:
+    """What is put are the raw gradients, and it waits for the merged ones as PSGDOptimizer does."""
+    store.values[:], store.gradients[:] = 0, np.arange(5)
+    exchange = Recorder()
+    optimizer = GAOptimizer(SGDOptimizer(1), store, exchange)
+    for variable in reversed(store.variables):
+        optimizer.gradient_ready(variable, 7)
+    assert exchange.put_calls == [(1, 7), (0, 7)]
+    waiting = optimizer.finish_batch()
+    assert next(waiting) == 1
+    exchange.arrived |= {0, 1}
+    assert next(waiting, None) is None
+    assert store.values.tolist() == [0, 2, 4, 6, 8]
+    assert store.gradients.tolist() == [0, 2, 4, 6, 8]
 
 
 @pytest.mark.parametrize("kind", [GDOptimizer, GAOptimizer])

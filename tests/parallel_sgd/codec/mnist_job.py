@@ -20,12 +20,13 @@ from nn.dataset.transforms import ImageCls
 from nn.gradient_descent import ADAMOptimizer, MomentumOptimizer, SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model, SequentialModel
-from nn.optimizer import IOptimizer, LocalUpdateOptimizer, ParameterAveragingOptimizer, PSGDOptimizer
+from nn.optimizer import IOptimizer, LocalUpdateOptimizer, OpContainer, ParameterAveragingOptimizer, PSGDOptimizer
 from nn.random import keyed
 from parallel_sgd import JobResult, ParallelSGD, in_process
 from parallel_sgd.accounts import SENT
-from parallel_sgd.codec import Codec
-from parallel_sgd.codec.compose import CodecWarning
+from parallel_sgd.codec import Codec, SizeAdaptive
+from parallel_sgd.codec.compose import CodecWarning, check
+from tests.parallel_sgd.codec.fleet import SMALL, Dense, Fleet
 
 WORKERS, BLOCK, EPOCHS, BATCHES = 4, 64, 10, 30
 TRAIN, TEST = 8_000, 2_000
@@ -55,7 +56,7 @@ PARAMETERS = Setting("PARAMETERS", ParameterAveragingOptimizer, SGDOptimizer, (0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave: percent of the test images, bytes sent by all workers, and the text of every CodecWarning."""
+    """What a run gave: percent of the test images, bytes of the arrays that were sent, and the text of every CodecWarning."""
 
     accuracy: float
     bytes_sent: int
@@ -80,6 +81,11 @@ def images() -> ArrayDataset:
     return ArrayDataset(x[train], y[train], x[TRAIN : TRAIN + TEST], y[TRAIN : TRAIN + TEST])
 
 
+@functools.cache
+def _samples() -> tuple[np.ndarray, ...]:
+    return tuple(ImageCls()(*images().load()))
+
+
 def tutorial(seed: int) -> Model:
     """784-128-128-10 with tanh: 118,282 parameters."""
     model = SequentialModel(input_shape=[-1, 784], seed=seed)
@@ -90,14 +96,30 @@ def tutorial(seed: int) -> Model:
     return model
 
 
+def learn(setting: Setting, codec: type[Codec], parameters: Mapping[Hashable, Any] | None = None, seed: int = 0) -> Outcome:
+    """Train as `run` does, biases dense, with codecs that hand each other their packets."""
+    x, y, test_x, test_y = _samples()
+    container = OpContainer(setting.op_type, setting.gd_type, setting.gd_params)
+    with limited_to_one_thread():
+        models = [tutorial(seed) for _ in range(WORKERS)]
+        fleet = Fleet(models, codec, container, parameters or {}, seed)
+        for batch in range(EPOCHS * BATCHES):
+            first = batch % BATCHES * WORKERS
+            blocks = [slice(block * BLOCK, (block + 1) * BLOCK) for block in range(first, first + WORKERS)]
+            fleet.step(*divmod(batch, BATCHES), [(x[block], y[block]) for block in blocks])
+        models[0].store.values[:] = np.mean([model.store.values for model in models], axis=0)
+        accuracy = 100 * models[0].evaluate(test_x, test_y)[models[0].metrics[0].name]
+    return Outcome(accuracy, fleet.raw, tuple(check(codec, container.rule(), setting.op_type, parameters)))
+
+
 def run(
     setting: Setting,
     directory: Path,
-    codec: type[Codec] | None = None,
+    codec: type[Codec],
     parameters: Mapping[Hashable, Any] | None = None,
     seed: int = 0,
 ) -> Outcome:
-    """Train with `codec` and judge the mean model of the workers; the files of the job go to `directory`."""
+    """Train a whole job, biases dense, and judge the mean model of the workers; the files of the job go to `directory`."""
     with in_process(WORKERS) as nodes, limited_to_one_thread(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CodecWarning)
         result = ParallelSGD(tutorial(seed), images(), ImageCls()).parallel(
@@ -107,12 +129,12 @@ def run(
             op_type=setting.op_type,
             gd_type=setting.gd_type,
             gd_params=setting.gd_params,
-            codec=codec,
+            codec=SizeAdaptive(big=codec, small=Dense, min=SMALL),
             codec_extra_parameters=parameters,
             seed=seed,
             directory=directory,
         )
-    sent = sum(entry.wire for rows in result.accounts.values() for entry in rows if entry.direction == SENT)
+    sent = sum(entry.raw for rows in result.accounts.values() for entry in rows if entry.direction == SENT)
     return Outcome(100 * _mean_model_accuracy(result), sent, tuple(str(one.message) for one in caught))
 
 
@@ -120,5 +142,5 @@ def _mean_model_accuracy(result: JobResult) -> float:
     """Of the mean of all workers' parameters; where an exchange makes these equal it is the accuracy of each of them."""
     mean = Model.from_bytes(result.models[0].to_bytes())
     mean.store.values[:] = np.mean([model.store.values for model in result.models.values()], axis=0)
-    _, _, test_x, test_y = ImageCls()(*images().load())
+    _, _, test_x, test_y = _samples()
     return mean.evaluate(test_x, test_y)[mean.metrics[0].name]

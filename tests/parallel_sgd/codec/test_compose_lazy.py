@@ -90,6 +90,7 @@ def test_a_skipped_packet_has_no_payload() -> None:
     job = run(Codec.of(PS(), up=Grid(4), trigger=Lazy(xi=1e12, most=3)), IIDBlockAssignment(3), batches=7)
     uploads = codec_of(job).ways.uploads
     assert (uploads.sent, uploads.skipped) == (3, 4), "batches 0, 3 and 6"
+    assert job.server_bank.codecs[0].staleness == {0: 3 * 3, 1: 2 * 3, 2: 2 * 3}, "uploads of three workers, used again"
     sent = job.exchanges[0].accounts.total("sent")
     assert sent.raw == 3 * ((4 + 6) + (4 + 2))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from nn.gradient_descent import ADAMOptimizer, NesterovOptimizer, SGDOptimizer
-from parallel_sgd.codec import Codec
+from parallel_sgd.codec import Codec, DiLoCo, DiLoCoPS, FedAvg
 from parallel_sgd.codec.compose import (
     PS,
     Adasum,
@@ -29,8 +30,10 @@ from parallel_sgd.codec.compose import (
 from parallel_sgd.codec.pipeline.memory import ErrorFeedback
 from parallel_sgd.codec.pipeline.quantize import Int8, Sign
 from parallel_sgd.codec.pipeline.sparsify import TopK
+from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
-from parallel_sgd.testing.array_job import gradient, start
+from parallel_sgd.testing.array_job import ArrayJob, gradient, start
+from parallel_sgd.wait import Wait
 from tests.parallel_sgd.codec.compositions import bits, codec_of, run
 
 
@@ -132,6 +135,37 @@ def test_an_outer_step_of_one_is_federated_averaging(exchange: Any) -> None:
     for batch in range(3):
         got, wanted = plain.results[0][batch][0], weights.results[0][batch][0]
         np.testing.assert_allclose(got, wanted, atol=1e-5 * np.abs(wanted).max())
+
+
+class Halves(ArrayJob):
+    """Parameters that float32 holds with room to spare, so that no sum of them and no half is rounded."""
+
+    def _train(self, node: int, exchange: BlockExchange) -> Generator[Wait, None, dict[str, float]]:
+        rng = np.random.default_rng(node)
+        for batch in range(self.batches):
+            exchange.begin(0, batch)
+            for variable, shape in enumerate(self.shapes):
+                exchange.put(variable, node, rng.integers(-999, 999, shape).astype(np.float32) / np.float32(64))
+            for variable in range(len(self.shapes)):
+                yield from exchange.wait(variable)
+            self.results[node].append([exchange.get(variable).copy() for variable in range(len(self.shapes))])
+        return {}
+
+
+@pytest.mark.parametrize("kind", [DiLoCo, DiLoCoPS, Codec.of(PS(), send="delta", merge=ServerOpt(SGDOptimizer(1.0)))])
+def test_an_outer_rate_of_one_without_momentum_has_the_bits_of_federated_averaging(
+    kind: type[Codec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """codecs.md, FedOpt/DiLoCo: outer (lr 1, mom 0) == FedAvg bit-exact, where sums of parameters are not rounded."""
+    module = "parallel_sgd.testing.array_job.start"
+    monkeypatch.setattr(module, lambda variable, shapes=(): np.full(shapes[variable], 1.5, np.float32))
+    parameters = {"local_batches": 1, "outer_learn_rate": 1.0, "outer_momentum": 0.0}
+    wanted, found = (
+        Halves(IIDBlockAssignment(4), codec=codec, server=codec if codec.needs_server else None, parameters=parameters).run()
+        for codec in (FedAvg, kind)
+    )
+    assert len(set(bits(found))) == 1
+    assert bits(found) == bits(wanted)
 
 
 @pytest.mark.parametrize("exchange", [AllToAll(), PS(), ShardedPS(smallest=1)], ids=repr)

@@ -27,9 +27,11 @@ from parallel_sgd.wait import Wait
 class Walk:
     """Workers that take what they got for their next value: gradient descent with a learning rate of 0."""
 
-    def __init__(self, kind: type[Codec], workers: int, steps: int, link: Link = reliable, size: int = 6) -> None:
+    def __init__(
+        self, kind: type[Codec], workers: int, steps: int, link: Link = reliable, size: int = 6, rate: float = 0.0
+    ) -> None:
         self.assignment = IIDBlockAssignment(workers)
-        self.kind, self.steps = kind, steps
+        self.kind, self.steps, self.rate = kind, steps, rate
         rng = np.random.default_rng(3)
         self.values = {node: [rng.standard_normal(size).astype(np.float32)] for node in range(workers)}
         self.clock = VirtualClock()
@@ -44,10 +46,14 @@ class Walk:
         mine = self.values[node]
         for step in range(self.steps):
             exchange.begin(0, step)
-            exchange.put(0, node, mine[-1])
+            exchange.put(0, node, mine[-1] - np.float32(self.rate) * self.gradient(node, step))
             yield from exchange.wait(0)
             mine.append(exchange.get(0).copy())
         return {}  # type: ignore[return-value]
+
+    def gradient(self, node: int, step: int) -> np.ndarray:
+        """What a worker steps along."""
+        return np.random.default_rng((node, step)).standard_normal(self.values[0][0].size).astype(np.float32)
 
     def at(self, step: int) -> np.ndarray:
         """The values of all workers, one per row."""
@@ -67,6 +73,16 @@ def test_a_ring_comes_together_at_its_rate(workers: int, rate: float) -> None:
         np.testing.assert_allclose(walk.at(step + 1).mean(axis=0), walk.at(0).mean(axis=0), atol=1e-6)
         assert spread(walk.at(step + 1)) <= spread(walk.at(step)) * rate * 1.001 + 1e-6
     assert spread(walk.at(10)) / spread(walk.at(9)) == pytest.approx(rate, abs=0.02) or spread(walk.at(9)) < 1e-3
+
+
+@pytest.mark.parametrize("pattern", [Gossip("ring"), RandomPair()], ids=repr)
+def test_the_mean_steps_along_the_mean_gradient(pattern: Any) -> None:
+    """codecs.md, D-PSGD: the mean evolves as mean(x) - eta mean(g), to 1e-6, whoever mixes with whom."""
+    walk = Walk(Codec.of(pattern, send="weights"), 5, 20, rate=0.3)
+    for step in range(20):
+        mean_gradient = np.mean([walk.gradient(node, step) for node in range(5)], axis=0, dtype=np.float64)
+        np.testing.assert_allclose(walk.at(step + 1).mean(axis=0), walk.at(step).mean(axis=0) - 0.3 * mean_gradient, atol=1e-6)
+    assert spread(walk.at(20)) > 0.1
 
 
 def test_a_matrix_is_applied() -> None:

@@ -105,6 +105,26 @@ def test_what_is_left_out_comes_later(stage: Any) -> None:
     np.testing.assert_allclose(got + np.mean(left, axis=0).reshape(5, 8), given, atol=1e-4)
 
 
+@pytest.mark.parametrize("exchange", [PS(), ShardedPS(smallest=8), ShardedPS(smallest=40)], ids=repr)
+def test_what_is_left_out_on_the_way_back_comes_later_too(exchange: Any) -> None:
+    """codecs.md, EF-Sign (2-sided): the residual where it is merged is what the results lack."""
+    table = Table(Codec.of(exchange, up=ErrorFeedback(Sign()), down=ErrorFeedback(Sign())), 3)
+    given, got = np.zeros(40), np.zeros(40)
+    for batch in range(200):
+        values = numbers(batch, 3)
+        given += np.mean(values, axis=0, dtype=np.float64).reshape(-1)
+        got += table.step(batch, values)[0].reshape(-1)
+    left, shards = np.zeros((2, 40)), exchange.shards(40, table.assignment, 0)
+    for codec in table.codecs.values():
+        for name, value in codec.state_dict().items():
+            if name.endswith("residual"):
+                way, numbers_, _ = name.split(".", 2)
+                start, stop, _ = shards[int(numbers_.split(",")[-1])]
+                left[int(way == "down"), start:stop] += value / (3 if way == "up" else 1)
+    np.testing.assert_allclose(got + left.sum(axis=0), given, atol=1e-4)
+    assert np.abs(left).max(axis=1).min() > 1e-2, "both residuals matter"
+
+
 @pytest.mark.parametrize("exchange", [AllToAll(), ShardedPS(smallest=8)], ids=repr)
 def test_draws_depend_on_batch_variable_and_worker(exchange: Any) -> None:
     """Law 2: equal in each run, different in each batch, on each worker and in each shard."""

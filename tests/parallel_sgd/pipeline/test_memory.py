@@ -251,6 +251,18 @@ def test_declarations() -> None:
             r"must be a contraction, got RandomK\(rho=0.1, scaled=True\); write scaled=False",
         ),
         (lambda: DGCMemory(0.9, Sign()), ValueError, r"DGCMemory 'inner' must begin with a sparsifier such as TopK\(0.001\)"),
+        (
+            lambda: Clip(1.0) | ErrorFeedback(TopK(0.1)) | Int8(64),
+            ValueError,
+            r"ErrorFeedback\(TopK\(rho=0.1\), beta=1.0\) must be the last .*: write ErrorFeedback\(... \| Int8\(block=64\)\)",
+        ),
+        (lambda: DiffRef(Int8()) | ErrorFeedback(Sign()), ValueError, r"DiffRef\(Int8\(block=4096\)\) must be the last"),
+        (lambda: DGCMemory(0.9, TopK(0.1)) | Int8(), ValueError, r"write DGCMemory\(... \| Int8\(block=4096\)\)"),
+        (
+            lambda: TopK(0.1) | Momentum(0.9),
+            ValueError,
+            r"Momentum\(0.9\) shapes the gradient before anything is left out: write Momentum\(0.9\) \| TopK\(rho=0.1\)",
+        ),
         (lambda: DGCMemory(1.0, TopK(0.1)), ValueError, r"DGCMemory 'momentum' must be a number >= 0 and < 1, got 1.0"),
     ],
 )

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+import nn
 from parallel_sgd import JobFailed
+from parallel_sgd import codec as codecs
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
@@ -42,7 +44,7 @@ class Unlucky(Plain):
         if self.seen == 1:
             with open(self.notes, "a", encoding="utf-8") as file:
                 file.write(f"{self.node_id} {os.getpid()}\n")
-        if self.seen == 8 and self.node_id == 1:
+        if self.seen == GlobalSettings.get_params("when", 8) and self.node_id == 1:
             attempts = sum(line.startswith("1 ") for line in self.notes.read_text().splitlines())
             if attempts <= GlobalSettings.get_params("times"):
                 FAULTS.get(str(GlobalSettings.get_params("fault")), self.fail)()
@@ -53,10 +55,10 @@ class Unlucky(Plain):
 
 
 def run(agents: LocalNodes, folder: Path, fault: str, times: int, **further: Any) -> Any:
-    parameters = {"notes": str(folder / "notes"), "fault": fault, "times": times}
+    parameters = {"notes": str(folder / "notes"), "fault": fault, "times": times, "when": further.pop("when", 8)}
     settings: dict[str, Any] = {"codec": {0: Unlucky}, "assignment_type": FOUR_BLOCKS, "epoch": 3, "block_size": 3}
     settings |= {"codec_extra_parameters": parameters, "directory": folder, "on_failure": "restart"}
-    return line_job().parallel(some(agents, 2), **settings | further)
+    return line_job().parallel(some(agents, further.pop("workers", 2)), **settings | further)
 
 
 def processes(folder: Path) -> list[int]:
@@ -75,15 +77,56 @@ def test_a_failure_is_survived(agents: LocalNodes, tmp_path: Path, caplog: pytes
     assert result.restarts == 1
     assert only_weights(result) == only_weights(calm)
     assert len(set(processes(tmp_path))) == 4
-    assert "All nodes start again from the newest checkpoint (restart 1 of at most 3)." in said(caplog.records)
+    assert "All nodes start again from the newest state that any of them has (restart 1 of at most 3)." in said(caplog.records)
     with pytest.raises(ProcessLookupError):  # nothing is left of the first attempt
         os.kill(processes(tmp_path)[0], 0)
+
+
+class Sleeper(Unlucky):
+    """Worker 1 stops in epoch 3 of the first attempt."""
+
+    def fail(self) -> None:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def test_a_stuck_worker_costs_no_finished_epoch(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """FD-7, FD-8, FD-18: stopped in the third epoch of five, with a limit of 1 s; the second attempt goes on in that epoch, and
+    the weights are those of a calm run."""
+    caplog.set_level(logging.INFO)
+    settings: dict[str, Any] = {"epoch": 5, "codec": {0: Sleeper}, "stall_timeout": 1.0, "when": 11}
+    (tmp_path / "calm").mkdir()
+    calm = run(agents, tmp_path / "calm", "", 0, **settings)
+    result = run(agents, tmp_path, "", 1, **settings)
+    assert result.restarts == 1
+    assert only_weights(result) == only_weights(calm)
+    for node, files in result.files.items():
+        log = next(path for path in files if path.name.startswith(f"Fit-{node}")).read_text("utf-8")
+        assert "Training goes on after 2 epochs" in log
+        (table,) = [path for path in files if path.name.startswith("EV-")]
+        assert len(table.read_text().splitlines()) == 1 + 5
+    told = "\n".join(said(caplog.records))
+    assert "phase 'step', epoch 3, batch" in told
+    assert "stopped by a signal (state T)" in told
+
+
+@pytest.mark.parametrize("codec", [codecs.RandomK, codecs.Ring, codecs.TopK])
+def test_codecs_that_count_or_remember(agents: LocalNodes, tmp_path: Path, codec: Any) -> None:
+    """FD-8: what a codec has counted goes on where the batch broke off; with one that remembers what it has not sent, all go
+    back to the checkpoint of the last epoch. Either way the weights are those of a calm run."""
+    settings: dict[str, Any] = {"codec": {0: Unlucky, 1: codec}, "gd_type": nn.gradient_descent.SGDOptimizer}
+    (tmp_path / "calm").mkdir()
+    calm = run(agents, tmp_path / "calm", "", 0, **settings)
+    result = run(agents, tmp_path, "kill", 1, **settings)
+    assert (result.restarts, only_weights(result)) == (1, only_weights(calm))
+    log = next(path for path in result.files[0] if path.name.startswith("Fit-0")).read_text("utf-8")
+    begins = "epoch 2." if codec is codecs.TopK else "epoch 2, batch 2."
+    assert f"with {begins}" in log
 
 
 def test_the_first_attempt_is_gone_before_the_second_begins(agents: LocalNodes, tmp_path: Path) -> None:
     """FD-7: who notes the pids of a new attempt finds no process of the one before."""
 
-    result = run(agents, tmp_path, "kill", 2, codec={0: Watchful})
+    result = run(agents, tmp_path, "kill", 2, codec={0: Watchful}, epoch=8)
     assert result.restarts == 2
     assert (tmp_path / "notes.alive").read_text() == ""
 
@@ -106,10 +149,35 @@ def test_no_more_than_max_restarts(agents: LocalNodes, tmp_path: Path, caplog: p
     """FD-20, FD-12: two failures in a row need two restarts; with one allowed the job fails, its files come home, and the nodes
     take the next job."""
     with pytest.raises(JobFailed, match=r"Node\(1\) failed: .*SIGKILL") as failed:
-        run(agents, tmp_path, "kill", 5, max_restarts=1)
+        run(agents, tmp_path, "kill", 5, max_restarts=1, epoch=8)
     assert "Giving up: it was started again as often as 'max_restarts' allows, 1." in said(caplog.records)
     assert failed.value.files.keys() == {0, 1}
     log = next(path for path in failed.value.files[1] if path.name.startswith("Fit-1"))
     assert log.read_text("utf-8").count("Training begins") == 2  # one log holds both attempts
     (tmp_path / "next").mkdir()
     assert run(agents, tmp_path / "next", "kill", 0).restarts == 0
+
+
+@pytest.mark.parametrize("fault", ["kill", ""])
+def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str) -> None:
+    """EL-19, EL-28, FD-8: without the worker that was killed, or that is stuck, the others go on after the last batch that was
+    applied, numbered anew; the batch stays the same, so the weights are those of a calm run of three."""
+    caplog.set_level(logging.INFO)
+    settings: dict[str, Any] = {"workers": 3, "epoch": 4, "when": 4, "codec": {0: Sleeper}, "on_failure": "shrink"}
+    (tmp_path / "calm").mkdir()
+    calm = run(agents, tmp_path / "calm", "", 0, **settings)
+    result = run(agents, tmp_path, fault, 1, stall_timeout=1.0, **settings)
+    assert (sorted(calm.models), sorted(result.models)) == ([0, 1, 2], [0, 1])
+    assert only_weights(result) == only_weights(calm)
+    assert result.restarts == 1
+    told = "\n".join(said(caplog.records))
+    assert "The other 2 nodes start again, numbered anew, from the newest state that any of them has" in told
+    log = next(path for path in result.files[0] if path.name.startswith("Fit-0")).read_text("utf-8")
+    assert "Training goes on after 1 epoch and 1 batch, with epoch 2, batch 2." in log  # two batches to an epoch
+
+
+def test_too_few_are_left(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """EL-16: below `min_workers` the job fails, and says why."""
+    with pytest.raises(JobFailed, match=r"Node\(1\) failed"):
+        run(agents, tmp_path, "kill", 1, on_failure="shrink", min_workers=2)
+    assert "Giving up: 1 workers are left, 'min_workers' is 2." in said(caplog.records)

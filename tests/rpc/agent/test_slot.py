@@ -14,6 +14,7 @@ from rpc.agent.slot import (
     HALT_SECONDS,
     ROLL_BACK_SECONDS,
     AbortAsked,
+    Condemned,
     Free,
     Kill,
     OrderHalt,
@@ -65,7 +66,7 @@ class LifeOfASlot(RuleBasedStateMachine):
             assert self.slot.stage is was
 
     @busy
-    @rule(event=st.sampled_from([SubmitterGone(), AbortAsked("a"), StopAsked("s"), Tick()]))
+    @rule(event=st.sampled_from([SubmitterGone(), AbortAsked("a"), StopAsked("s"), Condemned("c"), Tick()]))
     def disturb(self, event: Any) -> None:
         self.feed(event)
 
@@ -142,6 +143,19 @@ DONE = Reported("done", "", ("EV.csv",))
         (((1, RUN), (2, AbortAsked("no")), (2, GONE)), [Tell("running", ""), Kill(), Tell("aborted", "no"), Free()]),
         (((1, RUN), (2, DONE), (3, AbortAsked("no")), (3, GONE)), [Tell("running", ""), Tell("done", "", ("EV.csv",)), Free()]),
         (((1, StopAsked("s")), (1, GONE)), [Kill(), Tell("aborted", "s"), Free()]),
+        (
+            ((1, Condemned("stuck")), (2, RUN), (3, DONE), (4, GONE)),
+            [Tell("running", ""), Tell("done", "", ("EV.csv",)), Free()],
+        ),
+        (((1, RUN), (2, Condemned("stuck")), (3, GONE)), [Tell("running", ""), Kill(), Tell("failed", "stuck"), Free()]),
+        (
+            ((1, RUN), (2, DONE), (3, Condemned("stuck")), (4, GONE)),
+            [Tell("running", ""), Tell("done", "", ("EV.csv",)), Free()],
+        ),
+        (
+            ((1, RUN), (2, Condemned("stuck")), (3, Reported("done")), (4, Condemned("again")), (5, GONE)),
+            [Tell("running", ""), Kill(), Tell("failed", "stuck"), Free()],
+        ),
         (
             ((1, RUN), (2, StopAsked("s")), (2, StopAsked("s")), (3, Reported("stopped", "s")), (3, GONE)),
             [Tell("running", ""), OrderHalt("s"), Tell("stopped", "s"), Free()],

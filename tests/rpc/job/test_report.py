@@ -12,7 +12,7 @@ import pytest
 
 from network.values import encode
 from rpc import AbsSimpleExecutor, Communication, JobAborted
-from rpc.job.report import MOST_FILES, make_report, outcome_of
+from rpc.job.report import MOST_FILES, exit_code_of, make_report, outcome_of
 from rpc.pair import MAX_PACKET
 from rpc.result import RESULT_FILE
 
@@ -88,3 +88,9 @@ def test_broken_trace_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
 
     assert make_report("done", "", Reporter(names()), tmp_path, logger).files == [RESULT_FILE]
     assert "in trace_files" in caplog.text
+
+
+@pytest.mark.parametrize(("code", "expected"), [(None, 0), (0, 0), (3, 3), (-1, 255), (10**30, 0), ("reason", 1)])
+def test_exit_codes(code: object, expected: int) -> None:
+    """FD-9: a verdict has the code that the system would have seen."""
+    assert exit_code_of(SystemExit(code)) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from ..payload import Reader, Writer
 from ..stage import Draw, Stage, Vector
@@ -16,6 +17,7 @@ class GradientStage(Stage):
 
     unbiased = True
     linear = True
+    leads: ClassVar[bool] = True
 
     def side_bytes(self, n: int) -> int:
         """Nothing."""

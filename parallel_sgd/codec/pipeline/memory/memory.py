@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class Memory(Stage):
     side, which belongs in front of the memory, not into it.
     """
 
+    ends: ClassVar[bool] = True
+
     def __init__(self, inner: Stage) -> None:
         self.inner: Stage = arguments.instance(self, "inner", inner, Stage)
         for stage in inner.stages if isinstance(inner, Chain) else [inner]:
@@ -39,6 +41,7 @@ class Memory(Stage):
         self.deterministic = inner.deterministic
         self.shared_seed = inner.shared_seed
         self._dense = Chain()
+        self._last: tuple[int, Stage] | None = None
         self._vectors: dict[str, Vector] = {}
 
     def delta(self, n: int) -> float | None:
@@ -47,7 +50,10 @@ class Memory(Stage):
 
     def sender(self, n: int) -> Stage:
         """Return the stage that sends n values: `inner`, or an empty chain where `inner` takes more than 4 n bytes."""
-        return self._dense if self.inner.side_bytes(n) + 4 * self.inner.carried(n) > 4 * n else self.inner
+        if self._last is None or self._last[0] != n:
+            dense = self.inner.side_bytes(n) + 4 * self.inner.carried(n) > 4 * n
+            self._last = n, self._dense if dense else self.inner
+        return self._last[1]
 
     def side_bytes(self, n: int) -> int:
         """That of the stage that sends."""

@@ -1,0 +1,57 @@
+"""What every contender executes, on two workers."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+WORKERS = 2
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`count` calls; `goals` are the least speeds as multiples of each peer's."""
+
+    name: str
+    count: int
+    goals: dict[str, float]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+WORKLOADS = {
+    "tiny": Workload("3,000 tasks that do nothing", 3000, {"processes": 0.8, "Dask": 3.0}),
+    "arrays": Workload("map over 1,000 arrays of 1 MB, results of 1 MB", 1000, {"processes": 2.0}),
+}
+
+
+def nothing(number: int) -> int:
+    """Return the argument."""
+    return number
+
+
+def twice(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array of the same size."""
+    return array * 2.0
+
+
+def run(executor: Executor, name: str) -> float:
+    """Do one round; return its seconds."""
+    workload = WORKLOADS[name]
+    begin = time.perf_counter()
+    if name == "tiny":
+        futures = [executor.submit(nothing, number) for number in range(workload.count)]
+        total = sum(future.result() for future in futures)
+        right = total == sum(range(workload.count))
+    else:
+        arrays = (np.full(125_000, float(number)) for number in range(workload.count))
+        right = all(float(result[-1]) == 2.0 * number for number, result in enumerate(executor.map(twice, arrays)))
+    seconds = time.perf_counter() - begin
+    if not right:
+        raise ValueError("wrong results")
+    return seconds

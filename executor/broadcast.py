@@ -1,0 +1,70 @@
+"""One value for all tasks, brought to every process once instead of with every task."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from rpc.result import read_result
+
+from .payload import unpack_payload
+
+T = TypeVar("T")
+
+HELD: ContextVar[Mapping[int, tuple[Any, Any]]] = ContextVar("HELD")
+"""The broadcast values of the process that executes tasks for a ClusterExecutor: payloads by number."""
+
+
+class Broadcast(Generic[T]):
+    """A value that tasks name; it is there when a task asks for `value`, which must not be changed.
+
+    Made by `Context.broadcast`, or by `ClusterExecutor.broadcast`.
+    """
+
+    def __init__(self, fetch: Callable[[], T], drop: Callable[[], None] | None = None) -> None:
+        self._fetch = fetch
+        self._drop = drop
+
+    @property
+    def value(self) -> T:
+        """The value, in whatever process the task runs."""
+        return self._fetch()
+
+    def unpersist(self) -> None:
+        """Free its memory everywhere; tasks must not ask for it any more. Only where it was made; idempotent."""
+        if self._drop is not None:
+            self._drop()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Broadcast, (self._fetch,)
+
+
+@functools.lru_cache(maxsize=16)
+def from_file(path: str) -> Any:
+    """The value in a file that `rpc.result.write_result` wrote, read once by each process."""
+    return read_result(Path(path), ())
+
+
+class Held:
+    """Fetches a value that the submitter has sent to this process; with the submitter, `value` itself."""
+
+    def __init__(self, number: int, value: Any = None, here: bool = False) -> None:
+        self._number, self._value, self._here = number, value, here
+
+    def __call__(self) -> Any:
+        """The value, unpacked when it is first asked for.
+
+        Raises: LookupError after `unpersist`.
+        """
+        if not self._here:
+            held = HELD.get({})
+            if self._number not in held:
+                raise LookupError(f"The broadcast value {self._number} is not here: it was given up, or never sent.")
+            self._value, self._here = unpack_payload(*held[self._number]), True
+        return self._value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Held, (self._number,)

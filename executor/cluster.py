@@ -1,0 +1,227 @@
+"""`concurrent.futures.Executor` on the nodes of a cluster."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from network.nodes import NodeAssignment
+
+from .broadcast import Broadcast, Held
+from .dispatcher import Dispatcher
+from .functions import Function, Functions, user_classes
+from .outbox import Task
+from .payload import Payload, pack_payload
+from .task_job import TaskJob
+
+T = TypeVar("T")
+
+
+class ClusterExecutor(Executor):
+    """Executes calls on agents: the interface of `concurrent.futures`, with its meaning. Its nodes are busy until `shutdown`.
+
+    Functions travel by cloudpickle, with the classes and functions of the user's modules that they name; they are packed anew
+    when one of the objects that they name is another object, not when it is changed in place. Arguments and results are data
+    (see `network.values`): numbers, strings, bytes, lists, tuples, dicts, arrays, instances of the user's own plain classes.
+    Arrays are not copied: do not change those of a call until it runs, and large ones travel faster alone than in pieces.
+    Exceptions come back as their class where this process has it, else as `RemoteError`; `__cause__` is the remote traceback.
+
+    Args:
+        nodes: where the agents are; each executes one task at a time.
+        retries: how often a task whose node was lost is tried on another; then its future raises `NodeLost`, a
+            `concurrent.futures.BrokenExecutor`, that names the node.
+        pure: tasks may run more than once: they are retried three times unless `retries` says otherwise, and when a node has
+            nothing to do, a task that takes much longer than others gets a second chance there.
+        key_file: the cluster key; default as in `network.Request`.
+        title: what others see while the nodes are busy.
+        blas_threads: BLAS threads of each node; 0 for the cores of its host divided by the nodes there.
+
+    Attributes: `job`, the id of the job that keeps the nodes, which `job_submit.py` or a `Reclaimer` can stop.
+
+    Raises: NetworkError (SubmissionError, NodeBusy) naming the node that cannot be had.
+
+    >>> with ClusterExecutor(nodes) as executor:  # doctest: +SKIP
+    ...     print(list(executor.map(lambda x: x * x, range(10))))
+    """
+
+    def __init__(
+        self,
+        nodes: NodeAssignment,
+        *,
+        retries: int | None = None,
+        pure: bool = False,
+        key_file: str | Path | None = None,
+        title: str = "executor",
+        blas_threads: int = 1,
+    ) -> None:
+        if retries is None:
+            retries = 3 if pure else 0
+        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+            raise ValueError(f"ClusterExecutor 'retries' must be an integer from 0, got {retries!r}.")
+        job = TaskJob(nodes, key_file, title, blas_threads)
+        self.job = job.job
+        self._names = dict(job.names)
+        self._dispatcher = dispatcher = Dispatcher(job.sessions, job.names, retries, pure, job.await_free)
+        self._functions = Functions(dispatcher.forget)
+        self._lock = threading.Lock()
+        self._shut = False
+        self._numbers = itertools.count()
+        atexit.register(dispatcher.finish_and_wait)  # what was submitted is executed, as with the standard executors
+        weakref.finalize(self, dispatcher.finish).atexit = False
+
+    @property
+    def nodes(self) -> list[int]:
+        """Ids of the nodes that it was made with, ascending."""
+        return sorted(self._names)
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Call `fn(*args, **kwargs)` on a node.
+
+        Raises: TypeError naming the argument or the part of the function that cannot travel; ValueError for more than 2 GiB
+        of arguments or 8 MiB of code; RuntimeError after `shutdown`; BrokenExecutor when no node is left.
+        """
+        return self._submit(fn, (args, kwargs) if kwargs else list(args), False)
+
+    def _submit(self, fn: Callable[..., Any], arguments: Any, many: bool) -> Future[Any]:
+        if not callable(fn):
+            raise TypeError(f"ClusterExecutor executes functions, got {type(fn).__qualname__}.")
+        function = self._reserve(fn)
+        try:
+            try:
+                payload = pack_payload(arguments, function.classes)
+            except TypeError:
+                self._release(function)
+                function = self._reserve(fn, user_classes(arguments))  # which the code of the function does not name
+                payload = _pack_or_blame(arguments, function, many)
+            future: Future[Any] = Future()
+            with self._lock:
+                self._check_open()
+                self._dispatcher.submit(Task(future, function, payload, many))
+        except BaseException:
+            self._release(function)
+            raise
+        return future
+
+    def _reserve(self, fn: Callable[..., Any], classes: Sequence[type] = ()) -> Function:
+        """The function that `fn` is now, which is not forgotten until the task that is being made has ended."""
+        with self._lock:
+            self._check_open()
+            function = self._functions.of(fn, classes)
+            function.begun += 1
+            return function
+
+    def _release(self, function: Function) -> None:
+        """The task that was being made will not be."""
+        with self._lock:
+            function.begun -= 1
+        self._dispatcher.forget(function)
+
+    def _check_open(self) -> None:
+        broken = self._dispatcher.broken
+        if broken is not None:
+            raise type(broken)(str(broken))
+        if self._shut:
+            raise RuntimeError("This ClusterExecutor has been shut down and takes no tasks.")
+
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        buffersize: int | None = None,
+    ) -> Iterator[T]:
+        """`map(fn, *iterables)` on the nodes, results in order; without `buffersize` the iterables are collected at once.
+
+        Args:
+            timeout: seconds from now after which `next` raises TimeoutError.
+            chunksize: calls per task; much faster for tiny calls.
+            buffersize: at most so many tasks whose results were not asked for; then iterables may be endless.
+        """
+        if chunksize < 1:
+            raise ValueError(f"map 'chunksize' must be a positive integer, got {chunksize}.")
+        if buffersize is not None and buffersize < 1:
+            raise ValueError(f"map 'buffersize' must be None or a positive integer, got {buffersize}.")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        calls = zip(*iterables, strict=False)
+        chunks = iter(lambda: list(itertools.islice(calls, chunksize)), [])
+        futures = deque(self._submit(fn, chunk, True) for chunk in itertools.islice(chunks, buffersize))
+        rest = chunks if buffersize is not None else iter(())
+        return _results(futures, deadline, rest, lambda chunk: self._submit(fn, chunk, True))
+
+    def broadcast(self, value: T) -> Broadcast[T]:
+        """Bring `value` to every node once; tasks that name the returned object get it by its `value`.
+
+        Raises: TypeError when it is no data, RuntimeError after `shutdown`.
+        """
+        payload = pack_payload(value)
+        with self._lock:
+            self._check_open()
+            number = next(self._numbers)
+            self._dispatcher.order(["hold", number, payload.tree, payload.arrays])
+        return Broadcast(Held(number, value, here=True), lambda: self._dispatcher.order(["drop", [number]]))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more tasks, and free the nodes when all have ended; `cancel_futures` cancels those that no node has begun on.
+
+        With `wait` it returns when the nodes are free again.
+        """
+        with self._lock:
+            self._shut = True
+        if cancel_futures:
+            self._dispatcher.cancel_waiting()
+        self._dispatcher.finish()
+        thread = self._dispatcher.thread
+        if wait and threading.current_thread() is not thread:  # a callback of a future runs in that thread
+            thread.join()
+            atexit.unregister(self._dispatcher.finish_and_wait)
+
+
+def _results(
+    futures: deque[Future[Any]], deadline: float | None, rest: Iterator[Any], submit: Callable[[Any], Future[Any]]
+) -> Iterator[Any]:
+    """Results in order; whoever stops asking cancels what has not begun."""
+    try:
+        while futures:
+            left = None if deadline is None else deadline - time.monotonic()
+            results = deque(futures[0].result(left))
+            futures.popleft()
+            for chunk in itertools.islice(rest, 1):
+                futures.append(submit(chunk))
+            while results:
+                yield results.popleft()  # nothing here keeps a result that was given
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _pack_or_blame(arguments: Any, function: Function, many: bool) -> Payload:
+    try:
+        return pack_payload(arguments, function.classes)
+    except TypeError as error:
+        culprit = _culprit(arguments, function, many)
+        raise TypeError(f"{culprit} of {function.name} cannot travel: {error}") from None
+
+
+def _culprit(arguments: Any, function: Function, many: bool) -> str:
+    """Which argument it is that cannot travel."""
+    if many:
+        named = [(f"Argument {i} of call {call}", item) for call, args in enumerate(arguments) for i, item in enumerate(args)]
+    else:
+        args, kwargs = arguments if isinstance(arguments, tuple) else (arguments, {})
+        named = [(f"Argument {place}", item) for place, item in enumerate(args)]
+        named += [(f"Argument {name!r}", item) for name, item in kwargs.items()]
+    for shown, item in named:
+        try:
+            pack_payload(item, function.classes)
+        except TypeError:
+            return shown
+    return "An argument"

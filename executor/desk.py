@@ -1,0 +1,210 @@
+"""The node's second thread: moves the bytes, so that results leave and tasks are given back while a task runs."""
+
+from __future__ import annotations
+
+import _thread
+import logging
+import os
+import signal
+import threading
+from collections import deque
+from typing import Any, NamedTuple
+
+from network.controller import Controller
+from network.errors import NetworkError, PeerLost, ProtocolError
+from network.nodes import SUBMITTER
+from network.session import Session
+from rpc.errors import JobAborted
+
+from .messages import BATCH_BYTES, BATCH_TASKS
+from .payload import Payload
+
+HIGH_WATER = 64 << 20  # bytes of results that wait for the submitter, beyond which no task is begun
+GRACE_SECONDS = 1.0  # for a running task to end once nobody waits for it
+logger = logging.getLogger(__name__)
+
+
+class Assignment(NamedTuple):
+    """One task as it came."""
+
+    task: int
+    function: int
+    many: bool
+    tree: Any
+    arrays: Any
+
+
+class Desk:
+    """Between the submitter's line and the main thread of a node.
+
+    The main thread calls `next` and `put`; the desk's own thread owns `controller` until `close` has returned.
+    Attributes: `code`, {function: (objects, code)}; `values`, broadcast payloads by number.
+    """
+
+    def __init__(self, controller: Controller, session: Session) -> None:
+        self.code: dict[int, tuple[bytes, bytes]] = {}
+        self.values: dict[int, tuple[Any, Any]] = {}
+        self._controller, self._session = controller, session
+        self._tasks: deque[Assignment] = deque()
+        self._arrived = threading.Event()  # set when the main thread has something to look at
+        self._room = threading.Event()
+        self._idle = threading.Event()
+        self._results: deque[tuple[list[Any], int]] = deque()
+        self._waiting_bytes = 0  # of results that no session has taken yet; written by the main thread
+        self._taken_bytes = 0  # of results that a session has taken; written by the desk's thread
+        self._asleep = False
+        self._end = False
+        self._closing = False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="desk", daemon=True)
+        self._thread.start()
+
+    # ---- the main thread's side
+
+    def next(self) -> Assignment | None:
+        """The next task, waiting for one; None when the submitter has no more.
+
+        Raises: JobAborted when the job is stopped or the submitter is gone.
+        """
+        while True:
+            try:
+                if self._error is None:
+                    return self._tasks.popleft()
+            except IndexError:
+                pass
+            self._arrived.clear()
+            if self._error is not None:
+                raise self._error
+            if self._tasks:
+                continue
+            if self._end:
+                return None
+            self._idle.set()
+            self._arrived.wait()
+            self._idle.clear()
+
+    def put(self, task: int, kind: int, seconds: float, payload: Payload) -> None:
+        """Send a result; waits while too many are on their way. Its arrays must not change any more."""
+        self._waiting_bytes += payload.size
+        self._results.append(([task, kind, seconds, payload.tree, payload.arrays], payload.size))
+        if self._asleep:
+            self._asleep = False
+            self._controller.wake()
+        while self._waiting_bytes - self._taken_bytes > HIGH_WATER and self._error is None:
+            self._room.clear()
+            if self._waiting_bytes - self._taken_bytes > HIGH_WATER and self._error is None:
+                self._room.wait()
+
+    def close(self) -> None:
+        """Send what is left, and end the thread; from then on the main thread owns the controller."""
+        self._closing = True
+        self._idle.set()
+        self._controller.wake()
+        self._thread.join()
+
+    # ---- the desk's thread
+
+    def _run(self) -> None:
+        try:
+            while not (self._closing and not self._results and not self._session.pending_bytes):
+                self._send_results()
+                self._asleep = True
+                if not self._results or self._session.pending_bytes >= HIGH_WATER:
+                    self._controller.pump(None)
+                self._asleep = False
+                self._take_messages()
+                if not self._session.alive and not self._end:
+                    raise JobAborted(f"The submitter is gone: {self._session.lost or 'it has left'}.")
+                if not self._session.alive:
+                    return
+        except BaseException as error:  # noqa: BLE001  the main thread raises it
+            self._abort(error)
+
+    def _abort(self, error: BaseException) -> None:
+        """Nobody waits for results any more: end the running task, by force if it does not end by itself."""
+        self._error = error if isinstance(error, JobAborted) else JobAborted(str(error))
+        self._error.__cause__ = None if error is self._error else error
+        self._arrived.set()
+        self._room.set()
+        if not self._idle.is_set() and not self._idle.wait(GRACE_SECONDS / 2):
+            _thread.interrupt_main()
+            if not self._idle.wait(GRACE_SECONDS / 2):
+                logger.error("The running task does not end, so its process is ended: %s", error)
+                logging.shutdown()
+                if os.getpgrp() == os.getpid():
+                    os.killpg(0, signal.SIGKILL)
+                os._exit(1)
+
+    def _send_results(self) -> None:
+        while self._results and self._session.pending_bytes < HIGH_WATER:
+            batch: list[list[Any]] = []
+            inline = size = 0
+            while self._results and len(batch) < BATCH_TASKS and inline < BATCH_BYTES and size < HIGH_WATER:
+                entry, weight = self._results.popleft()
+                batch.append(entry)
+                inline += min(len(entry[3]), 4096)
+                size += weight
+            try:
+                self._session.queue(["done", batch])
+            except NetworkError as error:
+                raise JobAborted(f"The submitter is gone: {error}") from error
+            self._taken_bytes += size
+            self._controller.push()
+        if self._waiting_bytes - self._taken_bytes <= HIGH_WATER and not self._room.is_set():
+            self._room.set()
+
+    def _take_messages(self) -> None:
+        while (message := self._session.take()) is not None:
+            try:
+                self._obey(message.value)
+            except (TypeError, ValueError, LookupError, AttributeError) as error:
+                raise ProtocolError(f"The submitter sent what is no message about tasks: {error}.") from error
+
+    def _obey(self, value: Any) -> None:
+        word, *rest = value
+        if word == "run":
+            self._tasks.extend([Assignment(*entry) for entry in rest[0]])
+            self._arrived.set()
+        elif word == "code":
+            number, objects, code = rest
+            self.code[number] = (bytes(objects), bytes(code))
+        elif word == "back":
+            self._give_back(int(rest[0]))
+        elif word == "forget":
+            for number in rest[0]:
+                self.code.pop(number, None)
+        elif word == "hold":
+            number, tree, arrays = rest
+            self.values[number] = (tree, arrays)
+        elif word == "drop":
+            for number in rest[0]:
+                self.values.pop(number, None)
+        elif word == "end":
+            self._end = True
+            self._arrived.set()
+        else:
+            raise ValueError(f"unknown word {word!r:.40}")
+
+    def _give_back(self, count: int) -> None:
+        back: list[int] = []
+        while len(back) < count:
+            try:
+                back.append(self._tasks.pop().task)
+            except IndexError:
+                break
+        self._session.queue(["back", back[::-1]])
+        self._controller.push()
+
+
+def await_line(controller: Controller, limit: float) -> Session:
+    """The submitter's session, which it opens once the executor runs.
+
+    Raises: TimedOut, PeerLost, ProtocolError when a peer poses as the submitter.
+    """
+    controller.wait_until(lambda: SUBMITTER in controller.sessions, limit, lambda: "the submitter to call")
+    session = controller.sessions[SUBMITTER]
+    if session.role != "code":
+        raise ProtocolError("Only who has the key for code may send tasks.")
+    if session.lost is not None:
+        raise PeerLost(SUBMITTER, session.link.peer, str(session.lost))
+    return session

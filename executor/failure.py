@@ -1,0 +1,106 @@
+"""Exceptions as data: the name of the class, its arguments and fields, and the traceback as text. Nothing is unpickled.
+
+The submitter makes the exception again if it has the class: from the function's own class table, or from a module that it has
+imported already. No constructor of the user runs, only that of the built-in base.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from network.errors import ProtocolError
+
+from .errors import RemoteError, RemoteTraceback
+from .payload import Payload, pack_payload, unpack_payload
+
+TEXT_BYTES = 64 << 10  # of a traceback, its end
+_KEYS = {"module", "name", "number", "args", "fields", "message", "text"}
+
+
+def pack_failure(error: BaseException, classes: Sequence[type] = ()) -> Payload:
+    """Describe `error` as data; what cannot travel of its arguments goes as text."""
+    kind = type(error)
+    description = {
+        "module": kind.__module__,
+        "name": kind.__qualname__,
+        "number": classes.index(kind) if kind in classes else -1,
+        "args": tuple(_travelling(item, classes) for item in _arguments(error)),
+        "fields": {name: _travelling(item, classes) for name, item in vars(error).items() if not name.startswith("__")},
+        "message": _shown(error),
+        "text": _clip("".join(traceback.format_exception(error))),
+    }
+    return pack_payload(description, classes)
+
+
+def _arguments(error: BaseException) -> tuple[Any, ...]:
+    """What makes the exception again; those of the system keep their files apart."""
+    if isinstance(error, OSError) and len(error.args) == 2 and error.filename is not None:
+        files = (error.filename,) if error.filename2 is None else (error.filename, None, error.filename2)
+        return (*error.args, *files)
+    return error.args
+
+
+def _travelling(item: Any, classes: Sequence[type]) -> Any:
+    try:
+        pack_payload(item, classes)
+    except (TypeError, ValueError):
+        return _clip(repr(item))
+    return item
+
+
+def _shown(error: BaseException) -> str:
+    try:
+        return _clip(str(error))
+    except Exception as broken:  # noqa: BLE001  a user's __str__ may raise anything
+        return f"(its message cannot be shown: {type(broken).__name__})"
+
+
+def _clip(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace")[-TEXT_BYTES:].decode("utf-8", "ignore")
+
+
+def unpack_failure(tree: Any, arrays: Any, classes: Sequence[type], node: int) -> BaseException:
+    """The exception that a task raised on `node`, with its traceback there as `__cause__`.
+
+    Raises: ProtocolError for anything that `pack_failure` does not make.
+    """
+    told = unpack_payload(tree, arrays, classes)
+    if type(told) is not dict or told.keys() != _KEYS or type(told["args"]) is not tuple or type(told["fields"]) is not dict:
+        raise ProtocolError("The description of an exception is malformed.")
+    if not all(type(told[key]) is str for key in ("module", "name", "message", "text")):
+        raise ProtocolError("The description of an exception is malformed.")
+    cls = _find(told["module"], told["name"], told["number"], classes)
+    error = None if cls is None else _make(cls, told["args"], told["fields"])
+    if error is None:
+        name = f"{told['module']}.{told['name']}"
+        error = RemoteError(f"{name}: {told['message']}", name)
+    error.__cause__ = RemoteTraceback(node, told["text"])
+    return error
+
+
+def _find(module: str, name: str, number: Any, classes: Sequence[type]) -> type[BaseException] | None:
+    if type(number) is int and 0 <= number < len(classes):
+        found: Any = classes[number]
+    else:
+        found = sys.modules.get(module)
+        for part in name.split("."):
+            found = None if part.startswith("__") else getattr(found, part, None)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None
+
+
+def _make(cls: type[BaseException], args: tuple[Any, ...], fields: dict[Any, Any]) -> BaseException | None:
+    base = next(parent for parent in cls.__mro__ if parent.__module__ == "builtins")
+    if not issubclass(base, BaseException):
+        return None
+    try:
+        error: BaseException = base.__new__(cls, *args)
+        base.__init__(error, *args)
+        for name, item in fields.items():
+            if type(name) is str and name.isidentifier() and not name.startswith("__"):
+                error.__dict__[name] = item
+    except (TypeError, ValueError):  # a class with an unusual base, or arguments that came as text
+        return None
+    return error

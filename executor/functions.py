@@ -1,0 +1,113 @@
+"""The functions of tasks on their way to the nodes: packed once, known by number, packed again when what they name changes."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rpc.reach import is_user_module
+from rpc.shipping import Bundle, pack
+
+from .names import Names
+
+MOST_FUNCTIONS = 256  # remembered; beyond that the one used longest ago is forgotten, here and on the nodes
+_MOST_LEVELS = 8  # of containers in which classes of arguments are looked for
+
+
+class Function:
+    """One packed function; `nodes` have its code.
+
+    `begun` counts its tasks, under the lock of who submits, `ended` those that have ended, in the dispatcher's thread: two
+    counters, so that no count is lost between two threads.
+    """
+
+    __slots__ = ("begun", "bundle", "ended", "forgotten", "name", "nodes", "number")
+
+    def __init__(self, number: int, name: str, bundle: Bundle) -> None:
+        self.number, self.name, self.bundle = number, name, bundle
+        self.begun = self.ended = 0
+        self.nodes: set[int] = set()
+        self.forgotten = False
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody will ask for it again, and its tasks have ended."""
+        return self.forgotten and self.begun == self.ended
+
+    @property
+    def classes(self) -> Sequence[type]:
+        """The classes that its arguments and results may be of."""
+        return self.bundle.classes
+
+
+class _Entry:
+    __slots__ = ("callable", "classes", "function", "names")
+
+    def __init__(self, function: Function, item: Callable[..., Any], names: Names, classes: list[type]) -> None:
+        self.function, self.callable, self.names, self.classes = function, item, names, classes
+
+
+class Functions:
+    """Packs callables, and remembers `most`. `on_forget(function)` is told of those that nobody will ask for again.
+
+    Not thread-safe.
+    """
+
+    def __init__(self, on_forget: Callable[[Function], None], most: int = MOST_FUNCTIONS) -> None:
+        self._on_forget, self._most = on_forget, most
+        self._entries: OrderedDict[tuple[int, ...], _Entry] = OrderedDict()
+        self._numbers = itertools.count()
+
+    def of(self, item: Callable[..., Any], classes: Sequence[type] = ()) -> Function:
+        """The function that `item` is now, able to take instances of `classes`, too.
+
+        Raises: TypeError naming what cannot travel, ValueError for an import that cannot be followed or more than 8 MiB.
+        """
+        key = (id(item.__self__), id(item.__func__)) if isinstance(item, types.MethodType) else (id(item),)
+        entry = self._entries.get(key)
+        known = [] if entry is None else entry.classes
+        if entry is not None and all(cls in known for cls in classes) and entry.names.hold():
+            self._entries.move_to_end(key)
+            return entry.function
+        wanted = list(dict.fromkeys([*known, *classes]))
+        names = Names(item)  # before packing: what changes meanwhile is noticed the next time
+        function = Function(next(self._numbers), name_of(item), pack({"function": item, "classes": wanted}))
+        if entry is not None:
+            self._forget(entry)
+        self._entries[key] = _Entry(function, item, names, wanted)
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._most:
+            self._forget(self._entries.popitem(last=False)[1])
+        return function
+
+    def _forget(self, entry: _Entry) -> None:
+        entry.function.forgotten = True
+        self._on_forget(entry.function)
+
+
+def name_of(item: Any) -> str:
+    """What to call a callable in messages."""
+    if isinstance(item, functools.partial):
+        return name_of(item.func)
+    return str(getattr(item, "__qualname__", None) or type(item).__qualname__)
+
+
+def user_classes(value: Any, level: int = 0) -> list[type]:
+    """The user's classes whose instances are in `value`."""
+    kind = type(value)
+    if level > _MOST_LEVELS or (kind.__module__ == "builtins" and kind not in (list, tuple, dict)):
+        return []
+    if kind in (list, tuple):
+        parts = list(value)
+    elif kind is dict:
+        parts = list(value.values())
+    elif is_user_module(kind.__module__):
+        parts = list(value) if isinstance(value, tuple) else list(getattr(value, "__dict__", {}).values())
+    else:
+        return []
+    own = [kind] if kind not in (list, tuple, dict) else []
+    return list(dict.fromkeys([*own, *(cls for part in parts for cls in user_classes(part, level + 1))]))

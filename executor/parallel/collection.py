@@ -1,0 +1,195 @@
+"""Lazy collections in the manner of an RDD: a collection knows how its partitions are made, and makes them when asked."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from . import steps
+from .lineage import Indexed, Lineage, Narrow, Runner, Step
+from .shuffle import ByKey, Combine, Merge, Sorted, join
+
+T = TypeVar("T")
+U = TypeVar("U")
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+
+_NOTHING = object()
+
+
+class Collection(Generic[T]):
+    """Elements in partitions, in a fixed order; made by a `Context`.
+
+    Operations that return a collection compute nothing. The others run one task per partition, and everything that the
+    collection depends on and nobody has cached is computed anew. Functions must be pure: a task whose worker is lost runs
+    again elsewhere. Elements are data (see `network.values`) unless the executor is a pool of threads.
+    """
+
+    def __init__(self, lineage: Lineage, runner: Runner) -> None:
+        self._lineage, self._runner = lineage, runner
+
+    @property
+    def partitions(self) -> int:
+        """How many."""
+        return self._lineage.count
+
+    def _then(self, step: Step, what: str) -> Collection[Any]:
+        return Collection(Narrow(self._lineage, step, what), self._runner)
+
+    # ---- element by element
+
+    def map(self, function: Callable[[T], U]) -> Collection[U]:
+        """f(x) for every x."""
+        return self._then(steps.Map(function), "map")
+
+    def flat_map(self, function: Callable[[T], Iterable[U]]) -> Collection[U]:
+        """All elements of f(x), for every x."""
+        return self._then(steps.FlatMap(function), "flat_map")
+
+    def filter(self, function: Callable[[T], Any]) -> Collection[T]:
+        """Every x for which f(x) is true."""
+        return self._then(steps.Filter(function), "filter")
+
+    def map_partitions(self, function: Callable[[Iterator[T]], Iterable[U]]) -> Collection[U]:
+        """All elements of f(iterator), for every partition."""
+        return self._then(steps.MapPartitions(function), "map_partitions")
+
+    def sample(self, fraction: float, seed: int = 0) -> Collection[T]:
+        """Each element with probability `fraction`, independently; the same for equal seed and partitions.
+
+        Raises: ValueError for a fraction outside 0 to 1 or a seed outside 0 to 2**64 - 1.
+        """
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"sample 'fraction' must be from 0 to 1, got {fraction!r}.")
+        if not 0 <= seed < 1 << 64:
+            raise ValueError(f"sample 'seed' must be from 0 to 2**64 - 1, got {seed!r}.")
+        return self._then(steps.Sample(fraction, seed), "sample")
+
+    def zip_with_index(self) -> Collection[tuple[T, int]]:
+        """(x, place of x in the whole collection)."""
+        return Collection(Indexed(self._lineage), self._runner)
+
+    # ---- by key
+
+    def reduce_by_key(
+        self: Collection[tuple[K, V]], function: Callable[[V, V], V], partitions: int | None = None
+    ) -> Collection[tuple[K, V]]:
+        """(key, f(f(v0, v1), v2)...) of pairs (key, v), the values in their order; `function` must be associative.
+
+        Keys may be what `keys.stable_hash` takes; in which order they come is not defined, here and below.
+        """
+        combine = Combine(function, self._count(partitions))
+        return Collection(ByKey([self._lineage], combine, Merge(function), "reduce_by_key"), self._runner)
+
+    def group_by_key(self: Collection[tuple[K, V]], partitions: int | None = None) -> Collection[tuple[K, list[V]]]:
+        """(key, [v0, v1, ...]) of pairs (key, v), the values in their order."""
+        combine = Combine(None, self._count(partitions))
+        return Collection(ByKey([self._lineage], combine, Merge(None), "group_by_key"), self._runner)
+
+    def join(
+        self: Collection[tuple[K, V]], other: Collection[tuple[K, W]], partitions: int | None = None
+    ) -> Collection[tuple[K, tuple[V, W]]]:
+        """(key, (v, w)) for every (key, v) here and (key, w) in `other`."""
+        combine = Combine(None, self._count(partitions))
+        return Collection(ByKey([self._lineage, other._lineage], combine, join, "join"), self._runner)
+
+    def distinct(self, partitions: int | None = None) -> Collection[T]:
+        """One element of those that are equal."""
+        pairs = self.map(_keyed).reduce_by_key(_first, partitions)
+        return pairs.map(_key)
+
+    def sort_by(
+        self, key: Callable[[T], Any] | None = None, *, reverse: bool = False, partitions: int | None = None
+    ) -> Collection[T]:
+        """The elements in the order that `sorted(..., key=key, reverse=reverse)` gives; elements of equal keys keep theirs."""
+        return Collection(Sorted(self._lineage, key, reverse, self._count(partitions)), self._runner)
+
+    def _count(self, partitions: int | None) -> int:
+        if partitions is not None and partitions < 1:
+            raise ValueError(f"'partitions' must be a positive integer, got {partitions!r}.")
+        return max(1, self.partitions) if partitions is None else partitions
+
+    # ---- results
+
+    def collect(self) -> list[T]:
+        """All elements."""
+        parts = self._compute()
+        return [item for number in range(len(parts)) for item in parts[number]]
+
+    def count(self) -> int:
+        """How many elements there are."""
+        return sum(part[0] for part in self._compute(steps.count).values())
+
+    def take(self, most: int) -> list[T]:
+        """The first `most` elements; computes no more partitions than it needs, in growing steps.
+
+        Raises: ValueError for a negative number.
+        """
+        if most < 0:
+            raise ValueError(f"take 'most' must not be negative, got {most!r}.")
+        found: list[T] = []
+        done, width = 0, 1
+        while len(found) < most and done < self.partitions:
+            wanted = range(done, min(done + width, self.partitions))
+            parts = self._lineage.compute(self._runner, wanted, [steps.Limit(most - len(found))])
+            for number in wanted:
+                found += parts[number]
+            done, width = wanted.stop, width * 4
+        return found[:most]
+
+    def reduce(self, function: Callable[[T, T], T]) -> T:
+        """f(f(x0, x1), x2)..., for an associative function: each partition first, then their results in order.
+
+        Raises: TypeError for an empty collection.
+        """
+        results = self._reduced(function)
+        if not results:
+            raise TypeError("reduce() of an empty collection: use fold, which has an initial value.")
+        return functools.reduce(function, results)
+
+    def fold(self, initial: T, function: Callable[[T, T], T]) -> T:
+        """f(f(initial, x0), x1)..., for an associative function; `initial` is used once."""
+        return functools.reduce(function, self._reduced(function), initial)
+
+    def _reduced(self, function: Callable[[T, T], T]) -> list[T]:
+        parts = self._compute(steps.Reduce(function))
+        return [item for number in range(len(parts)) for item in parts[number]]
+
+    def _compute(self, *further: Step) -> dict[int, list[Any]]:
+        return self._lineage.compute(self._runner, range(self.partitions), further)
+
+    # ---- keeping what was computed
+
+    def persist(self) -> Collection[T]:
+        """Keep partitions, here in this process, once they have been computed; returns the collection itself."""
+        if self._lineage.kept is None:
+            self._lineage.kept = {}
+        return self
+
+    def cache(self) -> Collection[T]:
+        """The same as `persist`."""
+        return self.persist()
+
+    def unpersist(self) -> Collection[T]:
+        """Forget the kept partitions, and keep none; they are computed again when they are needed."""
+        self._lineage.kept = None
+        return self
+
+    @property
+    def is_persisted(self) -> bool:
+        """Whether partitions are kept."""
+        return self._lineage.kept is not None
+
+
+def _keyed(item: Any) -> tuple[Any, None]:
+    return item, None
+
+
+def _key(pair: tuple[Any, Any]) -> Any:
+    return pair[0]
+
+
+def _first(first: Any, _second: Any) -> Any:
+    return first

@@ -1,0 +1,145 @@
+"""Wide operations: elements of all partitions that belong together come together.
+
+Each task of the first stage sorts its elements into buckets, the process of the Context deals the buckets out, each task of
+the second stage merges those of one number, in the order of the partitions that they come from.
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .keys import stable_hash
+from .lineage import Lineage, Runner, Step
+
+
+@dataclass(frozen=True)
+class Combine:
+    """Pairs (key, value) into buckets by key, the values of a key reduced by `function`, or listed if it is None."""
+
+    function: Callable[[Any, Any], Any] | None
+    buckets: int
+
+    def __call__(self, _number: int, pairs: Iterable[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
+        """[[(key, value or values), ...] of each bucket]."""
+        found: dict[Any, Any] = {}
+        for key, value in pairs:
+            _add(found, key, [value] if self.function is None else value, self.function)
+        dealt: list[list[tuple[Any, Any]]] = [[] for _ in range(self.buckets)]
+        for key, value in found.items():
+            dealt[stable_hash(key) % self.buckets].append((key, value))
+        return dealt
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Buckets of one number into pairs; the counterpart of `Combine`."""
+
+    function: Callable[[Any, Any], Any] | None
+
+    def __call__(self, _number: int, item: list[list[list[tuple[Any, Any]]]]) -> Iterable[tuple[Any, Any]]:
+        """(key, value or values) for every key."""
+        return _merged(item[0], self.function).items()
+
+
+def join(_number: int, item: list[list[list[tuple[Any, list[Any]]]]]) -> Iterable[tuple[Any, tuple[Any, Any]]]:
+    """(key, (a, b)) for every pair of values that two collections have for a key."""
+    left, right = (_merged(buckets, None) for buckets in item)
+    for key, values in left.items():
+        for pair in itertools.product(values, right.get(key, ())):
+            yield key, pair
+
+
+def _merged(buckets: list[list[tuple[Any, Any]]], function: Callable[[Any, Any], Any] | None) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for bucket in buckets:
+        for key, value in bucket:
+            _add(found, key, list(value) if function is None else value, function)
+    return found
+
+
+def _add(found: dict[Any, Any], key: Any, value: Any, function: Callable[[Any, Any], Any] | None) -> None:
+    if key not in found:
+        found[key] = value
+    elif function is None:
+        found[key] += value
+    else:
+        found[key] = function(found[key], value)
+
+
+class ByKey(Lineage):
+    """Elements of one or more parents with equal keys in one partition; `combine` makes buckets, `merge` opens them."""
+
+    def __init__(self, parents: Sequence[Lineage], combine: Combine, merge: Step, what: str) -> None:
+        super().__init__(combine.buckets, what)
+        self._parents, self._combine, self._merge = parents, combine, merge
+
+    def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
+        """For each parent, the buckets of that number of all its partitions."""
+        dealt = [parent.compute(runner, range(parent.count), [self._combine]) for parent in self._parents]
+        return {number: [[partitions[p][number] for p in range(len(partitions))] for partitions in dealt] for number in wanted}
+
+    def steps(self) -> list[Step]:
+        """Merge the buckets."""
+        return [self._merge]
+
+
+@dataclass(frozen=True)
+class SortPartition:
+    """[(key, element), ...] of a partition, sorted by key; equal keys stay in their order."""
+
+    key: Callable[[Any], Any] | None
+    reverse: bool
+
+    def __call__(self, _number: int, items: Iterable[Any]) -> list[tuple[Any, Any]]:
+        """See the class."""
+        pairs = [(item if self.key is None else self.key(item), item) for item in items]
+        return sorted(pairs, key=_first, reverse=self.reverse)
+
+
+@dataclass(frozen=True)
+class MergeSorted:
+    """Elements of several sorted lists of (key, element), in order."""
+
+    reverse: bool
+
+    def __call__(self, _number: int, runs: list[list[tuple[Any, Any]]]) -> Iterable[Any]:
+        """See the class."""
+        return (item for _, item in heapq.merge(*runs, key=_first, reverse=self.reverse))
+
+
+def _first(pair: tuple[Any, Any]) -> Any:
+    return pair[0]
+
+
+class Sorted(Lineage):
+    """Sorted by key, stable: every key of a partition comes before those of the next one."""
+
+    def __init__(self, parent: Lineage, key: Callable[[Any], Any] | None, reverse: bool, count: int) -> None:
+        super().__init__(count, "sort_by")
+        self._parent, self._key, self._reverse = parent, key, reverse
+
+    def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
+        """For each partition the part of every sorted run that belongs there."""
+        runs = self._parent.compute(runner, range(self._parent.count), [SortPartition(self._key, self._reverse)])
+        keys = [[key for key, _ in runs[number]] for number in range(len(runs))]
+        everything = sorted(itertools.chain.from_iterable(keys))
+        borders = [everything[len(everything) * place // self.count] for place in range(1, self.count)] if everything else []
+        found: dict[int, list[list[tuple[Any, Any]]]] = {number: [] for number in range(self.count)}
+        for number, own in enumerate(keys):
+            ascending = own[::-1] if self._reverse else own
+            cuts = [0, *(bisect.bisect_left(ascending, border) for border in borders), len(own)]
+            for place, (start, end) in enumerate(itertools.pairwise(cuts)):
+                if self._reverse:
+                    found[self.count - 1 - place].append(runs[number][len(own) - end : len(own) - start])
+                else:
+                    found[place].append(runs[number][start:end])
+        return {number: found[number] for number in wanted}
+
+    def steps(self) -> list[Step]:
+        """Merge the runs."""
+        return [MergeSorted(self._reverse)]

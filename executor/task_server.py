@@ -1,0 +1,120 @@
+"""What a node runs for `ClusterExecutor`: it takes tasks from the submitter until there are no more."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from network.errors import ProtocolError
+from rpc.communication import Communication
+from rpc.executable import AbsExecutable, ReplyPackage
+
+from .broadcast import HELD
+from .desk import Assignment, Desk, await_line
+from .failure import pack_failure
+from .functions import name_of
+from .messages import FAILURE, RESULT
+from .payload import Payload, pack_payload, unpack_payload
+from .wire import watch_for_silence
+
+LINE_SECONDS = 30.0
+_SWITCH_SECONDS = 0.001  # between threads: the desk must not wait 5 ms for a task that computes in Python
+_OURS = 2  # references to an array that nobody but the result holds: the list of arrays, and the argument of getrefcount
+
+
+class TaskServer(AbsExecutable):
+    """Executes tasks one after the other, in the main thread of its process."""
+
+    _count = 0
+
+    def requests(self) -> Sequence[str]:
+        """Nothing."""
+        return []
+
+    def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
+        """Nothing."""
+        return []
+
+    def ready(self) -> bool:
+        """Always."""
+        return True
+
+    def start(self, com: Communication) -> None:
+        """Serve until the submitter says that there are no more tasks."""
+        session = await_line(com.controller, LINE_SECONDS)
+        watch_for_silence(session)
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        desk = Desk(com.controller, session)
+        HELD.set(desk.values)
+        functions = _Loaded(com, desk)
+        try:
+            while (assignment := desk.next()) is not None:
+                self._execute(assignment, functions, desk)
+                del assignment  # its arguments must not live until the next task comes
+        finally:
+            desk.close()
+
+    def _execute(self, assignment: Assignment, functions: _Loaded, desk: Desk) -> None:
+        classes: Sequence[type] = ()
+        begin = time.perf_counter()
+        try:
+            function, classes = functions.get(assignment.function)
+            # handed over unnamed, so that the references of the result are counted right
+            kind, payload = RESULT, _pack_result(_call(function, assignment, classes), function, classes)
+            seconds = time.perf_counter() - begin
+        except BaseException as error:  # noqa: BLE001  whatever a task raises is its result
+            seconds = time.perf_counter() - begin
+            kind, payload = FAILURE, pack_failure(error, classes)
+        self._count += 1
+        desk.put(assignment.task, kind, seconds, payload)
+
+    def done(self) -> ReplyPackage:
+        """How many tasks it has executed."""
+        return ReplyPackage(self._count)
+
+
+class _Loaded:
+    """Functions by number, loaded when they are first called."""
+
+    def __init__(self, com: Communication, desk: Desk) -> None:
+        self._com, self._desk = com, desk
+        self._known: dict[int, tuple[Callable[..., Any], Sequence[type]]] = {}
+
+    def get(self, number: int) -> tuple[Callable[..., Any], Sequence[type]]:
+        found = self._known.get(number)
+        if found is None:
+            for old in self._known.keys() - self._desk.code.keys():
+                del self._known[old]
+            if number not in self._desk.code:
+                raise ProtocolError(f"The submitter sent a task before its function {number}.")
+            objects, classes = self._com.load_code(*self._desk.code[number])
+            found = self._known[number] = (objects["function"], classes)
+        return found
+
+
+def _call(function: Callable[..., Any], assignment: Assignment, classes: Sequence[type]) -> Any:
+    arguments = unpack_payload(assignment.tree, assignment.arrays, classes)
+    if assignment.many:
+        return [function(*each) for each in arguments]
+    if type(arguments) is list:
+        return function(*arguments)
+    args, kwargs = arguments
+    return function(*args, **kwargs)
+
+
+def _pack_result(value: Any, function: Callable[..., Any], classes: Sequence[type]) -> Payload:
+    try:
+        payload = pack_payload(value, classes)
+    except TypeError as error:
+        raise TypeError(f"The result of {name_of(function)} is no data: {error}") from None
+    del value
+    arrays = payload.arrays
+    for number in range(len(arrays)):  # the result leaves while later tasks run, which may write into what they share
+        own = arrays[number].flags.owndata and sys.getrefcount(arrays[number]) <= _OURS
+        if not own and not isinstance(arrays[number].base, bytes):  # which nobody can change
+            arrays[number] = np.array(arrays[number], order="C")
+    return payload

@@ -1,0 +1,33 @@
+"""The connection between the submitter and the process that executes tasks: how to learn soon that the other host is gone."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from network.session import Session
+from network.sockets import SocketLink
+
+_IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 2, 1, 3
+_UNTAKEN_SECONDS = 60  # that sent bytes may stay unacknowledged; a process that does not read counts, too, on some systems
+
+
+def watch_for_silence(session: Session) -> None:
+    """Have the kernels ask each other whether they are there: an idle host that vanishes is lost after five
+    seconds, one that has not taken our bytes after a minute.
+
+    A process that is busy, or holds Python's lock for long, is not: its kernel answers for it.
+    """
+    link = session.link
+    if not isinstance(link, SocketLink) or link.fileno() < 0:
+        return
+    with socket.socket(fileno=os.dup(link.fileno())) as twin:  # options belong to the connection, not to the descriptor
+        if twin.family not in (socket.AF_INET, socket.AF_INET6):
+            return  # the other end is on this host
+        idle = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)  # the name on macOS
+        if idle is not None:
+            twin.setsockopt(socket.IPPROTO_TCP, idle, _IDLE_SECONDS)
+        twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_SECONDS)
+        twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _UNTAKEN_SECONDS)

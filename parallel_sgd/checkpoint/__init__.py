@@ -1,0 +1,40 @@
+"""Checkpoints: the state of every node of a job on its own disk, and the way back from there.
+
+position     how far training has come
+snapshot     the state of one node, and its file
+disk, store  files that appear whole or not at all; the newest valid one counts
+writer       a thread that saves beside training
+schedule     when: `checkpoint_every`
+state        from model, optimizer and codecs to arrays, and back
+keeper       who takes checkpoints: a worker, a parameter server
+choice       from what all nodes hold to the position where all go on
+places       where checkpoints of this and of earlier jobs lie
+talk         how nodes tell each other what they hold, and send it
+agents       where a node of a job on agents begins
+given        what `resume=` names
+"""
+
+from __future__ import annotations
+
+from .keeper import Keeper, ServerKeeper, WorkerKeeper, keeps_state
+from .position import Position, Progress
+from .resumption import Resumption
+from .schedule import Schedule, checked_every
+from .snapshot import CheckpointError, Header, Snapshot
+from .store import Store
+
+__all__ = [
+    "CheckpointError",
+    "Header",
+    "Keeper",
+    "Position",
+    "Progress",
+    "Resumption",
+    "Schedule",
+    "ServerKeeper",
+    "Snapshot",
+    "Store",
+    "WorkerKeeper",
+    "checked_every",
+    "keeps_state",
+]

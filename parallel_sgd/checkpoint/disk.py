@@ -1,0 +1,60 @@
+"""The file system as checkpoints use it: an argument of the store, so that each of its failures can be tried."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from nn.model.tensors import read_file
+
+MOST_BYTES: Final = 64 << 30
+_CHUNK: Final = 8 << 20
+
+
+class Disk:
+    """The real one. Every method may raise OSError."""
+
+    def make_folder(self, path: Path) -> None:
+        """Make a folder that is closed to others, where there is none."""
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def names(self, folder: Path) -> list[str]:
+        """What lies in a folder; nothing where there is none."""
+        return os.listdir(folder) if folder.is_dir() else []
+
+    def write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        """Make a new file and return when the device has all of it."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            for piece in pieces:
+                rest = memoryview(piece).cast("B")
+                while rest:
+                    rest = rest[os.write(descriptor, rest[:_CHUNK]) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Give a file another name, in place of what had it."""
+        os.replace(source, target)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Return when the device knows the names in a folder."""
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, if it is there."""
+        path.unlink(missing_ok=True)
+
+    def read(self, path: Path) -> bytes:
+        """The content of a regular file.
+
+        Raises: ValueError (ModelFileError) for what is none, OSError.
+        """
+        return read_file(path, MOST_BYTES)

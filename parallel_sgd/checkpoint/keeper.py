@@ -1,0 +1,153 @@
+"""Takes the checkpoints of a node: the training pauses for a copy of the state, the rest happens beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from parallel_sgd.codec.bank import CodecBank
+from parallel_sgd.codec.interfaces import Codec
+
+from .copies import Copies
+from .position import Position, Progress
+from .schedule import Schedule
+from .snapshot import CODEC, Header, Snapshot
+from .state import COUNTER, State, state_of
+from .store import Store
+from .writer import Writer
+
+MARK: Final = -1
+"""Stands for the variable in the key of what a worker tells the server after a checkpoint of its own."""
+
+
+class Keeper:
+    """Copies states and has them written into `store`; `header` holds what all checkpoints of the node have in common."""
+
+    def __init__(self, store: Store, header: Header) -> None:
+        self._header = header
+        self._copies = Copies()
+        self.writer = Writer(store, lambda snapshot: self._copies.put_back(dict(snapshot.arrays)))
+
+    def describe(self, batch_size: int, batches: int) -> None:
+        """Of how many samples a batch is, and of how many batches an epoch."""
+        self._header = replace(self._header, batch_size=batch_size, batches=batches)
+
+    def batches_before(self, position: Position) -> int:
+        """Batches from the beginning of the job to a position."""
+        return position.epoch * self._header.batches + position.batch
+
+    def prepare(self, state: State) -> None:
+        """Get memory for copies of such a state, beside training."""
+        self._copies.prepare(state[0])
+
+    def keep(self, progress: Progress, personal: bool, state: State) -> None:
+        """Copy a state and have it saved; one that waited for the disk until now is left out.
+
+        Not so a personal one, because the nodes would leave out different ones and have none in common.
+        """
+        arrays, numbers = state
+        if personal:
+            self.writer.await_turn()
+        self.writer.withdraw()  # its memory may take this one
+        header = replace(self._header, progress=progress, personal=personal)
+        self.writer.submit(Snapshot(header, self._copies.take(arrays), numbers))
+
+    def close(self) -> None:
+        """Wait until everything is saved."""
+        self.writer.close()
+        self._copies.close()
+
+
+@dataclass
+class WorkerKeeper:
+    """The checkpoints of a worker: `schedule` says when, `capture` gives the live state and whether it is personal, `mark`
+    tells the parameter server, where there is one that remembers something.
+    """
+
+    keeper: Keeper
+    schedule: Schedule
+    capture: Callable[[], tuple[State, bool]]
+    mark: Callable[[Position, float | None], None] | None = None
+    _prepared: bool = False
+
+    def due(self, position: Position) -> bool:
+        """Whether there is a checkpoint at this position. The first batch, which has made all arrays, shows their sizes."""
+        if not self._prepared:
+            self._prepared = True
+            self.keeper.prepare(self.capture()[0])
+        return self.schedule.due(position)
+
+    def gathers(self, position: Position) -> bool:
+        """Whether the workers bring together first what is spread over them: where all do so, between two epochs."""
+        return position.batch == 0 and self.schedule.fixed
+
+    def keep(self, progress: Progress) -> None:
+        """Save the state, and let the server save its own."""
+        state, personal = self.capture()
+        if self.mark is not None:
+            self.mark(progress.position, progress.evaluation.get("Loss") if progress.position.batch == 0 else None)
+        self.keeper.keep(progress, personal, state)
+
+    def leave(self, progress: Progress) -> None:
+        """Save the state after the last whole batch of a training that ends too early.
+
+        Only where all workers have the same, without a server that remembers: what codecs remember of single workers may belong
+        to the batch that broke off already. Of that batch composed codecs have counted no more than that it began.
+        """
+        (arrays, numbers), personal = self.capture()
+        if personal or self.mark is not None or self.settled(progress.position):
+            return
+        done = self.keeper.batches_before(progress.position)
+        counted = {name: done if name.endswith(COUNTER) else value for name, value in numbers.items()}
+        self.keeper.keep(progress, False, (arrays, counted))
+
+    def settled(self, position: Position) -> bool:
+        """Whether a checkpoint at this position or a later one is on the disk, or was refused by it."""
+        tried = self.keeper.writer.tried
+        return tried is not None and tried >= position
+
+    def close(self) -> None:
+        """Wait until everything is saved."""
+        self.keeper.close()
+
+
+class ServerKeeper:
+    """The checkpoints of a parameter server. The workers' marks cut what it has received in two.
+
+    What a worker sends arrives in order, so its mark stands between what belongs before its checkpoint and what comes after.
+    Under synchronous types nobody is past a batch that the server has not answered to all: the first mark is the moment.
+    Under others the server waits until the last worker has come there; what the faster ones sent since is in the state too.
+    """
+
+    def __init__(self, keeper: Keeper, bank: CodecBank, staleness: float) -> None:
+        self._keeper = keeper
+        self._bank = bank
+        self._first_counts = staleness == 0
+        self._marks: dict[int, Position] = {}
+        self._kept = Position(-1, 0)
+
+    def marked(self, node: int, position: Position, loss: float | None, present: Sequence[int]) -> None:
+        """A mark of `node` has come; `present` are the workers that have not left."""
+        self._marks[node] = position
+        moment = position
+        if not self._first_counts:
+            moment = min(self._marks.get(worker, Position(-1, 0)) for worker in {*present, node})
+        if moment > self._kept:
+            self._kept = moment
+            evaluation = {} if loss is None else {"Loss": loss}
+            self._keeper.keep(Progress(moment, evaluation=evaluation), True, server_state(self._bank))
+
+    def close(self) -> None:
+        """Wait until everything is saved."""
+        self._keeper.close()
+
+
+def server_state(bank: CodecBank) -> State:
+    """What the codecs of a server remember."""
+    return state_of({CODEC: bank.state_dict()})
+
+
+def keeps_state(kinds: Sequence[type[Codec]]) -> bool:
+    """Whether codecs of these kinds remember anything, so that a server that runs them takes part in checkpoints."""
+    return any(kind.state_dict is not Codec.state_dict for kind in kinds)

@@ -1,0 +1,166 @@
+"""The state of one node between two batches, and its file.
+
+The file is a tensor file (`nn.model.tensors`: safetensors-compatible, sealed by a SHA-256 over all its bytes). Tensors:
+`value/<variable>`, `optimizer/<name>`, `codec/<variable id>.<name>`. Metadata: `format`, and `snapshot`, a JSON object with the
+fields of `Header` and the numbers of the state. Nothing in it can run.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from network.version import VERSION
+from nn.model.tensors import ModelFileError, parse, seal
+
+from .position import Position, Progress
+
+Array = NDArray[Any]
+FORMAT: Final = "psgd.checkpoint/1"
+_FAMILY: Final = "psgd.checkpoint/"
+_SCALARS = (bool, int, float, str, type(None))
+
+VALUE, OPTIMIZER, CODEC = "value", "optimizer", "codec"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint is damaged, of another job or version, or does not fit the job; the message says which and why."""
+
+
+class OtherJob(CheckpointError):
+    """A checkpoint is whole, but of another job."""
+
+
+def versions() -> dict[str, str]:
+    """What computed a state."""
+    return {"parallel_sgd": VERSION, "numpy": np.__version__, "python": platform.python_version()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """Whose state it is, and when.
+
+    `personal`: other workers have other states at that position, so that each needs its own to go on as if nothing had
+    happened. `blocks` lists the blocks of every worker, `batches` make an epoch of `batch_size` samples each; a parameter
+    server, which sees no data, leaves both 0.
+    """
+
+    job: str
+    attempt: int
+    node: int
+    title: str
+    seed: int
+    progress: Progress
+    personal: bool
+    blocks: list[list[int]]
+    batch_size: int = 0
+    batches: int = 0
+    optimizer: str = ""
+    rule: str = ""
+    versions: dict[str, str] = field(default_factory=versions)
+
+    @property
+    def position(self) -> Position:
+        """Where training stood."""
+        return self.progress.position
+
+    @property
+    def workers(self) -> int:
+        """How many there were."""
+        return len(self.blocks)
+
+    @property
+    def loss(self) -> float | None:
+        """That of the evaluation at this position; None between two evaluations."""
+        return self.progress.evaluation.get("Loss") if self.position.batch == 0 else None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A header with the arrays and the numbers of a state, by `<part>/<name>`."""
+
+    header: Header
+    arrays: Mapping[str, Array]
+    numbers: Mapping[str, bool | int | float | str | None]
+
+    def part(self, kind: str) -> dict[str, Any]:
+        """Arrays and numbers of one part, by name."""
+        start = f"{kind}/"
+        both = {**self.arrays, **self.numbers}
+        return {name[len(start) :]: value for name, value in both.items() if name.startswith(start)}
+
+    def pieces(self) -> list[bytes | memoryview]:
+        """The content of the file, one piece after the other.
+
+        Raises: TypeError for an array of a type that cannot be stored, ValueError for a state of too many numbers.
+        """
+        fields = {"header": asdict(self.header), "numbers": dict(self.numbers)}
+        return seal(self.arrays, {"format": FORMAT, "snapshot": json.dumps(fields, separators=(",", ":"))})
+
+    @classmethod
+    def read(cls, data: bytes | memoryview, job: str | None = None) -> Snapshot:
+        """The snapshot in a file's content; its arrays are read-only views of `data`. With `job`, only one of that job.
+
+        Raises: CheckpointError saying what is wrong.
+        """
+        try:
+            arrays, metadata = parse(data)
+        except ModelFileError as error:
+            raise CheckpointError(str(error)) from error
+        found = metadata.get("format", "")
+        if found != FORMAT:
+            if found.startswith(_FAMILY):
+                raise CheckpointError(f"its format is {found[:40]!r}, of another version than {FORMAT!r}")
+            raise CheckpointError(f"it is no checkpoint: its format is {found[:40]!r}, not {FORMAT!r}")
+        try:
+            content = json.loads(metadata.get("snapshot", ""))
+            header = _header(content["header"])
+            numbers = _numbers(content["numbers"])
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise CheckpointError(f"its description is malformed: {str(error)[:100]}") from error
+        if job is not None and header.job != job:
+            raise OtherJob(f"it is of job {header.job[:48]!r}, not of {job!r}")
+        return cls(header, arrays, numbers)
+
+
+def number_of(name: str, value: object) -> bool | int | float | str | None:
+    """A number of a state as it can be stored.
+
+    Raises: TypeError for anything else.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if type(value) not in _SCALARS:
+        raise TypeError(
+            f"The state {name!r} must be an array, a number, a text or None to be saved, got {type(value).__name__}"
+        )
+    return value  # type: ignore[return-value]
+
+
+def _header(fields: dict[str, Any]) -> Header:
+    progress = fields.pop("progress")
+    epoch, batch = progress.pop("position")
+    evaluation = {str(name): float(value) for name, value in progress.pop("evaluation").items()}
+    header = Header(
+        progress=Progress(Position(epoch, batch), progress.pop("steps"), float(progress.pop("seconds")), evaluation),
+        **fields,
+    )
+    whole = (header.attempt, header.node, header.seed, header.batch_size, header.batches, epoch, batch, header.progress.steps)
+    texts = (header.job, header.title, header.optimizer, header.rule)
+    if not all(type(number) is int for number in whole) or not all(type(text) is str for text in texts):
+        raise ValueError("a field has a wrong type")
+    if epoch < 0 or batch < 0 or type(header.personal) is not bool:
+        raise ValueError("a field has a wrong value")
+    if not all(type(block) is int for blocks in header.blocks for block in blocks):
+        raise ValueError("'blocks' must be lists of integers")
+    return header
+
+
+def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
+    return {str(name): number_of(name, value) for name, value in fields.items()}

@@ -1,0 +1,161 @@
+"""The checkpoints of one node on its disk: each appears whole or not at all, the newest valid one counts, old ones go."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from nn.model.tensors import TEMPORARY_SUFFIX, ModelFileError
+
+from .disk import Disk
+from .position import Position
+from .snapshot import CheckpointError, Header, OtherJob, Snapshot
+
+KEEP_LAST: Final = 3
+KEEP_BEST: Final = 1
+_NAME = re.compile(r"checkpoint-(\d{6,})-(\d{8,})\.safetensors")
+_log = logging.getLogger("parallel_sgd.checkpoint")
+
+
+def file_name(position: Position) -> str:
+    """`checkpoint-<completed epochs>-<completed batches of the next one>.safetensors`."""
+    return f"checkpoint-{position.epoch:06d}-{position.batch:08d}.safetensors"
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a file has the name of a checkpoint."""
+    return _NAME.fullmatch(path.name) is not None
+
+
+class Store:
+    """Checkpoints below `folder`, of `job` (None: of any).
+
+    Kept are the last `keep_last`, and the `keep_best` of those with the lowest loss at an evaluation. A temporary file is
+    written and synchronised, takes its name in one step, then the folder is synchronised: a crash at any moment leaves the
+    old checkpoints and perhaps the new one, all whole. Files that cannot be used are named in a warning, once.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        job: str | None = None,
+        keep_last: int = KEEP_LAST,
+        keep_best: int = KEEP_BEST,
+        disk: Disk | None = None,
+    ) -> None:
+        self.folder = folder
+        self._job = job
+        self._keep_last, self._keep_best = keep_last, keep_best
+        self._disk = disk or Disk()
+        self._losses: dict[Position, float] | None = None  # of all that are here; not a number where there is none
+        self._refused: set[str] = set()
+
+    def save(self, snapshot: Snapshot) -> Path:
+        """Write a checkpoint, in place of one of the same position; then remove what is not kept.
+
+        Raises: OSError when the disk refuses; what was there before is there still.
+        """
+        disk, header = self._disk, snapshot.header
+        disk.make_folder(self.folder)
+        known = self._known()
+        target = self.folder / file_name(header.position)
+        temporary = self.folder / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+        try:
+            disk.write(temporary, snapshot.pieces())
+            disk.replace(temporary, target)
+        finally:
+            with contextlib.suppress(OSError):  # after an error that says more
+                disk.remove(temporary)
+        disk.sync_folder(self.folder)
+        known[header.position] = math.nan if header.loss is None else header.loss
+        self._remove_others()
+        return target
+
+    def headers(self) -> list[Header]:
+        """Those of all valid checkpoints, the newest first. Each file is read and checked as a whole."""
+        return [snapshot.header for snapshot in self.snapshots()]
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """All valid checkpoints, the newest first."""
+        for position in self._positions():
+            with contextlib.suppress(CheckpointError):
+                yield self.load(position)
+
+    def newest(self) -> Snapshot | None:
+        """The newest valid checkpoint."""
+        return next(self.snapshots(), None)
+
+    def load(self, position: Position) -> Snapshot:
+        """The checkpoint of a position.
+
+        Raises: CheckpointError when it is not there or cannot be used; a warning tells that too, the first time, unless it is
+            one of another job.
+        """
+        path = self.folder / file_name(position)
+        try:
+            return read_checkpoint(path, self._job, self._disk)
+        except OtherJob:
+            raise
+        except CheckpointError as error:
+            if path.name not in self._refused:
+                self._refused.add(path.name)
+                _log.warning("%s It is skipped.", error)
+            raise
+
+    def cut(self, position: Position) -> None:
+        """Remove the checkpoints after a position from which training goes on: they belong to a past that is given up."""
+        with contextlib.suppress(OSError):  # they are then replaced one by one
+            for late in self._positions():
+                if late > position:
+                    self._disk.remove(self.folder / file_name(late))
+        self._losses = None
+
+    def _positions(self) -> list[Position]:
+        try:
+            names = self._disk.names(self.folder)
+        except OSError as error:
+            _log.warning("The checkpoints in %s cannot be listed: %s.", self.folder, error.strerror)
+            return []
+        found = (_NAME.fullmatch(name) for name in names)
+        return sorted((Position(int(match[1]), int(match[2])) for match in found if match), reverse=True)
+
+    def _known(self) -> dict[Position, float]:
+        """The losses of the valid ones; those of earlier attempts are read before the first save."""
+        if self._losses is None:
+            headers = self.headers()
+            self._losses = {h.position: math.nan if h.loss is None else h.loss for h in headers}
+        return self._losses
+
+    def _remove_others(self) -> None:
+        """Remove what is not kept, broken and foreign checkpoints too, and temporary files of a process that was killed."""
+        known = self._known()
+        kept = set(sorted(known)[-self._keep_last :])
+        judged = [position for position in known if not math.isnan(known[position])]
+        kept.update(sorted(judged, key=lambda position: (known[position], position))[: self._keep_best])
+        names = {file_name(position) for position in kept}
+        for position in known.keys() - kept:
+            del known[position]
+        with contextlib.suppress(OSError):  # the checkpoint is safe; the next one tries again
+            for name in self._disk.names(self.folder):
+                if (_NAME.fullmatch(name) and name not in names) or name.endswith(TEMPORARY_SUFFIX):
+                    self._disk.remove(self.folder / name)
+
+
+def read_checkpoint(path: Path, job: str | None = None, disk: Disk | None = None) -> Snapshot:
+    """The checkpoint in a file.
+
+    Raises: CheckpointError naming the file and what is wrong with it.
+    """
+    try:
+        return Snapshot.read((disk or Disk()).read(path), job)
+    except OSError as error:
+        raise CheckpointError(f"The checkpoint {path} cannot be read: {error.strerror}.") from error
+    except (CheckpointError, ModelFileError) as error:
+        kind = OtherJob if isinstance(error, OtherJob) else CheckpointError
+        raise kind(f"The checkpoint {path} cannot be used: {error}.") from error

@@ -1,0 +1,118 @@
+"""Writing beside training: a thread that saves what it is given, one after the other."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from .position import Position
+from .snapshot import Snapshot
+from .store import Store
+
+SAVE_SECONDS: Final = 50.0
+"""How long the end of training waits for the disk: less than a node may be silent."""
+
+PATIENCE_SECONDS: Final = 2.0
+"""How long training waits for the disk rather than leave out a checkpoint of which every node must have its own."""
+
+_log = logging.getLogger("parallel_sgd.checkpoint")
+
+
+class Writer:
+    """Saves snapshots into `store`; while one is written the newest waits its turn, and one that waited is dropped for it.
+
+    `on_done(snapshot)` is called, in any thread, when the memory of a snapshot is free again. What the disk refuses is a
+    warning, and training goes on.
+    """
+
+    def __init__(self, store: Store, on_done: Callable[[Snapshot], None]) -> None:
+        self._store = store
+        self._on_done = on_done
+        self._changed = threading.Condition()
+        self._next: Snapshot | None = None
+        self._writing = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self.saved: Position | None = None
+        self.tried: Position | None = None
+        self.failures = 0
+
+    def await_turn(self, seconds: float = PATIENCE_SECONDS) -> bool:
+        """Wait until no snapshot waits any more; False when that took longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._next is None, seconds)
+
+    def withdraw(self) -> None:
+        """Drop the snapshot that waits, if any: a newer one is about to come."""
+        with self._changed:
+            dropped, self._next = self._next, None
+        if dropped is not None:
+            self._on_done(dropped)
+
+    def submit(self, snapshot: Snapshot) -> None:
+        """Have a snapshot saved soon.
+
+        Raises: RuntimeError after `close`.
+        """
+        self.withdraw()
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("The writer of checkpoints is closed")
+            self._next = snapshot
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="checkpoint-writer", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self, seconds: float = SAVE_SECONDS) -> bool:
+        """Wait until everything is saved; False, with a warning, when the disk takes longer than that."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while self._next is not None or self._writing:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    _log.warning("The checkpoint in %s is not saved after %g s and is given up.", self._store.folder, seconds)
+                    return False
+                self._changed.wait(left)
+        return True
+
+    def close(self, seconds: float = SAVE_SECONDS) -> None:
+        """Save what is there, and end the thread; idempotent."""
+        done = self.flush(seconds)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None and done:
+            self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while self._next is None and not self._closed:
+                    self._changed.wait()
+                if self._next is None:
+                    return
+                snapshot, self._next, self._writing = self._next, None, True
+                self._changed.notify_all()
+            self._save(snapshot)
+            self._on_done(snapshot)
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()
+
+    def _save(self, snapshot: Snapshot) -> None:
+        position = snapshot.header.position
+        start = time.monotonic()
+        try:
+            path = self._store.save(snapshot)
+        except (OSError, ValueError, TypeError) as error:
+            self.failures += 1
+            _log.warning("The checkpoint after %s could not be saved, training goes on: %s.", position, error)
+        else:
+            self.saved = position
+            size = sum(array.nbytes for array in snapshot.arrays.values())
+            _log.info("Checkpoint after %s: %s, %s bytes in %.3f s.", position, path, size, time.monotonic() - start)
+        self.tried = position

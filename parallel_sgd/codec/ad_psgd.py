@@ -1,0 +1,146 @@
+"""Asynchronous gossip: pairs of workers average their parameters, and nobody waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from nn.random import keyed
+from parallel_sgd.merge import BlockMean
+
+from .interfaces import Array, BlockWeight, Codec, netEncapsulation
+from .settings import GlobalSettings
+
+#: Batches after which an active worker that has had no answer asks somebody again: the one asked may have left.
+PATIENCE: Final = 16
+
+#: To a passive worker: `(active worker, number of the question, its parameters)`.
+Question = tuple[int, int, Array]
+#: Back: `(number of the question, what the parameters change by)`; None from one that has no parameters yet.
+Answer = tuple[int, Array | None]
+
+
+class ADPSGD(Codec):
+    """An active worker i sends its parameters to a passive one j, drawn at random, which makes both the mean of the two:
+
+        d = (x_i - x_j) / 2,   x_j <- x_j + d at once,   x_i <- x_i - d when the answer has come.
+
+    What the workers have learnt meanwhile is kept, for only differences are added: whatever the delays, the sum over all
+    workers changes by their own steps alone. Even workers are active, odd ones passive, so nobody is asked and asks; an
+    active one has one question under way. For op_type=ParameterAveragingOptimizer with sync_type AsynchronizedSGD or
+    StaleSynchronous(s). Bytes per variable of n elements: 4n from an active worker in a batch, 4n back. All pairs have the
+    same probability, for each variable by itself.
+
+    Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", 2018.
+
+    Raises: ValueError where blocks are redundant, for copies of a block would then be parameters of different workers.
+    """
+
+    keeps_content = False
+    agrees = False
+    takes = "parameters"
+    asynchronous = True
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        settings = GlobalSettings.current()
+        job = settings.assignment
+        if node_id not in job.nodes:
+            raise ValueError(f"ADPSGD runs on the workers {list(job.nodes)}, got node {node_id}")
+        if job.redundancy > 1:
+            raise ValueError(f"ADPSGD exchanges parameters of single workers, so 'redundancy' must be 1, got {job.redundancy}")
+        self._passive = [node for node in job.nodes if node % 2]
+        self._active = node_id % 2 == 0
+        self._seed, self._variable = settings.seed, settings.variable
+        mine = job.node_2_block[node_id]
+        self._place = {block: place for place, block in enumerate(mine)}
+        self._mean = BlockMean(len(mine))
+        self._value: Array | None = None
+        self._change: Array | None = None
+        self._asked = 0
+        self._open: set[int] = set()
+        self._waiting = 0
+        self._heard = dict.fromkeys(job.nodes, -1)
+        self.exchanges = 0
+        self.duplicates = 0
+
+    def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
+        """Add to the worker's own parameters what exchanges have changed; an active worker asks for the next exchange."""
+        content, block = block_weight
+        place = self._place[block]
+        own = self._mean.mean_with((place, place + 1), content, stays=False)
+        if own is None:
+            return None
+        self._mean.reset()
+        value = own.copy() if self._change is None else np.add(own, self._change)
+        self._value, self._change = value, None
+        self.set_result(value, lambda _, new: new)
+        if not self._active or not self._passive:
+            return None
+        self._waiting = max(0, self._waiting - 1)
+        if self._waiting:
+            return None
+        number, self._waiting = self._asked, PATIENCE
+        self._asked += 1
+        self._open.add(number)
+        draw = keyed(self._seed, "ad-psgd", self._variable, self.node_id, number)
+        return netEncapsulation(self._passive[int(draw.integers(len(self._passive)))], (self.node_id, number, value))
+
+    def receive_blocks(self, content: Any) -> netEncapsulation | None:
+        """Answer a question, on a passive worker; on an active one take the answer."""
+        if not self._active:
+            return self._answered(content)
+        number, change = content
+        if number not in self._open:
+            self.duplicates += 1
+            return None
+        self._open.discard(number)
+        self._waiting = 0
+        if change is not None:
+            self._add(change)
+        return None
+
+    def _answered(self, question: Question) -> netEncapsulation | None:
+        node, number, theirs = question
+        if number <= self._heard[node]:
+            self.duplicates += 1
+            return None
+        self._heard[node] = number
+        answer: Answer = (number, None)
+        if self._value is not None:
+            ours = self._value if self._change is None else np.add(self._value, self._change)
+            half = np.multiply(np.subtract(theirs, ours), theirs.dtype.type(0.5))
+            self._add(half)
+            answer = (number, np.negative(half))
+        return netEncapsulation(node, answer)
+
+    def _add(self, change: Array) -> None:
+        self.exchanges += 1
+        self._change = change.copy() if self._change is None else np.add(self._change, change)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is to be added yet, and how many questions were asked."""
+        change = {} if self._change is None else {"change": self._change}
+        return {"asked": self._asked, **change}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned.
+
+        What was under way is forgotten, and so is what was answered: states of two workers need not be of the same moment.
+        """
+        rest = dict(state)
+        self._asked = int(rest.pop("asked", 0))
+        change = rest.pop("change", None)
+        self._change = None if change is None else np.array(change)
+        self._heard = dict.fromkeys(self._heard, -1)
+        self._open.clear()
+        self._waiting = 0
+        super().load_state_dict(rest)
+
+    def dispose(self) -> None:
+        """Let go of all arrays."""
+        super().dispose()
+        self._value = self._change = None
+        self._mean.reset()

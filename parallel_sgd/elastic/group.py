@@ -1,0 +1,105 @@
+"""The group of workers that train together at the moment, as elastic training uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rpc.membership import HostUpdateResult
+
+Array: TypeAlias = NDArray[Any]
+Listener: TypeAlias = Callable[[int, HostUpdateResult], None]
+"""Is given the number of a host change and what it was; called from any thread."""
+
+
+class Group(Protocol):
+    """One object per worker, which stays the same while its group changes.
+
+    All members make the same operations in the same order. Each raises WorkersLostError where a member is lost, in every
+    member that had not got its result.
+    """
+
+    @property
+    def rank(self) -> int:
+        """This worker's place, from 0."""
+
+    @property
+    def size(self) -> int:
+        """The number of workers."""
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last host change that this membership takes account of."""
+
+    def allreduce(self, array: Any, op: str = "mean") -> Array:
+        """Combine an array of the same shape from every worker, by 'mean', 'sum', 'max' or 'min': the same bits for all."""
+
+    def broadcast(self, value: Any, root: int = 0) -> Any:
+        """The value of rank `root`, data that may travel, on every worker."""
+
+    def barrier(self) -> None:
+        """Return when every worker has come here."""
+
+    def reform(self, holds: bool) -> None:
+        """Leave this group, and return as a member of the next one.
+
+        `holds` tells whether this worker holds the state of the training, so that the others may take it from here.
+        Raises: WorkerRemoved when there is no place for it, JobAborted when the job has ended.
+        """
+
+    def subscribe(self, listener: Listener) -> None:
+        """From now on tell `listener` of host changes, while this worker is rank 0."""
+
+    def unsubscribe(self, listener: Listener) -> None:
+        """Do not tell it any more."""
+
+
+class Alone:
+    """The group of a program that was started by itself: one worker, which nobody joins or leaves."""
+
+    rank = 0
+    size = 1
+    sequence = 0
+
+    def allreduce(self, array: Any, op: str = "mean") -> Array:
+        """A copy of the array."""
+        return np.array(array)
+
+    def broadcast(self, value: Any, root: int = 0) -> Any:
+        """The value itself."""
+        return value
+
+    def barrier(self) -> None:
+        """Everybody is here."""
+
+    def reform(self, holds: bool) -> None:
+        """The next group is the same."""
+
+    def subscribe(self, listener: Listener) -> None:
+        """There will be no changes."""
+
+    def unsubscribe(self, listener: Listener) -> None:
+        """There were no changes."""
+
+
+_current: ContextVar[Group] = ContextVar("group")
+
+
+def current() -> Group:
+    """The group of this worker; outside an elastic job that of a single worker, so that a program runs by itself as well."""
+    return _current.get(None) or Alone()
+
+
+@contextmanager
+def using(group: Group) -> Iterator[None]:
+    """Make `group` the current one, for this thread and as long as the block lasts."""
+    token = _current.set(group)
+    try:
+        yield
+    finally:
+        _current.reset(token)

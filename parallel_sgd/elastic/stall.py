@@ -1,0 +1,111 @@
+"""Notices when some workers put a variable into an exchange and others never do, which would wait for ever."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from nn import arguments
+from rpc.machine import Machine
+
+WARN_SECONDS = 60.0
+STOP_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A worker has put a variable into an exchange."""
+
+    rank: int
+    variable: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True)
+class Warn:
+    """Something to write into the log."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The exchange will never end: the job is to act."""
+
+    message: str
+
+
+class StallInspector(Machine):
+    """Knows which of `size` workers have put which variables. `deadline` is when to send the next Tick, or None.
+
+    A variable that some but not all have put is told of after `warn_after` seconds, once, and stops the job after `stop_after`
+    seconds, 0 meaning never.
+    Raises: ValueError where `stop_after` is neither 0 nor at least `warn_after`.
+    """
+
+    def __init__(self, size: int, warn_after: float = WARN_SECONDS, stop_after: float = STOP_SECONDS) -> None:
+        super().__init__()
+        self._size = arguments.integer(self, "size", size, minimum=1)
+        self._warn_after = arguments.number(self, "warn_after", warn_after, 0, open_low=True)
+        self._stop_after = arguments.number(self, "stop_after", stop_after, 0) or math.inf
+        if self._stop_after < self._warn_after:
+            raise ValueError(
+                f"StallInspector 'stop_after' must be 0 or at least {warn_after:g}, 'warn_after', got {stop_after}"
+            )
+        self._put: dict[str, set[int]] = {}
+        self._since: dict[str, float] = {}
+        self._warned: set[str] = set()
+        self._stopped = False
+
+    @property
+    def deadline(self) -> float | None:
+        """When to send the next Tick, or None."""
+        if self._stopped:
+            return None
+        limits = (
+            since + (self._stop_after if name in self._warned else self._warn_after) for name, since in self._since.items()
+        )
+        return min((moment for moment in limits if moment < math.inf), default=None)
+
+    def _decide(self, event: Any, now: float) -> list[Any]:
+        if isinstance(event, Submitted):
+            self._on_submitted(event, now)
+        elif not isinstance(event, Tick):
+            raise self._impossible(event)
+        return [] if self._stopped else self._look(now)
+
+    def _on_submitted(self, event: Submitted, now: float) -> None:
+        if not 0 <= event.rank < self._size:
+            raise self._impossible(event)
+        ranks = self._put.setdefault(event.variable, set())
+        self._since.setdefault(event.variable, now)
+        ranks.add(event.rank)
+        if len(ranks) == self._size:
+            del self._put[event.variable], self._since[event.variable]
+            self._warned.discard(event.variable)
+
+    def _look(self, now: float) -> list[Any]:
+        late = [name for name, since in self._since.items() if now >= since + self._warn_after]
+        if any(now >= self._since[name] + self._stop_after for name in late):
+            self._stopped = True
+            return [Stop(self._describe(late, self._stop_after))]
+        if self._warned.issuperset(late):
+            return []
+        self._warned.update(late)
+        return [Warn(self._describe(late, self._warn_after))]
+
+    def _describe(self, late: list[str], limit: float) -> str:
+        lines = []
+        for rank in range(self._size):
+            missing = [name for name in late if rank not in self._put[name]]
+            if missing:
+                lines.append(f"{rank}: [{', '.join(missing)}]")
+        return (
+            f"For more than {limit:g} s some workers have waited for variables that others have not put: those do something "
+            "else, or nothing. Missing ranks:\n" + "\n".join(lines)
+        )

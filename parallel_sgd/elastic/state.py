@@ -1,0 +1,113 @@
+"""What must not get lost when workers come and go: the base of all states."""
+
+from __future__ import annotations
+
+import queue
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from rpc.membership import HostUpdateResult
+
+from .errors import HostsUpdatedInterrupt
+
+Notice: TypeAlias = tuple[int, HostUpdateResult]
+
+
+class State(ABC):
+    """The state of a training, equal on all workers after `sync`, that `run` carries from one group of workers to the next.
+
+    A subclass says how to `save`, `restore` and `sync`.
+
+    Args:
+        bcast_object: returns rank 0's value on every worker.
+        get_rank: this worker's rank at the moment.
+        get_sequence: the number of the last host change that the present group takes account of. Without it a change that
+            is told between two groups counts as done.
+    """
+
+    def __init__(
+        self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int], get_sequence: Callable[[], int] | None = None
+    ) -> None:
+        self._bcast_object = bcast_object
+        self._get_rank = get_rank
+        self._get_sequence = get_sequence
+        self._notices: queue.SimpleQueue[Notice] = queue.SimpleQueue()
+        self._last_sequence = 0
+        self._reset_callbacks: list[Callable[[], None]] = []
+
+    def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
+        """Add functions to be called after each change of the group, in this order, with the new rank and size in force.
+
+        They run before `sync`: what depends on the number of workers, such as a learning rate, is set there.
+        """
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        """The group has changed: forget the host changes that led to it, `reset`, and call the callbacks."""
+        waiting = self._drain()
+        if self._get_sequence is not None:
+            self._last_sequence = max(self._last_sequence, self._get_sequence())
+            for notice in waiting:
+                if notice[0] > self._last_sequence:  # it came too late for the group that has just formed
+                    self._notices.put(notice)
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def on_hosts_updated(self, sequence: int, result: HostUpdateResult) -> None:
+        """Take note that hosts have changed, for the next `check_host_updates`. Any thread may call this."""
+        self._notices.put((sequence, HostUpdateResult(result)))
+
+    def commit(self) -> None:
+        """`save`, then `check_host_updates`: what the training cannot lose any more, even if this raises.
+
+        Costs a copy of the state and one small exchange; the batches since the last commit are what a lost worker costs.
+        """
+        self.save()
+        self.check_host_updates()
+
+    def check_host_updates(self) -> None:
+        """Raise HostsUpdatedInterrupt on all workers alike if rank 0 was told of a host change; all must call this.
+
+        Raises: HostsUpdatedInterrupt, WorkersLostError.
+        """
+        previous = last = self._last_sequence
+        update = HostUpdateResult.no_update
+        if self._get_rank() == 0:
+            for sequence, result in sorted(self._drain()):
+                if sequence > last:  # each change counts once, however often it is told
+                    last, update = sequence, update | result
+        previous, last, kind = self._agree((previous, last, int(update)))
+        self._last_sequence = last
+        if last > previous:
+            raise HostsUpdatedInterrupt(HostUpdateResult(kind) is HostUpdateResult.removed)
+
+    @abstractmethod
+    def save(self) -> None:
+        """Keep a copy of the state."""
+
+    @abstractmethod
+    def restore(self) -> None:
+        """Go back to what was saved last; before the first time, to what was given at construction."""
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Take over rank 0's state, and save it."""
+
+    def reset(self) -> None:
+        """Do what a change of the group asks for, before the callbacks."""
+        return
+
+    def _agree(self, decision: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Rank 0's decision, on every worker."""
+        previous, last, kind = self._bcast_object(decision)
+        return previous, last, kind
+
+    def _drain(self) -> list[Notice]:
+        notices = []
+        try:
+            while True:
+                notices.append(self._notices.get_nowait())
+        except queue.Empty:
+            return notices

@@ -1,0 +1,127 @@
+"""The failure detector for a whole job, at whoever watches all its agents: silent hosts, and deadlocks.
+
+All nodes run when the watch begins. Their agents beat once a second; one that has not for 2.5 s is silent, whatever its
+connection says. When all that still train wait for their peers, longer than a step may take and without a byte,
+nobody will go on: a deadlock, or a network that swallows packets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..machine import Machine
+from .limits import Phase
+
+SILENT_SECONDS = 2.5
+LOOK_SECONDS = 0.25
+_PAUSE_SECONDS = 1.0
+_TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A beat. epoch and batch count from 1; `waiting` seconds for peers without a byte; `limit` for a step there."""
+
+    node: int
+    attempt: int
+    phase: Phase
+    epoch: int
+    batch: int
+    waiting: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class HasEnded:
+    """The job has ended on the node, or its agent is gone for another reason."""
+
+    node: int
+    well: bool
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed, and everything that had arrived before `now` has been handed over."""
+
+
+@dataclass(frozen=True)
+class Silent:
+    """The host of the node is silent; `last` is what it said last, if anything."""
+
+    node: int
+    seconds: float
+    last: Heard | None
+
+
+@dataclass(frozen=True)
+class Deadlock:
+    """These nodes wait for each other; `longest` is who has waited longest."""
+
+    nodes: tuple[int, ...]
+    longest: Heard
+
+
+class ClusterWatch(Machine):
+    """See the module. `deadline` is when to send the next Tick, or None; `strangers` counts beats of other jobs."""
+
+    def __init__(self, nodes: Iterable[int], attempt: int, now: float) -> None:
+        super().__init__()
+        self._nodes = frozenset(nodes)
+        self._attempt = attempt
+        self._heard = dict.fromkeys(self._nodes, now)
+        self._last: dict[int, Heard] = {}
+        self._ended: set[int] = set()
+        self._ticked = now
+        self._settled = False  # somebody has failed: what the others wait for is known
+        self.strangers = 0
+
+    @property
+    def deadline(self) -> float | None:
+        """When to look next."""
+        return self._ticked + LOOK_SECONDS if self._heard else None
+
+    def _decide(self, event: object, now: float) -> list[object]:
+        if isinstance(event, Heard):
+            self._on_beat(event, now)
+            return []
+        if isinstance(event, HasEnded):
+            self._forget(event.node)
+            self._settled = self._settled or not event.well
+            return []
+        if isinstance(event, Tick):
+            return self._on_tick(now)
+        raise self._impossible(event)
+
+    def _on_beat(self, beat: Heard, now: float) -> None:
+        if beat.node not in self._nodes or beat.attempt != self._attempt:
+            self.strangers += 1  # of an attempt before, or of nobody
+        elif beat.node not in self._ended:  # a beat may have been on its way when the end was told
+            self._heard[beat.node], self._last[beat.node] = now, beat
+
+    def _forget(self, node: int) -> None:
+        self._ended.add(node)
+        self._heard.pop(node, None)
+        self._last.pop(node, None)
+
+    def _on_tick(self, now: float) -> list[object]:
+        late = now - self._ticked - LOOK_SECONDS
+        self._ticked = now
+        if late > _PAUSE_SECONDS:  # we were suspended or busy, and could not hear anybody
+            self._heard = {node: min(now, heard + late) for node, heard in self._heard.items()}
+        silent: list[object] = []
+        for node, heard in sorted(self._heard.items()):
+            if now - heard > SILENT_SECONDS:
+                silent.append(Silent(node, now - heard, self._last.get(node)))
+                self._forget(node)
+                self._settled = True
+        return silent + self._deadlock()
+
+    def _deadlock(self) -> list[object]:
+        training = [beat for beat in self._last.values() if beat.phase in _TRAINING]
+        unheard = self._nodes - self._ended - self._last.keys()
+        if self._settled or unheard or not training or any(beat.waiting <= beat.limit for beat in training):
+            return []
+        self._settled = True
+        longest = max(training, key=lambda beat: (beat.waiting, -beat.node))
+        return [Deadlock(tuple(sorted(beat.node for beat in training)), longest)]

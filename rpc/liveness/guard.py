@@ -1,0 +1,168 @@
+"""The agent's watch over one job process: reads the recorder, warns, beats, and gathers the evidence for a verdict."""
+
+from __future__ import annotations
+
+import socket
+from functools import cache
+from pathlib import Path
+
+from ..messages import Beat, CanCommit, Notice, Operation, Verdict
+from .evidence import StackRequest, log_tail
+from .limits import Limits
+from .recorder import Reader
+from .watch import Declare, Signs, Tick, Warn, Watch, Withdraw
+
+BEAT_SECONDS = 1.0
+_RECOVERY_SECONDS = 0.1  # between looks while a warning stands
+_LEAST_LOOK_SECONDS = 0.02
+_MOST_READ = 64  # signals per look: the newest of a fast program tell all that matters
+_MOST_TRACE = 16 << 10
+
+
+class Guard:
+    """Made before the process is started; `deadline` is when to call `look` again. `log` is the job's log.
+
+    Attributes: `verdict`, once there is one.
+    """
+
+    def __init__(self, order: CanCommit, reader: Reader, log: Path, now: float) -> None:
+        self._order, self._reader, self._log = order, reader, log
+        self._watch = Watch(Limits(order.stall, order.begin, order.between, order.save), now)
+        self._pid = 0
+        self._next_beat = self.deadline = now
+        self._declared: Declare | None = None
+        self._request: StackRequest | None = None
+        self.verdict: Verdict | None = None
+
+    def begin(self, pid: int) -> None:
+        """The process has the id `pid`."""
+        self._pid = pid
+
+    def look(self, now: float, leaving: bool = False) -> list[Operation]:
+        """See what the process has signalled up to `now`; returns what the watchers are to be told, a verdict last.
+
+        Of a process that is `leaving` only the beats are told.
+        """
+        if now < self.deadline:
+            return []
+        leaving = leaving or self.verdict is not None
+        news = [] if leaving else self._watch_over(now)
+        if now >= self._next_beat:
+            self._next_beat = now + BEAT_SECONDS
+            news.insert(0, self._beat(now))
+        self.deadline = self._next_beat if leaving else self._next_look(now)
+        return news
+
+    def farewell(self, now: float) -> list[Operation]:
+        """The process has ended well: what is still to be told, a warning to be withdrawn."""
+        return [self._notice(action) for action in self._read(now) if isinstance(action, Withdraw)]
+
+    def _watch_over(self, now: float) -> list[Operation]:
+        news: list[Operation] = []
+        for action in self._read(now):
+            if isinstance(action, Declare):
+                self._declared, self._request = action, StackRequest(self._pid, self._reader, now)
+            elif isinstance(action, (Warn, Withdraw)):
+                news.append(self._notice(action))
+        stack = None if self._request is None else self._request.answer(now)
+        if self._declared is not None and stack is not None:
+            news.append(self._condemn(self._declared, stack, now))
+        return news
+
+    def _read(self, now: float) -> list[object]:
+        watch = self._watch
+        actions: list[object] = []
+        signs = self._reader.signs(now)  # before the signals: a sign is no older than the signal before it
+        for signal in self._reader.read(now, _MOST_READ):
+            actions += watch.handle(signal, now)
+        actions += watch.handle(Signs(*signs), now)
+        return actions + watch.handle(Tick(), now)
+
+    def _next_look(self, now: float) -> float:
+        looks = [self._next_beat, now + max(_LEAST_LOOK_SECONDS, self._watch.step_limit / 2)]
+        if self._request is not None:
+            looks.append(self._request.deadline)
+        if self._watch.warned:
+            looks.append(now + _RECOVERY_SECONDS)
+        if self._watch.deadline is not None:
+            looks.append(self._watch.deadline)
+        return min(looks)
+
+    # ---- what it says
+
+    def _beat(self, now: float) -> Beat:
+        order, watch = self._order, self._watch
+        return Beat(
+            order.job,
+            order.node,
+            order.attempt,
+            _host(),
+            self._pid,
+            watch.phase.value,
+            watch.epoch,
+            watch.batch,
+            watch.seconds(now),
+            watch.waiting(now),
+            watch.step_limit,
+        )
+
+    def _notice(self, found: Warn | Withdraw) -> Notice:
+        order, kind = self._order, "warned" if isinstance(found, Warn) else "recovered"
+        return Notice(order.job, order.node, order.attempt, kind, found.phase.value, found.epoch, found.batch, found.silent)
+
+    def _condemn(self, found: Declare, stack: str, now: float) -> Verdict:
+        stopped = self._request is not None and self._request.stopped
+        silent = max(found.silent, now - self._watch.silent_since)
+        detail = f"The limit was {found.limit:.3g} s."
+        self.verdict = self._verdict(
+            "stuck", silent, f"{detail} {stack}" if stopped else detail, "" if stopped else stack, log_tail(self._log).lines
+        )
+        return self.verdict
+
+    def failed(self, now: float, detail: str, code: int | None, exit_code: int) -> Verdict:
+        """The verdict on a process that has ended badly: `detail` is the traceback, or how it ended; `code` is its return code,
+        `exit_code` what the executor called sys.exit with, or -1."""
+        for signal in self._reader.read(now, _MOST_READ):  # what it did before it died
+            self._watch.handle(signal, now)
+        by_signal = -code if code is not None and code < 0 else 0
+        if code is not None and code > 0 and exit_code < 0:
+            exit_code = code  # os._exit, or an end that no report went before
+        kind = "crashed" if exit_code < 0 else "exited"
+        log = log_tail(self._log)
+        words = "" if by_signal else detail.strip().rpartition("\n")[2]
+        trace = detail[-_MOST_TRACE:] if "\n" in detail.strip() else log.dump
+        silent = max(0.0, now - self._watch.silent_since)
+        self.verdict = self._verdict(kind, silent, words[:400], trace, log.lines, exit_code, by_signal)
+        return self.verdict
+
+    def _verdict(
+        self, kind: str, seconds: float, detail: str, trace: str, log: list[str], exit_code: int = -1, number: int = 0
+    ) -> Verdict:
+        order, watch = self._order, self._watch
+        return Verdict(
+            order.job,
+            order.node,
+            order.attempt,
+            kind,
+            _host(),
+            self._pid,
+            watch.phase.value,
+            watch.epoch,
+            watch.batch,
+            seconds,
+            detail,
+            exit_code,
+            number,
+            trace,
+            log,
+        )
+
+    def close(self) -> None:
+        """Let go of the recorder; idempotent."""
+        self._reader.close()
+
+
+@cache
+def _host() -> str:
+    """The name of this host, for people."""
+    return socket.gethostname()

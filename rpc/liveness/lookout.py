@@ -1,0 +1,91 @@
+"""The submitter's view of its job: takes in beats, notices and verdicts, watches for silent hosts and deadlocks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from ..messages import Beat, Notice, Operation, Verdict
+from .cluster import ClusterWatch, Deadlock, HasEnded, Heard, Silent, Tick
+from .limits import Phase
+from .verdict import in_causal_order
+
+NEWS = (Beat, Notice, Verdict)
+
+
+class Lookout:
+    """For one attempt at a job. `verdicts` are in the order in which they came, `causes` the first of them first."""
+
+    def __init__(self, job: str, attempt: int, logger: logging.Logger) -> None:
+        self._job, self._attempt, self._logger = job, attempt, logger
+        self._cluster: ClusterWatch | None = None
+        self._beats: dict[int, Beat] = {}
+        self.verdicts: list[Verdict] = []
+
+    @property
+    def causes(self) -> list[Verdict]:
+        """All verdicts, first causes before what followed from them."""
+        return in_causal_order(self.verdicts)
+
+    @property
+    def deadline(self) -> float | None:
+        """When to call `look` (monotonic), or None."""
+        return None if self._cluster is None else self._cluster.deadline
+
+    def begin(self, nodes: Iterable[int], now: float) -> None:
+        """All `nodes` have started; from now on their agents must beat."""
+        self._cluster = ClusterWatch(nodes, self._attempt, now)
+        for beat in self._beats.values():  # that came while others were starting
+            self._cluster.handle(_heard(beat), now)
+
+    def take(self, node: int, news: Operation, now: float) -> None:
+        """The agent of `node` says something; what is of another job or attempt, or of another node, is left out."""
+        if not isinstance(news, NEWS) or (news.job, news.node, news.attempt) != (self._job, node, self._attempt):
+            return
+        if isinstance(news, Beat):
+            self._beats[node] = news
+            if self._cluster is not None:
+                self._cluster.handle(_heard(news), now)
+        elif isinstance(news, Notice):
+            self._logger.warning("%s", news.describe())
+        else:
+            self._note(news, now)
+
+    def ended(self, node: int, well: bool, now: float) -> None:
+        """The job has ended on `node`, or its agent is gone."""
+        if self._cluster is not None:
+            self._cluster.handle(HasEnded(node, well), now)
+
+    def look(self, now: float) -> list[Verdict]:
+        """See what the silence of all says; returns the new verdicts."""
+        if self._cluster is None:
+            return []
+        found = []
+        for action in self._cluster.handle(Tick(), now):
+            if isinstance(action, Silent):
+                words = "Its agent has not beaten, though its connection stands: the host or the network is gone."
+                found.append(self._verdict("silent", action.node, action.seconds, words))
+            elif isinstance(action, Deadlock):
+                names = ", ".join(map(str, action.nodes))
+                words = f"All that train wait, and no byte comes: nodes {names}."
+                found.append(self._verdict("deadlock", action.longest.node, action.longest.waiting, words))
+        for verdict in found:
+            self._note(verdict, now)
+        return found
+
+    def _note(self, verdict: Verdict, now: float) -> None:
+        self.verdicts.append(verdict)
+        reported = verdict.kind in ("crashed", "exited")  # the traceback comes with the state of the node
+        self._logger.error("%s", verdict.summary if reported else verdict.describe())
+        if verdict.kind != "deadlock":
+            self.ended(verdict.node, False, now)
+
+    def _verdict(self, kind: str, node: int, seconds: float, detail: str) -> Verdict:
+        unknown = Beat(self._job, node, self._attempt, "an unknown host", 0, Phase.UNWATCHED.value, 0, 0, 0.0, 0.0, 0.0)
+        last = self._beats.get(node, unknown)
+        place = (last.host, last.pid, last.phase, last.epoch, last.batch)
+        return Verdict(self._job, node, self._attempt, kind, *place, seconds, detail)
+
+
+def _heard(beat: Beat) -> Heard:
+    return Heard(beat.node, beat.attempt, Phase(beat.phase), beat.epoch, beat.batch, beat.waiting, beat.limit)

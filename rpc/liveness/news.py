@@ -1,0 +1,47 @@
+"""What agents tell of a running job besides its state and progress: that it is alive, late, or well again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from ..operation import Attempt, Node, Operation
+from .verdict import Count, PhaseName
+
+
+@dataclass(frozen=True)
+class Beat(Operation):
+    """The agent lives, and the process is here: sent each second while it runs. epoch, batch: from 1, 0 before the first."""
+
+    job: str
+    node: Node
+    attempt: Attempt
+    host: str
+    pid: Count
+    phase: PhaseName
+    epoch: Count
+    batch: Count
+    seconds: float  # since the phase began
+    waiting: float  # of them, for peers and without a byte coming or going
+    limit: float  # N, as it is now
+
+
+@dataclass(frozen=True)
+class Notice(Operation):
+    """The process is silent for half of what it may be (warned), or has shown life since (recovered, after `seconds`)."""
+
+    job: str
+    node: Node
+    attempt: Attempt
+    kind: Annotated[str, ("warned", "recovered")]
+    phase: PhaseName
+    epoch: Count
+    batch: Count
+    seconds: float
+
+    def describe(self) -> str:
+        """The notice in one sentence."""
+        where = f"Node({self.node}), epoch {self.epoch}, batch {self.batch}"
+        if self.kind == "recovered":
+            return f"{where}: recovered after {self.seconds:.1f} s."
+        return f"{where}: silent for {self.seconds:.1f} s in phase '{self.phase}', half of what it may be."

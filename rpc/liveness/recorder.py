@@ -1,0 +1,195 @@
+"""The flight recorder: memory that a job process writes its signals to and its agent reads, also after the process was killed.
+
+The agent makes it and the process inherits it. A signal is an entry in a ring; nothing is sent and nobody is woken. What lies
+behind the ring is the stack that the process writes when it is asked where it is (see `rpc.job.process`).
+
+header   8 bytes magic, u64 entries written so far, f64 last sign of life, f64 last time that bytes came or went
+entry    u64 number, f64 time, u32 kind, u32 epoch, u64 batch; entry n lies at place n modulo CAPACITY
+
+Times are those of CLOCK_MONOTONIC, which all processes of a system share. Only the agent's descriptor is trusted: it reads by
+`pread`, so that whatever the process does to the memory harms the process alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import mmap
+import os
+import struct
+import tempfile
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+CAPACITY = 4096
+STACK_BYTES = 16 << 10  # of a stack, its beginning: the innermost calls come first
+MOST_COUNT = 1 << 31
+_MAGIC = b"PSGDrec1"
+_HEADER = struct.Struct("=8sQdd")
+_ENTRY = struct.Struct("=QdIIQ")
+_COUNT, _LIFE, _LIVES = struct.Struct("=Q"), struct.Struct("=d"), struct.Struct("=dd")
+_COUNT_AT, _LIFE_AT = 8, 16
+_RING_AT = 64
+SIZE = _RING_AT + CAPACITY * _ENTRY.size
+_QUIET_SECONDS = 0.2  # a wait that lasted that long has brought nothing
+
+
+class Kind(enum.IntEnum):
+    """What a signal says."""
+
+    STARTED = 1  # the executor runs, and will signal its batches
+    BEGIN = 2
+    END = 3
+    EPOCH = 4
+    SAVE_BEGIN = 5
+    SAVE_END = 6
+    TRAIN_END = 7
+
+
+class Signal(NamedTuple):
+    """One signal; `epoch` and `batch` count from 0, `time` is monotonic seconds."""
+
+    kind: Kind
+    epoch: int
+    batch: int
+    time: float
+
+
+_KINDS = {int(kind): kind for kind in Kind}
+
+
+def make_memory() -> int:
+    """A descriptor of empty memory for a recorder, which no file name leads to; not inherited unless passed on."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("psgd-recorder", os.MFD_CLOEXEC)
+    else:  # pragma: no cover  macOS
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, SIZE)
+    return descriptor
+
+
+class Recorder:
+    """The writing end, in the job process; its methods cost about a microsecond and belong to one thread."""
+
+    def __init__(self, descriptor: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._memory = mmap.mmap(descriptor, SIZE)
+        self._clock = clock
+        self._written = 0
+        self._waiting_since = self._moved = clock()
+        _HEADER.pack_into(self._memory, 0, _MAGIC, 0, self._moved, self._moved)
+
+    def note(self, kind: int, epoch: int, batch: int) -> None:
+        """Write one signal.
+
+        Raises: ValueError when epoch or batch is no number from 0 to 2**31 - 1.
+        """
+        number, memory = self._written, self._memory
+        if not 0 <= epoch < MOST_COUNT or not 0 <= batch < MOST_COUNT:
+            raise ValueError(
+                f"A signal's 'epoch' and 'batch' must be numbers from 0 to {MOST_COUNT - 1}, got {epoch}, {batch}."
+            )
+        place = _RING_AT + number % CAPACITY * _ENTRY.size
+        _ENTRY.pack_into(memory, place, number, self._clock(), kind, epoch, batch)
+        self._written = number + 1
+        _COUNT.pack_into(memory, _COUNT_AT, number + 1)  # after the entry: what is counted is complete
+
+    def waits(self) -> None:
+        """The process begins, or goes on, to wait for its peers: it lives."""
+        self._waiting_since = now = self._clock()
+        _LIFE.pack_into(self._memory, _LIFE_AT, now)
+
+    def resumes(self) -> None:
+        """The wait is over, for now; a short one was ended by bytes."""
+        now = self._clock()
+        if now - self._waiting_since < _QUIET_SECONDS:
+            self._moved = now
+        _LIVES.pack_into(self._memory, _LIFE_AT, now, self._moved)
+
+    def works(self) -> None:
+        """The process works on something long outside a step, and lives."""
+        self._moved = now = self._clock()
+        _LIVES.pack_into(self._memory, _LIFE_AT, now, now)
+
+    def close(self) -> None:
+        """Let go of the memory; idempotent."""
+        self._memory.close()
+
+
+class Reader:
+    """The reading end, in the agent; it owns `descriptor`. What the process writes is not trusted.
+
+    Attributes: `garbage`, entries that make no sense; `overrun`, entries that were overwritten before they were read.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._read = 0
+        self._latest = 0.0
+        self.garbage = 0
+        self.overrun = 0
+
+    def read(self, now: float, most: int = CAPACITY) -> list[Signal]:
+        """The signals since the last call, oldest first; of more than `most` the newest, the others are passed over."""
+        header = self._header()
+        if header is None or header[1] < self._read:
+            return []
+        written = header[1]
+        first = max(self._read, written - min(most, CAPACITY))
+        self.overrun += max(0, written - CAPACITY - self._read)
+        self._read = written
+        data = self._entries(first, written)
+        signals: list[Signal] = []
+        for expected, (number, at, kind, epoch, batch) in enumerate(_ENTRY.iter_unpack(data), first):
+            if expected < number and (number - expected) % CAPACITY == 0:
+                self.overrun += 1
+            elif (
+                number != expected
+                or kind not in _KINDS
+                or epoch >= MOST_COUNT
+                or batch >= MOST_COUNT
+                or not self._latest <= at <= now + 1.0  # it may have written since `now`; later than that is no time at all
+            ):
+                self.garbage += 1
+            else:
+                self._latest = at
+                signals.append(Signal(_KINDS[kind], epoch, batch, at))
+        return signals
+
+    def signs(self, now: float) -> tuple[float, float]:
+        """When the process last showed that it lives, and when bytes last came or went; 0 where it has not, or lies."""
+        header = self._header()
+        alive, moved = (0.0, 0.0) if header is None else header[2:]
+        return (alive if 0.0 <= alive <= now + 1.0 else 0.0), (moved if 0.0 <= moved <= now + 1.0 else 0.0)
+
+    def stack(self) -> str:
+        """What the process wrote when it was asked where it is."""
+        with contextlib.suppress(OSError):
+            return os.pread(self._descriptor, STACK_BYTES, SIZE).decode("utf-8", "replace").strip("\0")
+        return ""
+
+    def _header(self) -> tuple[bytes, int, float, float] | None:
+        with contextlib.suppress(OSError):
+            data = os.pread(self._descriptor, _HEADER.size, 0)
+            if len(data) == _HEADER.size and data.startswith(_MAGIC):
+                magic, written, alive, moved = _HEADER.unpack(data)
+                return magic, written, alive, moved
+        return None
+
+    def _entries(self, first: int, end: int) -> bytes:
+        """The bytes of the entries `first` to `end`, as far as they are there."""
+        begin, size = first % CAPACITY, end - first
+        parts = [(begin, min(size, CAPACITY - begin)), (0, size - min(size, CAPACITY - begin))]
+        data = b""
+        with contextlib.suppress(OSError):
+            for place, count in parts:
+                if count:
+                    data += os.pread(self._descriptor, count * _ENTRY.size, _RING_AT + place * _ENTRY.size)
+        return data[: len(data) - len(data) % _ENTRY.size]
+
+    def close(self) -> None:
+        """Let go of the memory; idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,119 @@
+"""What is said of a node that did not end well: a verdict that names the node, the moment, and the evidence."""
+
+from __future__ import annotations
+
+import json
+import signal as signals
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Annotated
+
+from network.errors import PeerLost, TimedOut
+
+from ..operation import Attempt, Length, Node, Operation
+
+Count = Annotated[int, range(1 << 40)]
+ExitCode = Annotated[int, range(-1, 256)]
+PhaseName = Annotated[str, ("unwatched", "start", "step", "between", "save", "ended")]
+VerdictKind = Annotated[str, ("stuck", "crashed", "exited", "silent", "deadlock")]
+LOG_LINES = 20
+_LOSS = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
+_LATE = ("TimeoutError:", f"{TimedOut.__module__}.{TimedOut.__qualname__}:")
+
+
+@dataclass(frozen=True)
+class Verdict(Operation):
+    """Why a node did not go on; it travels from the agent to the submitter.
+
+    kind: stuck (silent beyond the limit of its phase), crashed (a signal or an exception), exited (sys.exit), silent (its
+    host is), deadlock (all that still train wait for each other). epoch, batch: where it was, counted from 1, 0 before the
+    first. seconds: of silence. detail: more in words. exit_code: -1 for none. signal: its number, 0 for none. trace: the
+    traceback of a crash, the stack of a stuck process, or why there is none. log: the last lines of the job's log there.
+    """
+
+    job: str
+    node: Node
+    attempt: Attempt
+    kind: VerdictKind
+    host: str
+    pid: Count
+    phase: PhaseName
+    epoch: Count
+    batch: Count
+    seconds: float
+    detail: str = ""
+    exit_code: ExitCode = -1
+    signal: Annotated[int, range(128)] = 0
+    trace: str = ""
+    log: Annotated[list[str], Length(0, LOG_LINES)] = field(default_factory=list)
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line."""
+        return f"{self.summary} {self.detail}".rstrip()
+
+    @property
+    def summary(self) -> str:
+        """Who, what, where; not why."""
+        return f"Node({self.node}) {self.place}: {self._what()}."
+
+    @property
+    def place(self) -> str:
+        """Where in the cluster and in the work."""
+        where = f"epoch {self.epoch}, batch {self.batch}" if self.epoch else "before the first batch"
+        return f"on {self.host}, process {self.pid}, attempt {self.attempt + 1}, phase '{self.phase}', {where}"
+
+    @property
+    def reason(self) -> str:
+        """What and why; not who and where."""
+        what = self._what()
+        return f"{what[0].upper()}{what[1:]}. {self.detail}".rstrip()
+
+    def _what(self) -> str:
+        if self.kind == "stuck":
+            return f"stuck, silent for {self.seconds:.1f} s"
+        if self.kind == "silent":
+            return f"its host has been silent for {self.seconds:.1f} s"
+        if self.kind == "deadlock":
+            return f"waits for others that wait, for {self.seconds:.1f} s"
+        if self.kind == "exited":
+            return f"exited with code {self.exit_code}"
+        return "crashed" if not self.signal else f"killed by signal {self.signal} ({signal_name(self.signal)})"
+
+    @property
+    def rank(self) -> int:
+        """0 for what happens by itself, 1 for what may follow from somebody's silence, 2 for what follows from a loss."""
+        last = self.trace.strip().rpartition("\n")[2]
+        if self.kind == "crashed" and last.startswith(_LOSS):
+            return 2
+        return 1 if self.kind == "deadlock" or (self.kind == "crashed" and last.startswith(_LATE)) else 0
+
+    def describe(self) -> str:
+        """The headline, and the evidence below it."""
+        parts = [self.headline]
+        if self.trace:
+            parts += ["Stack:" if self.kind == "stuck" else "Traceback:", *_indented(self.trace.strip().splitlines())]
+        if self.log:
+            parts += ["Last lines of its log:", *_indented(self.log)]
+        return "\n".join(parts)
+
+    def to_json(self) -> str:
+        """All fields, by name."""
+        return json.dumps(asdict(self))
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL for 9, and so on."""
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
+def in_causal_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """First causes before their consequences, else in the order in which they came."""
+    return sorted(verdicts, key=lambda verdict: verdict.rank)
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" for line in lines]

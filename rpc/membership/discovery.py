@@ -1,0 +1,106 @@
+"""Where hosts come from: a function, a file that is watched, or a script (`script.ScriptDiscovery`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from network.nodes import Address
+
+from .hosts import Host, parse_hosts
+
+
+class DiscoveryError(Exception):
+    """Discovery has not found out which hosts there are; the message says why."""
+
+
+@runtime_checkable
+class Discovery(Protocol):
+    """Finds the hosts that may be used. One helper thread calls `find`, again and again; any thread may call `close`."""
+
+    def find(self) -> list[Host]:
+        """The hosts that there are now, each once.
+
+        Raises: DiscoveryError.
+        """
+
+    def close(self) -> None:
+        """End a `find` that is running, as far as that can be done, and let go of everything."""
+
+
+class FunctionDiscovery:
+    """Hosts from a function without arguments.
+
+    It returns text with a line for each host, `host[:port] [slots=n]`, a list of such lines, or {host: slots}. One that hangs
+    cannot be ended, and finds nothing any more.
+    """
+
+    def __init__(self, function: Callable[[], str | Iterable[str] | Mapping[str, int]]) -> None:
+        self._function = function
+
+    def find(self) -> list[Host]:
+        """What the function says now.
+
+        Raises: DiscoveryError when it raises, or returns something else.
+        """
+        name = getattr(self._function, "__qualname__", repr(self._function))
+        try:
+            return parse_hosts(_as_text(self._function()))
+        except Exception as error:
+            raise DiscoveryError(f"The function {name} failed: {type(error).__name__}: {error}") from error
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class FileDiscovery:
+    """Hosts from a node file, `{"Worker": ["host[:port] [slots=n]", ...]}`, which may be replaced or edited at any time.
+
+    It is looked at whenever hosts are asked for, and parsed when its content is new.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._content: bytes | None = None
+        self._hosts: list[Host] = []
+
+    def find(self) -> list[Host]:
+        """What the file says now.
+
+        Raises: DiscoveryError when it cannot be read or holds something else.
+        """
+        try:
+            content = self._path.read_bytes()
+            if content != self._content:
+                self._hosts = parse_hosts(_as_text(_workers(content)))
+                self._content = content
+        except (OSError, ValueError, TypeError) as error:
+            raise DiscoveryError(f"The node file {self._path} cannot be used: {error}") from error
+        return list(self._hosts)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _workers(content: bytes) -> Any:
+    nodes = json.loads(content)
+    if not isinstance(nodes, dict) or not isinstance(nodes.get("Worker"), list):
+        raise ValueError(f'it must hold {{"Worker": [address, ...]}}, got {str(nodes)[:80]}')
+    return nodes["Worker"]
+
+
+def _as_text(found: Any) -> str:
+    """One line for each host."""
+    if isinstance(found, str):
+        return found
+    if isinstance(found, Mapping):
+        found = [f"{host} slots={slots}" for host, slots in found.items()]
+    if not isinstance(found, Iterable):
+        raise TypeError(f"hosts must be text, a list of lines or {{host: slots}}, got {found!r}")
+    lines = [str(line) if isinstance(line, Address) else line for line in found]
+    if not all(isinstance(line, str) for line in lines):
+        raise TypeError(f"every host must be a text 'host[:port] [slots=n]', got {lines!r}")
+    return "\n".join(lines)

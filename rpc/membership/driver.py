@@ -1,0 +1,305 @@
+"""The driver of an elastic job: who takes part in which round, decided without I/O.
+
+waiting   there are too few slots, or none were seen yet; survivors of the last round wait for the next one
+running   a round trains; host changes are told to rank 0, which makes all workers ask for the next round
+over      the job has ended, well or badly
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+from network.nodes import Address
+
+from ..machine import Machine
+from .blacklist import Blacklist, CoolDown
+from .crew import Crew
+from .hosts import Host, order_hosts
+from .majority import may_go_on
+from .notices import Notices
+from .registry import Decision, Recorded, Registry
+from .rounds import (
+    CheckpointSeen,
+    DiscoveryFailed,
+    Fail,
+    Finish,
+    HostsSeen,
+    Notified,
+    Pause,
+    RemoveWorker,
+    StartRound,
+    StopWorker,
+    SubmitterSeen,
+    Tick,
+    Warn,
+    Worker,
+    WorkerEnded,
+    WorkerReady,
+    WorkerStuck,
+)
+from .seating import seat
+
+ELASTIC_TIMEOUT = 600.0  # seconds to wait for slots
+NO_SURVIVOR = "No hosts from previous set remaining, unable to broadcast state."
+
+
+class Stage(enum.Enum):
+    """Where the job is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    OVER = "over"
+
+
+class ElasticDriver(Machine):
+    """See the module. `deadline` is when to send the next Tick, or None; `attempt` counts rounds from 0, -1 before the first.
+
+    Args:
+        workers: how many the job waits for before its first round.
+        min_workers: how many later rounds need; None: as many as the first.
+        max_workers: how many there are at most; None: as many as there are slots.
+        cool_down: for how long a host that failed is left alone; None: for ever.
+        reset_limit: how many rounds may follow the first; None: any number.
+        timeout: how many seconds to wait for slots.
+        seed: of the jitter of cool-downs.
+        now: monotonic seconds.
+
+    Raises: ValueError unless 1 <= min_workers <= workers <= max_workers, and timeout > 0.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        min_workers: int | None = None,
+        max_workers: int | None = None,
+        *,
+        cool_down: CoolDown | None = None,
+        reset_limit: int | None = None,
+        timeout: float = ELASTIC_TIMEOUT,
+        seed: int = 0,
+        now: float,
+    ) -> None:
+        super().__init__()
+        low, high = workers if min_workers is None else min_workers, workers if max_workers is None else max_workers
+        if not 1 <= low <= workers <= high:
+            raise ValueError(
+                "An elastic job needs 1 <= min_workers <= workers <= max_workers, "
+                f"got {min_workers} <= {workers} <= {max_workers}."
+            )
+        if not timeout > 0:
+            raise ValueError(f"'timeout' of an elastic job must be a number of seconds > 0, got {timeout}.")
+        self.stage = Stage.WAITING
+        self.attempt = -1
+        self._first, self._low, self._max, self._timeout = workers, low, max_workers, timeout
+        self._blacklist = Blacklist(cool_down, seed)
+        self._registry = Registry(reset_limit)
+        self._now = self._since = now  # the present, and when it began to wait
+        self._paused = ""
+        self._hosts: dict[Address, int] | None = None  # None until discovery has answered
+        self._order: list[Address] = []  # hosts by age
+        self._crew = Crew()
+        self._notices = Notices()
+        self._checkpoint = False
+        self._submitter = True
+        self._first_failure = ""
+
+    @property
+    def deadline(self) -> float | None:
+        """When to send the next Tick, or None."""
+        if self.stage is Stage.OVER:
+            return None
+        moments = [self._blacklist.next_release(self._now)]
+        if self.stage is Stage.WAITING:
+            moments.append(self._since + self._timeout)
+        elif not self._registry.begun:
+            moments.append(self._notices.deadline)
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _decide(self, event: Any, now: float) -> list[Any]:
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
+            raise self._impossible(event)
+        self._now = now
+        return [] if self.stage is Stage.OVER else handler(self, event)
+
+    def _on_hosts(self, event: HostsSeen) -> list[Any]:
+        self._hosts = {host.address: host.slots for host in event.hosts}
+        return self._review()
+
+    def _on_discovery_failed(self, event: DiscoveryFailed) -> list[Any]:
+        if self._hosts is None:
+            return self._fail(f"The first discovery of hosts failed: {event.reason}")
+        return [Warn(f"The discovery of hosts failed, the last answer still counts: {event.reason}")]
+
+    def _on_ready(self, event: WorkerReady) -> list[Any]:
+        worker = event.worker
+        if not self._crew.counts(worker):
+            return [_removal(worker)]
+        if event.attempt != self.attempt:
+            return []  # on its way when the next round began
+        if event.holds:
+            self._crew.holders.add(worker)
+        self._registry.record(worker, Recorded.READY)
+        return self._barrier()
+
+    def _on_ended(self, event: WorkerEnded) -> list[Any]:
+        worker = event.worker
+        counted, known = self._crew.counts(worker), worker in self._crew.alive
+        self._crew.alive.discard(worker)
+        if not counted:
+            return self._review() if known else []  # there may be one silent worker less
+        wanted = (self._hosts or {}).get(worker.address, 0) > worker.slot
+        returned = event.ok and wanted if event.returned is None else event.returned
+        if returned:
+            self._registry.record(worker, Recorded.SUCCESS)
+        elif not wanted:
+            self._registry.record(worker, Recorded.REMOVED)
+        else:
+            return self._failed(worker, event.code, event.detail)
+        return self._barrier()
+
+    def _on_stuck(self, event: WorkerStuck) -> list[Any]:
+        return self._failed(event.worker, None, event.detail) if self._crew.counts(event.worker) else []
+
+    def _on_notified(self, event: Notified) -> list[Any]:
+        self._notices.heard(event.sequence)
+        return []
+
+    def _on_checkpoint(self, event: CheckpointSeen) -> list[Any]:
+        self._checkpoint = True
+        return []
+
+    def _on_submitter(self, event: SubmitterSeen) -> list[Any]:
+        self._submitter = event.present
+        return self._review()
+
+    def _on_tick(self, event: Tick) -> list[Any]:
+        actions = self._review()
+        if self.stage is Stage.WAITING and self._now >= self._since + self._timeout:
+            return self._fail(
+                "Timed out waiting for minimum number of slots to become available: "
+                f"after {self._timeout:g} s {self._paused or 'no hosts are known yet'}."
+            )
+        return actions
+
+    def _failed(self, worker: Worker, code: int | None, detail: str) -> list[Any]:
+        """A worker has failed: nobody is sent to its host, and its neighbours there are stopped."""
+        if not self._first_failure:
+            told = "" if code is None else f"\nExit code: {code}"
+            self._first_failure = f"The first worker to fail was:\nProcess name: {worker}{told}" + (detail and f"\n{detail}")
+        self._blacklist.add(worker.address, self._now)
+        actions: list[Any] = []
+        for other in self._crew.fence(worker):
+            self._registry.record(other, Recorded.FAILURE)
+            if other in self._crew.alive:
+                why = "it is given up" if other == worker else f"{worker} on the same host has failed"
+                actions.append(StopWorker(other, f"{other} is stopped: {why}."))
+        return actions + self._barrier()
+
+    def _barrier(self) -> list[Any]:
+        """What follows from what the workers of the round have recorded."""
+        if self.stage is Stage.WAITING:
+            return self._try_start()
+        hosts_left = any(not self._blacklist.holds(worker.address, self._now) for worker in self._crew.round)
+        outcome = self._registry.outcome(hosts_left=hosts_left)
+        if outcome.decision is Decision.WAIT:
+            return []
+        if outcome.decision is Decision.FINISH:
+            self.stage = Stage.OVER
+            return [*self._stop_all("The job has ended well."), Finish()]
+        if outcome.decision is Decision.FAIL:
+            return self._fail(outcome.reason)
+        self.stage, self._since, self._paused = Stage.WAITING, self._now, ""
+        return self._try_start()
+
+    def _review(self) -> list[Any]:
+        """Look whether hosts or slots have changed what is to be done."""
+        return self._try_start() if self.stage is Stage.WAITING else self._announce()
+
+    def _announce(self) -> list[Any]:
+        """Tell rank 0 when the next round would have other slots than it believes.
+
+        Once a worker has recorded anything, the round is at its end and the next one takes account of everything.
+        """
+        if self._registry.begun:
+            return []
+        coming = [worker.place for worker in self._seats()]
+        return [*self._notices.announce(coming, self._crew.round[0], self._now)]
+
+    def _try_start(self) -> list[Any]:
+        """Begin the next round, or pause, or fail."""
+        if self._hosts is None:
+            return []
+        crew = self._crew
+        later = self.attempt >= 0
+        if later and not self._checkpoint and not crew.holders & crew.living:
+            return self._fail(NO_SURVIVOR)
+        seats = self._seats()
+        needed = self._low if later else self._first
+        if len(seats) < needed:
+            return self._pause(f"there are {len(seats)} slot(s) of the {needed} that are needed")
+        resume = later and not crew.holders.intersection(seats)
+        if resume and not self._checkpoint:
+            return self._fail(NO_SURVIVOR)
+        if later and not may_go_on(crew.round, crew.living, crew.ended, submitter=self._submitter):
+            return self._pause(
+                f"{len(crew.silent)} of {len(crew.round)} workers of the last round are out of reach, and may go on"
+            )
+        return self._start(seats, resume=resume)
+
+    def _start(self, seats: tuple[Worker, ...], *, resume: bool) -> list[Any]:
+        self.attempt += 1
+        places = {worker.place for worker in seats}
+        dismissed = [worker for worker in self._crew.round if worker in self._crew.living.difference(seats)]
+        actions: list[Any] = [_removal(worker) for worker in dismissed]
+        for worker in self._crew.occupants(places, seats):
+            actions.append(StopWorker(worker, f"{worker} is stopped: its slot is needed."))
+        # who trains is older than who waits for a free slot, and keeps its rank among those who stay
+        self._order = list(dict.fromkeys([worker.address for worker in seats] + [host.address for host in self._available()]))
+        self._crew.begin(seats, equal=resume or not self.attempt)
+        self._notices.begin(places)
+        self._registry.begin(seats)
+        self.stage, self._paused = Stage.RUNNING, ""
+        return [*actions, StartRound(self.attempt, seats, self._notices.sequence, resume)]
+
+    def _pause(self, reason: str) -> list[Any]:
+        if reason == self._paused:
+            return []
+        self._paused = reason
+        return [Pause(f"Training waits: {reason}.")]
+
+    def _fail(self, reason: str) -> list[Any]:
+        self.stage = Stage.OVER
+        message = f"{reason}\n{self._first_failure}".rstrip()
+        return [*self._stop_all("The job has failed."), Fail(message)]
+
+    def _stop_all(self, reason: str) -> list[Any]:
+        return [StopWorker(worker, reason) for worker in sorted(self._crew.alive - self._crew.fenced)]
+
+    def _available(self) -> list[Host]:
+        """Hosts that may be used now, by age."""
+        hosts = self._hosts or {}
+        usable = [address for address in hosts if not self._blacklist.holds(address, self._now)]
+        return [Host(address, hosts[address]) for address in order_hosts(self._order, usable)]
+
+    def _seats(self) -> tuple[Worker, ...]:
+        return seat(self._available(), self._crew.living, self._crew.holders, self._max, self.attempt + 1)
+
+
+def _removal(worker: Worker) -> RemoveWorker:
+    return RemoveWorker(worker, f"{worker} has been removed from elastic job")
+
+
+_HANDLERS: dict[type, Callable[[ElasticDriver, Any], list[Any]]] = {
+    HostsSeen: ElasticDriver._on_hosts,
+    DiscoveryFailed: ElasticDriver._on_discovery_failed,
+    WorkerReady: ElasticDriver._on_ready,
+    WorkerEnded: ElasticDriver._on_ended,
+    WorkerStuck: ElasticDriver._on_stuck,
+    Notified: ElasticDriver._on_notified,
+    CheckpointSeen: ElasticDriver._on_checkpoint,
+    SubmitterSeen: ElasticDriver._on_submitter,
+    Tick: ElasticDriver._on_tick,
+}

@@ -1,0 +1,167 @@
+"""What the driver of an elastic job is told, and what it orders: its events and actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from network.nodes import DEFAULT_PORT, Address
+
+from .hosts import Host, HostUpdateResult, Place
+
+
+class Worker(NamedTuple):
+    """One worker process: on which host, in which of its slots, and in which attempt it was started.
+
+    It keeps this name while its rank changes from round to round; who follows it in the same slot has another one.
+    """
+
+    address: Address
+    slot: int
+    born: int
+
+    @property
+    def place(self) -> Place:
+        """Its slot."""
+        return self.address, self.slot
+
+    def __str__(self) -> str:
+        host = self.address.host if self.address.port == DEFAULT_PORT else str(self.address)
+        return f"{host}[{self.slot}]"
+
+
+@dataclass(frozen=True)
+class HostsSeen:
+    """Discovery has found these hosts, and no others."""
+
+    hosts: tuple[Host, ...]
+
+
+@dataclass(frozen=True)
+class DiscoveryFailed:
+    """Discovery has not found out."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class WorkerReady:
+    """A worker asks for the round after `attempt`: peers were lost, or it was told of new hosts.
+
+    `holds` tells whether it holds the state of the training: it has synchronised at least once.
+    """
+
+    worker: Worker
+    attempt: int
+    holds: bool = True
+
+
+@dataclass(frozen=True)
+class WorkerEnded:
+    """A worker's process has ended: `ok` with exit code 0, `detail` is the verdict on it, if there is one.
+
+    `returned` tells whether its function had returned; None where nobody knows, so that the exit code has to do.
+    """
+
+    worker: Worker
+    ok: bool
+    code: int | None = None
+    detail: str = ""
+    returned: bool | None = None
+
+
+@dataclass(frozen=True)
+class WorkerStuck:
+    """The failure detector has given up a worker, whether its process exists or not."""
+
+    worker: Worker
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Notified:
+    """Rank 0 has received the notice with this number."""
+
+    sequence: int
+
+
+@dataclass(frozen=True)
+class CheckpointSeen:
+    """There is a checkpoint on disk, from which a round may start whose workers hold no state."""
+
+
+@dataclass(frozen=True)
+class SubmitterSeen:
+    """Whether the submitter is in reach of this driver, so that its word holds."""
+
+    present: bool
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True)
+class StartRound:
+    """Let these workers, by rank, form the group of `attempt`; those with `born == attempt` are to be started.
+
+    `sequence` is the number of the last notice that is thereby done. With `resume` nobody holds the state of the training, so
+    all take it from the newest checkpoint on disk.
+    """
+
+    attempt: int
+    workers: tuple[Worker, ...]
+    sequence: int
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class StopWorker:
+    """End a worker's process and accept nothing more from it."""
+
+    worker: Worker
+    reason: str
+
+
+@dataclass(frozen=True)
+class RemoveWorker:
+    """Give a worker rank -1: it ends by itself with this message."""
+
+    worker: Worker
+    message: str
+
+
+@dataclass(frozen=True)
+class NotifyRankZero:
+    """Tell the worker of rank 0 that hosts have changed; the same number may come again until it is `Notified`."""
+
+    worker: Worker
+    sequence: int
+    result: HostUpdateResult
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Nobody trains until this is over; survivors wait for the next round."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Warn:
+    """Something to write into the log."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The job has ended well."""
+
+
+@dataclass(frozen=True)
+class Fail:
+    """The job ends badly, with a non-zero exit code and this message."""
+
+    message: str

@@ -1,0 +1,129 @@
+"""The signals by which a program tells the failure detector where it is.
+
+    from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_epoch_end, monitor_train_end
+
+    for epoch in range(epochs):
+        for batch in batches:
+            monitor_batch_begin()
+            ...
+            monitor_batch_end()
+        monitor_epoch_end()
+    monitor_train_end()
+
+Inside a job process each call writes one signal, in about a microsecond, where the agent finds it; outside they do nothing.
+A process that has begun a batch and does not end it in time is stuck: it is ended, and the verdict names epoch and batch.
+`monitor_epoch_end` before `monitor_batch_end` is fine; a long save is told by `monitor_save_begin` and `monitor_save_end`, long
+work between batches (a validation of minutes) by `monitor_alive` now and then.
+"""
+
+from __future__ import annotations
+
+from .liveness.recorder import Kind, Recorder
+
+_BEGIN, _END = int(Kind.BEGIN), int(Kind.END)  # plain numbers cost half as much to write as members
+
+
+class Monitor:
+    """The signals of one process. It counts epochs and batches, from 0, unless it is told where training is."""
+
+    def __init__(self) -> None:
+        self._recorder: Recorder | None = None
+        self._epoch = self._batch = 0  # of the next batch
+        self._open = (0, 0)  # of the batch that began last
+
+    def attach(self, recorder: Recorder) -> None:
+        """From now on the signals go into `recorder`."""
+        self._recorder = recorder
+
+    def batch_begin(self, epoch: int | None = None, batch: int | None = None) -> None:
+        """A batch begins.
+
+        Raises: ValueError when epoch or batch is out of range.
+        """
+        recorder = self._recorder
+        if recorder is None:
+            return
+        if epoch is None:
+            epoch = self._epoch
+        if batch is None:
+            batch = self._batch
+        recorder.note(_BEGIN, epoch, batch)
+        self._open = (epoch, batch)
+        self._epoch, self._batch = epoch, batch + 1
+
+    def batch_end(self) -> None:
+        """The batch has ended."""
+        if self._recorder is not None:
+            self._recorder.note(_END, *self._open)
+
+    def epoch_end(self, epoch: int | None = None) -> None:
+        """The epoch has ended, that of the last batch unless another is given; what belongs to it is saved."""
+        if self._recorder is not None:
+            ended = self._open[0] if epoch is None else epoch
+            self._recorder.note(Kind.EPOCH, ended, self._open[1])
+            self._epoch, self._batch = ended + 1, 0
+
+    def train_end(self) -> None:
+        """Training has ended: nobody watches any more."""
+        self._note(Kind.TRAIN_END)
+
+    def save_begin(self) -> None:
+        """A save begins, which has a limit of its own."""
+        self._note(Kind.SAVE_BEGIN)
+
+    def save_end(self) -> None:
+        """The save has ended."""
+        self._note(Kind.SAVE_END)
+
+    def alive(self) -> None:
+        """Work outside a batch goes on."""
+        if self._recorder is not None:
+            self._recorder.works()
+
+    def _note(self, kind: Kind) -> None:
+        if self._recorder is not None:
+            self._recorder.note(kind, *self._open)
+
+
+job_monitor = Monitor()
+"""The one of this process: a job process attaches its recorder to it, elsewhere it does nothing."""
+
+attach = job_monitor.attach
+
+
+def monitor_batch_begin(epoch: int | None = None, batch: int | None = None) -> None:
+    """A batch begins; `epoch` and `batch` count from 0 and are counted here unless given.
+
+    Raises: ValueError when they are out of range.
+    """
+    job_monitor.batch_begin(epoch, batch)
+
+
+def monitor_batch_end() -> None:
+    """The batch has ended."""
+    job_monitor.batch_end()
+
+
+def monitor_epoch_end() -> None:
+    """The epoch has ended."""
+    job_monitor.epoch_end()
+
+
+def monitor_train_end() -> None:
+    """Training has ended."""
+    job_monitor.train_end()
+
+
+def monitor_save_begin() -> None:
+    """A save begins."""
+    job_monitor.save_begin()
+
+
+def monitor_save_end() -> None:
+    """The save has ended."""
+    job_monitor.save_end()
+
+
+def monitor_alive() -> None:
+    """Long work outside a batch goes on."""
+    job_monitor.alive()

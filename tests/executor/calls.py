@@ -1,0 +1,76 @@
+"""What the tests of executors call, in threads, processes and on agents."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LIMIT = 20.0
+
+
+class Mistake(Exception):
+    """An exception of the user, with a field and a constructor of its own."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"mistake {code}")
+        self.code = code
+
+    def __reduce__(self) -> tuple[Any, ...]:  # so that it survives the pickles of ProcessPoolExecutor
+        return Mistake, (self.code,)
+
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+    y: int
+
+
+def add(a: int, b: int = 0) -> int:
+    return a + b
+
+
+def arguments(*args: Any, **kwargs: Any) -> Any:
+    return args, kwargs
+
+
+def fail(code: int) -> None:
+    raise Mistake(code)
+
+
+def divide(a: int, b: int) -> float:
+    return a / b
+
+
+def leave() -> None:
+    raise SystemExit(3)
+
+
+def die() -> None:
+    os._exit(9)
+
+
+def mirrored(point: Point) -> Point:
+    return Point(point.y, point.x)
+
+
+def own_pid(_: Any = None) -> int:
+    return os.getpid()
+
+
+def begin_and_await(begun: str, path: str) -> int:
+    """Say that it runs, by its process id in the file `begun`; return once `path` exists."""
+    Path(begun + ".new").write_text(str(os.getpid()))
+    os.replace(begun + ".new", begun)
+    await_path(Path(path))
+    return os.getpid()
+
+
+def await_path(path: Path) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{path} did not come")
+        time.sleep(0.002)

@@ -1,0 +1,247 @@
+"""Every operation of lazy collections against the same thing done with plain lists, over random data and partitions."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from executor.parallel import Context
+from executor.parallel.keys import stable_hash
+
+quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+numbers = st.lists(st.integers(-20, 20), max_size=40)
+counts = st.integers(1, 9)
+keys = st.one_of(st.integers(-3, 3), st.sampled_from(["a", "b", "ä"]), st.tuples(st.integers(0, 1), st.booleans()), st.none())
+pairs = st.lists(st.tuples(keys, st.integers(0, 9)), max_size=40)
+
+
+def spell(number: int) -> list[str]:
+    return [str(number)] * (number % 3)
+
+
+@quick
+@given(numbers, counts)
+def test_element_by_element(context: Context, data: list[int], parts: int) -> None:
+    """map, flat_map and filter, alone and in a row, keep the order."""
+    made = context.parallelize(data, parts)
+    assert made.partitions == parts
+    assert made.collect() == data
+    assert made.map(lambda x: x * x).collect() == [x * x for x in data]
+    assert made.flat_map(spell).collect() == [text for x in data for text in spell(x)]
+    assert made.filter(lambda x: x % 2).collect() == [x for x in data if x % 2]
+    row = made.map(lambda x: x + 1).filter(lambda x: x > 0).flat_map(spell).map(len)
+    assert row.collect() == [len(text) for x in data if x + 1 > 0 for text in spell(x + 1)]
+
+
+@quick
+@given(numbers, counts, st.integers(0, 50))
+def test_count_and_take(context: Context, data: list[int], parts: int, most: int) -> None:
+    """count and take as len and a slice."""
+    made = context.parallelize(data, parts).filter(lambda x: x > 0)
+    kept = [x for x in data if x > 0]
+    assert made.count() == len(kept)
+    assert made.take(most) == kept[:most]
+
+
+@quick
+@given(st.lists(st.text("abc", max_size=2), max_size=30), counts)
+def test_reduce_and_fold(context: Context, data: list[str], parts: int) -> None:
+    """An associative function that does not commute gives what it gives from left to right; `initial` is used once."""
+    made = context.parallelize(data, parts)
+    assert made.fold(">", lambda a, b: a + b) == functools.reduce(lambda a, b: a + b, data, ">")
+    if data:
+        assert made.reduce(lambda a, b: a + b) == "".join(data)
+    else:
+        with pytest.raises(TypeError, match="empty collection"):
+            made.reduce(lambda a, b: a + b)
+
+
+@quick
+@given(numbers, counts)
+def test_map_partitions_sees_every_partition_once(context: Context, data: list[int], parts: int) -> None:
+    """One iterator for each partition, the partitions contiguous and about equally long."""
+    parted = context.parallelize(data, parts).map_partitions(lambda items: [list(items)]).collect()
+    assert list(itertools.chain.from_iterable(parted)) == data
+    assert len(parted) == parts
+    assert max(map(len, parted)) - min(map(len, parted)) <= 1
+
+
+@quick
+@given(pairs, counts, counts)
+def test_by_key(context: Context, data: list[tuple[Any, int]], parts: int, buckets: int) -> None:
+    """group_by_key lists the values of a key in their order; reduce_by_key reduces that list."""
+    grouped: dict[Any, list[int]] = defaultdict(list)
+    for key, value in data:
+        grouped[key].append(value)
+    made = context.parallelize(data, parts)
+    groups = made.group_by_key(buckets).collect()
+    assert dict(groups) == grouped
+    assert len(groups) == len(grouped)
+    words = made.map(lambda pair: (pair[0], str(pair[1]))).reduce_by_key(lambda a, b: a + b, buckets)
+    assert words.partitions == buckets
+    assert dict(words.collect()) == {key: "".join(map(str, values)) for key, values in grouped.items()}
+
+
+@quick
+@given(pairs, pairs, counts, counts)
+def test_join(context: Context, left: list[tuple[Any, int]], right: list[tuple[Any, int]], parts: int, others: int) -> None:
+    """Every pair of values with equal keys, as often as it occurs."""
+    made = context.parallelize(left, parts).join(context.parallelize(right, others), 4).collect()
+    assert Counter(made) == Counter((k, (v, w)) for k, v in left for other, w in right if k == other)
+
+
+@quick
+@given(st.lists(keys, max_size=40), counts)
+def test_distinct(context: Context, data: list[Any], parts: int) -> None:
+    """As many elements as a set has, and the same ones."""
+    found = context.parallelize(data, parts).distinct().collect()
+    assert len(found) == len(set(data))
+    assert set(found) == set(data)
+
+
+@quick
+@given(st.lists(st.tuples(st.integers(-4, 4), st.integers()), max_size=40), counts, counts, st.booleans())
+def test_sort_by_is_stable(context: Context, data: list[tuple[int, int]], parts: int, others: int, reverse: bool) -> None:
+    """What sorted gives, ties and direction included."""
+    made = context.parallelize(data, parts)
+    expected = sorted(data, key=lambda pair: pair[0], reverse=reverse)
+    assert made.sort_by(lambda pair: pair[0], reverse=reverse, partitions=others).collect() == expected
+    assert made.sort_by(reverse=reverse).collect() == sorted(data, reverse=reverse)
+
+
+@quick
+@given(numbers, counts, st.integers(0, 10))
+def test_zip_with_index(context: Context, data: list[int], parts: int, most: int) -> None:
+    """The place in the whole collection, also where only the first elements are asked for."""
+    made = context.parallelize(data, parts).filter(lambda x: x % 3).zip_with_index()
+    expected = [(x, place) for place, x in enumerate(x for x in data if x % 3)]
+    assert made.collect() == expected
+    assert made.map(lambda pair: pair[1]).take(most) == list(range(len(expected)))[:most]
+
+
+@quick
+@given(numbers, counts, st.floats(0, 1), st.integers(0, 2**64 - 1))
+def test_sample_is_a_part_in_order(context: Context, data: list[int], parts: int, fraction: float, seed: int) -> None:
+    """The same for the same seed; a part of the whole in its order; everything for 1, nothing for 0."""
+    made = context.parallelize(list(enumerate(data)), parts)
+    found = made.sample(fraction, seed).collect()
+    assert found == made.sample(fraction, seed).collect()
+    assert found == sorted(set(found))
+    assert set(found) <= set(enumerate(data))
+    assert made.sample(0.0, seed).collect() == []
+    assert made.sample(1.0, seed).count() == len(data)
+
+
+def test_sample_takes_the_fraction(context: Context) -> None:
+    """20,000 draws with p = 0.3 differ from their mean by less than five standard deviations; seeds and partitions differ."""
+    made = context.parallelize(range(20_000), 4)
+    found = made.sample(0.3, 1).collect()
+    assert abs(len(found) - 6000) < 5 * (20_000 * 0.3 * 0.7) ** 0.5
+    assert found != made.sample(0.3, 2).collect()
+    first, second = ([x % 5000 for x in found if x // 5000 == part] for part in (0, 1))
+    assert first != second
+
+
+def test_nothing_is_computed_before_it_is_asked_for(context: Context) -> None:
+    """Operations are lazy; take computes no more partitions than it needs."""
+    seen: list[int] = []
+    made = context.parallelize(range(80), 8).map(lambda x: seen.append(x) or x)
+    ordered, grouped = made.sort_by(), made.map(lambda x: (x, x)).group_by_key()
+    assert seen == []
+    assert made.take(3) == [0, 1, 2]
+    assert seen == [0, 1, 2]
+    assert (ordered.count(), grouped.count()) == (80, 80)
+
+
+def test_kept_partitions_are_not_computed_again(context: Context) -> None:
+    """persist keeps what was computed, and only what is missing is computed; unpersist forgets it."""
+    seen: list[int] = []
+    kept = context.parallelize(range(8), 4).map(lambda x: seen.append(x) or x).cache()
+    assert kept.is_persisted
+    assert kept.take(2) == [0, 1]
+    assert seen == [0, 1]
+    doubled = kept.map(lambda x: 2 * x)
+    assert doubled.collect() == list(range(0, 16, 2))
+    assert sorted(seen) == list(range(8))
+    assert doubled.sort_by(reverse=True).take(1) == [14]
+    assert kept.zip_with_index().count() == 8
+    assert len(seen) == 8
+    assert not kept.unpersist().is_persisted
+    assert doubled.count() == 8
+    assert sorted(seen) == sorted([*range(8), *range(8)])
+
+
+def test_arrays_are_partitioned_by_rows(context: Context) -> None:
+    """parallelize cuts an array without copying it; elements are rows."""
+    data = np.arange(12.0).reshape(6, 2)
+    made = context.parallelize(data, 4)
+    assert made.map(lambda row: float(row.sum())).collect() == [1.0, 5.0, 9.0, 13.0, 17.0, 21.0]
+    parts = made.map_partitions(lambda rows: [np.shares_memory(next(rows), data)]).take(1)
+    assert parts == [True]
+
+
+def test_progress_is_shown_on_request(threads: Executor, capsys: pytest.CaptureFixture[str]) -> None:
+    """A bar for every stage, with its name; nothing otherwise."""
+    words = Context(threads, progress=True).parallelize(["a", "b", "a"], 3).map(lambda word: (word, 1))
+    assert len(words.reduce_by_key(lambda a, b: a + b).collect()) == 2
+    shown = capsys.readouterr().err
+    assert "map: 100%" in shown
+    assert "reduce_by_key: 100%" in shown
+    assert Context(threads).parallelize([1]).count() == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_the_error_of_a_task_is_raised(context: Context) -> None:
+    """An action raises what a function raised, and the context goes on."""
+    made = context.parallelize([4, 0, 2], 3)
+    with pytest.raises(ZeroDivisionError):
+        made.map(lambda x: 1 // x).collect()
+    assert made.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c: c.parallelize([1], 0), "'partitions' must be a positive integer, got 0"),
+        (lambda c: c.parallelize([1]).sample(1.5), "sample 'fraction' must be from 0 to 1, got 1.5"),
+        (lambda c: c.parallelize([1]).sample(0.5, -1), "sample 'seed' must be from 0"),
+        (lambda c: c.parallelize([1]).take(-1), "take 'most' must not be negative, got -1"),
+        (lambda c: c.parallelize([1]).distinct(0), "'partitions' must be a positive integer, got 0"),
+        (lambda c: Context(c._executor, partitions=0), "Context 'partitions' must be a positive integer, got 0"),
+    ],
+)
+def test_wrong_arguments_are_named(context: Context, call: Callable[[Context], object], message: str) -> None:
+    """Errors name the argument, the expectation and what came."""
+    with pytest.raises(ValueError, match=message):
+        call(context)
+
+
+def test_a_context_needs_an_executor() -> None:
+    """A number is none."""
+    with pytest.raises(TypeError, match="must be an Executor or nodes, got int"):
+        Context(4)  # type: ignore[arg-type]
+
+
+@given(keys, keys)
+def test_equal_keys_have_equal_hashes(a: Any, b: Any) -> None:
+    """1, 1.0 and True are one key, as in a dict."""
+    assert stable_hash(1) == stable_hash(1.0) == stable_hash(True) == stable_hash(np.int8(1))
+    if a == b:
+        assert stable_hash(a) == stable_hash(b)
+
+
+def test_hashes_do_not_depend_on_the_process() -> None:
+    """Known values: those of str and bytes are CRC-32, which no seed changes."""
+    assert stable_hash("abc") == stable_hash(b"abc") == 0x352441C2
+    assert stable_hash((1, "abc")) == ((2 * 1_000_003 ^ 1) * 1_000_003 ^ 0x352441C2) & (2**64 - 1)
+    with pytest.raises(TypeError, match=r"A key must be a number, str.* got list"):
+        stable_hash([1])

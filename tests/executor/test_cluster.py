@@ -1,0 +1,235 @@
+"""ClusterExecutor on real agents: what travels and what does not, workers that die, tasks that wait, and a clean end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from executor import ClusterExecutor, RemoteError, RemoteTraceback
+from network import NodeAssignment
+
+from . import calls
+from .calls import LIMIT, Point, add, begin_and_await
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(scope="module")
+def shared(agents: NodeAssignment) -> Iterator[ClusterExecutor]:
+    """For the tests that leave it idle."""
+    with ClusterExecutor(agents) as executor:
+        yield executor
+
+
+def alone(agents: NodeAssignment) -> NodeAssignment:
+    """The first node only."""
+    nodes = NodeAssignment(key_file=agents.key_file)
+    nodes.add(0, agents[0])
+    return nodes
+
+
+def resident() -> int:
+    """Bytes of memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def grown(number: int) -> int:
+    return 1 if number == 0 else number * grown(number - 1)
+
+
+# ---- what travels
+
+
+def test_functions_of_every_kind(shared: ClusterExecutor) -> None:
+    """Lambdas, closures, recursive functions, built-in ones, bound methods, partials, classes."""
+    factor = 3
+    assert shared.submit(lambda x: x * factor, 5).result(LIMIT) == 15
+    assert shared.submit(grown, 20).result(LIMIT) == 2432902008176640000
+    assert shared.submit(pow, 2, 100).result(LIMIT) == 2**100
+    assert shared.submit("a-b".split, "-").result(LIMIT) == ["a", "b"]
+    assert shared.submit(Point, 1, 2).result(LIMIT) == Point(1, 2)
+    factor = 4
+    assert shared.submit(lambda x: x * factor, 5).result(LIMIT) == 20
+
+
+def test_data_of_every_kind(shared: ClusterExecutor) -> None:
+    """Arguments come as they are, and so do results."""
+    data: list[Any] = [None, True, 2**70, 1.5, "ä", b"\x00" * 9000, (1, [2, {"k": (3,)}]), {1: "x"}, Point(1, 2), np.float32(2)]
+    assert shared.submit(calls.arguments, *data, key=data).result(LIMIT) == (tuple(data), {"key": data})
+    assert shared.submit(calls.mirrored, Point(1, 2)).result(LIMIT) == Point(2, 1)
+    array = np.arange(12, dtype=np.int16).reshape(3, 4)[:, ::2]
+    found = shared.submit(lambda a: (a, a.T), array).result(LIMIT)
+    np.testing.assert_array_equal(found[0], array)
+    np.testing.assert_array_equal(found[1], array.T)
+    numbers = list(range(400_000))  # more than a message may hold beside arrays
+    assert shared.submit(lambda x: x, numbers).result(LIMIT) == numbers
+
+
+def test_a_large_argument(shared: ClusterExecutor) -> None:
+    """More than what a node may hold of small ones, and than a frame."""
+    large = np.arange(12_500_000, dtype=np.float64)
+    assert shared.submit(lambda a: (a.nbytes, float(a[-1])), large).result(LIMIT) == (100_000_000, 12_499_999.0)
+
+
+def test_results_are_not_changed_by_later_tasks(shared: ClusterExecutor) -> None:
+    """A task that returns an array that later ones write into returns what it was."""
+    buffer = np.zeros(50_000)
+
+    def fill(number: int) -> Any:
+        buffer[:] = number
+        return buffer if number % 2 else [buffer[10:]]
+
+    found = list(shared.map(fill, range(40), timeout=LIMIT))
+    for number, result in enumerate(found):
+        array = result if number % 2 else result[0]
+        assert (array == number).all(), number
+
+
+def test_what_cannot_travel_is_refused_at_submit(shared: ClusterExecutor) -> None:
+    """An argument is named by its place or keyword, a part of the function by its type; the executor goes on."""
+    with pytest.raises(TypeError, match=r"Argument 1 of add cannot travel: builtins\.set"):
+        shared.submit(add, 1, {2})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Argument 'b' of add cannot travel: builtins\.object"):
+        shared.submit(add, 1, b=object())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Argument 0 of call 1 of add cannot travel"):
+        shared.map(add, [1, {2}], chunksize=2)
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match="cannot travel"):
+        shared.submit(lambda: lock.locked())
+    with pytest.raises(TypeError, match="executes functions, got int"):
+        shared.submit(7)  # type: ignore[arg-type]
+    assert shared.submit(add, 1, 1).result(LIMIT) == 2
+
+
+def test_results_that_are_no_data(shared: ClusterExecutor) -> None:
+    """The future raises a TypeError that names the function and the type."""
+    error = shared.submit(lambda: {1}).exception(LIMIT)
+    assert isinstance(error, TypeError)
+    assert "<lambda> is no data: builtins.set cannot travel" in str(error)
+
+
+def test_exceptions_of_classes_that_only_the_node_has(shared: ClusterExecutor) -> None:
+    """They come as RemoteError with name, text and traceback."""
+
+    def raise_new() -> None:
+        raise type("Fresh", (Exception,), {"__module__": "made.there"})("text")
+
+    error = shared.submit(raise_new).exception(LIMIT)
+    assert isinstance(error, RemoteError)
+    assert str(error) == "made.there.Fresh: text"
+    assert isinstance(error.__cause__, RemoteTraceback)
+    assert "in raise_new" in error.__cause__.text
+
+
+def test_an_exception_that_fails_itself(shared: ClusterExecutor) -> None:
+    """Deep recursion, and no memory: the worker survives."""
+    assert isinstance(shared.submit(grown, 100_000).exception(LIMIT), RecursionError)
+    assert isinstance(shared.submit(np.zeros, 1 << 50).exception(LIMIT), MemoryError)
+    assert shared.submit(add, 1).result(LIMIT) == 1
+
+
+def test_a_full_disk_on_the_node(shared: ClusterExecutor) -> None:
+    """The error of the system comes back with its number."""
+
+    def fill() -> None:
+        with open("/dev/full", "w", encoding="utf-8") as file:
+            file.write("x" * 100_000)
+
+    error = shared.submit(fill).exception(LIMIT)
+    assert isinstance(error, OSError)
+    assert error.errno == errno.ENOSPC
+
+
+def test_many_functions(agents: NodeAssignment) -> None:
+    """More than are remembered at a time: each works, and those that are forgotten are forgotten on the node."""
+    with ClusterExecutor(alone(agents)) as executor:
+        executor._functions._most = 4
+        found = [executor.submit(eval("lambda: " + str(number))) for number in range(12)]
+        assert [future.result(LIMIT) for future in found] == list(range(12))
+
+
+def test_broadcast_values(shared: ClusterExecutor) -> None:
+    """Sent once to every node, named by tasks, and gone after unpersist."""
+    table = shared.broadcast(np.arange(5.0))
+    pairs = list(shared.map(lambda n: (float(table.value[n]), calls.own_pid()), range(5), timeout=LIMIT))
+    assert [value for value, _ in pairs] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    table.unpersist()
+    assert isinstance(shared.submit(lambda: float(table.value[0]) + 1).exception(LIMIT), LookupError)
+    with pytest.raises(TypeError, match="cannot travel"):
+        shared.broadcast({1})
+
+
+def test_map_with_a_buffer_is_lazy(shared: ClusterExecutor) -> None:
+    """An endless iterable is consumed as results are asked for."""
+    taken: list[int] = []
+
+    def numbers() -> Iterator[int]:
+        number = 0
+        while True:
+            taken.append(number)
+            yield number
+            number += 1
+
+    results = shared.map(add, numbers(), buffersize=3, timeout=LIMIT)
+    assert taken == [0, 1, 2]
+    assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert len(taken) == 8
+    with pytest.raises(ValueError, match="'buffersize' must be None or a positive integer, got 0"):
+        shared.map(add, [1], buffersize=0)
+    results.close()  # type: ignore[attr-defined]
+
+
+# ---- crowds
+
+
+def test_a_slow_worker_does_not_hold_the_rest(shared: ClusterExecutor, tmp_path: Path) -> None:
+    """While one task blocks its node, everything else is executed by the other, what had been sent to the first one, too."""
+    gate = tmp_path / "gate"
+    for _ in range(3):  # so that both lines are known to take many tiny tasks
+        list(shared.map(add, range(500), timeout=LIMIT))
+    blocking = shared.submit(begin_and_await, str(tmp_path / "begun"), str(gate))
+    futures = [shared.submit(add, number) for number in range(1000)]
+    try:
+        assert wait(futures, LIMIT).not_done == set()
+        assert not blocking.done()
+    finally:
+        gate.touch()
+    assert blocking.result(LIMIT) > 0
+
+
+def test_a_hundred_thousand_tiny_tasks(shared: ClusterExecutor) -> None:
+    """All of them within 200 MB more in this process, futures included."""
+    before = resident()
+    futures = [shared.submit(add, number) for number in range(100_000)]
+    after = resident()
+    total = sum(future.result(100) for future in futures)
+    assert total == sum(range(100_000))
+    assert max(after, resident()) - before < 200e6
+
+
+def test_a_crowd_is_cancelled_at_once(agents: NodeAssignment, tmp_path: Path) -> None:
+    """Of thousands that were submitted a moment ago only those run that a node holds already."""
+    executor = ClusterExecutor(agents)
+    blocking = [executor.submit(begin_and_await, str(tmp_path / f"b{n}"), str(tmp_path / "gate")) for n in range(4)]
+    futures = [executor.submit(add, number) for number in range(5000)]
+    executor.shutdown(wait=False, cancel_futures=True)
+    (tmp_path / "gate").touch()
+    executor.shutdown()
+    assert sum(future.cancelled() for future in futures) >= 4990
+    assert all(future.done() for future in [*futures, *blocking])
+
+
+def test_pending_results_slow_the_node_not_this_process(shared: ClusterExecutor) -> None:
+    """Results of 150 MB in all, of which few are alive at once: memory follows what is held, not what was made."""
+    total = 0.0
+    for result in shared.map(lambda n: np.full(125_000, float(n)), range(150), buffersize=8, timeout=60):
+        total += float(result[0])
+    assert total == sum(range(150))

@@ -1,0 +1,292 @@
+"""The semantics of `concurrent.futures` as its documentation states them, for its own executors and for ours."""
+
+from __future__ import annotations
+
+import concurrent.futures as cf
+import multiprocessing
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from executor import ClusterExecutor
+from network import NodeAssignment
+from tests.processes.harness import wait_for
+
+from . import calls
+from .calls import LIMIT, Mistake, add, await_path, begin_and_await, divide, fail
+
+pytestmark = pytest.mark.processes
+KINDS = ("threads", "processes", "cluster")
+WORKERS = 2
+Make = Callable[[], cf.Executor]
+
+
+def maker(kind: str, agents: NodeAssignment) -> Make:
+    if kind == "threads":
+        return lambda: cf.ThreadPoolExecutor(WORKERS)
+    if kind == "processes":
+        return lambda: cf.ProcessPoolExecutor(WORKERS, multiprocessing.get_context("forkserver"))
+    return lambda: ClusterExecutor(agents)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def make(kind: str, agents: NodeAssignment) -> Make:
+    return maker(kind, agents)
+
+
+@pytest.fixture(scope="module")
+def shared(kind: str, agents: NodeAssignment) -> Iterator[cf.Executor]:
+    """One executor for the tests that leave it idle."""
+    with maker(kind, agents)() as executor:
+        assert sorted(executor.map(add, range(4), timeout=LIMIT)) == [0, 1, 2, 3]
+        yield executor
+
+
+@contextmanager
+def occupy(executor: cf.Executor, folder: Path) -> Iterator[tuple[list[cf.Future[int]], Path]]:
+    """All workers run a task until the yielded path exists, and their lines are full."""
+    gate = folder / "gate"
+    try:
+        begun = [folder / f"begun-{number}" for number in range(8)]
+        futures = [executor.submit(begin_and_await, str(path), str(gate)) for path in begun]
+        for path in begun[:WORKERS]:
+            await_path(path)
+        yield futures, gate
+    finally:
+        gate.touch()
+        wait_for(lambda: all(future.done() for future in futures), "all futures to end")
+
+
+@pytest.fixture
+def occupied(make: Make, tmp_path: Path) -> Iterator[tuple[cf.Executor, list[cf.Future[int]], Path]]:
+    """An executor without a free worker until the path exists; a new one, which does not know that tasks can be short."""
+    with make() as executor, occupy(executor, tmp_path) as (futures, gate):
+        yield executor, futures, gate
+
+
+# ---- Executor.submit and Future
+
+
+def test_submit_calls_with_arguments_and_keywords(shared: cf.Executor) -> None:
+    """'Schedules the callable, fn, to be executed as fn(*args, **kwargs) and returns a Future.'"""
+    future = shared.submit(calls.arguments, 1, "two", three=[3.0], fn=None)
+    assert future.result(LIMIT) == ((1, "two"), {"three": [3.0], "fn": None})
+    assert future.done()
+    assert not future.running()
+    assert not future.cancelled()
+    assert future.exception(LIMIT) is None
+
+
+def test_a_done_future_cannot_be_cancelled(shared: cf.Executor) -> None:
+    """'If the call is currently being executed or finished running and cannot be cancelled then the method will return
+    False.'"""
+    future = shared.submit(add, 1)
+    assert future.result(LIMIT) == 1
+    assert future.cancel() is False
+    assert future.result(0) == 1
+
+
+@pytest.mark.parametrize(("function", "args", "expected"), [(divide, (1, 0), ZeroDivisionError), (fail, (7,), Mistake)])
+def test_exceptions_of_the_call_are_raised_by_result(
+    shared: cf.Executor, function: Callable[..., Any], args: tuple[int, ...], expected: type[Exception]
+) -> None:
+    """'If the call raised an exception, this method will raise the same exception.'"""
+    future = shared.submit(function, *args)
+    error = future.exception(LIMIT)
+    assert type(error) is expected
+    with pytest.raises(expected) as caught:
+        future.result(LIMIT)
+    assert caught.value is error
+    if expected is Mistake:
+        assert error.args == ("mistake 7",)
+        assert error.code == 7  # type: ignore[union-attr]
+
+
+def test_the_traceback_of_another_process_is_the_cause(shared: cf.Executor, kind: str) -> None:
+    """The traceback of the worker is chained as text."""
+    error = shared.submit(divide, 1, 0).exception(LIMIT)
+    assert error is not None
+    if kind != "threads":
+        assert "in divide" in str(error.__cause__)
+
+
+def test_an_exit_is_an_exception_like_any_other(shared: cf.Executor) -> None:
+    """A task that calls sys.exit ends by itself only: the worker goes on."""
+    assert isinstance(shared.submit(calls.leave).exception(LIMIT), SystemExit)
+    assert shared.submit(add, 2).result(LIMIT) == 2
+
+
+def test_callbacks_are_called_in_order_with_the_future(shared: cf.Executor) -> None:
+    """'Added callables are called in the order that they were added'; one that raises an Exception is logged and ignored."""
+    seen: list[tuple[str, Any]] = []
+    ended = threading.Event()
+    future = shared.submit(add, 3)
+    future.add_done_callback(lambda done: seen.append(("first", done)))
+    future.add_done_callback(lambda done: [][0])
+    future.add_done_callback(lambda done: (seen.append(("last", done)), ended.set()))
+    assert ended.wait(LIMIT)
+    assert seen == [("first", future), ("last", future)]
+    future.add_done_callback(lambda done: seen.append(("at once", done)))
+    assert seen[-1] == ("at once", future)
+
+
+def test_wait_and_as_completed(shared: cf.Executor) -> None:
+    """The module's functions work on the futures: all completed, and the first exception."""
+    futures = [shared.submit(add, number) for number in range(20)]
+    done, pending = cf.wait(futures, LIMIT)
+    assert (done, pending) == (set(futures), set())
+    assert sorted(future.result() for future in cf.as_completed(futures, LIMIT)) == list(range(20))
+    done, _ = cf.wait([shared.submit(fail, 1)], LIMIT, cf.FIRST_EXCEPTION)
+    assert isinstance(done.pop().exception(), Mistake)
+
+
+# ---- tasks that run and wait
+
+
+def test_states_of_running_and_waiting_futures(occupied: tuple[cf.Executor, list[cf.Future[int]], Path]) -> None:
+    """running(), cancel() of a running call is False, of a waiting one True; result and exception raise TimeoutError."""
+    executor, futures, gate = occupied
+    assert futures[0].running()
+    assert futures[0].cancel() is False
+    assert not futures[0].done()
+    with pytest.raises(cf.TimeoutError):
+        futures[0].result(timeout=0.01)
+    with pytest.raises(cf.TimeoutError):
+        futures[0].exception(timeout=0.01)
+    waiting = executor.submit(add, 1)
+    assert not waiting.running()
+    assert waiting.cancel() is True
+    assert waiting.cancelled()
+    assert waiting.done()
+    with pytest.raises(cf.CancelledError):
+        waiting.result(0)
+    with pytest.raises(cf.CancelledError):
+        waiting.exception(0)
+    gate.touch()
+    assert all(type(future.result(LIMIT)) is int for future in futures)
+
+
+def test_waiters_hear_of_cancelled_futures(occupied: tuple[cf.Executor, list[cf.Future[int]], Path]) -> None:
+    """A storm of cancellations: each future is either cancelled or done, wait() returns, callbacks are called once."""
+    executor, _, gate = occupied
+    called: list[cf.Future[int]] = []
+    storm = [executor.submit(add, number) for number in range(500)]
+    for future in storm:
+        future.add_done_callback(called.append)
+    stormed = [future for number, future in enumerate(storm) if number % 3 and future.cancel()]
+    gate.touch()
+    assert cf.wait(storm, LIMIT).not_done == set()
+    assert len(stormed) == sum(1 for number in range(500) if number % 3)
+    assert all(future.cancelled() for future in stormed)
+    assert [future.result() for number, future in enumerate(storm) if not number % 3] == list(range(0, 500, 3))
+    assert sorted(map(id, called)) == sorted(map(id, storm))
+
+
+def test_shutdown_without_wait_lets_everything_end(make: Make, tmp_path: Path) -> None:
+    """'If wait is False then this method will return immediately'; pending futures are executed, new ones refused."""
+    executor = make()
+    futures = [executor.submit(begin_and_await, str(tmp_path / f"b{n}"), str(tmp_path / "gate")) for n in range(5)]
+    executor.shutdown(wait=False)
+    assert not any(future.done() for future in futures)
+    with pytest.raises(RuntimeError, match=r"shut\s?down"):
+        executor.submit(add, 1)
+    (tmp_path / "gate").touch()
+    assert all(type(future.result(LIMIT)) is int for future in futures)
+    executor.shutdown(wait=True)
+
+
+def test_shutdown_cancels_waiting_futures_on_request(make: Make, tmp_path: Path) -> None:
+    """'If cancel_futures is True, this method will cancel all pending futures that the executor has not started running.
+    Any futures that are completed or running won't be cancelled.'"""
+    executor = make()
+    with occupy(executor, tmp_path) as (futures, gate):
+        executor.shutdown(wait=False, cancel_futures=True)
+        wait_for(lambda: all(future.done() for future in futures[-2:]), "the waiting futures to be cancelled")
+        assert [future.cancelled() for future in futures[-2:]] == [True, True]
+        assert not futures[0].done()
+        gate.touch()
+        assert futures[0].result(LIMIT) > 0
+        assert futures[1].result(LIMIT) > 0
+    executor.shutdown(wait=True)
+
+
+def test_leaving_the_block_waits_and_refuses_more(make: Make) -> None:
+    """The with statement 'will shutdown the Executor (waiting as if Executor.shutdown() were called with wait set to True)'."""
+    with make() as executor:
+        futures = [executor.submit(add, number, 1) for number in range(50)]
+        results = executor.map(add, range(3))
+    assert all(future.done() for future in futures)
+    assert list(results) == [0, 1, 2]
+    with pytest.raises(RuntimeError):
+        executor.submit(add, 1)
+    with pytest.raises(RuntimeError):
+        executor.map(add, [1])
+    executor.shutdown()
+
+
+def test_shutdown_from_a_callback(make: Make) -> None:
+    """A callback may shut the executor down without waiting; what was submitted is executed."""
+    executor = make()
+    with ExitStack() as stack:
+        stack.callback(executor.shutdown)
+        future = executor.submit(add, 1)
+        future.add_done_callback(lambda done: executor.shutdown(wait=False))
+        assert future.result(LIMIT) == 1
+
+
+# ---- Executor.map
+
+
+@pytest.mark.parametrize("chunksize", [1, 3, 100])
+def test_map_keeps_the_order(shared: cf.Executor, chunksize: int) -> None:
+    """As map(fn, *iterables): in order, as long as the shortest iterable, whatever the chunks."""
+    assert list(shared.map(add, range(25), range(100, 200), chunksize=chunksize, timeout=LIMIT)) == [
+        a + b for a, b in zip(range(25), range(100, 200), strict=False)
+    ]
+    assert list(shared.map(add, [], chunksize=chunksize)) == []
+
+
+def test_map_collects_at_once_and_raises_when_a_value_is_retrieved(shared: cf.Executor) -> None:
+    """'the iterables are collected immediately rather than lazily'; 'If a fn call raises an exception, then that exception
+    will be raised when its value is retrieved from the iterator.'"""
+    taken: list[int] = []
+    results = shared.map(divide, [4, 3, 2], (taken.append(n) or n for n in (2, 0, 1)), timeout=LIMIT)
+    assert taken == [2, 0, 1]
+    assert next(results) == 2
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+def test_map_times_out_from_the_call_on(occupied: tuple[cf.Executor, list[cf.Future[int]], Path]) -> None:
+    """'The returned iterator raises a TimeoutError if __next__() is called and the result isn't available after timeout
+    seconds from the original call'"""
+    executor, _, _ = occupied
+    with pytest.raises(cf.TimeoutError):
+        next(executor.map(add, [1], timeout=0.01))
+
+
+def test_chunks_must_be_positive(make: Make, kind: str, shared: cf.Executor) -> None:
+    """The executors that make chunks refuse empty ones."""
+    if kind != "threads":
+        with pytest.raises(ValueError, match="chunksize"):
+            shared.map(add, [1], chunksize=0)
+
+
+# ---- workers that die
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "threads"])
+def test_a_dying_worker_breaks_its_futures(kind: str, agents: NodeAssignment) -> None:
+    """BrokenExecutor is raised by the future whose worker has died; nobody waits for ever."""
+    with maker(kind, agents)() as executor:
+        error = executor.submit(calls.die).exception(LIMIT)
+        assert isinstance(error, cf.BrokenExecutor)

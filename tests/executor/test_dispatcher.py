@@ -1,0 +1,138 @@
+"""The submitter's thread against nodes that lie: nothing they send can run, hang a future, or end another's."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from executor.dispatcher import Dispatcher
+from executor.errors import NodeLost
+from executor.functions import Functions
+from executor.messages import FAILURE, RESULT, parse_from_node
+from executor.outbox import Task
+from executor.payload import pack_payload
+from network.errors import ProtocolError
+from tests.network.wires import Talk, talk
+
+from .calls import LIMIT, add
+
+ONE = pack_payload(1)
+
+
+class Lair:
+    """A dispatcher with one node, which the test plays."""
+
+    def __init__(self, line: Talk) -> None:
+        self.node, self._wait = line.server, line.wait
+        self.ended = threading.Event()
+        self.dispatcher = Dispatcher({0: line.client}, {0: "Node(0) at a lair"}, 0, False, self.ended.set)
+        self._function = Functions(lambda _: None).of(add)
+
+    def submit(self) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._function.begun += 1
+        self.dispatcher.submit(Task(future, self._function, pack_payload([1]), False))
+        return future
+
+    def hear(self, word: str) -> list[Any]:
+        """What the node is told, up to a message that begins with `word`."""
+        heard: list[Any] = []
+        while not heard or heard[-1][0] != word:
+            while (message := self.node.take()) is None:
+                self._wait([self.node.link], [], LIMIT)
+                self.node.receive()
+                assert self.node.lost is None
+            heard.append(message.value)
+        return heard
+
+    def say(self, value: object) -> None:
+        self.node.queue(value)
+        assert self.node.send()
+
+
+@contextmanager
+def lair() -> Iterator[Lair]:
+    with talk("unix") as line:
+        made = Lair(line)
+        try:
+            yield made
+        finally:
+            made.dispatcher.finish()
+            made.node.close()
+            made.dispatcher.thread.join(LIMIT)
+            assert made.ended.is_set()
+
+
+def test_code_comes_first_and_once() -> None:
+    """A node is told of a function before its first task; results may come in any order."""
+    with lair() as it:
+        first, second = it.submit(), it.submit()
+        heard = it.hear("run")
+        while sum(len(message[1]) for message in heard if message[0] == "run") < 2:
+            heard += it.hear("run")
+        assert [message[0] for message in heard].count("code") == 1
+        assert heard[0][0] == "code"
+        assert heard[1][1][0][:3] == [0, heard[0][1], False]
+        it.say(["done", [[1, RESULT, 0.0, *pack_payload("b")], [0, RESULT, 0.0, *pack_payload("a")]]])
+        assert (first.result(LIMIT), second.result(LIMIT)) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        ["done", [[9, RESULT, 0.0, *ONE]]],
+        ["done", [[0, RESULT, 0.0, *ONE], [0, RESULT, 0.0, *ONE]]],
+        ["done", [[0, 7, 0.0, *ONE]]],
+        ["done", [[0, RESULT, -1.0, *ONE]]],
+        ["done", [[0, RESULT, float("nan"), *ONE]]],
+        ["done", [[0, RESULT, 0.0, b"\xc1", []]]],
+        ["done", [[0, RESULT, 0.0, ONE.tree, [1]]]],
+        ["done", [[0, FAILURE, 0.0, *ONE]]],
+        ["done", [[0]]],
+        ["done", 0],
+        ["back", []],
+        ["back", [0]],
+        ["run", []],
+        "nonsense",
+        None,
+        ["done", [[0, RESULT, 0.0, *ONE], [1, RESULT, 0.0, b"\xc1", []], [2, RESULT, 0.0, *ONE]]],
+    ],
+)
+def test_a_lying_node_is_lost(lie: object) -> None:
+    """Results of tasks it does not have, twice, malformed or unasked: the connection ends, and so does every future."""
+    with lair() as it:
+        futures = [it.submit() for _ in range(4)]
+        it.hear("run")
+        it.say(lie)
+        errors = [future.exception(LIMIT) for future in futures]
+        assert all(isinstance(error, (NodeLost, ProtocolError, type(None))) for error in errors)
+        assert any(errors)
+        assert isinstance(errors[3], NodeLost)
+        it.dispatcher.finish()
+        it.dispatcher.thread.join(LIMIT)
+        assert isinstance(it.dispatcher.broken, NodeLost)
+        assert "No node is left: Node(0) at a lair" in str(it.dispatcher.broken)
+
+
+def test_a_node_that_leaves_is_lost() -> None:
+    """A farewell with tasks in hand is a loss as well."""
+    with lair() as it:
+        future = it.submit()
+        it.hear("run")
+        it.node.leave()
+        assert it.node.send()
+        error = future.exception(LIMIT)
+        assert isinstance(error, NodeLost)
+        assert "it has left" in str(error)
+
+
+def test_what_nodes_may_say() -> None:
+    """Two kinds of messages."""
+    assert parse_from_node(["back", [3, 4]]) == (3, 4)
+    (done,) = parse_from_node(["done", [[3, FAILURE, 0.5, b"x", []]]])
+    assert (done.task, done.kind, done.seconds) == (3, FAILURE, 0.5)  # type: ignore[union-attr]

@@ -1,0 +1,107 @@
+"""When a function is packed anew, and when it is forgotten."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+import pytest
+
+from executor.functions import Function, Functions, name_of, user_classes
+
+from . import calls
+from .calls import Point
+
+SCALE = 2.0
+TABLE = {"a": 1}
+
+
+def scaled(x: float) -> float:
+    return x * SCALE
+
+
+def outer(x: float) -> float:
+    return scaled(x) + TABLE["a"]
+
+
+class Scaler:
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __call__(self, x: float) -> float:
+        return x * self.factor
+
+    def apply(self, x: float) -> float:
+        return x * self.factor
+
+
+@pytest.fixture
+def functions() -> Functions:
+    return Functions(lambda _: None)
+
+
+def test_the_same_function_is_packed_once(functions: Functions) -> None:
+    """Also a bound method, which is another object each time it is looked up, and a partial."""
+    scaler, partial = Scaler(2), functools.partial(calls.add, b=1)
+    for item in (calls.add, outer, partial, scaler):
+        assert functions.of(item) is functions.of(item)
+    assert functions.of(scaler.apply) is functions.of(scaler.apply)
+    assert functions.of(calls.add) is not functions.of(outer)
+
+
+def test_it_is_packed_anew_when_a_name_stands_for_another_object(functions: Functions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Globals, also of functions that it calls, cells, defaults and fields."""
+    first = functions.of(outer)
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    second = functions.of(outer)
+    assert second is not first
+    assert second is functions.of(outer)
+    cell = 1
+
+    def closed() -> int:
+        return cell
+
+    before = functions.of(closed)
+    cell = 2
+    assert functions.of(closed) is not before
+    scaler = Scaler(2.0)
+    bound = functions.of(scaler.apply)
+    scaler.factor = 3.0
+    assert functions.of(scaler.apply) is not bound
+
+
+def test_classes_of_arguments_are_added_to_the_table(functions: Functions) -> None:
+    """A class that the code does not name can travel with it, from then on."""
+    first = functions.of(scaled)
+    assert Scaler not in first.classes or Point not in first.classes
+    second = functions.of(scaled, user_classes([{"p": (Point(1, 2),)}]))
+    assert Point in second.classes
+    assert functions.of(scaled) is second
+
+
+def test_old_functions_are_forgotten() -> None:
+    """Those used longest ago go, and whoever has them is told."""
+    told: list[Function] = []
+    functions = Functions(told.append, most=3)
+    kept: list[Any] = [functools.partial(calls.add, number) for number in range(4)]
+    made = [functions.of(item) for item in kept[:-1]]
+    assert functions.of(kept[0]) is made[0]
+    functions.of(kept[-1])
+    assert told == [made[1]]
+    assert made[1].forgotten
+    assert not made[0].forgotten
+
+
+def test_what_cannot_travel_is_named(functions: Functions) -> None:
+    """A lock in a closure."""
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match=r"cannot travel.*lock"):
+        functions.of(lambda: lock.locked())
+
+
+def test_names_for_people() -> None:
+    """Of functions, partials and callable objects."""
+    assert name_of(calls.add) == "add"
+    assert name_of(functools.partial(functools.partial(calls.add), 1)) == "add"
+    assert name_of(Scaler(1)) == "Scaler"

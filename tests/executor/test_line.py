@@ -1,0 +1,115 @@
+"""The session between a submitter and a running executor: who may open it, and what it may carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from executor.task_server import TaskServer
+from executor.wire import watch_for_silence
+from network import Controller, NodeAssignment, Request
+from network.dial import Target, dial
+from network.errors import NetworkError, Rejected
+from network.session import Session
+from rpc import Communication, Coordinator
+from rpc.identity import peer_key, process_name
+from tests.processes.harness import wait_for
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def running(agents: NodeAssignment) -> Iterator[tuple[Coordinator, Controller]]:
+    """A task server on the first node that nobody has called yet."""
+    with Request().request(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as com:
+        coordinator = Coordinator(com)
+        coordinator.submit_group(TaskServer)
+        coordinator.resources_dispatch(lambda node, request: None)
+        yield coordinator, com
+
+
+def is_closed(session: Session) -> bool:
+    session.receive()
+    return session.lost is not None
+
+
+def end(coordinator: Coordinator, session: Session, tmp_path: Path) -> None:
+    session.queue(["end"])
+    session.send()
+    wait_for(lambda: is_closed(session) or session.left, "the node to say farewell")
+    session.close()
+    assert coordinator.join() == ({0: 0}, False)
+
+
+def test_only_one_line_at_a_time(
+    running: tuple[Coordinator, Controller], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second session with the key for code is turned away while the first one lives."""
+    monkeypatch.chdir(tmp_path)
+    coordinator, _ = running
+    first = coordinator.call()[0]
+    second = coordinator.call()[0]
+    wait_for(lambda: is_closed(second), "the second line to be closed")
+    assert not is_closed(first)
+    end(coordinator, first, tmp_path)
+
+
+def test_a_peer_cannot_pose_as_the_submitter(
+    running: tuple[Coordinator, Controller], agents: NodeAssignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SEC-11: the key that nodes share among each other opens no line for code, whatever number its holder claims."""
+    monkeypatch.chdir(tmp_path)
+    coordinator, com = running
+    assert com.key is not None
+    stolen = peer_key(com.key, coordinator.job)
+    name = process_name(coordinator.job, 0)
+    caps = {"node": -1, "attempt": 0}
+    posing = dial(Target(agents[0], stolen, "peer", "peer", name, 0, caps))
+    wait_for(lambda: is_closed(posing), "the impostor to be turned away")
+    with pytest.raises(NetworkError):
+        dial(Target(agents[0], stolen, "code", "peer", name, 0, caps))
+    end(coordinator, coordinator.call()[0], tmp_path)
+
+
+@pytest.mark.parametrize("nonsense", [["run", [[1]]], ["erase"], 7])
+def test_nonsense_ends_the_job(
+    running: tuple[Coordinator, Controller], nonsense: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A submitter that breaks the protocol loses its node, and the reason says so."""
+    monkeypatch.chdir(tmp_path)
+    coordinator, _ = running
+    session = coordinator.call()[0]
+    session.queue(nonsense)
+    session.send()
+    results, error = coordinator.join()
+    assert (results, error) == ({}, True)
+    assert "no message about tasks" in coordinator.failures[0][1]
+    session.close()
+
+
+def test_code_is_loaded_in_job_processes_only(tmp_path: Path) -> None:
+    """Elsewhere a Communication refuses it."""
+    with Controller(0, {}) as controller:
+        com = Communication(controller, [0], tmp_path, tmp_path, lambda percent: None)
+        with pytest.raises(Rejected, match="runs in no job process"):
+            com.load_code(b"", b"")
+
+
+def test_silence_is_watched_for(
+    running: tuple[Coordinator, Controller], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel probes an idle connection after two seconds, and gives up after three probes."""
+    import os
+    import socket
+
+    monkeypatch.chdir(tmp_path)
+    coordinator, _ = running
+    session = coordinator.call()[0]
+    watch_for_silence(session)
+    with socket.socket(fileno=os.dup(session.link.fileno())) as twin:  # type: ignore[attr-defined]
+        options = [twin.getsockopt(socket.IPPROTO_TCP, option) for option in (socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)]
+        assert options == [1, 3]
+        assert twin.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    end(coordinator, session, tmp_path)

@@ -1,0 +1,189 @@
+"""Workers that die, hang or are stopped in every phase, submitters that die, and programs that end without a word."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import BrokenExecutor
+from pathlib import Path
+
+import pytest
+
+from executor import ClusterExecutor, NodeLost
+from network import NodeAssignment, Rejected, Request
+from rpc import Reclaimer
+from rpc.agent.environment import project_root
+from tests.processes.harness import cluster, wait_for
+
+from .calls import LIMIT, add, await_path, begin_and_await, die, own_pid
+
+pytestmark = pytest.mark.processes
+
+
+def alone(agents: NodeAssignment) -> NodeAssignment:
+    """The first node only."""
+    return NodeAssignment(key_file=agents.key_file).add(0, agents[0])
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_worker_that_dies_while_it_works(agents: NodeAssignment, tmp_path: Path, retries: int) -> None:
+    """Without retries the future raises NodeLost naming the node, with one the other node does it; the executor goes on."""
+    with ClusterExecutor(agents, retries=retries) as executor:
+        future = executor.submit(begin_and_await, str(tmp_path / "begun"), str(tmp_path / "gate"))
+        await_path(tmp_path / "begun")
+        pid = int((tmp_path / "begun").read_text())
+        os.kill(pid, signal.SIGKILL)
+        (tmp_path / "gate").touch()
+        if retries:
+            assert future.result(LIMIT) != pid
+        else:
+            error = future.exception(LIMIT)
+            assert isinstance(error, NodeLost)
+            assert isinstance(error, BrokenExecutor)
+            assert error.node in (0, 1)
+            assert f"Node({error.node}) at {agents[error.node]} was lost with this task" in str(error)
+        assert executor.submit(add, 1, 1).result(LIMIT) == 2
+
+
+def test_every_worker_dies_one_after_the_other(agents: NodeAssignment, tmp_path: Path) -> None:
+    """While idle, and while it loads a function; then nothing waits: futures and submit raise, and shutdown returns."""
+
+    class DiesWhenLoaded:
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def __call__(self) -> None:
+            return
+
+        def __reduce__(self) -> tuple[object, ...]:
+            return os._exit, (7,)
+
+    with ClusterExecutor(agents) as executor:
+        idle = executor.submit(own_pid).result(LIMIT)
+        os.kill(idle, signal.SIGKILL)
+        wait_for(lambda: is_gone(idle), "the idle worker to be gone")
+        wait_for(lambda: executor.submit(own_pid).exception(LIMIT) is None, "the other to get the tasks")
+        assert list(executor.map(add, range(10), timeout=LIMIT)) == list(range(10))
+        assert isinstance(executor.submit(DiesWhenLoaded("")).exception(LIMIT), BrokenExecutor)
+        wait_for(lambda: executor._dispatcher.broken, "the executor to know that no node is left")
+        with pytest.raises(BrokenExecutor, match="No node is left: Node"):
+            executor.submit(add, 1)
+        with pytest.raises(BrokenExecutor):
+            executor.map(add, [1])
+
+
+def test_a_deadly_task_does_not_take_everybody_with_it(agents: NodeAssignment) -> None:
+    """One retry, and two nodes: a task that kills its worker fails when it has had two, naming the last."""
+    with ClusterExecutor(agents, retries=1) as executor:
+        error = executor.submit(die).exception(LIMIT)
+        assert isinstance(error, NodeLost)
+        assert error.node in (0, 1)
+
+
+def test_a_pure_task_of_a_stopped_worker_runs_elsewhere(agents: NodeAssignment, tmp_path: Path) -> None:
+    """A process that is stopped holds nobody up: a second copy of its task ends first."""
+    with ClusterExecutor(agents, pure=True) as executor:
+        pid = executor.submit(own_pid).result(LIMIT)
+        try:
+            os.kill(pid, signal.SIGSTOP)
+            found = {executor.submit(own_pid).result(LIMIT) for _ in range(4)}
+            assert found
+            assert pid not in found
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_job_that_is_stopped_from_outside(agents: NodeAssignment, tmp_path: Path) -> None:
+    """Stopping its job frees the node though the task would go on; its future raises NodeLost."""
+    nodes = alone(agents)
+    with ClusterExecutor(nodes) as executor:
+        future = executor.submit(begin_and_await, str(tmp_path / "begun"), str(tmp_path / "gate"))
+        await_path(tmp_path / "begun")
+        with Request().request(nodes) as com:
+            Reclaimer(com).stop(executor.job)
+        assert isinstance(future.exception(LIMIT), NodeLost)
+        pid = int((tmp_path / "begun").read_text())
+        wait_for(lambda: is_gone(pid), "the process of the task to end")
+
+
+def program(text: str, agents: NodeAssignment) -> subprocess.Popen[str]:
+    """A program of its own that uses the first agent."""
+    start = (
+        "import os, sys, time\n"
+        "from executor import ClusterExecutor\n"
+        "from network import NodeAssignment\n"
+        f"nodes = NodeAssignment(key_file={str(agents.key_file)!r}).add(0, {str(agents[0])!r})\n"
+        "executor = ClusterExecutor(nodes)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": project_root()}
+    return subprocess.Popen([sys.executable, "-c", start + text], env=environment, text=True, stdout=subprocess.PIPE)
+
+
+def test_the_node_is_free_when_the_submitter_dies(agents: NodeAssignment, tmp_path: Path) -> None:
+    """Nobody would ever take the results: a running task is interrupted, and its process ends."""
+    text = f"""
+def wait_long(path):
+    with open(path + ".new", "w") as file:
+        file.write(str(os.getpid()))
+    os.replace(path + ".new", path)
+    time.sleep(600)
+executor.submit(wait_long, {str(tmp_path / "begun")!r}).result()
+"""
+    with program(text, agents) as process:
+        await_path(tmp_path / "begun")
+        process.kill()
+        assert process.wait(LIMIT) == -signal.SIGKILL
+    pid = int((tmp_path / "begun").read_text())
+    wait_for(lambda: is_gone(pid), "the task to be ended")
+
+
+def test_a_program_that_ends_without_shutdown(agents: NodeAssignment) -> None:
+    """What was submitted is executed first, as with the executors of the standard library."""
+    text = """
+def slow(x):
+    time.sleep(0.02)
+    return x
+for number in range(5):
+    executor.submit(slow, number).add_done_callback(lambda done: print(done.result(), flush=True))
+"""
+    with program(text, agents) as process:
+        told, _ = process.communicate(timeout=LIMIT)
+    assert told.split() == ["0", "1", "2", "3", "4"]
+    assert process.returncode == 0
+
+
+def test_an_executor_that_nobody_holds_frees_its_nodes(agents: NodeAssignment) -> None:
+    """Tasks end, the thread and the processes, too (the fixture against leaks looks for the thread)."""
+    future = ClusterExecutor(alone(agents)).submit(own_pid)
+    pid = future.result(LIMIT)
+    gc.collect()
+    wait_for(lambda: is_gone(pid), "the node to be free")
+
+
+def test_nodes_that_take_no_code(tmp_path: Path) -> None:
+    """With --no-shipped-code every function is refused, and the future says so; the node goes on."""
+    with cluster(tmp_path / "cluster") as made:
+        made.start(1, "--no-shipped-code")
+        with ClusterExecutor(made.nodes()) as executor:
+            error = executor.submit(add, 1).exception(LIMIT)
+            assert isinstance(error, Rejected)
+            assert "--no-shipped-code" in str(error)
+            assert isinstance(executor.submit(add, 2).exception(LIMIT), Rejected)
+
+
+def test_wrong_arguments() -> None:
+    """Nothing is started for them."""
+    with pytest.raises(ValueError, match="'retries' must be an integer from 0, got -1"):
+        ClusterExecutor(NodeAssignment(), retries=-1)
+    with pytest.raises(ValueError, match="'nodes' must have at least one worker, got none"):
+        ClusterExecutor(NodeAssignment().add(-2, "127.0.0.1"))

@@ -1,0 +1,179 @@
+"""A job that is continued from a checkpoint has the bits of one that was never interrupted, for whatever keeps a state."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nn
+from nn.gradient_descent import MomentumOptimizer, SGDOptimizer
+from nn.optimizer import (
+    DoubleBufferingOptimizer,
+    FederatedOptimizer,
+    GradientAveragingOptimizer,
+    LocalUpdateOptimizer,
+    ParameterAveragingOptimizer,
+    ShardedPSGDOptimizer,
+)
+from parallel_sgd import Parameter_Server, codec
+from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous
+from parallel_sgd.checkpoint.position import Position
+from parallel_sgd.checkpoint.store import Store
+from tests.parallel_sgd.checkpoint.jobs import BATCHES, bits, positions, rows, run, throw_back
+
+SGD: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.05,)}
+SERVED: dict[str, Any] = {"ps": True, "op_type": GradientAveragingOptimizer, "codec": codec.AsyncPS}
+
+
+class Thrice(FederatedOptimizer):
+    local_batches = 3
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "plain, adam": {},
+    "plain, momentum": {"gd_type": MomentumOptimizer, "gd_params": (0.05,)},
+    "lamb with a schedule": {
+        "gd_type": nn.gradient_descent.LAMBOptimizer,
+        "gd_params": (nn.gradient_descent.Cosine(0.01, 40),),
+    },
+    "three workers": {"workers": 3, "block_size": 40},
+    "redundant": {"redundancy": 2},
+    "server": {"ps": True},
+    "top-k with error feedback": {"codec": codec.TopK, **SGD},
+    "deep gradient compression": {"codec": codec.DGC, **SGD},
+    "powersgd": {"codec": codec.PowerSGD, **SGD},
+    "terngrad": {"codec": codec.TernGrad},
+    "error feedback at the server": {"codec": codec.OneBit, **SGD},
+    "a server with adam": {"ps": True, "codec": codec.ServerAdam, "op_type": GradientAveragingOptimizer},
+    "lazy uploads": {"ps": True, "codec": codec.LAQ, **SGD},
+    "local updates": {"op_type": LocalUpdateOptimizer, "gd_type": MomentumOptimizer, "gd_params": (0.05,)},
+    "double buffering": {"op_type": DoubleBufferingOptimizer},
+    "sharded": {"op_type": ShardedPSGDOptimizer},
+    "parameter averaging": {"op_type": ParameterAveragingOptimizer},
+    "federated optimizer": {"op_type": Thrice},
+    "fedavg": {
+        "ps": True,
+        "codec": codec.FedAvg,
+        "op_type": ParameterAveragingOptimizer,
+        "codec_extra_parameters": {"local_batches": 5},
+    },
+    "diloco": {
+        "codec": codec.DiLoCo,
+        "op_type": ParameterAveragingOptimizer,
+        "codec_extra_parameters": {"local_batches": 5},
+    },
+    "1-bit adam": {
+        "codec": codec.OneBitAdam,
+        "op_type": GradientAveragingOptimizer,
+        "codec_extra_parameters": {"warmup": 9},
+    },
+    "scaffold": {
+        "ps": True,
+        "codec": codec.SCAFFOLD,
+        "op_type": ParameterAveragingOptimizer,
+        "codec_extra_parameters": {"local_batches": 5},
+        **SGD,
+    },
+    "choco": {"codec": codec.CHOCO, "op_type": ParameterAveragingOptimizer, "workers": 3, "block_size": 40},
+    "gossip": {"codec": codec.DPSGD, "op_type": ParameterAveragingOptimizer, "workers": 3, "block_size": 40},
+    "alone": {"codec": codec.DummyCodec},
+    "parameters at the server, in step": {**SERVED, **SGD},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_continued_is_never_stopped(tmp_path: Path, case: str) -> None:
+    """FD-8, FD-10: thrown back into the middle of an epoch; the tables too are those of an undisturbed run, each row once."""
+    settings = {**CASES[case], "epoch": 2}
+    whole = run(tmp_path / "calm", **settings)
+    saved = run(tmp_path / "saved", checkpoint_every=6, **settings)
+    assert bits(saved) == bits(whole) and saved == whole  # saving changes nothing
+    nodes = list(saved.models)
+    assert Position(0, 0) < throw_back(tmp_path / "saved", nodes) < Position(2, 0)
+    continued = run(tmp_path / "saved", resume=tmp_path / "saved", **settings)
+    assert bits(continued) == bits(whole)
+    assert continued == whole
+    for node in nodes:
+        for kind in ("TR", "EV"):
+            assert rows(tmp_path / "saved", kind, node) == rows(tmp_path / "calm", kind, node)
+        assert len(rows(tmp_path / "saved", "TI", node)) == 3
+
+
+@pytest.mark.parametrize("case", ["plain, adam", "sharded", "top-k with error feedback", "double buffering", "server"])
+def test_more_epochs_than_were_asked_for_first(tmp_path: Path, case: str) -> None:
+    """conventions.md: `resume` continues an ended job by its id; `epoch` is the total."""
+    settings = CASES[case]
+    whole = run(tmp_path / "calm", **settings)
+    first = run(tmp_path, epoch=1, checkpoint_every="epoch", **settings)
+    assert positions(tmp_path, 0) == [Position(1, 0)]
+    continued = run(tmp_path, resume=first.job_id, **settings)
+    assert bits(continued) == bits(whole) and continued == whole
+    nothing_left = run(tmp_path, epoch=1, resume=first.job_id, **settings)
+    assert nothing_left == first and bits(nothing_left) == bits(first)
+
+
+@pytest.mark.parametrize("sync_type", [AsynchronizedSGD, StaleSynchronous(2)])
+def test_asynchronous_types_go_on(tmp_path: Path, sync_type: Any) -> None:
+    """Their bits depend on who comes first; but the server goes on from its own parameters and rule, and counts on."""
+    settings = {**SERVED, "sync_type": sync_type, "gd_type": MomentumOptimizer, "gd_params": (0.02,)}
+    saved = run(tmp_path, checkpoint_every="epoch", **settings)
+    position = throw_back(tmp_path, [0, 1, Parameter_Server])
+    store = Store(tmp_path / f"Node-{Parameter_Server}-Retrieve" / "checkpoints")
+    snapshot = store.load(position)
+    applied = int(snapshot.numbers["codec/0.applied"])  # type: ignore[arg-type]
+    assert applied >= 2 * position.epoch * BATCHES > 0
+    continued = run(tmp_path, resume=saved.job_id, checkpoint_every="epoch", **settings)
+    again = store.load(Position(3, 0))
+    assert (
+        again.numbers["codec/0.rule.step"] == again.numbers["codec/0.applied"] == applied + 2 * (3 - position.epoch) * BATCHES
+    )
+    assert continued["Loss"] < 1.3
+    assert len(rows(tmp_path, "EV", 0)) == 4
+
+
+def test_other_numbers_of_workers_share_a_checkpoint(tmp_path: Path) -> None:
+    """With a fixed number of blocks a job may go on with more or fewer workers; a personal state says that it cannot."""
+    four_blocks: dict[str, Any] = {"assignment_type": _four_blocks(), "block_size": 32}
+    whole = run(tmp_path / "calm", workers=1, **four_blocks)
+    first = run(tmp_path, workers=2, epoch=2, checkpoint_every="epoch", **four_blocks)
+    assert bits(run(tmp_path, workers=4, resume=first.job_id, **four_blocks))[3] == bits(whole)[0]
+
+
+def test_what_is_personal_and_lacking_begins_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The file of one worker where each had a state of its own: all go on from its values, the log says what is lost."""
+    caplog.set_level("INFO")
+    settings = CASES["top-k with error feedback"]
+    first = run(tmp_path, epoch=2, checkpoint_every="epoch", **settings)
+    shutil.rmtree(tmp_path / "Node-0-Retrieve" / "checkpoints")
+    continued = run(tmp_path, resume=first.job_id, **settings)
+    assert "the state of node(s) 0 is lacking" in caplog.text and "begins anew" in caplog.text
+    assert continued["Loss"] < first["Loss"]
+    assert len({bits(continued)[node][0] for node in (0, 1)}) == 1
+
+
+def test_every_case_reached_its_state(tmp_path: Path) -> None:
+    """What the cases above are for is in the files: residuals, slots, moments at the server, shards brought together."""
+
+    def names(case: str, node: int = 0, **further: Any) -> Mapping[str, Any]:
+        folder = tmp_path / case
+        run(folder, epoch=1, checkpoint_every="epoch", **{**CASES[case], **further})
+        snapshot = Store(folder / f"Node-{node}-Retrieve" / "checkpoints").newest()
+        assert snapshot is not None
+        return {**snapshot.arrays, **snapshot.numbers}
+
+    assert any("residual" in name for name in names("top-k with error feedback"))
+    assert any("step" in name and name.startswith("codec/") for name in names("a server with adam", Parameter_Server))
+    assert any(name.startswith("optimizer/pending:") for name in names("double buffering"))
+    sharded, plain = names("sharded"), names("plain, adam")
+    assert sharded["optimizer/rule:square"].tobytes() == plain["optimizer/rule:square"].tobytes()
+    assert {name for name in plain if "batchnorm" in name.casefold() or "batch_norm" in name} != set()
+
+
+def _four_blocks() -> Any:
+    from parallel_sgd.profiles import FixedBlockAssignment
+
+    return FixedBlockAssignment.of(blocks=4)

@@ -1,0 +1,429 @@
+"""Whole elastic jobs in memory: the real driver, real states, threads, and workers that die in the middle of an exchange."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nn
+from nn.gradient_descent import ADAMOptimizer
+from parallel_sgd.elastic import ElasticSampler, HostsUpdatedInterrupt, ModelState, ObjectState, run
+from rpc.membership import CoolDown
+from rpc.membership.rounds import Fail, Finish, NotifyRankZero, Pause, RemoveWorker
+
+from .cluster import Cluster, Member
+
+SAMPLES, BATCH = 60, 4
+
+
+def counting(member: Member) -> Any:
+    """Trains one epoch on a model that only counts which sample it has learned how often."""
+    state = ObjectState(sampler=ElasticSampler(SAMPLES, BATCH, seed=1), learned=np.zeros(SAMPLES), steps=0)
+    cluster = member.cluster
+
+    @run
+    def train(state: ObjectState) -> Any:
+        for rows in state.sampler:
+            cluster.reach(state.steps)
+            mine = np.zeros(SAMPLES)
+            mine[rows] = 1
+            state.learned += member.allreduce(mine, "sum")
+            state.sampler.record_batch()
+            state.steps += 1
+            state.commit()
+        return state.learned.tolist(), state.steps
+
+    return train(state)
+
+
+class Hosts:
+    """Hosts of a cluster that come and go."""
+
+    def __init__(self, cluster: Cluster, **slots: int) -> None:
+        self.cluster, self.slots = cluster, dict(slots)
+
+    def change(self, add: str = "", remove: str = "") -> None:
+        self.slots.update(dict.fromkeys(add, 1))
+        for name in remove:
+            self.slots.pop(name, None)
+        self.cluster.see(**self.slots)
+
+
+def test_without_any_change() -> None:
+    """EL-1, EL-25."""
+    with Cluster(counting, 3) as cluster:
+        cluster.see(a=2, b=1)
+        assert isinstance(cluster.join(), Finish)
+        assert len(cluster.rounds) == 1
+        assert list(cluster.results.values()) == [([1.0] * SAMPLES, 15)] * 3
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("kill"), st.integers(0, 3), st.sampled_from(["before", "after", "split"])),
+        st.tuples(st.just("add"), st.just(0), st.just("")),
+        st.tuples(st.just("remove"), st.integers(0, 3), st.just("")),
+        st.tuples(st.just("stuck"), st.integers(0, 1), st.just("")),
+    ),
+    min_size=5,
+    max_size=5,
+)
+
+
+def play(cluster: Cluster, hosts: Hosts, spare: list[str], event: tuple[str, int, str]) -> None:
+    """One thing happens; a host that is lost is replaced, so that the job can go on."""
+    kind, rank, doom = event
+    workers = cluster.rounds[-1].workers
+    victim = workers[rank % len(workers)]
+    staying = {
+        worker.address.host
+        for worker in workers
+        if worker.address.host in hosts.slots and not (cluster.members[worker].doom or cluster.members[worker].stopped)
+    }
+    if kind == "add":
+        hosts.change(add=spare.pop())
+    elif staying - {victim.address.host}:  # somebody must be left who knows what was learned
+        if kind == "remove":
+            hosts.change(remove=victim.address.host)
+        elif kind == "kill":
+            cluster.kill(rank, doom)
+        else:
+            cluster.stop_and_give_up(rank % len(workers))
+        hosts.change(add=spare.pop())
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(EVENTS, st.lists(st.integers(0, 14), min_size=5, max_size=5), st.integers(1, 2), st.booleans())
+def test_any_five_changes_and_kills(events: list[tuple[str, int, str]], moments: list[int], low: int, slow: bool) -> None:
+    """EL-26, EL-8, EL-13: whatever comes, goes and dies, before, in and after an exchange: every worker that ends the epoch has
+    learned each sample exactly once, and nobody waits for ever."""
+    with Cluster(counting, 3, low=low, high=4, slow=slow) as cluster:
+        hosts, spare = Hosts(cluster, a=1, b=1, c=1), list("zyxwvutsrqpon")
+        for moment, event in zip(moments, events, strict=True):
+            cluster.plan.setdefault(moment, []).append(lambda event=event: play(cluster, hosts, spare, event))
+        hosts.change()
+        assert isinstance(cluster.join(), Finish)
+        assert cluster.results
+        for learned, steps in cluster.results.values():
+            assert learned == [1.0] * SAMPLES
+            assert steps == 15
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_three_changes_and_two_kills(seed: int) -> None:
+    """EL-26: an epoch with 3 changes of membership and 2 kills: each sample exactly once; EL-19: the hosts of the killed stay
+    out, ranks are 0..n-1 in every round."""
+    draw = random.Random(seed)
+    moments = sorted(draw.sample(range(1, 14), 5))
+    with Cluster(counting, 4, low=1, high=6) as cluster:
+        hosts = Hosts(cluster, a=1, b=1, c=1, d=1)
+        acts = [
+            lambda: hosts.change(add="e"),
+            lambda: hosts.change(remove="b"),
+            lambda: hosts.change(add="fg", remove="c"),
+            lambda: cluster.kill(0, draw.choice(["before", "after", "split"])),
+            lambda: cluster.kill(1, draw.choice(["before", "after", "split"])),
+        ]
+        draw.shuffle(acts)
+        cluster.plan = {moment: [act] for moment, act in zip(moments, acts, strict=True)}
+        hosts.change()
+        assert isinstance(cluster.join(), Finish)
+        assert not cluster.plan
+        assert all(learned == [1.0] * SAMPLES for learned, _ in cluster.results.values())
+        assert len(cluster.results) == len(cluster.rounds[-1].workers)
+        assert len(cluster.rounds) >= 3
+        killed = [str(worker) for worker, member in cluster.members.items() if member.doom]
+        assert len(killed) == 2 and not set(killed) & set(cluster.results)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+@pytest.mark.parametrize("doom", ["before", "after", "split"])
+def test_what_a_kill_costs(rank: int, doom: str) -> None:
+    """EL-28: the batches since the last commit at most: with a commit after each, no more than one batch is learned again."""
+    attempts: list[int] = []
+
+    def program(member: Member) -> Any:
+        state = ObjectState(batch=0)
+
+        @run
+        def train(state: ObjectState) -> int:
+            while state.batch < 10:
+                if member.rank == 0:
+                    attempts.append(state.batch)
+                member.cluster.reach(state.batch)
+                member.allreduce(np.ones(1))
+                state.batch += 1
+                state.commit()
+            return state.batch
+
+        return train(state)
+
+    with Cluster(program, 3) as cluster:
+        cluster.plan[5] = [lambda: cluster.kill(rank, doom)]
+        cluster.see(a=1, b=1, c=1)
+        assert isinstance(cluster.join(), Finish)
+        assert sorted(set(attempts)) == list(range(10))
+        assert len(attempts) <= 11
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_all_are_interrupted_at_the_same_call(seed: int) -> None:
+    """EL-9: 50 random moments at which the notice arrives, from another thread or between two calls: the same call index."""
+    draw = random.Random(seed)
+    indices: dict[str, list[int]] = {}
+
+    def program(member: Member) -> Any:
+        state = ObjectState(calls=0)
+        seen = indices.setdefault(str(member.worker), [])
+
+        @run
+        def train(state: ObjectState) -> None:
+            while state.calls < 6:
+                state.calls += 1
+                if draw.random() < 0.2:
+                    member.cluster.reach("now")
+                try:
+                    state.check_host_updates()
+                except HostsUpdatedInterrupt:
+                    seen.append(state.calls)
+                    raise
+            member.cluster.reach("now")
+            state.check_host_updates()
+
+        return train(state)
+
+    with Cluster(program, 3) as cluster:
+        cluster.plan["now"] = [lambda: cluster.see(a=1, b=1, c=1, d=1)]
+        cluster.see(a=1, b=1, c=1)
+        assert isinstance(cluster.join(), Finish)
+        old = [indices[f"{name}[0]"] for name in "abc"]
+        assert old[0] == old[1] == old[2]
+        notices = [action for action in cluster.actions if isinstance(action, NotifyRankZero)]
+        assert len(notices) == 1 and str(notices[0].worker) == "a[0]"
+        assert len(old[0]) + len(indices.get("d[0]", [])) <= 1
+
+
+def test_uncommitted_changes_survive_a_change_of_hosts() -> None:
+    """EL-3: what was done since the last commit is kept by the old workers and taken over by the new one; EL-2: a loss goes
+    back to the commit."""
+    seen: list[tuple[str, int]] = []
+
+    def program(member: Member) -> Any:
+        state = ObjectState(done=0)
+
+        @run
+        def train(state: ObjectState) -> int:
+            seen.append((str(member.worker), state.done))
+            while state.done < 30:
+                member.allreduce(np.ones(1))
+                state.done += 1
+                if state.done == 10:
+                    state.commit()
+                member.cluster.reach(state.done)
+                if state.done == 15:
+                    state.check_host_updates()
+            return state.done
+
+        return train(state)
+
+    with Cluster(program, 2) as cluster:
+        cluster.plan = {15: [lambda: cluster.see(a=1, b=1, c=1)], 20: [lambda: cluster.kill(1)]}
+        cluster.see(a=1, b=1)
+        assert isinstance(cluster.join(), Finish)
+    assert sorted(seen[2:5]) == [("a[0]", 15), ("b[0]", 15), ("c[0]", 15)]
+    assert sorted(seen[5:]) == [("a[0]", 15), ("c[0]", 15)]  # sync has saved what everybody had
+
+
+def test_a_pure_removal_needs_no_sync() -> None:
+    """EL-13: nobody sends the state; and the removed worker says farewell (EL-23)."""
+    syncs: list[int] = []
+
+    class Counted(ObjectState):
+        def sync(self) -> None:
+            syncs.append(1)
+            super().sync()
+
+    def program(member: Member) -> Any:
+        state = Counted(done=0)
+
+        @run
+        def train(state: ObjectState) -> int:
+            while state.done < 10:
+                member.cluster.reach(state.done)
+                state.done += 1
+                state.commit()
+            return state.done
+
+        return train(state)
+
+    with Cluster(program, 3) as cluster:
+        cluster.plan[5] = [lambda: cluster.see(a=1, c=1)]
+        cluster.see(a=1, b=1, c=1)
+        assert isinstance(cluster.join(), Finish)
+        assert len(cluster.rounds) == 2 and len(syncs) == 3
+    assert cluster.farewells == ["b[0] has been removed from elastic job"]
+
+
+def test_a_removal_below_the_minimum_then_newcomers() -> None:
+    """EL-13, EL-16: survivors wait, told of a pure removal; when newcomers join, everybody syncs and nobody waits for ever."""
+    with Cluster(counting, 3, low=3) as cluster:
+        cluster.plan[5] = [lambda: cluster.see(a=1, b=1)]
+        cluster.see(a=1, b=1, c=1)
+        with cluster.changed:
+            cluster.wait(lambda: any(isinstance(a, Pause) for a in cluster.actions), "the pause")
+        cluster.see(a=1, b=1, e=1)
+        assert isinstance(cluster.join(), Finish)
+        assert cluster.results == dict.fromkeys(["a[0]", "b[0]", "e[0]"], ([1.0] * SAMPLES, 15))
+        # the farewell is for who is not in the next round, which was not known in the pause
+        assert [str(a.worker) for a in cluster.actions if isinstance(a, RemoveWorker)] == ["c[0]"]
+
+
+def test_two_hosts_come_and_go() -> None:
+    """EL-24: 3 epochs of 10 batches, hosts {L}, {L,R}, {R} with 2 slots each: rank 0's log has sizes 2, 4, 2, it began as rank
+    0, 0, 2, and its last line names rendezvous 3; EL-10: the notices are added, removed."""
+    log: list[tuple[int, int, int, int]] = []
+
+    def program(member: Member) -> Any:
+        state = ObjectState(epoch=0, batch=0)
+
+        @run
+        def train(state: ObjectState) -> None:
+            while state.epoch < 3:
+                while state.batch < 10:
+                    member.allreduce(np.ones(1))
+                    state.batch += 1
+                    state.commit()
+                if member.rank == 0:
+                    log.append((state.epoch, member.size, member.born_rank, member.round.order.attempt + 1))
+                state.epoch, state.batch = state.epoch + 1, 0
+                member.cluster.reach(state.epoch)
+                state.commit()
+
+        return train(state)
+
+    with Cluster(program, 2) as cluster:
+        cluster.plan = {1: [lambda: cluster.see(L=2, R=2)], 2: [lambda: cluster.see(R=2)]}
+        cluster.see(L=2)
+        assert isinstance(cluster.join(), Finish)
+        assert [int(a.result) for a in cluster.actions if isinstance(a, NotifyRankZero)] == [2, 1]
+    assert log == [(0, 2, 0, 1), (1, 4, 0, 2), (2, 2, 2, 3)]
+
+
+def test_an_exception_of_the_program() -> None:
+    """EL-4, EL-19: it ends its worker, whose host is blacklisted; the others go on. EL-21: if all fail, the first is named."""
+
+    def program(member: Member, where: set[str]) -> Any:
+        state = ObjectState(done=0)
+
+        @run
+        def train(state: ObjectState) -> int:
+            while state.done < 5:
+                if state.done == 3 and str(member.worker) in where:
+                    raise ZeroDivisionError(f"on {member.worker}")
+                member.allreduce(np.ones(1))
+                state.done += 1
+                state.commit()
+            return state.done
+
+        return train(state)
+
+    with Cluster(lambda member: program(member, {"b[0]", "b[1]"}), 3) as cluster:
+        cluster.see(a=1, b=2)
+        assert isinstance(cluster.join(), Finish)
+        assert cluster.results == {"a[0]": 5}
+    with Cluster(lambda member: program(member, {"a[0]", "b[0]"}), 2) as cluster:
+        cluster.see(a=1, b=1)
+        outcome = cluster.join()
+    assert isinstance(outcome, Fail)
+    assert "Process name: " in outcome.message and "Exit code: 1\nZeroDivisionError: on " in outcome.message
+
+
+def test_a_stopped_worker_is_fenced() -> None:
+    """EL-27: a worker that was given up while it lived gets no say any more, and the rest finish without it."""
+    with Cluster(counting, 3) as cluster:
+        cluster.plan[4] = [lambda: cluster.stop_and_give_up(0)]
+        cluster.see(a=1, b=1, c=1)
+        assert isinstance(cluster.join(), Finish)
+        assert sorted(cluster.results) == ["b[0]", "c[0]"]
+        assert all(learned == [1.0] * SAMPLES for learned, _ in cluster.results.values())
+
+
+def test_a_host_that_has_cooled_down_is_used_again() -> None:
+    """EL-22, EL-11: it comes back as the last in order, with a new process that takes over the state."""
+    with Cluster(counting, 2, cool_down=CoolDown(1.0, 8.0)) as cluster:
+
+        def later() -> None:
+            cluster.clock.advance(2.0)
+            cluster.see(a=1, b=1)
+
+        cluster.plan = {4: [lambda: cluster.kill(0)], 7: [later]}
+        cluster.see(a=1, b=1)
+        assert isinstance(cluster.join(), Finish)
+        assert [[str(worker) for worker in order.workers] for order in cluster.rounds] == [
+            ["a[0]", "b[0]"],
+            ["b[0]"],
+            ["b[0]", "a[0]"],
+        ]
+        assert cluster.results == dict.fromkeys(["b[0]", "a[0]"], ([1.0] * SAMPLES, 15))
+
+
+def training(member: Member) -> Any:
+    """A real model: every worker computes the gradient of its part, the sum is the gradient of the batch."""
+    rng = np.random.default_rng(0)
+    x, label = rng.normal(size=(SAMPLES, 3)), rng.integers(0, 2, SAMPLES)
+    model = nn.model.SequentialModel(
+        [-1, 3], [nn.layer.Dense(4, activation=nn.activation.ReLU()), nn.layer.Dense(2)], dtype="float64"
+    )
+    model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    model.compile(ADAMOptimizer)
+    state = ModelState(model, sampler=ElasticSampler(SAMPLES, BATCH, seed=1), step=0)
+
+    @run
+    def train(state: ModelState) -> Any:
+        while state.sampler.epoch < 2:
+            for rows in state.sampler:
+                member.cluster.reach(state.step)
+                total = np.zeros_like(model.store.gradients)
+                if len(rows):
+                    model.compute_gradients(x[rows], label[rows], lambda variable: None)
+                    total += model.store.gradients * len(rows)
+                np.copyto(model.store.gradients, member.allreduce(total, "sum") / BATCH)
+                for variable in reversed(model.trainable_variables()):
+                    model.optimizer.gradient_ready(variable, 0)
+                model.apply_gradients()
+                state.sampler.record_batch()
+                state.step += 1
+                state.commit()
+            state.sampler.set_epoch(state.sampler.epoch + 1)
+        return model.store.values.copy(), state.step
+
+    return train(state)
+
+
+def test_a_model_trains_as_if_nothing_had_happened() -> None:
+    """EL-8, EL-26, EL-28: two epochs with Adam, two kills and two changes end where an undisturbed run ends: with equal bits on
+    all workers, and equal to that run but for rounding, as the sum runs over another number of workers."""
+    with Cluster(training, 3) as calm:
+        calm.see(a=1, b=1, c=1)
+        assert isinstance(calm.join(), Finish)
+    with Cluster(training, 3, low=1) as cluster:
+        hosts = Hosts(cluster, a=1, b=1, c=1)
+        cluster.plan = {
+            3: [lambda: hosts.change(add="de")],
+            9: [lambda: cluster.kill(0, "split")],
+            14: [lambda: hosts.change(remove="b")],
+            20: [lambda: cluster.kill(1, "after"), lambda: hosts.change(add="f")],
+        }
+        hosts.change()
+        assert isinstance(cluster.join(), Finish)
+        assert not cluster.plan and len(cluster.rounds) >= 4
+    ends = [*cluster.results.values()]
+    assert len({values.tobytes() for values, _ in ends}) == 1
+    expected, steps = calm.results["a[0]"]
+    assert {done for _, done in ends} == {steps} == {30}
+    np.testing.assert_allclose(ends[0][0], expected, rtol=1e-9, atol=1e-12)

@@ -1,0 +1,138 @@
+"""Every sample once, whoever is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parallel_sgd.elastic import ElasticSampler
+from parallel_sgd.elastic.group import Alone, using
+
+
+class Place(Alone):
+    """Some rank of some size."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+
+
+def deal(sampler: ElasticSampler, rank: int, size: int, batches: int | None = None) -> list[list[int]]:
+    """The parts of one worker in the next batches, recorded."""
+    parts = []
+    with using(Place(rank, size)):
+        dealt = iter(sampler)
+    for _ in range(len(sampler) if batches is None else batches):
+        parts.append(next(dealt).tolist())
+        sampler.record_batch()
+    return parts
+
+
+def flat(parts: Iterable[list[int]]) -> list[int]:
+    return [row for part in parts for row in part]
+
+
+@given(
+    st.integers(0, 60),
+    st.integers(1, 20),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4)), max_size=5),
+)
+def test_every_sample_once_whatever_the_sizes(
+    samples: int, batch_size: int, shuffle: bool, phases: list[tuple[int, int]]
+) -> None:
+    """EL-25, EL-26: groups of any size, one after the other: disjoint parts, no gap, no repeat, no padding, as many batches
+    for every worker; a worker that was not there before needs the position alone."""
+    position = ElasticSampler(samples, batch_size, shuffle=shuffle, seed=3).state_dict()
+    taken: list[int] = []
+    for size, wanted in [*phases, (2, 10**6)]:
+        after = []
+        for rank in range(size):
+            sampler = ElasticSampler(samples, batch_size, shuffle=shuffle, seed=3)
+            sampler.load_state_dict(position)
+            parts = deal(sampler, rank, size, min(wanted, len(sampler)))
+            taken += flat(parts)
+            after.append((sampler.state_dict(), len(parts)))
+        assert all(found == after[0] for found in after)
+        position = after[0][0]
+    assert sorted(taken) == list(range(samples))
+
+
+def test_a_batch_is_the_same_for_any_number_of_workers() -> None:
+    """Design decision 1: the batches of one worker are those of three, whose parts are even and in order."""
+    alone = deal(ElasticSampler(20, 7, seed=1), 0, 1)
+    three = [deal(ElasticSampler(20, 7, seed=1), rank, 3) for rank in range(3)]
+    assert [flat(parts) for parts in zip(*three, strict=True)] == alone
+    assert all(2 <= len(part) <= 3 for parts in three for part in parts[:2])
+
+
+def test_unrecorded_batches_are_dealt_again() -> None:
+    """EL-25: after a reset only what is not processed is dealt, whatever was dealt before."""
+    sampler = ElasticSampler(10, 3, shuffle=False)
+    dealt = iter(sampler)
+    next(dealt), next(dealt)
+    sampler.record_batch()
+    assert len(sampler) == 3
+    assert deal(sampler, 0, 1) == [[3, 4, 5], [6, 7, 8], [9]]
+    assert len(sampler) == 0 and list(sampler) == []
+
+
+def test_epochs() -> None:
+    """EL-25: each epoch has an order of its own and all samples; naming the present one changes nothing."""
+    sampler = ElasticSampler(50, 8, seed=2)
+    orders = []
+    for epoch in (0, 1, 5):
+        sampler.set_epoch(epoch)
+        first = deal(sampler, 0, 1, 2)
+        sampler.set_epoch(epoch)
+        orders.append(flat(first + deal(sampler, 0, 1)))
+        assert sorted(orders[-1]) == list(range(50))
+    assert orders[0] != orders[1] != orders[2] != orders[0]
+    again = ElasticSampler(50, 8, seed=2)
+    again.set_epoch(5)
+    assert flat(deal(again, 0, 1)) == orders[2]
+
+
+def test_a_loop_over_another_place_is_stopped() -> None:
+    """EL-26: going on with batches dealt before would repeat or leave out samples."""
+    for disturb in (lambda s: s.set_epoch(1), lambda s: s.load_state_dict({"epoch": 0, "processed": 0}), iter):
+        sampler = ElasticSampler(10, 3)
+        dealt = iter(sampler)
+        next(dealt)
+        disturb(sampler)
+        with pytest.raises(RuntimeError, match="the sampler was set to another place, or is dealt a second time"):
+            next(dealt)
+
+
+def test_recording_what_was_not_dealt() -> None:
+    """EL-26."""
+    sampler = ElasticSampler(10, 4)
+    with pytest.raises(RuntimeError, match=r"record_batch\(\) is for batches that were dealt, but all 0 samples are recorded"):
+        sampler.record_batch()
+    dealt = iter(sampler)
+    next(dealt)
+    sampler.record_batch()
+    with pytest.raises(RuntimeError, match="all 4 samples are recorded"):
+        sampler.record_batch()
+    next(dealt), next(dealt)
+    sampler.record_batch(), sampler.record_batch()
+    assert sampler.state_dict() == {"epoch": 0, "processed": 10}
+
+
+def test_states_that_are_none() -> None:
+    sampler = ElasticSampler(10, 4)
+    with pytest.raises(ValueError, match="ElasticSampler state must hold epoch, processed; got nothing"):
+        sampler.load_state_dict({})
+    with pytest.raises(ValueError, match="'processed' must be at most 10, the number of samples, got 11"):
+        sampler.load_state_dict({"epoch": 0, "processed": 11})
+    with pytest.raises(ValueError, match="ElasticSampler 'batch_size' must be a positive integer, got 0"):
+        ElasticSampler(10, 0)
+
+
+def test_fewer_samples_than_workers() -> None:
+    """EL-26: no padding: some get nothing, and all still make the same number of steps."""
+    parts = [deal(ElasticSampler(2, 5, shuffle=False), rank, 4) for rank in range(4)]
+    assert [len(part) for part in parts] == [1, 1, 1, 1]
+    assert flat(rows for part in parts for rows in part) == [0, 1]

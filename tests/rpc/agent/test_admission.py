@@ -1,0 +1,28 @@
+"""What an agent finds wrong with an order before it starts anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from network.version import VERSION
+from rpc.agent.admission import LEAST_SILENCE, MOST_SECONDS, objection, python_version
+from rpc.messages import CanCommit
+
+ORDER = CanCommit("20261120-173000-9f86d081", "title", 0, [0, 1], 0, python_version(), VERSION, 1, 1, 5.0, 5.0)
+
+
+def test_a_good_order() -> None:
+    """FD-6: limits of silence are taken as they are given; 0 stands for the default."""
+    assert objection(ORDER) == ""
+    assert objection(replace(ORDER, stall=LEAST_SILENCE, begin=1.0, between=2.0, save=MOST_SECONDS)) == ""
+
+
+@pytest.mark.parametrize("name", ["stall", "begin", "between", "save"])
+@pytest.mark.parametrize("limit", [-1.0, LEAST_SILENCE / 2, 2 * MOST_SECONDS])
+def test_impossible_limits_of_silence(name: str, limit: float) -> None:
+    """FD-15: an order with a limit that cannot be kept is refused, with the reason."""
+    changed: Any = {name: limit}
+    assert objection(replace(ORDER, **changed)) == "the order has an impossible number of threads or limit"

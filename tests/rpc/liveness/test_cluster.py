@@ -1,0 +1,188 @@
+"""The failure detector's decisions about a whole job, on a virtual clock: silent hosts, deadlocks, and nobody else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rpc.errors import InvalidTransition
+from rpc.liveness.cluster import LOOK_SECONDS, SILENT_SECONDS, ClusterWatch, Deadlock, HasEnded, Heard, Silent, Tick
+from rpc.liveness.limits import Phase
+
+N = 10.0
+MOST_SILENCE = 3.0
+
+
+def beat(node: int, waiting: float = 0.0, phase: Phase = Phase.STEP, attempt: int = 0) -> Heard:
+    return Heard(node, attempt, phase, 3, 17, waiting, N)
+
+
+class Story:
+    """Agents that beat once a second, each at its own moment, and a watch that looks when it asks to."""
+
+    def __init__(self, nodes: int = 3, attempt: int = 0) -> None:
+        self.watch = ClusterWatch(range(nodes), attempt, 0.0)
+        self.alive = {node: 0.3 * node for node in range(nodes)}  # node: its next beat
+        self.waiting_since: dict[int, float] = {}
+        self.now = 0.0
+        self.found: list[tuple[float, object]] = []
+
+    def hear(self, event: object) -> None:
+        self.watch.handle(event, self.now)
+
+    def pass_time(self, seconds: float) -> None:
+        end = self.now + seconds
+        while True:
+            look = self.watch.deadline
+            due = min([*self.alive.values(), *([] if look is None else [look])], default=end + 1.0)
+            if due > end:
+                self.now = end
+                return
+            self.now = max(self.now, due)
+            for node, moment in self.alive.items():
+                if moment <= self.now:
+                    since = self.waiting_since.get(node)
+                    self.hear(beat(node, 0.0 if since is None else self.now - since))
+                    self.alive[node] = self.now + 1.0
+            self.found += [(self.now, action) for action in self.watch.handle(Tick(), self.now)]
+
+
+def test_a_silent_host_is_declared_within_three_seconds() -> None:
+    """FD-9: no beat, no FIN, no RST: declared at most 3 s after the last one, once, with what it said last."""
+    story = Story()
+    story.pass_time(10.0)
+    last = story.alive.pop(1) - 1.0
+    story.pass_time(60.0)
+    ((when, found),) = story.found
+    assert SILENT_SECONDS < when - last <= MOST_SILENCE
+    assert isinstance(found, Silent) and found.node == 1
+    assert found.last is not None and (found.last.epoch, found.last.batch) == (3, 17)
+
+
+def test_who_has_ended_may_be_silent() -> None:
+    """FD-5: a node that has ended is not watched any more; the others still are."""
+    story = Story()
+    story.pass_time(5.0)
+    del story.alive[0]
+    story.hear(HasEnded(0, True))
+    story.pass_time(20.0)
+    assert story.found == []
+    story.hear(beat(0))  # was on its way
+    story.alive.pop(1)
+    story.pass_time(20.0)
+    assert [action.node for _, action in story.found if isinstance(action, Silent)] == [1]
+
+
+def test_who_never_beats_is_silent_too() -> None:
+    """FD-9: a host that is lost right after the start has said nothing."""
+    story = Story()
+    del story.alive[2]
+    story.pass_time(60.0)
+    ((when, found),) = story.found
+    assert SILENT_SECONDS < when <= MOST_SILENCE and isinstance(found, Silent) and (found.node, found.last) == (2, None)
+
+
+def test_a_watcher_that_slept_accuses_nobody() -> None:
+    """FD-9: what arrived while the watcher was suspended or busy is heard late, and nobody is declared for that."""
+    story = Story()
+    story.pass_time(5.0)
+    story.now += 3600.0
+    story.found += [(story.now, action) for action in story.watch.handle(Tick(), story.now)]
+    story.alive = dict.fromkeys(story.alive, story.now + 0.9)
+    story.pass_time(10.0)
+    assert story.found == []
+
+
+def test_late_beats_of_an_earlier_attempt_and_of_strangers_count_for_nothing() -> None:
+    """FD-14, FD-15: a beat of attempt k keeps nobody alive in attempt k + 1; a rank >= size is no node; both are counted."""
+    story = Story(1, attempt=1)
+    story.alive = {}
+    story.hear(beat(0, attempt=1))
+    for _ in range(40):
+        story.pass_time(0.25)
+        story.hear(beat(0, attempt=0))
+        story.hear(beat(7, attempt=1))
+        story.found += [(story.now, action) for action in story.watch.handle(Tick(), story.now)]
+    ((when, found),) = story.found
+    assert isinstance(found, Silent) and found.node == 0 and when <= MOST_SILENCE
+    assert story.watch.strangers == 80
+
+
+def test_all_wait_for_each_other() -> None:
+    """FD-2: when all that train wait longer than N and no byte comes, it is a deadlock, declared once."""
+    story = Story()
+    story.waiting_since = {0: 2.0, 1: 1.0, 2: 3.0}
+    story.pass_time(60.0)
+    ((when, found),) = story.found
+    assert isinstance(found, Deadlock) and found.nodes == (0, 1, 2) and found.longest.node == 1
+    assert 3.0 + N < when <= 3.0 + N + 1.0 + LOOK_SECONDS
+
+
+@pytest.mark.parametrize("working", [0, 1, 2])
+def test_one_that_works_makes_it_no_deadlock(working: int) -> None:
+    """FD-2: the others may wait as long as it likes."""
+    story = Story()
+    story.waiting_since = {node: 0.0 for node in range(3) if node != working}
+    story.pass_time(100.0)
+    assert story.found == []
+
+
+def test_a_known_cause_makes_it_no_deadlock() -> None:
+    """FD-9: once a node has failed, it is known what the others wait for."""
+    story = Story()
+    del story.alive[2]
+    story.hear(HasEnded(2, False))
+    story.waiting_since = {0: 0.0, 1: 0.0}
+    story.pass_time(100.0)
+    assert story.found == []
+
+
+def test_nodes_that_do_not_train_are_in_no_deadlock() -> None:
+    """FD-5: who has sent TRAIN END, or never signals, does not count."""
+    watch = ClusterWatch(range(3), 0, 0.0)
+    for node, phase in enumerate((Phase.ENDED, Phase.UNWATCHED, Phase.STEP)):
+        watch.handle(beat(node, 50.0, phase), 1.0)
+    (found,) = watch.handle(Tick(), 1.1)
+    assert isinstance(found, Deadlock) and found.nodes == (2,)
+    assert ClusterWatch(range(3), 0, 0.0).handle(Tick(), 0.1) == []
+
+
+def test_unknown_events_are_refused() -> None:
+    with pytest.raises(InvalidTransition, match="cannot take 7"):
+        ClusterWatch(range(3), 0, 0.0).handle(7, 1.0)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.floats(0.01, 0.4)), max_size=100), st.integers(0, 2))
+def test_random_beats(beats: list[tuple[int, float]], victim: int) -> None:
+    """FD-9: whoever beats at least every 2.5 s is never declared; whoever stops is, within 3 s."""
+    watch, now = ClusterWatch(range(3), 0, 0.0), 0.0
+    last = dict.fromkeys(range(3), 0.0)
+    for node in range(3):
+        watch.handle(beat(node), now)
+
+    def look_until(end: float) -> list[tuple[float, object]]:
+        nonlocal now
+        found: list[tuple[float, object]] = []
+        while watch.deadline is not None and watch.deadline <= end:
+            now = watch.deadline
+            found += [(now, action) for action in watch.handle(Tick(), now)]
+        now = end
+        return found
+
+    for node, pause in beats:
+        assert look_until(now + pause) == []
+        for other in range(3):  # nobody is left without a beat for too long
+            if other == node or now - last[other] > SILENT_SECONDS - 0.5:
+                watch.handle(beat(other), now)
+                last[other] = now
+    for _ in range(40):
+        for other in range(3):
+            if other != victim:
+                watch.handle(beat(other), now)
+        for when, action in look_until(now + 0.25):
+            assert isinstance(action, Silent) and action.node == victim
+            assert SILENT_SECONDS < when - last[victim] <= MOST_SILENCE
+            return
+    raise AssertionError("the victim was not found")

@@ -1,0 +1,91 @@
+"""What the submitter makes of beats, notices and verdicts."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from rpc.liveness.lookout import Lookout
+from rpc.messages import Beat, Notice, Progress, Verdict
+
+BEAT = Beat("job", 0, 1, "alpha", 4711, "step", 3, 17, 0.5, 0.0, 10.0)
+VERDICT = Verdict("job", 1, 1, "stuck", "alpha", 4712, "step", 3, 17, 10.5, trace="File x, line 7")
+LOG = logging.getLogger("lookout")
+
+
+def lookout(nodes: int = 2) -> Lookout:
+    made = Lookout("job", 1, LOG)
+    made.begin(range(nodes), 0.0)
+    return made
+
+
+def listen(made: Lookout, seconds: float, *beats: Beat) -> list[Verdict]:
+    """Let time go by from 1 s on, with these beats each second."""
+    found, now = [], 1.0
+    while now <= 1.0 + seconds:
+        for beat in beats:
+            if (now - 1.0) % 1.0 == 0.0:
+                made.take(beat.node, beat, now)
+        found += made.look(now)
+        now += 0.25
+    return found
+
+
+def test_a_silent_host_gets_a_verdict(caplog: pytest.LogCaptureFixture) -> None:
+    """FD-18: with host, process and place of its last beat."""
+    made = lookout()
+    made.take(1, replace(BEAT, node=1), 0.5)
+    (verdict,) = listen(made, 10.0, BEAT)
+    assert made.verdicts == [verdict]
+    assert (verdict.kind, verdict.node, verdict.attempt, verdict.host, verdict.pid) == ("silent", 1, 1, "alpha", 4711)
+    assert (verdict.epoch, verdict.batch, verdict.phase) == (3, 17, "step") and 2.5 < verdict.seconds <= 3.0
+    assert "its host has been silent" in caplog.text
+
+
+def test_a_deadlock_names_all() -> None:
+    """FD-18: and the one that has waited longest."""
+    waiting = replace(BEAT, waiting=12.0)
+    (verdict,) = listen(lookout(), 10.0, waiting, replace(waiting, node=1, waiting=11.0))
+    assert (verdict.kind, verdict.node, verdict.seconds) == ("deadlock", 0, 12.0) and "nodes 0, 1" in verdict.detail
+
+
+def test_verdicts_are_kept_in_causal_order(caplog: pytest.LogCaptureFixture) -> None:
+    """FD-18: the first cause first; a stack is shown, a traceback comes with the state of the node, and is not shown twice."""
+    made = lookout()
+    lost = replace(VERDICT, node=0, kind="crashed", trace="Traceback\nnetwork.errors.PeerLost: Node(1) is lost")
+    made.take(0, lost, 1.0)
+    made.take(1, VERDICT, 1.1)
+    assert made.verdicts == [lost, VERDICT] and made.causes == [VERDICT, lost]
+    assert "File x, line 7" in caplog.text and "PeerLost" not in caplog.text and "Node(0) on alpha" in caplog.text
+    assert listen(made, 10.0) == []  # both are known to have ended
+
+
+@pytest.mark.parametrize("change", [{"attempt": 0}, {"attempt": 2}, {"job": "other"}, {"node": 1}])
+def test_what_is_not_for_this_attempt_is_left_out(change: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:
+    """FD-14, FD-15: news of another attempt, of another job, or in the name of another node."""
+    made = lookout()
+    for news in (BEAT, replace(VERDICT, node=0), Notice("job", 0, 1, "warned", "step", 3, 17, 5.0)):
+        made.take(0, replace(news, **change), 1.0)  # type: ignore[arg-type]
+    made.take(0, Progress("job", 0, 50), 1.0)
+    assert made.verdicts == [] and caplog.text == ""
+
+
+def test_notices_are_shown(caplog: pytest.LogCaptureFixture) -> None:
+    """FD-19: the warning and its withdrawal."""
+    made = lookout()
+    made.take(0, Notice("job", 0, 1, "warned", "step", 3, 17, 5.0), 1.0)
+    made.take(0, Notice("job", 0, 1, "recovered", "step", 3, 17, 7.25), 2.0)
+    assert "epoch 3, batch 17: silent for 5.0 s" in caplog.text and "recovered after 7.2 s" in caplog.text
+
+
+def test_before_the_start_nobody_is_missed() -> None:
+    """FD-9: beats that arrive before all have started are no reason to watch, but are remembered."""
+    made = Lookout("job", 1, LOG)
+    made.take(0, BEAT, 1.0)
+    assert made.deadline is None and made.look(100.0) == []
+    made.begin([0, 1], 100.0)
+    found = [made.look(100.0 + 0.25 * look) for look in range(1, 13)]
+    silent = [verdict for verdicts in found for verdict in verdicts]
+    assert [(verdict.node, verdict.host, verdict.pid) for verdict in silent] == [(0, "alpha", 4711), (1, "an unknown host", 0)]

@@ -1,0 +1,196 @@
+"""The flight recorder: every signal arrives once, also from the dead, and nothing that a process writes harms its agent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import timeit
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from network.testing.clock import VirtualClock
+from rpc.liveness.recorder import CAPACITY, SIZE, Kind, Reader, Recorder, Signal, make_memory
+from rpc.monitor import Monitor
+
+
+class Bench:
+    """Both ends of a recorder on a virtual clock."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(100.0)
+        self.memory = make_memory()
+        self.recorder = Recorder(self.memory, self.clock.monotonic)
+        self.reader = Reader(self.memory)
+        self.monitor = Monitor()
+        self.monitor.attach(self.recorder)
+
+    def read(self, most: int = CAPACITY) -> list[Signal]:
+        return self.reader.read(self.clock.monotonic(), most)
+
+    def signs(self) -> tuple[float, float]:
+        return self.reader.signs(self.clock.monotonic())
+
+    def close(self) -> None:
+        self.recorder.close()
+        self.reader.close()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.close()
+
+
+def test_each_call_is_one_signal(bench: Bench) -> None:
+    """FD-1: the four calls need no argument, return nothing, and each is one signal: begin and end alternate."""
+    for _ in range(2):
+        for _ in range(3):
+            assert bench.monitor.batch_begin() is None and bench.monitor.batch_end() is None  # type: ignore[func-returns-value]
+        assert bench.monitor.epoch_end() is None  # type: ignore[func-returns-value]
+    assert bench.monitor.train_end() is None  # type: ignore[func-returns-value]
+    steps = [(kind, epoch, batch) for epoch in range(2) for batch in range(3) for kind in (Kind.BEGIN, Kind.END)]
+    expected = [*steps[:6], (Kind.EPOCH, 0, 2), *steps[6:], (Kind.EPOCH, 1, 2), (Kind.TRAIN_END, 1, 2)]
+    assert [signal[:3] for signal in bench.read()] == expected
+    assert bench.read() == []
+
+
+def test_an_epoch_may_end_within_its_last_batch(bench: Bench) -> None:
+    """FD-1: saving and `monitor_epoch_end` before `monitor_batch_end` count the same batches."""
+    for _ in range(2):
+        bench.monitor.batch_begin()
+        bench.monitor.epoch_end()
+        bench.monitor.batch_end()
+    kinds = [(Kind.BEGIN, 0), (Kind.EPOCH, 0), (Kind.END, 0), (Kind.BEGIN, 1), (Kind.EPOCH, 1), (Kind.END, 1)]
+    assert [(signal.kind, signal.epoch) for signal in bench.read()] == kinds
+
+
+def test_outside_a_job_nothing_happens() -> None:
+    """FD-1: a program that signals runs anywhere."""
+    monitor = Monitor()
+    for call in (monitor.batch_begin, monitor.batch_end, monitor.epoch_end, monitor.train_end, monitor.alive):
+        call()
+    monitor.batch_begin(-1, -1)
+
+
+@pytest.mark.parametrize("position", [(-1, 0), (0, -1), (1 << 31, 0), (0, 1 << 40)])
+def test_impossible_positions_are_refused(bench: Bench, position: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=r"'epoch' and 'batch' must be numbers from 0 to"):
+        bench.monitor.batch_begin(*position)
+    assert bench.read() == []
+
+
+def test_signals_outlive_the_process() -> None:
+    """FD-9: after SIGKILL the agent reads all that was signalled before."""
+    program = (
+        "import os, sys\nfrom rpc.liveness.recorder import Recorder\nfrom rpc import monitor\n"
+        "monitor.attach(Recorder(int(sys.argv[1])))\n"
+        "for epoch in range(3):\n    for batch in range(4):\n        monitor.monitor_batch_begin(epoch, batch)\n"
+        "        if (epoch, batch) == (2, 1):\n            os.kill(os.getpid(), 9)\n        monitor.monitor_batch_end()\n"
+    )
+    memory = make_memory()
+    reader = Reader(memory)
+    ended = subprocess.run([sys.executable, "-c", program, str(memory)], pass_fds=[memory], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    import time
+
+    signals = reader.read(time.monotonic())
+    reader.close()
+    assert len(signals) == 2 * 9 + 1 and signals[-1][:3] == (Kind.BEGIN, 2, 1)
+
+
+def test_overrun_is_counted(bench: Bench) -> None:
+    """FD-15: who is read too late is read from its newest signals, and what was lost is counted."""
+    for number in range(CAPACITY + 100):
+        bench.recorder.note(Kind.BEGIN, 0, number)
+    assert [signal.batch for signal in bench.read()] == list(range(100, CAPACITY + 100))
+    assert (bench.reader.overrun, bench.reader.garbage) == (100, 0)
+
+
+@settings(deadline=None)
+@given(counts=st.lists(st.integers(0, 2 * CAPACITY), max_size=5), most=st.integers(1, CAPACITY))
+def test_the_newest_are_read_in_order(counts: list[int], most: int) -> None:
+    bench = Bench()
+    number = 0
+    for count in counts:
+        for _ in range(count):
+            bench.recorder.note(Kind.BEGIN, 0, number)
+            number += 1
+        expected = range(max(number - count, number - most, number - CAPACITY), number)
+        assert [signal.batch for signal in bench.read(most)] == list(expected)
+    bench.close()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, SIZE - 1), st.binary(min_size=1, max_size=200)), max_size=20))
+def test_garbage_is_ignored(junk: list[tuple[int, bytes]]) -> None:
+    """FD-15: whatever is written over the memory, reading goes on, and what it gives is possible."""
+    bench = Bench()
+    for number in range(50):
+        bench.recorder.note(Kind.BEGIN, 1, number)
+    for place, data in junk:
+        os.pwrite(bench.memory, data, place)
+    for signal_ in bench.read():
+        assert signal_.kind in Kind and 0 <= signal_.epoch < 1 << 31 and 0 <= signal_.batch < 1 << 31
+        assert signal_.time <= bench.clock.monotonic() + 1.0
+    alive, moved = bench.signs()
+    assert 0.0 <= alive <= 101.0 and 0.0 <= moved <= 101.0
+    bench.close()
+
+
+def test_entries_that_make_no_sense_are_counted(bench: Bench) -> None:
+    """FD-15: an unknown kind, a time to come, a time gone by and a foreign number are garbage; what follows is read."""
+    import struct
+
+    entries = [(0, 100.0, 2, 0, 0), (1, 100.0, 99, 0, 0), (2, 500.0, 2, 0, 0), (3, 50.0, 2, 0, 0), (9, 100.0, 2, 0, 0)]
+    entries += [(5, float("nan"), 2, 0, 0), (6, 100.0, 2, 1 << 31, 0), (7, 100.0, 3, 0, 7)]
+    for place, entry in enumerate(entries):
+        os.pwrite(bench.memory, struct.pack("=QdIIQ", *entry), 64 + 32 * place)
+    os.pwrite(bench.memory, struct.pack("=Q", len(entries)), 8)
+    assert [signal.batch for signal in bench.read()] == [0, 7]
+    assert bench.reader.garbage == 6
+
+
+def test_memory_that_was_taken_away(bench: Bench) -> None:
+    """FD-15: a process that shortens the memory harms itself alone."""
+    bench.recorder.note(Kind.BEGIN, 0, 0)
+    os.ftruncate(bench.memory, 0)
+    assert bench.read() == [] and bench.signs() == (0.0, 0.0) and bench.reader.stack() == ""
+    os.ftruncate(bench.memory, SIZE)  # also lets the recorder be unmapped without harm
+
+
+def test_a_wait_shows_life_and_bytes(bench: Bench) -> None:
+    """FD-2: each slice of a wait is a sign of life; only one that ended early has brought bytes."""
+    bench.recorder.waits()
+    bench.clock.advance(0.25)
+    bench.recorder.resumes()
+    assert bench.signs() == (100.25, 100.0)
+    bench.recorder.waits()
+    bench.clock.advance(0.01)
+    bench.recorder.resumes()
+    assert bench.signs() == (100.26, 100.26)
+
+
+def test_cost() -> None:
+    """FD-16: a signal costs less than 20 us, and a pair of them less than 1 % of a step of 5 ms; so does a wait's sign."""
+    memory = make_memory()
+    recorder, monitor = Recorder(memory), Monitor()
+    monitor.attach(recorder)
+
+    def pair() -> None:
+        monitor.batch_begin()
+        monitor.batch_end()
+
+    def wait() -> None:
+        recorder.waits()
+        recorder.resumes()
+
+    costs = [min(timeit.repeat(call, number=2000, repeat=7)) / 2000 for call in (pair, wait)]
+    recorder.close()
+    os.close(memory)
+    assert costs[0] < 20e-6 and costs[0] < 0.01 * 5e-3 and costs[1] < 10e-6
