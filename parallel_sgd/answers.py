@@ -45,6 +45,7 @@ def answers(spec: JobSpec, arrays: Samples) -> Callable[[int, str], Any]:
             "timeout_ms": plan.timeout_ms,
             "start_seconds": start_seconds,
             "carries_on": spec.on_failure == REDUNDANT,
+            "fault": str(spec.fault),
             "checkpoint_every": plan.checkpoint_every,
             "resume": spec.resume if isinstance(spec.resume, str) else "",
             "sends_checkpoint": isinstance(spec.resume, GivenCheckpoint),

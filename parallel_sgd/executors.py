@@ -19,6 +19,7 @@ from rpc.monitor import job_monitor
 
 from .batches import Batches
 from .driver import SocketChannel
+from .fault_injection import FaultInjector
 from .job_executor import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, JobExecutor
 from .report import TrainingReport
 from .training import Samples
@@ -76,6 +77,10 @@ class WorkerExecutor(JobExecutor):
 
     def start(self, com: Communication) -> None:
         """Train with the other workers."""
+        with self._injected(com) as faults:
+            self._train(com, faults)
+
+    def _train(self, com: Communication, faults: FaultInjector | None) -> None:
         plan = self._plan()
         title = self._parts[MISC]["title"]
         resumption = self._resume(com, plan)
@@ -97,6 +102,7 @@ class WorkerExecutor(JobExecutor):
             keeper=self._keeper(com, plan),
             server_keeps=self._server_keeps,
             monitor=job_monitor,
+            faults=faults,
         )
         batches = Batches(len(self._samples[0]), plan.block_size, plan.assignment.block_count)
         if batches.tail:

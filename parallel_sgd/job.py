@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from network.nodes import NodeAssignment
+from network.testing import FaultPlan
 from nn import arguments
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
@@ -77,6 +78,7 @@ class ParallelSGD:
         max_restarts: int = 3,
         stall_timeout: float | None = None,
         min_workers: int | None = None,
+        fault: str | FaultPlan = "",
         checkpoint_every: Every = AUTO,
         resume: Resume = None,
         directory: str | Path = ".",
@@ -109,6 +111,8 @@ class ParallelSGD:
             stall_timeout: seconds in one batch after which a node that neither ends it nor waits for others counts as stuck; by
                 default 10 s or 20 times its median step, whichever is longer.
             min_workers: with 'shrink', the number of workers below which the job fails; default 1.
+            fault: what shall go wrong, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die
+                at the third batch of the first epoch, and so on (`network.testing.FaultPlan`); `seed` is that of the job.
             checkpoint_every: when each node saves its state: 'epoch', a number of batches, seconds as in '30s', or None; by
                 default every epoch where `on_failure` starts again, else never.
             resume: go on with an earlier job, up to `epoch` epochs in all: its job id (its nodes have the checkpoints), or the
@@ -153,9 +157,12 @@ class ParallelSGD:
             max_restarts=max_restarts,
             stall_timeout=stall_timeout,
             min_workers=min_workers,
+            fault=fault,
             checkpoint_every=checkpoint_every,
             resume=resume,
         )
+        if spec.fault.faults and isinstance(nodes, InProcessNodes):
+            raise ValueError(f"'fault' needs nodes with processes of their own, such as local_workers(), got {fault!r}")
         batches = Batches(len(arrays[0]), spec.plan.block_size, spec.plan.assignment.block_count)
         folder.mkdir(parents=True, exist_ok=True)
         _log.info("Start job.")

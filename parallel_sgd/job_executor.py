@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from network.clock import SystemClock
+from network.testing import FaultPlan
 from nn.blas import describe_blas
 from rpc import AbsExecutable, Communication, ReplyPackage
 
@@ -13,6 +15,7 @@ from .accounts import NodeAccounts
 from .checkpoint import Keeper, Resumption
 from .checkpoint.agents import Begin, begin, own_store
 from .driver import can_do_without, deliverer, drive, part
+from .fault_injection import FaultInjector, injected
 from .node_ids import Parameter_Server
 from .times import Times
 from .turns import Participant
@@ -84,6 +87,10 @@ class JobExecutor(AbsExecutable):
         misc, given = self._parts[MISC], self._parts.get(CHECKPOINT)
         self._begin = begin(com, plan.assignment.nodes, server, misc["resume"], given, misc["start_seconds"], self.logger)
         return self._begin.resumption
+
+    def _injected(self, com: Communication) -> AbstractContextManager[FaultInjector | None]:
+        """The faults that the job asks for, if any, while the block runs."""
+        return injected(FaultPlan.parse(self._parts[MISC]["fault"], self._parts[SETTING]["seed"]), com)
 
     def _keeper(self, com: Communication, plan: WorkerPlan) -> Keeper | None:
         """Who takes this node's checkpoints, if there are any to be taken."""

@@ -17,6 +17,7 @@ from .codec.bank import CodecBank, CodecChoice, choose_codecs, choose_server_cod
 from .codec.interfaces import Codec
 from .codec.settings import JobSettings
 from .read_gate import ReadGate
+from .training import Faults
 from .wait import Wait
 from .worker import WorkerPlan
 
@@ -43,6 +44,7 @@ class ParameterServer:
         clock: Callable[[], float],
         staleness: float = 0,
         keeper: ServerKeeper | None = None,
+        faults: Faults | None = None,
     ) -> None:
         self._bank = bank
         self._channel = channel
@@ -51,6 +53,8 @@ class ParameterServer:
         self._clock = clock
         self._absent = set(bank.assignment.nodes).difference(channel.peers())  # some may leave before it looks again
         self._keeper = keeper
+        self._faults = faults
+        self._step = (-1, 0)
         self._arrived: deque[tuple[int, Key, object]] = deque()
         self._present: set[int] = set()
         self._gates = {
@@ -107,6 +111,9 @@ class ParameterServer:
                     if variable == MARK and self._keeper is not None:
                         self._marked(sender, Position(epoch, batch), content)
                         continue
+                    if self._faults is not None and (epoch, batch) > self._step:
+                        self._step = (epoch, batch)
+                        self._faults(epoch, batch)
                     self._bank.begin((epoch, batch))
                     self._bank.receive(variable, content)
                     if variable in self._gates:
@@ -186,11 +193,13 @@ def build_server(
     has_buffers: bool = False,
     resumption: Resumption | None = None,
     keeper: Keeper | None = None,
+    faults: Faults | None = None,
 ) -> Server:
     """Build the parameter server `channel.node_id` for a model of `variables` variables, and buffers; it runs `codec`.
 
     Settings for the codecs are installed in the running context. `clock` returns monotonic seconds. With `resumption` it goes
-    on from there; `keeper` takes checkpoints when the workers do, if its codecs remember anything.
+    on from there; `keeper` takes checkpoints when the workers do, if its codecs remember anything. `faults` is called whenever
+    the first packet of a later batch has come.
 
     Raises: ValueError or TypeError when codecs and model do not fit, CheckpointError for a `resumption` of something else;
         whatever a codec's constructor raises.
@@ -202,5 +211,5 @@ def build_server(
         restore_codecs(bank, resumption.snapshot)
     staleness = plan.sync_type.staleness
     keeps = None if keeper is None else ServerKeeper(keeper, bank, staleness)
-    server = ParameterServer(bank, channel, plan.timeout_ms / 1000, start_limit, clock, staleness, keeps)
+    server = ParameterServer(bank, channel, plan.timeout_ms / 1000, start_limit, clock, staleness, keeps, faults)
     return Server(server, bank.accounts.watch.timed(server.run()))

@@ -9,6 +9,7 @@ from rpc import Communication
 from rpc.monitor import job_monitor
 
 from .driver import SocketChannel
+from .fault_injection import FaultInjector
 from .job_executor import EXTRA, MISC, SETTING, TRANSFER, JobExecutor
 from .parameter_server import build_server
 
@@ -20,6 +21,10 @@ class ServerExecutor(JobExecutor):
 
     def start(self, com: Communication) -> None:
         """Serve the workers."""
+        with self._injected(com) as faults:
+            self._serve(com, faults)
+
+    def _serve(self, com: Communication, faults: FaultInjector | None) -> None:
         plan = self._plan()
         resumption = self._resume(com, plan)
         server = build_server(
@@ -32,6 +37,7 @@ class ServerExecutor(JobExecutor):
             has_buffers=self._parts[SETTING]["has_buffers"],
             resumption=resumption,
             keeper=self._keeper(com, plan) if self._server_keeps else None,
+            faults=faults,
         )
         workers = list(plan.assignment.nodes)
         self.logger.info("Serving begins: workers %s, codec %s.", workers, self._parts[TRANSFER]["codec"])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from network.testing import FaultPlan
 from network.values import encode
 from nn import arguments
 from nn.dataset import ArrayDataset
@@ -55,6 +56,7 @@ class JobSpec:
     max_restarts: int
     stall_timeout: float
     min_workers: int
+    fault: FaultPlan
     server_keeps: bool
     resume: str | GivenCheckpoint | None
 
@@ -109,6 +111,7 @@ def make_spec(
     max_restarts: int,
     stall_timeout: float | None,
     min_workers: int | None,
+    fault: str | FaultPlan,
     checkpoint_every: Every,
     resume: Resume,
 ) -> JobSpec:
@@ -162,6 +165,7 @@ def make_spec(
         Recovery(FAIL, max_restarts).max_restarts,
         _stall(stall_timeout),
         _fewest(min_workers, worker_count, policy),
+        _faults(fault, [*assignment.nodes, *([Parameter_Server] if has_server else [])]),
         server_keeps,
         checked_resume(resume, model, assignment.nodes, Parameter_Server if server_keeps else None),
     )
@@ -249,6 +253,12 @@ def _fewest(min_workers: int | None, workers: int, policy: str) -> int:
     if policy != SHRINK:
         raise ValueError(f"'min_workers' needs on_failure='shrink', got {policy!r}")
     return min_workers
+
+
+def _faults(fault: str | FaultPlan, nodes: Sequence[int]) -> FaultPlan:
+    plan = fault if isinstance(fault, FaultPlan) else FaultPlan.parse(fault)
+    plan.check(nodes)
+    return plan
 
 
 def _threads(blas_threads: int | str) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from nn.model import Model
 from nn.model.batches import Batch, as_type
+from nn.model.finite import first_bad_sample
 from nn.model.fit_data import evaluation_source
 from nn.optimizer import IOptimizer, ShardedPSGDOptimizer
 from rpc.monitor import Monitor
@@ -23,6 +26,7 @@ from .wait import Wait
 Array = NDArray[Any]
 Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
 Training = Generator[Wait, None, dict[str, float]]
+Faults = Callable[[int, int], bool]
 
 
 class Checkpoints(Protocol):
@@ -53,7 +57,8 @@ class TrainingProcess:
     `seed` keys every random draw by (seed, epoch, batch, block), so the bits depend on neither the number of workers nor a
     restart. `clock` returns monotonic seconds. `progress` is told 0..100 after every epoch. With `start` training goes on
     from there, to the same number of epochs in all; `checkpoints` save its state. `monitor` gets the signals of the failure
-    detector; that of an epoch when it need not be computed again: with `checkpoints`, when a state after it is saved.
+    detector; that of an epoch when it need not be computed again: with `checkpoints`, when a state after it is saved. `faults`
+    is called at the beginning of every batch, whose samples it spoils by returning True.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class TrainingProcess:
         start: Progress | None = None,
         checkpoints: Checkpoints | None = None,
         monitor: Monitor | None = None,
+        faults: Faults | None = None,
     ) -> None:
         self._model = model
         self._optimizer = optimizer
@@ -88,8 +94,10 @@ class TrainingProcess:
         self._from = start or Progress()
         self._checkpoints = checkpoints
         self._monitor = monitor or Monitor()
+        self._faults = faults
         self._unsaved: list[int] = []  # epochs that are over and not told
         self._applied = self._from.position
+        self._current: tuple[int, int, Array] = (0, 0, data[0][:0])  # epoch, batch and samples of the block being computed
         self._whole = True  # False while the results of a batch are being applied
         self._steps = self._from.steps
         self._start = 0.0
@@ -99,7 +107,8 @@ class TrainingProcess:
 
         Under asynchronous sync types it is the worker's own best one, that with the lowest loss.
 
-        Raises: TimeoutError when peers do not answer in time; whatever model, codecs or data raise.
+        Raises: TimeoutError when peers do not answer in time, FloatingPointError for a loss that is not finite; whatever model,
+            codecs or data raise.
         """
         first, skipped = self._from.position
         result = dict(self._from.evaluation)
@@ -184,12 +193,17 @@ class TrainingProcess:
 
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
         model = self._model
+        spoiled = self._faults is not None and self._faults(epoch, batch)
         self._exchange.begin(epoch, batch)
         self._optimizer.begin_batch()
         for block, gradient_ready in self._blocks:
             rows = self._batches.rows(batch, block)
             samples, label = as_type(self._samples[rows], model.dtype), self._labels[rows]
-            loss, prediction = model.runner.step(samples, label, gradient_ready, (self._seed, epoch, batch, block))
+            if spoiled:
+                samples = np.full(samples.shape, np.nan, samples.dtype)
+            self._current = (epoch, batch, samples)
+            key = (self._seed, epoch, batch, block)
+            loss, prediction = model.runner.step(samples, label, gradient_ready, key, on_loss=self._check)
             if model.store.buffers:
                 self._optimizer.buffers_ready(block)
             self._steps += 1
@@ -201,6 +215,15 @@ class TrainingProcess:
             yield from self._exchange.wait(variable)
             self._whole = False
         self._whole = True
+
+    def _check(self, loss: float) -> None:
+        """See that the loss is finite before a gradient of it goes to others, whose parameters it would spoil."""
+        if not math.isfinite(loss):
+            epoch, batch, samples = self._current
+            where = first_bad_sample(samples, None, None) or self._model.runner.first_not_finite() or "no layer or variable"
+            raise FloatingPointError(
+                f"The loss is {loss} in epoch {epoch + 1}, batch {batch + 1}; the first that is not finite: {where}"
+            )
 
     def _record(self, report: TrainingReport, epoch: int, batch: int, loss: float, label: Array, prediction: Array) -> None:
         row: list[float | int] = [

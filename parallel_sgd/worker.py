@@ -31,7 +31,7 @@ from .node_ids import Parameter_Server
 from .profiles import ISetting
 from .report import TrainingReport
 from .sharded_exchange import shard_codecs
-from .training import Samples, Training, TrainingProcess
+from .training import Faults, Samples, Training, TrainingProcess
 
 _log = logging.getLogger("parallel_sgd.checkpoint")
 
@@ -101,12 +101,13 @@ def build_worker(
     keeper: Keeper | None = None,
     server_keeps: bool = False,
     monitor: Monitor | None = None,
+    faults: Faults | None = None,
 ) -> Worker:
     """Build the worker `channel.node_id`; it trains `model`, which is set up, from its current weights or from `resumption`.
 
     Settings for the codecs are installed in the running context. `clock` returns monotonic seconds. `keeper` takes the
     checkpoints that the plan asks for, `server_keeps` says that the parameter server takes some of its own; `monitor`
-    is that of `TrainingProcess`.
+    and `faults` are those of `TrainingProcess`.
 
     Raises: ValueError or TypeError when plan, model and data do not fit, CheckpointError (a ValueError) for a `resumption` of
         something else; whatever a codec's constructor raises.
@@ -161,6 +162,7 @@ def build_worker(
         start=start,
         checkpoints=checkpoints,
         monitor=monitor,
+        faults=faults,
     )
     return Worker(model, exchange, bank.accounts.watch.timed(process.run()))
 

@@ -20,6 +20,7 @@ GUIDES = [
     "parallel_sgd/profiles/blockassignment/README.md",
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
 ]
+GUIDES_IN_TWO = ["README.md", "README.zh-CN.md"]
 BLOCK = re.compile(r"^(<!-- not run: (?P<reason>.+) -->\n)?```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -37,6 +38,12 @@ def test_blocks_are_found_and_skipped() -> None:
     text = "# A\n```python\na = 1\n```\n\n<!-- not run: needs a cluster -->\n```python\nb = 2\n```\n```console\n$ c\n```\n"
     assert program(text) == ("\n\na = 1\n", 1)
     assert program(text + "```python\nd = 4\n```\n") == ("\n\na = 1\n" + "\n" * 10 + "d = 4\n", 2)
+
+
+def test_the_chinese_readme_shows_the_same_programs() -> None:
+    """So what runs in one runs in the other."""
+    blocks = [[match["code"] for match in BLOCK.finditer((ROOT / name).read_text("utf-8"))] for name in GUIDES_IN_TWO]
+    assert blocks[0] == blocks[1]
 
 
 @pytest.mark.parametrize("guide", GUIDES)

@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from copy import copy
 from typing import Any, Literal, NamedTuple
 
@@ -55,16 +56,19 @@ class Runner:
         on_gradient: OnGradient | None,
         key: tuple[int, ...],
         weight: Array | None = None,
+        on_loss: Callable[[float], None] | None = None,
     ) -> tuple[float, Array]:
         """Compute loss, prediction and all gradients of one block; the prediction is valid until the next run.
 
-        `weight` (batch,) weighs the losses of the samples.
+        `weight` (batch,) weighs the losses of the samples. `on_loss` is told the loss before there is any gradient.
         """
         with self._lock:
             plan, loss = self._compile_scored("train", x.shape)
             self._last = plan
             output = plan.forward(x, Mode(training=True, key=key))
             value = loss.value(label, output, weight)
+            if on_loss is not None:
+                on_loss(value)
             loss.gradient(label, output, plan.output_gradient, weight)
             plan.backward(on_gradient)
             return value, loss.prediction(output) if self._absorbed else output

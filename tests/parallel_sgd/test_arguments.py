@@ -134,6 +134,11 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         (0.05, "'stall_timeout' must be a number >= 0.1 and < 86400, got 0.05"),
         ("5", "'stall_timeout' must be a number >= 0.1 and < 86400, got '5'"),
     ],
+    "fault": [
+        ("kill 7@e1", "The fault clause 'kill 7@e1' names node 7; the job has the nodes 0, 1."),
+        ("explode 1@e1", "explode"),
+        (3, "A fault plan must be a text such as 'kill 1@e1.b3; .*, got 3"),
+    ],
     "min_workers": [
         (0, "'min_workers' must be an integer from 1 to the number of workers, 2, got 0"),
         (2, "'min_workers' needs on_failure='shrink', got 'fail'"),

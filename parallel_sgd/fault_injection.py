@@ -1,0 +1,65 @@
+"""Faults that a job asks for (`parallel(fault=...)`), done to its own processes and connections when their time has come."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from network.sockets import SocketLink
+from network.testing import FaultPlan, LinkFault, Proxy, Route, perform
+from rpc import Communication
+
+
+class FaultInjector:
+    """Call it at the beginning of every batch; it may not return. True: the samples of this batch are to be spoiled.
+
+    `routes` are the connections on which this node sends and something shall happen, by peer.
+    """
+
+    def __init__(self, plan: FaultPlan, node: int, attempt: int, routes: dict[int, Route]) -> None:
+        self._plan, self._node, self._attempt, self._routes = plan, node, attempt, routes
+        self._spoiled = False
+
+    def __call__(self, epoch: int, batch: int) -> bool:
+        """Do what is due at (epoch, batch), counted from 0."""
+        self._spoiled = False
+        for link in self._plan.links_at(self._node, epoch, batch, self._attempt):
+            self._routes[link.receiver].inject(link)
+        for fault in self._plan.at(self._node, epoch, batch, self._attempt):
+            perform(fault, poison=self._spoil)
+        return self._spoiled
+
+    def _spoil(self) -> None:
+        self._spoiled = True
+
+
+@contextlib.contextmanager
+def injected(plan: FaultPlan, com: Communication) -> Iterator[FaultInjector | None]:
+    """The injector of this node, while the block runs; None where nothing is planned."""
+    if not plan.faults:
+        yield None
+        return
+    node = com.node_id
+    peers = {
+        fault.receiver if node == fault.sender else fault.sender
+        for fault in plan.faults
+        if isinstance(fault, LinkFault) and (node == fault.sender or (fault.both and node == fault.receiver))
+    }
+    if not peers:
+        yield FaultInjector(plan, node, com.attempt, {})
+        return
+    with Proxy(plan.seed) as proxy:
+        routes = {peer: _interpose(proxy, com, peer) for peer in sorted(peers) if peer in com.controller.sessions}
+        yield FaultInjector(plan, node, com.attempt, routes)
+
+
+def _interpose(proxy: Proxy, com: Communication, peer: int) -> Route:
+    """Lead the connection with `peer` through the proxy."""
+    session = com.controller.sessions[peer]
+    link = session.link
+    if not isinstance(link, SocketLink):
+        raise TypeError(f"Faults of links need sockets, got {type(link).__name__}.")
+    name = link.peer
+    ours, route = proxy.interpose(link.detach(), frames=True, sealed=session.sealed)
+    session.link = SocketLink(ours, name)
+    return route
