@@ -117,6 +117,10 @@ class Controller:
         for session in self.sessions.values():
             session.use_classes(classes)
 
+    def use_wait(self, wait: Waiter) -> None:
+        """Wait for bytes by `wait` from now on, which must know the links of all sessions."""
+        self._wait = wait
+
     def use_place(self, place: Callable[[int, tuple[int, ...]], Array | None]) -> None:
         """Have `place(sender, head)` say where arrays are read to, in every session, present and future; see `frames.Place`."""
         self._place = place

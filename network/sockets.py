@@ -9,12 +9,13 @@ import socket
 import stat
 import struct
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import NetworkError, TimedOut
 from .nodes import Address, is_ip, is_loopback
-from .transport import Link
+from .transport import Link, Waiter
 
 UNIX_BUFFER = 1 << 20  # bytes; TCP sizes its buffers by itself, and better
 MAX_UNIX_PATH = 107
@@ -104,6 +105,34 @@ def wait_sockets(
     reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
 ) -> None:
     """The waiter of socket links; plain sockets (a waker, say) may be among them."""
+    _poll(reading, writing).poll(_milliseconds(timeout))
+
+
+def looking(seconds: float) -> Waiter:
+    """A waiter that looks again and again for so many seconds before it sleeps.
+
+    A core that has nothing to do sleeps deeply, and takes tens of microseconds to wake up when a byte comes: longer than a
+    worker waits for the others, if all have a core of their own. Where they share cores it takes time from those that work.
+    """
+
+    def wait(
+        reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
+    ) -> None:
+        poll = _poll(reading, writing)
+        end = time.perf_counter() + (seconds if timeout is None else min(seconds, timeout))
+        while not poll.poll(0):
+            if time.perf_counter() >= end:
+                poll.poll(_milliseconds(timeout))
+                return
+
+    return wait  # type: ignore[return-value]
+
+
+def _milliseconds(timeout: float | None) -> float | None:
+    return None if timeout is None else max(0.0, timeout) * 1000
+
+
+def _poll(reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket]) -> select.poll:
     poll = select.poll()
     events: dict[int, int] = {}
     for links, event in ((reading, select.POLLIN), (writing, select.POLLOUT)):
@@ -113,7 +142,7 @@ def wait_sockets(
                 events[descriptor] = events.get(descriptor, 0) | event
     for descriptor, event in events.items():
         poll.register(descriptor, event)
-    poll.poll(None if timeout is None else max(0.0, timeout) * 1000)
+    return poll
 
 
 def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, tuple[object, ...]]]:

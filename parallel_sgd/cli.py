@@ -113,6 +113,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="WHEN",
         help="epoch, a number of batches, seconds as in 30s, or off (default: epoch where --on-failure starts again, else off)",
     )
+    faults.add_argument("--max-workers", type=int, metavar="N", help="with --discovery: most that the job may grow to")
+    faults.add_argument(
+        "--discovery", metavar="FILE", help="a script that prints 'host[:port] [slots=n]' lines, or a worker.json to watch"
+    )
     faults.add_argument("--fault", default="", metavar="PLAN", help="what shall go wrong, as 'kill 1@e1.b3; +500ms 0>1'")
     faults.add_argument("--resume", metavar="JOB|PATH", help="go on with an ended job, or from a checkpoint, up to --epochs")
     output = parser.add_argument_group("output")
@@ -221,6 +225,8 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "max_restarts": options.max_restarts,
         "stall_timeout": options.stall_timeout,
         "min_workers": options.min_workers,
+        "max_workers": options.max_workers,
+        "discovery": options.discovery,
         "fault": options.fault,
         "checkpoint_every": int(options.checkpoint_every) if options.checkpoint_every.isdecimal() else options.checkpoint_every,
         "resume": options.resume,

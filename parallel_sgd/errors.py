@@ -18,6 +18,7 @@ class JobFailed(RuntimeError):
     Attributes: `failures`, {node id: (state, detail)}, causes before their consequences (a node that ended because it lost
     another one, or was stopped), else in the order in which they became known; `files`, the saved files of each node; `job_id`;
     `verdicts`, what the failure detector says, in the same order: `verdicts[0].describe()` tells all there is to know.
+    `reason` says why nothing more was tried.
     """
 
     def __init__(
@@ -26,6 +27,7 @@ class JobFailed(RuntimeError):
         files: Mapping[int, list[Path]],
         job_id: str,
         verdicts: Sequence[Verdict] = (),
+        reason: str = "",
     ) -> None:
         self.verdicts = in_causal_order(verdicts)
         ranks = {verdict.node: verdict.rank for verdict in self.verdicts}
@@ -34,7 +36,8 @@ class JobFailed(RuntimeError):
         self.job_id = job_id
         self._ranks = [ranks.get(node, _rank(*failure)) for node, failure in self.failures.items()]
         first = f", first Node({self.verdicts[0].node}) {self.verdicts[0].place}" if self.verdicts else ""
-        super().__init__(f"Job {job_id} failed{first}. {describe_failures(self.failures)}")
+        told = describe_failures(self.failures)
+        super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, reason) if text))
 
     @property
     def culprits(self) -> list[int]:

@@ -78,6 +78,8 @@ class ParallelSGD:
         max_restarts: int = 3,
         stall_timeout: float | None = None,
         min_workers: int | None = None,
+        max_workers: int | None = None,
+        discovery: Any = None,
         fault: str | FaultPlan = "",
         checkpoint_every: Every = AUTO,
         resume: Resume = None,
@@ -111,6 +113,10 @@ class ParallelSGD:
             stall_timeout: seconds in one batch after which a node that neither ends it nor waits for others counts as stuck; by
                 default 10 s or 20 times its median step, whichever is longer.
             min_workers: with 'shrink', the number of workers below which the job fails; default 1.
+            max_workers: with `discovery`, the number of workers that the job may grow to; default that of `nodes`.
+            discovery: where workers come from while the job runs: the path of a script that prints `host[:port] [slots=n]`
+                for each host, a function that returns such lines, or the path of a worker.json that is watched. `nodes` then
+                says how many to begin with, and where the parameter server is.
             fault: what shall go wrong, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die
                 at the third batch of the first epoch, and so on (`network.testing.FaultPlan`); `seed` is that of the job.
             checkpoint_every: when each node saves its state: 'epoch', a number of batches, seconds as in '30s', or None; by
@@ -157,6 +163,8 @@ class ParallelSGD:
             max_restarts=max_restarts,
             stall_timeout=stall_timeout,
             min_workers=min_workers,
+            max_workers=max_workers,
+            discovery=discovery,
             fault=fault,
             checkpoint_every=checkpoint_every,
             resume=resume,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 from collections.abc import Mapping, Sequence
@@ -22,10 +23,11 @@ from rpc.logs import SUBMIT_LOGGER
 from .accounts import AccountError, Entry, NodeAccounts, check_conserved, unread
 from .answers import answers
 from .driver import can_do_without
+from .elastic_membership import Discovered
 from .errors import JobFailed, describe_failures
 from .executors import WorkerExecutor
 from .job_executor import MODEL
-from .membership import redealt, without
+from .membership import Membership, SameNodes, Survivors, redealt
 from .node_ids import Parameter_Server
 from .nodes import LocalNodes
 from .patience import Patience
@@ -47,21 +49,29 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
 
     Raises: SubmissionError when it could not be started, JobFailed when it did not end well, NetworkError, KeyboardInterrupt.
     """
-    run = _RemoteRun(spec, arrays, nodes, directory)
-    result = run.attempt()
-    seconds = WAIT_SECONDS if spec.on_failure == WAIT else RETURN_SECONDS
-    while result is None:
-        result = Patience(seconds, NetworkError, SubmissionError).call(run.attempt)
-    return result
+    job = new_job_id()
+    with contextlib.closing(_membership(spec, nodes, job)) as membership:
+        run = _RemoteRun(spec, arrays, membership, directory, job)
+        result = run.attempt()
+        seconds = WAIT_SECONDS if spec.on_failure == WAIT else RETURN_SECONDS
+        while result is None:
+            result = Patience(seconds, NetworkError, SubmissionError).call(run.attempt)
+        return result
+
+
+def _membership(spec: JobSpec, nodes: NodeAssignment, job: str) -> Membership:
+    if spec.discovery is not None:
+        return Discovered(nodes, spec.discovery, spec.min_workers, spec.max_workers, job)
+    return Survivors(nodes, spec.min_workers) if spec.on_failure == SHRINK else SameNodes(nodes)
 
 
 class _RemoteRun:
     """One job, on a new connection for each attempt, so that an agent that came back is found again."""
 
-    def __init__(self, spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directory: Path) -> None:
-        self._spec, self._arrays, self._nodes, self._directory = spec, arrays, nodes, directory
+    def __init__(self, spec: JobSpec, arrays: Samples, membership: Membership, directory: Path, job: str) -> None:
+        self._spec, self._arrays, self._membership, self._directory = spec, arrays, membership, directory
         self._recovery = Recovery(spec.on_failure, spec.max_restarts)
-        self._job = new_job_id()
+        self._job = job
         self._attempts = itertools.count()
 
     def attempt(self) -> JobResult | None:
@@ -69,18 +79,21 @@ class _RemoteRun:
 
         Raises: JobFailed when nothing more is tried.
         """
-        with Request().request(self._nodes) as com:
-            coordinator = self._submit(com, next(self._attempts))
-            end_together = self._recovery.policy in AGAIN
-            results, _ = coordinator.join(stop_on_interrupt=isinstance(self._nodes, LocalNodes), end_together=end_together)
+        nodes = self._membership.nodes
+        with Request().request(nodes) as com:
+            coordinator = self._submit(com, nodes, next(self._attempts))
+            results, _ = coordinator.join(
+                stop_on_interrupt=isinstance(nodes, LocalNodes),
+                end_together=self._recovery.policy in AGAIN,
+                look=self._membership.look if self._spec.discovery is not None else None,
+            )
             lost = set(coordinator.failures)
             if lost and not (results and self._can_do_without(lost)):
                 self._settle(coordinator)
                 return None
         return self._result(coordinator, results)
 
-    def _submit(self, com: Controller, attempt: int) -> Coordinator:
-        nodes = self._nodes
+    def _submit(self, com: Controller, nodes: NodeAssignment, attempt: int) -> Coordinator:
         assignment = redealt(self._spec.plan.assignment, len(nodes.worker_ids))
         spec = replace(self._spec, plan=replace(self._spec.plan, attempt=attempt, assignment=assignment))
         coordinator = Coordinator(
@@ -113,33 +126,25 @@ class _RemoteRun:
         Raises: JobFailed when nothing more is tried.
         """
         failed = JobFailed(coordinator.failures, coordinator.files, coordinator.job, coordinator.verdicts)
-        left = self._nodes
-        if self._recovery.policy == SHRINK:
-            left = without(self._nodes, failed.culprits)
-        reason = self._recovery.give_up(_cause(failed.verdicts)) or self._too_few(left)
+        ended = coordinator.ended_for  # "" where something has failed
+        reason = "" if ended else self._recovery.give_up(_cause(failed.verdicts))
+        before = self._membership.nodes
+        if not reason:
+            _log.warning("%s", ended or describe_failures(failed.failures))
+            reason = self._membership.settle(failed)
         if reason:
             if self._recovery.policy in AGAIN:
-                _log.error("Giving up: %s.", reason)
+                _log.error("Giving up: %s.", reason.rstrip("."))
             coordinator.retrieve()
-            raise JobFailed(coordinator.failures, coordinator.files, coordinator.job, coordinator.verdicts)
-        _log.warning("%s", describe_failures(failed.failures))
-        gone = len(self._nodes) - len(left)
+            told = reason if self._spec.discovery is not None else ""
+            raise JobFailed(coordinator.failures, coordinator.files, coordinator.job, coordinator.verdicts, told)
+        after = self._membership.nodes
+        same = dict(after.items()) == dict(before.items())
         _log.warning(
-            "%s nodes start again%s from the newest state that any of them has (restart %s of at most %s).",
-            f"The other {len(left)}" if gone else "All",
-            ", numbered anew," if gone else "",
-            self._recovery.restarts,
-            self._recovery.max_restarts,
+            "%s start again from the newest state that any of them has%s.",
+            "All nodes" if same else f"{len(after)} nodes, numbered anew,",
+            "" if ended else f" (restart {self._recovery.restarts} of at most {self._recovery.max_restarts})",
         )
-        self._nodes = left
-
-    def _too_few(self, left: NodeAssignment) -> str:
-        """Why nobody can go on with these nodes, or ""."""
-        if self._nodes.has_parameter_server and not left.has_parameter_server:
-            return "nobody can do without the parameter server"
-        if len(left.worker_ids) < self._spec.min_workers:
-            return f"{len(left.worker_ids)} workers are left, 'min_workers' is {self._spec.min_workers}"
-        return ""
 
     def _result(self, coordinator: Coordinator, results: Mapping[int, Any]) -> JobResult:
         if coordinator.failures:

@@ -19,6 +19,8 @@ from nn.optimizer import IOptimizer, OpContainer
 from nn.registry import custom_classes
 from rpc.agent.admission import LEAST_SILENCE, MOST_SECONDS
 from rpc.download import is_safe_name
+from rpc.membership.discovery import Discovery
+from rpc.membership.script import discovery_of
 
 from .admission import check_parts
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice
@@ -57,6 +59,8 @@ class JobSpec:
     stall_timeout: float
     min_workers: int
     fault: FaultPlan
+    max_workers: int | None
+    discovery: Discovery | None
     server_keeps: bool
     resume: str | GivenCheckpoint | None
 
@@ -112,6 +116,8 @@ def make_spec(
     stall_timeout: float | None,
     min_workers: int | None,
     fault: str | FaultPlan,
+    max_workers: int | None,
+    discovery: object,
     checkpoint_every: Every,
     resume: Resume,
 ) -> JobSpec:
@@ -135,7 +141,10 @@ def make_spec(
         raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
     container = OpContainer(op_type, gd_type, gd_params)
     container.rule()
-    policy = _policy(on_failure, assignment, kinds)
+    found = None if discovery is None else discovery_of(discovery)
+    policy = _policy(SHRINK if on_failure is None and found is not None else on_failure, assignment, kinds)
+    if found is not None and policy != SHRINK:
+        raise ValueError(f"'discovery' finds other nodes, so 'on_failure' can only be 'shrink', got {policy!r}")
     plan = WorkerPlan(
         assignment,
         block_size,
@@ -166,6 +175,8 @@ def make_spec(
         _stall(stall_timeout),
         _fewest(min_workers, worker_count, policy),
         _faults(fault, [*assignment.nodes, *([Parameter_Server] if has_server else [])]),
+        _most(max_workers, assignment, found),
+        found,
         server_keeps,
         checked_resume(resume, model, assignment.nodes, Parameter_Server if server_keeps else None),
     )
@@ -253,6 +264,24 @@ def _fewest(min_workers: int | None, workers: int, policy: str) -> int:
     if policy != SHRINK:
         raise ValueError(f"'min_workers' needs on_failure='shrink', got {policy!r}")
     return min_workers
+
+
+def _most(max_workers: int | None, assignment: ISetting, discovery: Discovery | None) -> int | None:
+    """How many workers the job may have at most; each needs a block of its own."""
+    if discovery is None:
+        if max_workers is not None:
+            raise ValueError(f"'max_workers' needs 'discovery', which finds more workers, got {max_workers!r} without one")
+        return None
+    low, blocks = assignment.node_count, assignment.block_count
+    most = low if max_workers is None else max_workers
+    if isinstance(most, bool) or not isinstance(most, int) or most < low:
+        raise ValueError(f"'max_workers' must be an integer of {low} or more, the number of workers, got {max_workers!r}")
+    if most > blocks:
+        raise ValueError(
+            f"'max_workers' can be at most the number of blocks in a batch, {blocks}, got {most}; "
+            f"use assignment_type=FixedBlockAssignment.of(blocks={most})"
+        )
+    return most
 
 
 def _faults(fault: str | FaultPlan, nodes: Sequence[int]) -> FaultPlan:

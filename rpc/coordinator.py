@@ -31,6 +31,7 @@ from .submitting import Submitting
 
 GROUP_SLACK_SECONDS, SINGLE_SLACK_SECONDS = 1.0, 0.6
 _LEAVE_SECONDS = 2.0
+_LOOK_SECONDS = 1.0
 _UNFINISHED = ("starting", "running", "unknown")
 
 
@@ -53,7 +54,7 @@ class Coordinator:
         stall: seconds of silence within a step beyond which a node counts as stuck; 0 for the default (see `Limits`).
 
     Attributes: `job`, its id; `failures`, {node: (state, detail)} of nodes that did not end well; `files`, the saved paths
-    of each node; `verdicts`, what the failure detector says, first causes first.
+    of each node; `verdicts`, what the failure detector says, first causes first; `ended_for`, why `look` has ended it.
     """
 
     def __init__(
@@ -92,6 +93,8 @@ class Coordinator:
         self._interrupts: Interrupts | None = None
         self._results: dict[int, Any] = {}
         self._end_together = False
+        self._look: Callable[[], str] | None = None
+        self.ended_for = ""
 
     # ---- submission
 
@@ -160,13 +163,17 @@ class Coordinator:
 
     # ---- waiting
 
-    def join(self, stop_on_interrupt: bool = False, *, end_together: bool = False) -> tuple[dict[int, Any], bool]:
+    def join(
+        self, stop_on_interrupt: bool = False, *, end_together: bool = False, look: Callable[[], str] | None = None
+    ) -> tuple[dict[int, Any], bool]:
         """Wait for all nodes; returns ({node: result} in the order of ids, error). `error`: a node did not end well.
 
         Files of every node that ended are saved. Ctrl-C leaves the job running, a second one within 2 s stops it;
         with `stop_on_interrupt` the first does. With `end_together` the first node that does not end well ends the job on all
         others, so that it can be tried again; from then on no files are saved, until `retrieve` is called.
+        `look` is called once a second; what it returns, unless "", is the reason for which all nodes are stopped (`ended_for`).
         """
+        self._look = look
         self._end_together = end_together
         nodes = [node for machine in self._machines for node in machine.nodes]
         with Interrupts() as interrupts:
@@ -190,7 +197,11 @@ class Coordinator:
     def _wait_all(self, interrupts: Interrupts, stop_on_interrupt: bool) -> None:
         stopping = False
         while not self._all_home:
-            self._step()
+            self._step(None if self._look is None else _LOOK_SECONDS)
+            if self._look is not None and not self.ended_for:
+                self.ended_for = self._look()
+                if self.ended_for:
+                    self.stop_executing(self.ended_for)
             if interrupts.take() and not stopping:
                 if not (stop_on_interrupt or self._second_interrupt(interrupts)):
                     self._logger.warning(

@@ -26,7 +26,7 @@ from network.errors import ProtocolError, Rejected, TimedOut
 from network.keys import Key
 from network.nodes import SUBMITTER, Address
 from network.session import Session
-from network.sockets import wait_sockets
+from network.sockets import looking, wait_sockets
 from network.version import VERSION
 
 from .. import monitor, shipping
@@ -52,6 +52,7 @@ OUTPUT = "out"
 _BEGIN_SECONDS = 30.0
 _LOOK_SECONDS = 0.2  # between looks at the submitter while the peers meet
 _LINGER_SECONDS = 0.25
+_LOOKING_SECONDS = 0.0002  # before a wait sleeps
 _READY = (1,)  # head of the READY message between peers
 
 
@@ -110,6 +111,8 @@ class JobProcess:
         com = self._communication()
         gc.collect()
         gc.freeze()  # what exists now lives to the end; the collector need not look at it again during training
+        if self._has_core_of_its_own(load):
+            self.controller.use_wait(looking(_LOOKING_SECONDS))
         self.controller.on_wait, self.controller.on_resume = self._recorder.waits, self._recorder.resumes
         if executable.signals:
             self._recorder.note(Kind.STARTED, 0, 0)
@@ -119,6 +122,12 @@ class JobProcess:
         package = executable.done()
         content = package.content if isinstance(package, ReplyPackage) else package
         write_result(self.output / RESULT_FILE, content, self.controller.classes)
+
+    def _has_core_of_its_own(self, load: Load) -> bool:
+        """Whether there is a core for each process of the job on this host."""
+        here = sum(host == host_name() for _, host, _ in load.roster.values())
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return here <= cores
 
     def _await_code_session(self) -> Session:
         try:

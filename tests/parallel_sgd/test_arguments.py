@@ -139,6 +139,8 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         ("explode 1@e1", "explode"),
         (3, "A fault plan must be a text such as 'kill 1@e1.b3; .*, got 3"),
     ],
+    "max_workers": [(4, "'max_workers' needs 'discovery', which finds more workers, got 4 without one")],
+    "discovery": [(5, "discovery.* got 5")],
     "min_workers": [
         (0, "'min_workers' must be an integer from 1 to the number of workers, 2, got 0"),
         (2, "'min_workers' needs on_failure='shrink', got 'fail'"),

@@ -1,0 +1,99 @@
+"""Workers join a running job and leave it, as discovery says; the batch stays the same, and so do the weights."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parallel_sgd import JobFailed, local_workers
+from parallel_sgd.codec.plain import Plain
+from parallel_sgd.nodes import LocalNodes
+from tests.processes.training.jobs import FOUR_BLOCKS, line_job, only_weights, said, some
+
+pytestmark = pytest.mark.processes
+
+
+class Unhurried(Plain):
+    """A job that lasts for some seconds, whoever works on it: every batch takes as long as its slowest block."""
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        time.sleep(0.03)
+        return super().update_blocks(block_weight)
+
+
+class Hosts:
+    """A discovery by a list of answers, one after the other; the last one stays. `seen` counts."""
+
+    def __init__(self, agents: LocalNodes, *answers: tuple[int, ...]) -> None:
+        self._agents, self._answers, self.seen = agents, answers, 0
+
+    def __call__(self) -> list[str]:
+        answer = self._answers[min(self.seen, len(self._answers) - 1)]
+        self.seen += 1
+        return [str(self._agents[node]) for node in answer]
+
+
+def run(agents: LocalNodes, folder: Path, workers: int, **further: Any) -> Any:
+    folder.mkdir(exist_ok=True)
+    settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 40, "block_size": 2, "codec": {0: Unhurried}}
+    return line_job().parallel(some(agents, workers), directory=folder, **settings | further)
+
+
+@pytest.fixture(scope="module")
+def calm(agents: LocalNodes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return only_weights(run(agents, tmp_path_factory.mktemp("calm"), 4, codec=None))
+
+
+def test_workers_come_and_leave(agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """EL-11, EL-13, EL-15, EL-18: 2, then 4, then 2 others of them; survivors come first, and the weights are those of a calm
+    run of four, for no batch was lost or computed twice."""
+    caplog.set_level(logging.INFO)
+    hosts = Hosts(agents, (0, 1), (0, 1), (0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3), (3, 1))
+    result = run(agents, tmp_path, 2, discovery=hosts, min_workers=2, max_workers=4)
+    assert only_weights(result) == calm
+    assert (sorted(result.models), result.restarts, result.failures) == ([0, 1], 0, {})
+    told = said(caplog.records)
+    assert [line for line in told if line.startswith("The hosts have changed")] == [
+        "The hosts have changed: workers have come.",
+        "The hosts have changed: workers have left.",
+    ]
+    begun = [line for line in told if line.startswith("Waiting for (")]
+    assert begun == ["Waiting for ({0, 1}) ...", "Waiting for ({0, 1, 2, 3}) ...", "Waiting for ({0, 1}) ..."]
+    assert hosts.seen >= 6
+
+
+def test_a_worker_takes_the_place_of_one_that_dies(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
+    """EL-19, EL-22: the host of a worker that was killed is left alone, and another one that was to spare comes in."""
+    settings: dict[str, Any] = {"fault": "kill 1@e3.b1", "min_workers": 1, "max_workers": 2, "codec": None}
+    result = run(agents, tmp_path, 2, discovery=Hosts(agents, (0, 1, 2)), **settings)
+    assert only_weights(result) == calm
+    assert (sorted(result.models), result.restarts) == ([0, 1], 1)
+
+
+def test_without_hosts_the_job_does_not_begin(agents: LocalNodes, tmp_path: Path) -> None:
+    """EL-17: a discovery that fails at the first call ends the job at once, and says how."""
+
+    def broken() -> str:
+        raise LookupError("no such rack")
+
+    with pytest.raises(JobFailed, match=r"The first discovery of hosts failed: .*LookupError: no such rack"):
+        run(agents, tmp_path, 2, discovery=broken)
+
+
+def test_numbers_that_do_not_fit(tmp_path: Path) -> None:
+    with local_workers(1) as nodes:
+        for settings, message in [
+            ({"max_workers": 3}, "'max_workers' needs 'discovery'"),
+            ({"discovery": list, "max_workers": 9}, r"'max_workers' can be at most the number of blocks in a batch, 4, got 9"),
+            (
+                {"discovery": list, "on_failure": "restart"},
+                "'discovery' finds other nodes, so 'on_failure' can only be 'shrink'",
+            ),
+            ({"discovery": 5}, "discovery"),
+        ]:
+            with pytest.raises((ValueError, TypeError), match=message):
+                run(nodes, tmp_path, 1, **settings)
