@@ -32,6 +32,7 @@ MAX_DIMENSIONS = 32  # what every supported NumPy can hold
 LONG_BYTES = 4096  # shorter byte strings stay in the tree
 LONG_INTEGER = 512  # bytes of the longest integer
 _PLAIN = frozenset({type(None), bool, float, str})
+_LEAVES = _PLAIN | {int, bytes}  # what stands for itself in a received tree
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 
 
@@ -93,7 +94,7 @@ def _encode(value: Any, arrays: list[Array], classes: Sequence[type], depth: int
     if kind is bytes:
         return value if len(value) <= LONG_BYTES else {"b": _place(np.frombuffer(value, np.uint8), arrays)}
     if kind is tuple:
-        return {"t": [_encode(v, arrays, classes, depth + 1) for v in value]}
+        return {"t": [v if type(v) in _PLAIN else _encode(v, arrays, classes, depth + 1) for v in value]}
     if kind is list:
         return [_encode(v, arrays, classes, depth + 1) for v in value]
     if kind is dict:
@@ -185,7 +186,7 @@ def _place(array: Array, arrays: list[Array]) -> int:
 
 def _decode(tree: Any, places: _Places, classes: Sequence[type], depth: int) -> Any:
     kind = type(tree)
-    if kind in _PLAIN or kind is int or kind is bytes:
+    if kind in _LEAVES:
         return tree
     if depth > MAX_DEPTH:
         raise ProtocolError(f"A received value is nested more than {MAX_DEPTH} levels.")
@@ -197,7 +198,7 @@ def _decode(tree: Any, places: _Places, classes: Sequence[type], depth: int) -> 
     if name == "a":
         return places.take(body)
     if name == "t":
-        return tuple([_decode(v, places, classes, depth + 1) for v in _listed(body)])
+        return tuple([v if type(v) in _LEAVES else _decode(v, places, classes, depth + 1) for v in _listed(body)])
     if name == "d":
         flat = [_decode(v, places, classes, depth + 1) for v in _listed(body)]
         result = dict(zip(flat[::2], flat[1::2], strict=True))

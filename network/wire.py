@@ -14,7 +14,6 @@ anything is allocated, and on a sealed connection nothing is decoded before its 
 from __future__ import annotations
 
 import enum
-import math
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ import msgpack
 import numpy as np
 
 from .errors import ProtocolError
+from .patterns import tail_of
 from .seal import Sealer
 from .slabs import SlabPool
 from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
@@ -30,6 +30,7 @@ from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
 HEADER = struct.Struct("!BBHIQ")
 MAC_BYTES = 32
 MAX_HEAD = 8  # integers
+_THREE = b"\x93"  # msgpack: a list of three follows
 SEALED_BYTES = 1 << 20  # data of a frame we seal: what is hashed at both ends stays in their caches
 
 
@@ -96,11 +97,16 @@ def pack(
     """
     if len(head) > MAX_HEAD:
         raise ValueError(f"The head of a message may have {MAX_HEAD} integers, got {len(head)}.")
-    tree, arrays = encode(value, classes)
-    try:
-        meta = msgpack.packb([list(head), [[a.dtype.str, *a.shape] for a in arrays], tree])
-    except UnicodeEncodeError as error:
-        raise TypeError(f"A str that is no valid Unicode cannot travel: {error.reason}.") from None
+    known = tail_of(value)
+    if known is not None:
+        tail, array = known
+        meta, arrays = _THREE + msgpack.packb(list(head)) + tail, [array]
+    else:
+        tree, arrays = encode(value, classes)
+        try:
+            meta = msgpack.packb([list(head), [[a.dtype.str, *a.shape] for a in arrays], tree])
+        except UnicodeEncodeError as error:
+            raise TypeError(f"A str that is no valid Unicode cannot travel: {error.reason}.") from None
     raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)
     if len(meta) > limits.meta:
         raise ValueError(
@@ -186,7 +192,7 @@ def allocate(layout: Any, limit: int, pool: SlabPool | None = None) -> list[Arra
     """
     if type(layout) is not list:
         raise ProtocolError("A received message has a malformed layout.")
-    specs: list[tuple[Any, list[int]]] = []
+    specs: list[tuple[Any, list[int], int]] = []
     total = 0
     for entry in layout:
         if type(entry) is not list or not 1 <= len(entry) <= MAX_DIMENSIONS + 1:
@@ -194,15 +200,19 @@ def allocate(layout: Any, limit: int, pool: SlabPool | None = None) -> list[Arra
         code, *shape = entry
         if type(code) is not str or code not in DTYPES:
             raise ProtocolError("A received message describes an array of a type that may not travel.")
-        if not all(type(n) is int and 0 <= n <= limit for n in shape):
-            raise ProtocolError("A received message describes an array of an impossible shape.")
-        total += math.prod(shape) * DTYPES[code].itemsize
+        dtype = DTYPES[code]
+        size = dtype.itemsize
+        for length in shape:
+            if type(length) is not int or not 0 <= length <= limit:
+                raise ProtocolError("A received message describes an array of an impossible shape.")
+            size *= length
+        total += size
         if total > limit:
             raise ProtocolError(f"A received message announces {total} bytes of arrays, more than the {limit} allowed.")
-        specs.append((DTYPES[code], shape))
+        specs.append((dtype, shape, size))
     try:
         if pool is None:
-            return [np.empty(shape, dtype) for dtype, shape in specs]
-        return [pool.empty(shape, dtype, math.prod(shape) * dtype.itemsize) for dtype, shape in specs]
+            return [np.empty(shape, dtype) for dtype, shape, _ in specs]
+        return [pool.empty(shape, dtype, size) for dtype, shape, size in specs]
     except (ValueError, MemoryError) as error:  # a 0 among dimensions whose product no index can count, or no memory
         raise ProtocolError(f"A received message describes arrays that cannot be made here: {error}.") from error
