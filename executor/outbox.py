@@ -21,11 +21,17 @@ _BATCH_ARRAYS = Limits().message // 4  # bytes of arrays in one message of sever
 class Task:
     """One submitted call."""
 
-    __slots__ = ("function", "future", "many", "payload", "started")
+    __slots__ = ("arrays", "function", "future", "many", "started", "tree")  # a payload of its own would be 7 MB in 100,000
 
     def __init__(self, future: Future[Any], function: Function, payload: Payload, many: bool) -> None:
-        self.future, self.function, self.payload, self.many = future, function, payload, many
+        self.future, self.function, self.many = future, function, many
+        self.tree, self.arrays = payload
         self.started = False
+
+    @property
+    def payload(self) -> Payload:
+        """Its arguments."""
+        return Payload(self.tree, self.arrays)
 
 
 class Outbox:

@@ -35,6 +35,8 @@ class AbsExecutable(ABC):
     """
 
     signals: ClassVar[bool] = False
+    serves_submitter: ClassVar[bool] = False
+    """Whether the submitter may call it while it runs (`Coordinator.call`); in `com.controller` it then is the peer -1."""
 
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
         self.node_id = node_id

@@ -60,6 +60,7 @@ class Porter:
         self._lock = threading.Lock()
         self._admitted: dict[int, Session] = {}
         self._has_code_session = False
+        self.serves_submitter = False  # whether the executor wants to be called by the submitter while it runs
         self.code_sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="porter", daemon=True)
 
@@ -129,7 +130,7 @@ class Porter:
         if session.role == "code" and not self._has_code_session:
             self._has_code_session = True
             self.code_sessions.put(session)
-        elif session.role == "code" and self._is_free(SUBMITTER):
+        elif session.role == "code" and self.serves_submitter and self._is_free(SUBMITTER):
             self._admitted[SUBMITTER] = session
             self._on_peer(SUBMITTER, session)
         elif session.role == "peer" and type(node) is int and self._expects(node) and attempt == self._begin.attempt:

@@ -157,6 +157,7 @@ class JobProcess:
             raise TypeError(f"A job runs an AbsExecutable, got {type(made).__qualname__}.")
         made.shipped = objects.get("objects", {})
         made.cache_directory = Path(self.begin.cache)
+        self.porter.serves_submitter = made.serves_submitter
         return made
 
     def _satisfy(self, executable: AbsExecutable, code: CodeSession) -> None:

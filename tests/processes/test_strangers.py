@@ -26,7 +26,7 @@ from network.wire import Kind, pack
 from rpc import Coordinator
 from rpc.agent.admission import python_version
 from rpc.identity import process_name
-from rpc.messages import FROM_AGENT, FROM_SUBMITTER, Abort, CanCommit, Fetch, ListJobs, Load, Operation, Stop, Watch
+from rpc.messages import FROM_AGENT, FROM_SUBMITTER, Abort, CanCommit, Fetch, ListJobs, Load, Lose, Operation, Stop, Watch
 
 from .executors import Stepping, Sum
 from .harness import Cluster, start_job, wait_for
@@ -36,6 +36,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ORDER,
     Abort("", "x"),
     Stop("", "x"),
+    Lose("", 0, "x"),
     Watch(""),
     ListJobs(),
     Fetch(""),
