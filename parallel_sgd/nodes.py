@@ -64,7 +64,7 @@ def local_workers(count: int, ps: bool = False) -> Iterator[LocalNodes]:
     ...     job.parallel(nodes, codec=Plain)
     """
     _check_count("count", count)
-    with local_agents(count + bool(ps)) as agents:
+    with local_agents(count + bool(ps), log_level="ERROR") as agents:  # what they warn of, they tell the submitter too
         nodes = LocalNodes(key_file=agents.key_file)
         ids = [*range(count), Parameter_Server] if ps else range(count)
         for node_id, address in zip(ids, agents.addresses, strict=True):

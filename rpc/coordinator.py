@@ -315,7 +315,9 @@ class Coordinator:
             self._lookout.ended(node, state.state == "done", self._clock.monotonic())
             if state.state != "done":
                 self.failures[node] = (state.state, state.detail)
-            if state.state in ("failed", "stopped"):
+            if self._end_together and (state.state == "stopped" or self._lookout.follows(node)):
+                self._logger.info("Node(%s) %s: %s", node, state.state, clean(lines[-1]) if lines else "no reason given")
+            elif state.state in ("failed", "stopped"):
                 self._logger.error("Node(%s) %s:\n%s", node, state.state, state.detail.rstrip())
             self._submitting.feed(machine, HasEnded(node, state.state, clean(lines[-1]) if lines else "no reason given"))
             if state.state != "done":

@@ -139,3 +139,21 @@ def test_ctrl_c_ends_it_without_a_traceback(tmp_path: Path, program: str, option
         said += process.stdout.read()
         assert process.wait(20) == 1, said
     assert said.endswith("Stopped.\n") and "Traceback" not in said, said
+
+
+def test_four_workers_survive(tmp_path: Path) -> None:
+    """EL-19, EL-28: one killed, one stopped, one to spare that comes in; the story is told without tracebacks of bystanders."""
+    finished = run(tmp_path, "survive_a_crash.py")
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines()[-1] == "The final weights are equal to the last bit."
+    told = finished.stderr
+    assert told.count("Traceback") == 0
+    assert "epoch 2, batch 4: killed by signal 9 (SIGKILL)" in told and "epoch 3, batch 2: stuck, silent for 2." in told
+
+
+@pytest.mark.parametrize(("program", "said"), [("callback.py", "accuracy"), ("loop.py", "stuck, silent for 2.")])
+def test_recovery(tmp_path: Path, program: str, said: str) -> None:
+    """FD-1, FD-18: the callback and the loop."""
+    finished = run(tmp_path, f"recovery/{program}")
+    assert finished.returncode == 0, finished.stderr
+    assert said in finished.stdout

@@ -27,6 +27,10 @@ class Lookout:
         """All verdicts, first causes before what followed from them."""
         return in_causal_order(self.verdicts)
 
+    def follows(self, node: int) -> bool:
+        """Whether the end of a node is known to follow from that of another one."""
+        return any(verdict.node == node and verdict.rank == 2 for verdict in self.verdicts)
+
     @property
     def deadline(self) -> float | None:
         """When to call `look` (monotonic), or None."""
@@ -76,7 +80,8 @@ class Lookout:
     def _note(self, verdict: Verdict, now: float) -> None:
         self.verdicts.append(verdict)
         reported = verdict.kind in ("crashed", "exited")  # the traceback comes with the state of the node
-        self._logger.error("%s", verdict.summary if reported else verdict.describe())
+        level = logging.ERROR if verdict.rank < 2 else logging.INFO
+        self._logger.log(level, "%s", verdict.summary if reported else verdict.describe())
         if verdict.kind != "deadlock":
             self.ended(verdict.node, False, now)
 
