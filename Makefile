@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-engine test-rest check bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -29,9 +29,17 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# what only computes goes first, on both cores at once; what starts agents and jobs has the machine to itself
 test: check
-	$(BIN)/python -m pytest
+	@$(MAKE) --no-print-directory -j2 test-engine test-rest
+	$(BIN)/python -m pytest -m processes
 	@echo "Passed: format, lint, types and the whole test suite."
+
+test-engine: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m "not processes" tests/parallel_sgd
+
+test-rest: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m "not processes" --ignore tests/parallel_sgd
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -71,7 +71,7 @@ def test_full(ends: tuple[Pair, Pair]) -> None:
             job.send(Took())
 
 
-@pytest.mark.parametrize("packet", [b"\xc1", b"\x93", os.urandom(50), b"\x81\xa1x\x01"])
+@pytest.mark.parametrize("packet", [b"\xc1", b"\x93", os.urandom(50), b"\x81\xa1x\x01"], ids=range(4))
 def test_anything_else_is_refused(ends: tuple[Pair, Pair], packet: bytes) -> None:
     agent, job = ends
     job.sock.send(packet)

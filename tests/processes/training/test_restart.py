@@ -171,7 +171,7 @@ def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.Log
     assert only_weights(result) == only_weights(calm)
     assert result.restarts == 1
     told = "\n".join(said(caplog.records))
-    assert "The other 2 nodes start again, numbered anew, from the newest state that any of them has" in told
+    assert "2 nodes, numbered anew, start again from the newest state that any of them has" in told
     log = next(path for path in result.files[0] if path.name.startswith("Fit-0")).read_text("utf-8")
     assert "Training goes on after 1 epoch and 1 batch, with epoch 2, batch 2." in log  # two batches to an epoch
 

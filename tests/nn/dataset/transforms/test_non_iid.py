@@ -41,7 +41,7 @@ def transforms(blocks, **more):
 
 
 @pytest.mark.parametrize("kind", range(3))
-@pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=repr)
+@pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=lambda given: f"{type(given).__name__}{given.node_2_block}")
 def test_every_sample_is_kept_with_its_label_and_the_tail_stays(kind, assignment):
     given = samples()
     transform = transforms(assignment.block_count)[kind]
@@ -54,7 +54,7 @@ def test_every_sample_is_kept_with_its_label_and_the_tail_stays(kind, assignment
     assert test_y is given[3]
 
 
-@pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=repr)
+@pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=lambda given: f"{type(given).__name__}{given.node_2_block}")
 def test_true_non_iid_gives_each_block_its_part_of_the_sorted_set(assignment):
     given = samples()
     blocks = assignment.block_count
