@@ -53,6 +53,7 @@ def test_a_deadlock_names_all() -> None:
 
 def test_verdicts_are_kept_in_causal_order(caplog: pytest.LogCaptureFixture) -> None:
     """FD-18: the first cause first; a stack is shown, a traceback comes with the state of the node, and is not shown twice."""
+    caplog.set_level(logging.INFO)
     made = lookout()
     lost = replace(VERDICT, node=0, kind="crashed", trace="Traceback\nnetwork.errors.PeerLost: Node(1) is lost")
     made.take(0, lost, 1.0)
