@@ -4,6 +4,9 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.processes  # of its own, with the machine to itself
 CODE = """
 import json, sys, time
 import numpy
