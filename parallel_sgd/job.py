@@ -169,8 +169,9 @@ class ParallelSGD:
             checkpoint_every=checkpoint_every,
             resume=resume,
         )
-        if spec.fault.faults and isinstance(nodes, InProcessNodes):
-            raise ValueError(f"'fault' needs nodes with processes of their own, such as local_workers(), got {fault!r}")
+        for name, given in (("fault", spec.fault.faults and fault), ("discovery", discovery)):
+            if given and isinstance(nodes, InProcessNodes):
+                raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {given!r}")
         batches = Batches(len(arrays[0]), spec.plan.block_size, spec.plan.assignment.block_count)
         folder.mkdir(parents=True, exist_ok=True)
         _log.info("Start job.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
@@ -23,6 +24,7 @@ from .exchange import BlockExchange
 from .report import TrainingReport
 from .wait import Wait
 
+_log = logging.getLogger("parallel_sgd.checkpoint")
 Array = NDArray[Any]
 Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
 Training = Generator[Wait, None, dict[str, float]]
@@ -184,7 +186,10 @@ class TrainingProcess:
     def _leave(self, result: dict[str, float]) -> None:
         """Save what has been reached: a batch is applied wholly or not at all, so nothing of it need be computed again."""
         if self._checkpoints is not None and self._whole and self._applied > self._from.position:
-            self._checkpoints.leave(Progress(self._applied, self._steps, self._clock() - self._start, result))
+            try:
+                self._checkpoints.leave(Progress(self._applied, self._steps, self._clock() - self._start, result))
+            except Exception:  # noqa: BLE001  a user's state_dict() may raise anything; what ended training is what counts
+                _log.exception("The state after %s could not be saved", self._applied)
 
     def _tell_epochs(self) -> None:
         while self._unsaved and (self._checkpoints is None or self._checkpoints.settled(Position(self._unsaved[0], 0))):

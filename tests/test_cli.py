@@ -32,6 +32,8 @@ OPTIONS = [
     *("--epochs", "--batch-size", "--redundancy", "--block-assignment", "--psgd", "--ssgd-timeout", "--optimizer"),
     *("--sync-type", "--op-type"),
     *("--gradient-descent", "--learn-rate", "--gd-params", "--seed", "--codec", "--server-codec", "--codec-params"),
+    *("--on-failure", "--stall-timeout", "--min-workers", "--max-restarts", "--checkpoint-every", "--resume", "--fault"),
+    *("--discovery", "--max-workers"),
     *("--network-bandwidth", "--blas-threads", "--title", "--json", "--retrieve", "--version"),
 ]
 WORKER_OPTIONS = [
@@ -173,6 +175,17 @@ def test_classes_of_ones_own(own: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "good morning 3 hello" in log.read_text("utf-8")
     sys.modules.pop("my_parts")
     assert submit("--codec", "my_parts.Mine") == cli.EXIT_OK
+
+
+def test_a_normal_end(place: Path) -> None:
+    """FD-21: exit code 0, a last line that says so, no temporary file; the fixture for all tests finds processes and ports."""
+    scratch = place / "scratch"
+    scratch.mkdir()
+    options = ["-m", "dnn.model", "--local", "2", "--dataset", "digits", "--epochs", "1"]
+    ended = script(SUBMIT, *options, cwd=place, TMPDIR=str(scratch))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.splitlines()[-1].endswith("All the tasks are done.")
+    assert list(scratch.iterdir()) == []
 
 
 def test_a_job_that_failed(own: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from typing import Any
@@ -58,14 +59,16 @@ class ExecutorRunner(Runner):
         return call.open(futures[number].result())
 
 
-class _Call:
+class _Call(ABC):
     """How tasks of one stage are submitted, and their results opened."""
 
+    @abstractmethod
     def submit(self, number: int, item: Any) -> Future[Any]:
-        raise NotImplementedError
+        """Have the task of one partition executed."""
 
+    @abstractmethod
     def open(self, result: Any) -> list[Any]:
-        raise NotImplementedError
+        """The partition in a task's result."""
 
 
 class _Direct(_Call):

@@ -86,7 +86,7 @@ def test_first_steps_begin_together(trio: Cluster, tmp_path: Path) -> None:
 
 
 def test_port_in_use(own: Cluster, tmp_path: Path) -> None:
-    """SUB-39: a taken port is named, and what to do; port 0 was announced, and several agents share this host."""
+    """SUB-39, FLT-22: a taken port is named, and what to do; port 0 was announced, and several agents share this host."""
     first, second = own.start(2)
     assert first.address.port != second.address.port
     third = AgentProcess(tmp_path / "third", own.key_file, "--port", str(first.address.port))

@@ -126,7 +126,7 @@ sys.exit("the submitter has survived")
 
 @pytest.mark.parametrize("moment", ["connected", "Accepted", "submitted", "first", "Prepared"])
 def test_killed_submitter(trio: Cluster, tmp_path: Path, moment: str) -> None:
-    """SUB-9: the submitter dies at a message boundary of the three phases; the nodes take the job back within 2 s."""
+    """SUB-9, FLT-14: the submitter dies at a message boundary of the three phases; the nodes take the job back within 2 s."""
     command = [sys.executable, "-c", SUBMITTER, moment, str(trio.key_file), str(tmp_path)]
     command += [str(agent.address) for agent in trio.agents]
     environ = {**os.environ, "PYTHONPATH": project_root()}

@@ -54,8 +54,6 @@ def test_the_models_own_variables_come_first() -> None:
 
 
 def test_batch_normalisation_is_as_in_keras() -> None:
-    if not hasattr(nn.layer, "BatchNorm"):
-        pytest.skip("there is no BatchNorm yet")
     model = nn.model.SequentialModel([-1, 3], [nn.layer.BatchNorm()])
     model.setup(nn.loss.MSELoss())
     model.set_weights([np.full(3, number) for number in (2.0, 1.0, 5.0, 4.0)])  # gamma, beta, mean, variance

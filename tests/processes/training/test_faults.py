@@ -85,6 +85,22 @@ def test_a_fault_in_every_attempt(agents: LocalNodes, tmp_path: Path, caplog: py
     assert "Giving up: the same failure has come 3 times at the same place, so it would come again." in said(caplog.records)
 
 
-def test_within_one_process_nothing_is_killed(tmp_path: Path) -> None:
-    with in_process(2) as nodes, pytest.raises(ValueError, match="'fault' needs nodes with processes of their own"):
-        line_job().parallel(nodes, fault="kill 1@e1", directory=tmp_path)
+def test_a_second_fault_while_the_first_is_mended(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
+    """FLT-19: another worker dies at the very batch with which the second attempt goes on."""
+    result = run(agents, tmp_path, "kill 1@e2.b2; kill 0@e2.b2@a1")
+    assert (result.restarts, only_weights(result)) == (2, calm)
+    assert fired(tmp_path, "kill 0@e2.b2@a1") == 1
+
+
+def test_all_but_one_are_lost(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
+    """FLT-21: two of three die in the same batch, or one after the other; the last one goes on alone, with the same batches."""
+    result = run(agents, tmp_path, "kill 1@e2.b2; kill 2@e2.b2", on_failure="shrink")
+    assert sorted(result.models) == [0]
+    assert only_weights(result) == calm
+
+
+@pytest.mark.parametrize("settings", [{"fault": "kill 1@e1"}, {"discovery": list}], ids=str)
+def test_what_needs_processes_of_its_own(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Within the user's own process nobody is killed, and nobody joins."""
+    with in_process(2) as nodes, pytest.raises(ValueError, match=r"'\w+' needs nodes with processes of their own"):
+        line_job().parallel(nodes, directory=tmp_path, **settings)

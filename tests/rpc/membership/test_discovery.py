@@ -74,7 +74,7 @@ def test_a_script(tmp_path: Path) -> None:
     ],
 )
 def test_a_script_that_fails(tmp_path: Path, body: str, message: str) -> None:
-    """EL-17: every way to fail is told with the reason."""
+    """EL-17, FLT-17: every way to fail is told with the reason."""
     with pytest.raises(DiscoveryError, match=message):
         ScriptDiscovery(script(tmp_path, body)).find()
 
@@ -88,7 +88,7 @@ def test_a_script_that_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_script_that_hangs(tmp_path: Path) -> None:
-    """EL-17: after its own limit it is killed, with the processes it has started."""
+    """EL-17, FLT-17: after its own limit it is killed, with the processes it has started."""
     path = script(tmp_path, f"sleep 100 & echo $! > {tmp_path}/child\necho $$ > {tmp_path}/self\nwait")
     with pytest.raises(DiscoveryError, match=r"did not end within 1\.5 s and was killed"):
         ScriptDiscovery(path, limit=1.5).find()

@@ -160,7 +160,7 @@ def test_a_notice_ends_with_its_round() -> None:
 
 
 def test_changes_within_a_moment() -> None:
-    """EL-14: two changes 50 ms apart both count, with the wall clock set back by an hour between them."""
+    """EL-14, FLT-18: two changes 50 ms apart both count, with the wall clock set back by an hour between them."""
     job = Job()
     job.see(a=1, b=1)
     assert job.see(a=1, b=1, c=1) == [NotifyRankZero(job.round[0], 1, ADDED)]
