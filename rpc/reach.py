@@ -25,7 +25,9 @@ def is_user_module(name: str) -> bool:
     module = sys.modules.get(name)
     if module is None or name.partition(".")[0] in OWN_PACKAGES:
         return False
-    file = getattr(module, "__file__", None)
+    package = sys.modules.get(name.partition(".")[0])
+    # part of a package goes with it, wherever it says it is: torch.ops gives "_ops.py"
+    file = getattr(package, "__file__", None) or getattr(module, "__file__", None)
     if file is None:  # built-in, or made at run time as notebooks do: running code in a module leaves this mark
         return getattr(module, "__spec__", None) is None and "__builtins__" in vars(module)
     return _is_user_file(file)
