@@ -167,7 +167,7 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         with self.changed:
             for member in self.members.values():
-                member.stopped = True
+                member.stopped = not member.removed  # who was removed may still be on its way to its farewell
             self.changed.notify_all()
         for thread in self._threads:
             thread.join(PATIENCE)
