@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-engine test-rest check bench clean
+.PHONY: demo test test-engine test-rest test-jobs test-programs check soak faults bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -29,10 +29,11 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# what only computes goes first, on both cores at once; what starts agents and jobs has the machine to itself
-test: check
-	@$(MAKE) --no-print-directory -j2 test-engine test-rest
-	$(BIN)/python -m pytest -m processes
+# what only computes goes first, then what starts agents and jobs, each on both cores; what states a time has the machine to itself
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j2 check test-engine test-rest
+	@$(MAKE) --no-print-directory -j2 test-jobs test-programs
+	$(BIN)/python -m pytest -m alone
 	@echo "Passed: format, lint, types and the whole test suite."
 
 test-engine: $(VENV)/.dev
@@ -40,6 +41,21 @@ test-engine: $(VENV)/.dev
 
 test-rest: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m "not processes" --ignore tests/parallel_sgd
+
+test-jobs: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m "processes and not alone" tests/processes
+
+test-programs: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m "processes and not alone" --ignore tests/processes
+
+# for half an hour jobs are killed, stopped, cut off, grown and shrunk; each must end with the bits of a calm one
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.soak
+
+# many random schedules on the virtual clock, then on real processes one fault in every phase of a job, at everybody who takes part
+faults: $(VENV)/.dev
+	FAULT_EXAMPLES=1000 $(BIN)/python -m pytest -q --timeout 7200 -o faulthandler_timeout=7000 tests/faults/test_schedules.py
+	$(BIN)/python -m tests.faults
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

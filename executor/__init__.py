@@ -1,8 +1,18 @@
-"""Parallel compute on agents: the interface of `concurrent.futures`, and lazy collections. Knows no learning."""
+"""Parallel compute on agents: the interface of `concurrent.futures`, lazy collections, a joblib backend. Knows no learning."""
 
 from .broadcast import Broadcast
 from .cluster import ClusterExecutor
-from .errors import NodeLost, RemoteError, RemoteTraceback
+from .errors import NodeLost, NotData, RemoteError, RemoteTraceback
+from .joblib_backend import register_joblib
 from .local import local_nodes
 
-__all__ = ["Broadcast", "ClusterExecutor", "NodeLost", "RemoteError", "RemoteTraceback", "local_nodes"]
+__all__ = [
+    "Broadcast",
+    "ClusterExecutor",
+    "NodeLost",
+    "NotData",
+    "RemoteError",
+    "RemoteTraceback",
+    "local_nodes",
+    "register_joblib",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
@@ -42,10 +43,24 @@ class Broadcast(Generic[T]):
         return Broadcast, (self._fetch,)
 
 
-@functools.lru_cache(maxsize=16)
 def from_file(path: str) -> Any:
     """The value in a file that `rpc.result.write_result` wrote, read once by each process."""
-    return read_result(Path(path), ())
+    held = _held_files()
+    if path not in held:
+        held[path] = read_result(Path(path), ())
+    return held[path]
+
+
+def drop_removed() -> None:
+    """Free the values whose files were removed."""
+    for path in list(_held_files()):
+        if not os.path.exists(path):
+            _held_files().pop(path, None)
+
+
+@functools.cache
+def _held_files() -> dict[str, Any]:
+    return {}
 
 
 class Held:

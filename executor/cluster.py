@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,9 +18,11 @@ from network.nodes import NodeAssignment
 from .broadcast import Broadcast, Held
 from .dispatcher import Dispatcher
 from .functions import Function, Functions, user_classes
-from .outbox import Task
+from .future import TaskFuture
 from .payload import Payload, pack_payload
+from .shelves import KEEP_BYTES
 from .task_job import TaskJob
+from .tasks import Task
 
 T = TypeVar("T")
 
@@ -43,6 +45,7 @@ class ClusterExecutor(Executor):
         key_file: the cluster key; default as in `network.Request`.
         title: what others see while the nodes are busy.
         blas_threads: BLAS threads of each node; 0 for the cores of its host divided by the nodes there.
+        keep_bytes: memory in which each node keeps partitions of collections (see `Collection.persist`), about.
 
     Attributes: `job`, the id of the job that keeps the nodes, which `job_submit.py` or a `Reclaimer` can stop.
 
@@ -61,15 +64,23 @@ class ClusterExecutor(Executor):
         key_file: str | Path | None = None,
         title: str = "executor",
         blas_threads: int = 1,
+        keep_bytes: int = KEEP_BYTES,
     ) -> None:
+        if not isinstance(nodes, NodeAssignment):
+            raise TypeError(f"ClusterExecutor 'nodes' must be a NodeAssignment, got {type(nodes).__qualname__}.")
         if retries is None:
             retries = 3 if pure else 0
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise ValueError(f"ClusterExecutor 'retries' must be an integer from 0, got {retries!r}.")
+        if isinstance(keep_bytes, bool) or not isinstance(keep_bytes, int) or keep_bytes < 0:
+            raise ValueError(f"ClusterExecutor 'keep_bytes' must be an integer from 0, got {keep_bytes!r}.")
+        if isinstance(blas_threads, bool) or not isinstance(blas_threads, int) or blas_threads < 0:
+            raise ValueError(f"ClusterExecutor 'blas_threads' must be an integer from 0, got {blas_threads!r}.")
         job = TaskJob(nodes, key_file, title, blas_threads)
         self.job = job.job
         self._names = dict(job.names)
         self._dispatcher = dispatcher = Dispatcher(job.sessions, job.names, retries, pure, job.await_free)
+        dispatcher.order(["room", keep_bytes])
         self._functions = Functions(dispatcher.forget)
         self._lock = threading.Lock()
         self._shut = False
@@ -82,6 +93,11 @@ class ClusterExecutor(Executor):
         """Ids of the nodes that it was made with, ascending."""
         return sorted(self._names)
 
+    @property
+    def live_nodes(self) -> list[int]:
+        """Ids of the nodes that are not lost, as far as is known, ascending."""
+        return [node for node in self.nodes if node not in self._dispatcher.lost]
+
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Call `fn(*args, **kwargs)` on a node.
 
@@ -90,7 +106,11 @@ class ClusterExecutor(Executor):
         """
         return self._submit(fn, (args, kwargs) if kwargs else list(args), False)
 
-    def _submit(self, fn: Callable[..., Any], arguments: Any, many: bool) -> Future[Any]:
+    def submit_near(self, nodes: Collection[int], fn: Callable[..., T], /, *args: Any) -> Future[T]:
+        """Call `fn(*args)` on one of `nodes`, because of what they have; on any node for none, or if all are lost."""
+        return self._submit(fn, list(args), False, nodes)
+
+    def _submit(self, fn: Callable[..., Any], arguments: Any, many: bool, near: Collection[int] = ()) -> Future[Any]:
         if not callable(fn):
             raise TypeError(f"ClusterExecutor executes functions, got {type(fn).__qualname__}.")
         function = self._reserve(fn)
@@ -101,10 +121,10 @@ class ClusterExecutor(Executor):
                 self._release(function)
                 function = self._reserve(fn, user_classes(arguments))  # which the code of the function does not name
                 payload = _pack_or_blame(arguments, function, many)
-            future: Future[Any] = Future()
+            future: Future[Any] = TaskFuture()
             with self._lock:
                 self._check_open()
-                self._dispatcher.submit(Task(future, function, payload, many))
+                self._dispatcher.submit(Task(future, function, payload, many), near)
         except BaseException:
             self._release(function)
             raise
@@ -168,6 +188,14 @@ class ClusterExecutor(Executor):
             number = next(self._numbers)
             self._dispatcher.order(["hold", number, payload.tree, payload.arrays])
         return Broadcast(Held(number, value, here=True), lambda: self._dispatcher.order(["drop", [number]]))
+
+    def new_shelf(self) -> int:
+        """The number of a shelf on which tasks may keep values, by `executor.shelves.SHELVES`, until `clear_shelf`."""
+        return next(self._numbers)
+
+    def clear_shelf(self, shelf: int) -> None:
+        """Free what the nodes keep on a shelf; idempotent."""
+        self._dispatcher.order(["clear", [shelf]])
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more tasks, and free the nodes when all have ended; `cancel_futures` cancels those that no node has begun on.

@@ -11,13 +11,13 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from network.controller import Controller
-from network.errors import NetworkError, PeerLost, ProtocolError
-from network.nodes import SUBMITTER
+from network.errors import NetworkError, ProtocolError
 from network.session import Session
 from rpc.errors import JobAborted
 
 from .messages import BATCH_BYTES, BATCH_TASKS
 from .payload import Payload
+from .shelves import Shelves
 
 HIGH_WATER = 64 << 20  # bytes of results that wait for the submitter, beyond which no task is begun
 GRACE_SECONDS = 1.0  # for a running task to end once nobody waits for it
@@ -38,12 +38,13 @@ class Desk:
     """Between the submitter's line and the main thread of a node.
 
     The main thread calls `next` and `put`; the desk's own thread owns `controller` until `close` has returned.
-    Attributes: `code`, {function: (objects, code)}; `values`, broadcast payloads by number.
+    Attributes: `code`, {function: (objects, code)}; `values`, broadcast payloads by number; `shelves`, what tasks keep.
     """
 
     def __init__(self, controller: Controller, session: Session) -> None:
         self.code: dict[int, tuple[bytes, bytes]] = {}
         self.values: dict[int, tuple[Any, Any]] = {}
+        self.shelves = Shelves(controller.node_id)
         self._controller, self._session = controller, session
         self._tasks: deque[Assignment] = deque()
         self._arrived = threading.Event()  # set when the main thread has something to look at
@@ -179,6 +180,11 @@ class Desk:
         elif word == "drop":
             for number in rest[0]:
                 self.values.pop(number, None)
+        elif word == "room":
+            self.shelves.room = int(rest[0])
+        elif word == "clear":
+            for shelf in rest[0]:
+                self.shelves.clear(shelf)
         elif word == "end":
             self._end = True
             self._arrived.set()
@@ -194,17 +200,3 @@ class Desk:
                 break
         self._session.queue(["back", back[::-1]])
         self._controller.push()
-
-
-def await_line(controller: Controller, limit: float) -> Session:
-    """The submitter's session, which it opens once the executor runs.
-
-    Raises: TimedOut, PeerLost, ProtocolError when a peer poses as the submitter.
-    """
-    controller.wait_until(lambda: SUBMITTER in controller.sessions, limit, lambda: "the submitter to call")
-    session = controller.sessions[SUBMITTER]
-    if session.role != "code":
-        raise ProtocolError("Only who has the key for code may send tasks.")
-    if session.lost is not None:
-        raise PeerLost(SUBMITTER, session.link.peer, str(session.lost))
-    return session

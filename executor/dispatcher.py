@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from network.errors import NetworkError, ProtocolError
+from network.bell import Bell
+from network.errors import PeerLost, ProtocolError
 from network.session import Session
 from network.sockets import wait_sockets
 from rpc.errors import InvalidTransition
 
-from . import scheduler as plan
+from . import events as plan
 from .errors import NodeLost
 from .failure import unpack_failure
 from .functions import Function
+from .hang_up import hang_up
 from .messages import RESULT, Done, parse_from_node
-from .outbox import Outbox, Task
+from .outbox import Outbox
 from .payload import unpack_payload
+from .scheduler import Scheduler
+from .tasks import Task, Tasks
 
-_LEAVE_SECONDS = 5.0
 _AT_ONCE = 1000  # tasks that go to the scheduler, between looks at the nodes
 logger = logging.getLogger(__name__)
 
@@ -40,31 +41,29 @@ class Dispatcher:
         self, sessions: Mapping[int, Session], names: Mapping[int, str], retries: int, pure: bool, on_end: Callable[[], None]
     ) -> None:
         self._sessions, self._names, self._on_end = dict(sessions), names, on_end
-        self._scheduler = plan.Scheduler(sessions, retries, pure)
+        self._scheduler = Scheduler(sessions, retries, pure)
         self._outbox = Outbox(self._sessions)
-        self._tasks: dict[int, Task] = {}  # all unfinished ones
-        self._next = 0
+        self._tasks = Tasks(lambda function: self._outbox.forget(function, function.nodes))
+        self._near: dict[int, frozenset[int]] = {}  # of those that have not arrived
         self._arrived: deque[int] = deque()  # on the way to the scheduler
         self._orders: deque[tuple[Iterable[int] | None, list[Any]]] = deque()  # (nodes or all, message)
         self._forgotten: deque[Function] = deque()
         self._cancel = False
         self._finishing = False
         self.broken: BaseException | None = None  # why no task can be executed any more
-        self._lost: dict[int, str] = {}
+        self.lost: dict[int, str] = {}  # nodes, and why they are lost
         self._asleep = False
-        self._waker, self._woken = socket.socketpair()
-        self._waker.setblocking(False)
-        self._woken.setblocking(False)
+        self._bell = Bell()
         self.thread = threading.Thread(target=self._run, name="executor", daemon=True)
         self.thread.start()
 
     # ---- any thread; the executor's lock orders `submit` and `finish`
 
-    def submit(self, task: Task) -> None:
-        """Execute `task`, which is its future's only way to an end."""
-        number = self._next
-        self._next += 1
-        self._tasks[number] = task
+    def submit(self, task: Task, near: Collection[int] = ()) -> None:
+        """Execute `task`, which is its future's only way to an end, on one of the nodes `near` while there is one."""
+        number = self._tasks.add(task)
+        if near:
+            self._near[number] = frozenset(near)
         self._arrived.append(number)
         self._call()
 
@@ -96,8 +95,7 @@ class Dispatcher:
     def _call(self) -> None:
         if self._asleep:
             self._asleep = False
-            with contextlib.suppress(OSError):  # a full or closed pair needs no more bytes
-                self._waker.send(b"!")
+            self._bell.ring()
 
     # ---- the thread
 
@@ -109,19 +107,21 @@ class Dispatcher:
                 for node in list(self._sessions):
                     self._serve(node)
                 self._feed(plan.Tick())
-            self._leave()
+            hang_up(self._sessions.values())
         except BaseException as error:
             logger.exception("The executor failed")
             self.broken = error
             for session in self._sessions.values():
                 session.close()
         finally:
-            self._fail_rest()
+            if self.broken is None and len(self._tasks):
+                self.broken = RuntimeError("The executor ended before its tasks.")
+            if self.broken is not None:
+                self._tasks.fail_all(self.broken)
             try:
                 self._on_end()
             finally:
-                self._waker.close()
-                self._woken.close()
+                self._bell.close()
 
     def _wait(self) -> None:
         self._asleep = True
@@ -137,10 +137,9 @@ class Dispatcher:
             deadline = self._scheduler.deadline
             timeout = None if deadline is None else deadline - time.monotonic()
             if not any(session.inbox for session in self._sessions.values()):
-                wait_sockets([*links, self._woken], writing, timeout)  # type: ignore[list-item,arg-type]
+                wait_sockets([*links, self._bell.sock], writing, timeout)  # type: ignore[list-item,arg-type]
         self._asleep = False
-        with contextlib.suppress(BlockingIOError):
-            self._woken.recv(64)
+        self._bell.silence()
 
     def _take_calls(self) -> None:
         while self._orders:
@@ -154,7 +153,8 @@ class Dispatcher:
         if self._arrived:
             count = len(self._arrived) if self._cancel else min(_AT_ONCE, len(self._arrived))
             new = tuple(self._arrived.popleft() for _ in range(count))
-            self._feed(plan.Submitted(new, tuple(self._tasks[number].payload.size for number in new)))
+            near = {number: self._near.pop(number) for number in new if number in self._near} if self._near else {}
+            self._feed(plan.Submitted(new, tuple(self._tasks[number].payload.size for number in new), near))
         if self._cancel:
             self._cancel = False
             self._feed(plan.Cleared())
@@ -171,7 +171,9 @@ class Dispatcher:
             self._lose(node, f"it broke the protocol: {error}")
             return
         if not session.alive:
-            self._lose(node, "it has left" if session.left else str(session.lost))
+            lost = session.lost
+            reason = lost.reason if isinstance(lost, PeerLost) else str(lost)  # who it is, is told with it
+            self._lose(node, "it has left" if session.left else reason)
 
     def _obey(self, node: int, said: list[Done] | tuple[int, ...]) -> None:
         if isinstance(said, tuple):
@@ -191,17 +193,17 @@ class Dispatcher:
                     error = unpack_failure(done.tree, done.arrays, classes, node)
             except ProtocolError as malformed:
                 problem = error = malformed
-            self._complete(done.task, value, error)
+            self._tasks.complete(done.task, value, error)
         if problem is not None:
             raise problem
 
     def _lose(self, node: int, reason: str) -> None:
         session = self._sessions.pop(node)
         session.close()
-        self._lost[node] = reason
+        self.lost[node] = reason
         logger.warning("%s is lost: %s", self._names[node], reason)
         if not self._sessions:
-            self.broken = NodeLost(f"No node is left: {'; '.join(f'{self._names[n]}: {r}' for n, r in self._lost.items())}")
+            self.broken = NodeLost(f"No node is left: {'; '.join(f'{self._names[n]}: {r}' for n, r in self.lost.items())}")
         self._feed(plan.Lost(node, reason))
 
     # ---- actions
@@ -218,10 +220,10 @@ class Dispatcher:
                     self._outbox.tell(action.node, ["back", action.count])
                 elif isinstance(action, plan.Cancel):
                     for number in action.tasks:
-                        self._cancel_task(number)
+                        self._tasks.cancel(number)
                 elif isinstance(action, plan.Fail):
                     for number in action.tasks:
-                        self._complete(number, error=self._loss(action))
+                        self._tasks.complete(number, error=self._loss(action))
 
     def _loss(self, action: plan.Fail) -> BaseException:
         if action.node is None:
@@ -233,66 +235,10 @@ class Dispatcher:
         withdrawn: list[int] = []
         going: list[tuple[int, Task]] = []
         for number in numbers:
-            task = self._tasks[number]
-            if task.started or task.future.set_running_or_notify_cancel():
-                task.started = True
-                going.append((number, task))
-            else:
+            task = self._tasks.begin(number)
+            if task is None:
                 withdrawn.append(number)
-                self._end_task(number)
+            else:
+                going.append((number, task))
         self._outbox.send(node, going)
         return withdrawn
-
-    def _complete(self, number: int, value: Any = None, error: BaseException | None = None) -> None:
-        task = self._end_task(number)
-        if not task.started and not task.future.set_running_or_notify_cancel():
-            return
-        if error is None:
-            task.future.set_result(value)
-        else:
-            task.future.set_exception(error)
-
-    def _cancel_task(self, number: int) -> None:
-        task = self._end_task(number)
-        if not task.started:
-            task.future.cancel()
-            task.future.set_running_or_notify_cancel()
-        else:  # it was on a node that was lost, or gave it back
-            task.future.set_exception(
-                NodeLost("The task was taken from its node, and the executor was shut down before it could go on.")
-            )
-
-    def _end_task(self, number: int) -> Task:
-        task = self._tasks.pop(number)
-        task.function.ended += 1
-        if task.function.is_unused:
-            self._outbox.forget(task.function, task.function.nodes)
-        return task
-
-    # ---- the end
-
-    def _leave(self) -> None:
-        """Tell the nodes that there are no more tasks, and wait until they have hung up."""
-        deadline = time.monotonic() + _LEAVE_SECONDS
-        for session in self._sessions.values():
-            with contextlib.suppress(NetworkError):
-                session.queue(["end"])
-        while any(s.alive for s in self._sessions.values()) and (left := deadline - time.monotonic()) > 0:
-            for session in self._sessions.values():
-                session.send()
-                with contextlib.suppress(ProtocolError):
-                    session.receive()
-                session.inbox.clear()
-            alive = [s for s in self._sessions.values() if s.alive]
-            if alive:
-                writing = [s.link for s in alive if s.pending_bytes]
-                wait_sockets([s.link for s in alive], writing, left)  # type: ignore[misc,arg-type]
-        for session in self._sessions.values():
-            session.close()
-
-    def _fail_rest(self) -> None:
-        """No future may wait for ever."""
-        if self.broken is None and self._tasks:
-            self.broken = RuntimeError("The executor ended before its tasks.")
-        for number in list(self._tasks):
-            self._complete(number, error=NodeLost(f"The executor failed: {self.broken}"))

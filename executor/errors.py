@@ -27,6 +27,10 @@ class RemoteTraceback(Exception):
         return f'on node {self.node}\n"""\n{self.text.rstrip()}\n"""'
 
 
+class NotData(TypeError):
+    """A task returned what is no data, so that it cannot come back."""
+
+
 class NodeLost(BrokenExecutor):
     """A node was lost while it held the task, or every node is lost. Attribute: `node`, None when no node is left."""
 

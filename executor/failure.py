@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from network.errors import ProtocolError
@@ -21,18 +21,28 @@ _KEYS = {"module", "name", "number", "args", "fields", "message", "text"}
 
 
 def pack_failure(error: BaseException, classes: Sequence[type] = ()) -> Payload:
-    """Describe `error` as data; what cannot travel of its arguments goes as text."""
+    """Describe `error` as data; what cannot travel of its arguments goes as text. Whatever its class does, this succeeds."""
     kind = type(error)
     description = {
-        "module": kind.__module__,
+        "module": str(kind.__module__),
         "name": kind.__qualname__,
         "number": classes.index(kind) if kind in classes else -1,
+        "message": _shown(error, str),
+    }
+    try:
+        return pack_payload(description | _details(error, classes), classes)
+    except Exception as broken:  # noqa: BLE001  a user's class may raise anything, and may pretend to be data
+        text = "".join(traceback.format_tb(error.__traceback__))
+        why = f"{text}(what it holds cannot be told: {type(broken).__name__})"
+        return pack_payload({**description, "args": (), "fields": {}, "text": _clip(why)}, classes)
+
+
+def _details(error: BaseException, classes: Sequence[type]) -> dict[str, Any]:
+    return {
         "args": tuple(_travelling(item, classes) for item in _arguments(error)),
         "fields": {name: _travelling(item, classes) for name, item in vars(error).items() if not name.startswith("__")},
-        "message": _shown(error),
         "text": _clip("".join(traceback.format_exception(error))),
     }
-    return pack_payload(description, classes)
 
 
 def _arguments(error: BaseException) -> tuple[Any, ...]:
@@ -47,15 +57,15 @@ def _travelling(item: Any, classes: Sequence[type]) -> Any:
     try:
         pack_payload(item, classes)
     except (TypeError, ValueError):
-        return _clip(repr(item))
+        return _shown(item, repr)
     return item
 
 
-def _shown(error: BaseException) -> str:
+def _shown(item: Any, how: Callable[[Any], str]) -> str:
     try:
-        return _clip(str(error))
-    except Exception as broken:  # noqa: BLE001  a user's __str__ may raise anything
-        return f"(its message cannot be shown: {type(broken).__name__})"
+        return _clip(how(item))
+    except Exception as broken:  # noqa: BLE001  a user's __str__ and __repr__ may raise anything
+        return f"({type(item).__name__}, which cannot be shown: {type(broken).__name__})"
 
 
 def _clip(text: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rpc.reach import is_user_module
@@ -14,7 +15,8 @@ from rpc.shipping import Bundle, pack
 
 from .names import Names
 
-MOST_FUNCTIONS = 256  # remembered; beyond that the one used longest ago is forgotten, here and on the nodes
+MOST_FUNCTIONS = 256  # remembered; beyond that the one used longest ago is forgotten, here and on the nodes,
+MOST_CODE_BYTES = 64 << 20  # and also beyond that: a function may bring 8 MiB along
 _MOST_LEVELS = 8  # of containers in which classes of arguments are looked for
 
 
@@ -32,6 +34,11 @@ class Function:
         self.begun = self.ended = 0
         self.nodes: set[int] = set()
         self.forgotten = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of its code."""
+        return len(self.bundle.objects) + len(self.bundle.code)
 
     @property
     def is_unused(self) -> bool:
@@ -52,13 +59,16 @@ class _Entry:
 
 
 class Functions:
-    """Packs callables, and remembers `most`. `on_forget(function)` is told of those that nobody will ask for again.
+    """Packs callables, and remembers `most`, of `most_bytes` in all. Not thread-safe.
 
-    Not thread-safe.
+    `on_forget(function)` is told of those that nobody will ask for again.
     """
 
-    def __init__(self, on_forget: Callable[[Function], None], most: int = MOST_FUNCTIONS) -> None:
-        self._on_forget, self._most = on_forget, most
+    def __init__(
+        self, on_forget: Callable[[Function], None], most: int = MOST_FUNCTIONS, most_bytes: int = MOST_CODE_BYTES
+    ) -> None:
+        self._on_forget, self._most, self._most_bytes = on_forget, most, most_bytes
+        self._bytes = 0
         self._entries: OrderedDict[tuple[int, ...], _Entry] = OrderedDict()
         self._numbers = itertools.count()
 
@@ -75,25 +85,58 @@ class Functions:
             return entry.function
         wanted = list(dict.fromkeys([*known, *classes]))
         names = Names(item)  # before packing: what changes meanwhile is noticed the next time
-        function = Function(next(self._numbers), name_of(item), pack({"function": item, "classes": wanted}))
+        function = Function(next(self._numbers), name_of(item), _packed(item, wanted))
         if entry is not None:
             self._forget(entry)
         self._entries[key] = _Entry(function, item, names, wanted)
         self._entries.move_to_end(key)
-        if len(self._entries) > self._most:
+        self._bytes += function.size
+        while len(self._entries) > self._most or (self._bytes > self._most_bytes and len(self._entries) > 1):
             self._forget(self._entries.popitem(last=False)[1])
         return function
 
     def _forget(self, entry: _Entry) -> None:
+        self._bytes -= entry.function.size
         entry.function.forgotten = True
         self._on_forget(entry.function)
 
 
+def _packed(item: Callable[..., Any], classes: list[type]) -> Bundle:
+    try:
+        return pack({"function": item, "classes": classes})
+    except TypeError as error:
+        for name, part in _parts_of(item):
+            try:
+                pack({"part": part})
+            except (TypeError, ValueError):
+                why = error.__cause__ or error
+                raise TypeError(f"The function {name_of(item)} cannot travel, because of its {name}: {why}") from None
+        raise
+
+
+def _parts_of(item: Any) -> Iterator[tuple[str, Any]]:
+    """What a callable brings along, with names for people."""
+    if isinstance(item, functools.partial):
+        yield from ((f"argument {place}", part) for place, part in enumerate(item.args))
+        yield from ((f"argument {name!r}", part) for name, part in item.keywords.items())
+        item = item.func
+    if isinstance(item, types.MethodType):
+        yield from ((f"object's field {name!r}", part) for name, part in getattr(item.__self__, "__dict__", {}).items())
+        item = item.__func__
+    if isinstance(item, types.FunctionType):
+        found = inspect.getclosurevars(item)
+        yield from ((f"variable {name!r}", part) for name, part in [*found.nonlocals.items(), *found.globals.items()])
+        defaults = [*(item.__defaults__ or ()), *(item.__kwdefaults__ or {}).values()]
+        yield from (("default", part) for part in defaults)
+    else:
+        yield from ((f"field {name!r}", part) for name, part in getattr(item, "__dict__", {}).items())
+
+
 def name_of(item: Any) -> str:
-    """What to call a callable in messages."""
+    """What to call a callable in messages; one that stands for others says so by its `task_name`."""
     if isinstance(item, functools.partial):
         return name_of(item.func)
-    return str(getattr(item, "__qualname__", None) or type(item).__qualname__)
+    return str(getattr(item, "__qualname__", None) or getattr(item, "task_name", None) or type(item).__qualname__)
 
 
 def user_classes(value: Any, level: int = 0) -> list[type]:

@@ -2,6 +2,7 @@
 
 to a node:    ["code", function, objects, code]   ["run", [[task, function, many, tree, arrays], ...]]   ["back", count]
               ["forget", [function, ...]]   ["hold", number, tree, arrays]   ["drop", [number, ...]]   ["end"]
+              ["room", bytes]   ["clear", [shelf, ...]]
 from a node:  ["done", [[task, kind, seconds, tree, arrays], ...]]   ["back", [task, ...]]
 
 `tree` and `arrays` are a `Payload`: a list of arguments, or a tuple (args, kwargs), or with `many` a list of tuples of

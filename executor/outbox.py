@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from network.errors import NetworkError
@@ -13,25 +12,9 @@ from network.wire import Limits
 
 from .functions import Function
 from .messages import BATCH_BYTES, BATCH_TASKS
-from .payload import Payload
+from .tasks import Task
 
 _BATCH_ARRAYS = Limits().message // 4  # bytes of arrays in one message of several tasks
-
-
-class Task:
-    """One submitted call."""
-
-    __slots__ = ("arrays", "function", "future", "many", "started", "tree")  # a payload of its own would be 7 MB in 100,000
-
-    def __init__(self, future: Future[Any], function: Function, payload: Payload, many: bool) -> None:
-        self.future, self.function, self.many = future, function, many
-        self.tree, self.arrays = payload
-        self.started = False
-
-    @property
-    def payload(self) -> Payload:
-        """Its arguments."""
-        return Payload(self.tree, self.arrays)
 
 
 class Outbox:

@@ -1,6 +1,7 @@
 """Which node gets which task, as a state machine: without socket, thread or clock inside.
 
-Tasks go out in the order of submission. A node holds no more than what keeps it busy for a moment, so that later tasks can
+Tasks go out in the order of submission, those that are to run near what they need to nodes that have it while there is one,
+and only to these. A node holds no more than what keeps it busy for a moment, so that later tasks can
 go to whoever is free; what a node holds and has not begun is taken back when another has nothing to do. Tasks of a lost node
 go to others as often as `retries` allows. A *pure* task may run twice: a copy of one that takes much longer than tasks
 do goes to a node without work, and the first result counts.
@@ -8,11 +9,14 @@ do goes to a node without work, and the first result counts.
 
 from __future__ import annotations
 
-from collections import deque
+import itertools
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from rpc.machine import Machine
+
+from .events import Cancel, Cleared, Fail, Finished, GaveBack, Lost, Send, Submitted, TakeBack, Tick, Withdrawn
+from .waiting import Waiting
 
 LOOKAHEAD_SECONDS = 0.03  # of work that a node holds
 MOST_TASKS = 1024  # that a node holds, however small
@@ -21,95 +25,13 @@ FIRST_TASKS = 2  # that a node holds while nobody knows how long they take
 LATE_SECONDS, LATE_FACTOR = 1.0, 4.0  # a pure task is late beyond both
 
 
-@dataclass(frozen=True)
-class Submitted:
-    """New tasks, and the bytes of the arguments of each."""
-
-    tasks: tuple[int, ...]
-    sizes: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A node has done these tasks, which took it `seconds` in all."""
-
-    node: int
-    tasks: tuple[int, ...]
-    seconds: float
-
-
-@dataclass(frozen=True)
-class GaveBack:
-    """A node has given these tasks back, not begun."""
-
-    node: int
-    tasks: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Withdrawn:
-    """These tasks, just dealt to `node`, were cancelled and are not sent."""
-
-    node: int
-    tasks: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Lost:
-    """A node is gone."""
-
-    node: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class Cleared:
-    """All tasks that no node holds were cancelled."""
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
-
-
-@dataclass(frozen=True)
-class Send:
-    """Send tasks to a node."""
-
-    node: int
-    tasks: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class TakeBack:
-    """Ask a node for up to `count` tasks that it has not begun."""
-
-    node: int
-    count: int
-
-
-@dataclass(frozen=True)
-class Fail:
-    """Give tasks up, because of `node` (None: there is none left)."""
-
-    tasks: tuple[int, ...]
-    node: int | None
-    reason: str
-
-
-@dataclass(frozen=True)
-class Cancel:
-    """Tasks that were waiting and never will run."""
-
-    tasks: tuple[int, ...]
-
-
 @dataclass
 class _Node:
     held: dict[int, None] = field(default_factory=dict)  # in the order of sending, which is that of execution
     size: int = 0
     each: float | None = None  # seconds per task, lately
     asked: bool = False  # to give tasks back, without an answer so far
+    fresh: bool = False  # it was sent tasks after it was asked
     empty_handed: bool = False  # it had nothing to give back, and got nothing since
     since: float = 0.0  # when it began with its first task, at the earliest
 
@@ -126,7 +48,7 @@ class Scheduler(Machine):
     def __init__(self, nodes: Iterable[int], retries: int = 0, pure: bool = False) -> None:
         super().__init__()
         self._nodes = {node: _Node() for node in nodes}
-        self._waiting: deque[int] = deque()
+        self._waiting = Waiting()
         self._sizes: dict[int, int] = {}  # of all unfinished tasks
         self._losses: dict[int, int] = {}
         self._copies: dict[int, int] = {}  # how many nodes hold a task, if more than one
@@ -142,7 +64,7 @@ class Scheduler(Machine):
         actions: list[object] = []
         if isinstance(event, Submitted):
             self._sizes.update(zip(event.tasks, event.sizes, strict=True))
-            self._waiting.extend(event.tasks)
+            self._waiting.append(event.tasks, event.near, self._nodes)
         elif isinstance(event, Finished):
             self._on_finished(event, now)
         elif isinstance(event, GaveBack):
@@ -153,15 +75,11 @@ class Scheduler(Machine):
         elif isinstance(event, Lost):
             actions = self._on_lost(event)
         elif isinstance(event, Cleared):
-            actions = [Cancel(tuple(self._waiting))]
-            self._forget(self._waiting)
-            self._waiting.clear()
+            actions = [Cancel(self._clear())]
         elif not isinstance(event, Tick):
             raise self._impossible(event)
         if not self._nodes and self._waiting:
-            actions.append(Fail(tuple(self._waiting), None, "no node is left"))
-            self._forget(self._waiting)
-            self._waiting.clear()
+            actions.append(Fail(self._clear(), None, "no node is left"))
         return actions + self._deal(now)
 
     # ---- events
@@ -177,12 +95,13 @@ class Scheduler(Machine):
         if event.node not in self._nodes or not self._nodes[event.node].asked:
             raise self._impossible(event)
         node = self._release(event.node, event.tasks, event)
-        node.asked, node.empty_handed = False, not event.tasks
+        node.asked, node.empty_handed = False, not (event.tasks or node.fresh)
         back = [task for task in event.tasks if task in self._sizes and self._drop_copy(task)]
-        self._waiting.extendleft(reversed(back))
+        self._waiting.put_back(back)
 
     def _on_lost(self, event: Lost) -> list[object]:
         held = self._nodes.pop(event.node).held
+        self._waiting.lose(event.node)
         again: list[int] = []
         failed: list[int] = []
         for task in held:
@@ -190,7 +109,7 @@ class Scheduler(Machine):
                 continue  # its other copy has ended, or goes on elsewhere
             self._losses[task] = self._losses.get(task, 0) + 1
             (again if self._losses[task] <= self._retries else failed).append(task)
-        self._waiting.extendleft(reversed(again))
+        self._waiting.put_back(again)
         self._forget(failed)
         return [Fail(tuple(failed), event.node, event.reason)] if failed else []
 
@@ -218,37 +137,63 @@ class Scheduler(Machine):
             self._sizes.pop(task, None)
             self._losses.pop(task, None)
             self._copies.pop(task, None)
+            self._waiting.forget(task)
+
+    def _clear(self) -> tuple[int, ...]:
+        """Give up all tasks that wait."""
+        waiting = self._waiting.clear()
+        self._forget(waiting)
+        return waiting
 
     # ---- decisions
 
     def _deal(self, now: float) -> list[object]:
         """Give waiting tasks to the nodes that hold least, then see to those that have nothing."""
         dealt: dict[int, list[int]] = {}
-        while self._waiting:
-            number = self._next_node(self._sizes[self._waiting[0]], now)
+        if self._waiting.has_bound:
+            self._deal_bound(dealt, now)
+        free = self._waiting.free
+        while free:
+            number = self._next_node(self._sizes[free[0]], now)
             if number is None:
                 break
-            task = self._waiting.popleft()
+            task = free.popleft()
             self._hold(number, task, now)
             dealt.setdefault(number, []).append(task)
         actions: list[object] = [Send(number, tuple(tasks)) for number, tasks in dealt.items()]
         self.deadline = None
-        if not self._waiting:
+        if not free:
             for number, node in self._nodes.items():
                 if not node.held:
                     actions += self._relieve(number, now)
         return actions
 
+    def _deal_bound(self, dealt: dict[int, list[int]], now: float) -> None:
+        """Tasks with nodes of their own, to each node one in turn, so that those that have the same are used alike."""
+        open_nodes = dict(self._nodes)
+        while open_nodes:
+            for number, node in list(open_nodes.items()):
+                task = self._waiting.first_at(number)
+                if task is None or not self._has_room(node, self._sizes[task], now):
+                    del open_nodes[number]
+                    continue
+                self._waiting.take_at(number)
+                self._hold(number, task, now)
+                dealt.setdefault(number, []).append(task)
+
     def _next_node(self, size: int, now: float) -> int | None:
         best, least = None, 0
         for number, node in self._nodes.items():
             count = len(node.held)
-            fits = count < node.depth(now) and (not count or node.size + size <= MOST_BYTES)
-            if fits and (best is None or count < least):
+            if self._has_room(node, size, now) and (best is None or count < least):
                 best, least = number, count
                 if not count:
                     break
         return best
+
+    @staticmethod
+    def _has_room(node: _Node, size: int, now: float) -> bool:
+        return len(node.held) < node.depth(now) and (not node.held or node.size + size <= MOST_BYTES)
 
     def _hold(self, number: int, task: int, now: float) -> None:
         node = self._nodes[number]
@@ -256,18 +201,27 @@ class Scheduler(Machine):
             node.since = now
         node.held[task] = None
         node.size += self._sizes[task]
-        node.empty_handed = False
+        node.fresh, node.empty_handed = True, False
 
     def _relieve(self, idle: int, now: float) -> list[object]:
         """Find something to do for a node without work."""
         victims = [(len(n.held), number) for number, n in self._nodes.items() if len(n.held) > 1 and not n.empty_handed]
-        if victims:
-            count, number = max(victims)
-            if not self._nodes[number].asked:
-                self._nodes[number].asked = True
-                return [TakeBack(number, count // 2)]
-            return []
+        for _, number in sorted(victims, reverse=True):
+            count = self._spare(self._nodes[number], idle)
+            if count:
+                if self._nodes[number].asked:
+                    return []
+                self._nodes[number].asked, self._nodes[number].fresh = True, False
+                return [TakeBack(number, count)]
         return self._copy(idle, now) if self._pure else []
+
+    def _spare(self, node: _Node, idle: int) -> int:
+        """How many of the last tasks that `node` holds may run on `idle`, half of all at most."""
+        half = len(node.held) // 2
+        if not self._waiting.has_bound:
+            return half
+        last = itertools.islice(reversed(node.held), half)
+        return sum(1 for _ in itertools.takewhile(lambda task: self._waiting.may_run(task, idle), last))
 
     def _copy(self, idle: int, now: float) -> list[object]:
         typical = max((node.each or 0.0 for node in self._nodes.values()), default=0.0)
@@ -276,7 +230,7 @@ class Scheduler(Machine):
             if number == idle or not node.held:
                 continue
             task = next(iter(node.held))
-            if task not in self._sizes or task in self._copies:
+            if task not in self._sizes or task in self._copies or not self._waiting.may_run(task, idle):
                 continue
             if now - node.since >= patience:
                 self._copies[task] = 2

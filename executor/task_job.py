@@ -15,9 +15,9 @@ from network.request import Request
 from network.session import Session
 from rpc.coordinator import Coordinator
 from rpc.messages import FROM_AGENT, State, parse
+from rpc.submitter_line import watch_for_silence
 
 from .task_server import TaskServer
-from .wire import watch_for_silence
 
 FREE_SECONDS = 10.0  # for the nodes to be free after the last task
 _UNFINISHED = ("starting", "running", "unknown")

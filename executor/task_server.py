@@ -12,16 +12,17 @@ import numpy as np
 from network.errors import ProtocolError
 from rpc.communication import Communication
 from rpc.executable import AbsExecutable, ReplyPackage
+from rpc.submitter_line import await_line, watch_for_silence
 
 from .broadcast import HELD
-from .desk import Assignment, Desk, await_line
+from .desk import Assignment, Desk
+from .errors import NotData
 from .failure import pack_failure
 from .functions import name_of
 from .messages import FAILURE, RESULT
 from .payload import Payload, pack_payload, unpack_payload
-from .wire import watch_for_silence
+from .shelves import SHELVES
 
-LINE_SECONDS = 30.0
 _SWITCH_SECONDS = 0.001  # between threads: the desk must not wait 5 ms for a task that computes in Python
 _OURS = 2  # references to an array that nobody but the result holds: the list of arrays, and the argument of getrefcount
 
@@ -47,11 +48,12 @@ class TaskServer(AbsExecutable):
 
     def start(self, com: Communication) -> None:
         """Serve until the submitter says that there are no more tasks."""
-        session = await_line(com.controller, LINE_SECONDS)
+        session = await_line(com.controller)
         watch_for_silence(session)
         sys.setswitchinterval(_SWITCH_SECONDS)
         desk = Desk(com.controller, session)
         HELD.set(desk.values)
+        SHELVES.set(desk.shelves)
         functions = _Loaded(com, desk)
         try:
             while (assignment := desk.next()) is not None:
@@ -112,7 +114,7 @@ def _pack_result(value: Any, function: Callable[..., Any], classes: Sequence[typ
     try:
         payload = pack_payload(value, classes)
     except TypeError as error:
-        raise TypeError(f"The result of {name_of(function)} is no data: {error}") from None
+        raise NotData(f"The result of {name_of(function)} is no data: {error}") from None
     del value
     arrays = payload.arrays
     for number in range(len(arrays)):  # the result leaves while later tasks run, which may write into what they share

@@ -8,8 +8,6 @@ their session's bounded inbox until `get_one`.
 from __future__ import annotations
 
 import contextlib
-import socket
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -17,8 +15,10 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
+from .calls import Calls
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError, TimedOut
+from .farewell import take_leave
 from .frames import Message
 from .keyring import Key
 from .nodes import Address
@@ -27,7 +27,6 @@ from .sockets import wait_sockets
 from .transport import Waiter
 from .values import Array
 
-FAREWELL_SECONDS = 2.0
 WAIT_SECONDS = 0.25  # at most, between the calls by which a node that waits shows that it lives
 HIGH_WATER = 64 << 20  # bytes in line for one peer beyond which the sender waits for that peer
 
@@ -68,15 +67,7 @@ class Controller:
         self.classes: Sequence[type] = ()
         self._place: Callable[[int, tuple[int, ...]], Array | None] | None = None
         self._closed_bytes = [0, 0]
-        self._lock = threading.Lock()
-        self._closed = False
-        self._called = False
-        self._newcomers: list[tuple[int, Session]] = []
-        self._condemned: list[tuple[int, str]] = []
-        self._interruption: BaseException | None = None
-        self._waker, self._woken = socket.socketpair()
-        self._waker.setblocking(False)
-        self._woken.setblocking(False)
+        self._calls = Calls()
         for peer, session in sessions.items():
             self._add(peer, session)
 
@@ -252,15 +243,15 @@ class Controller:
         Raises: what `interrupt` was given.
         """
         # to wait first and then move costs half the system calls of trying first
-        if (timeout is None or timeout > 0) and not self._deliver() and not self._called:
+        if (timeout is None or timeout > 0) and not self._deliver() and not self._calls.waiting:
             reading = [s.link for s in self.sessions.values() if s.wants_more]
             writing = [s.link for s in self.sessions.values() if s.pending_bytes]
             if self.on_wait is None or self.on_resume is None:
-                self._wait([*reading, self._woken], writing, timeout)  # type: ignore[list-item]
+                self._wait([*reading, self._calls.bell.sock], writing, timeout)  # type: ignore[list-item]
             else:
                 self.on_wait()
                 limit = WAIT_SECONDS if timeout is None else min(timeout, WAIT_SECONDS)
-                self._wait([*reading, self._woken], writing, limit)  # type: ignore[list-item]
+                self._wait([*reading, self._calls.bell.sock], writing, limit)  # type: ignore[list-item]
                 self.on_resume()
         self._welcome()
         for session in self.sessions.values():
@@ -304,14 +295,9 @@ class Controller:
 
     def _welcome(self) -> None:
         """Take in what other threads brought."""
-        if not self._called:
+        if not self._calls.waiting:
             return
-        self._called = False  # before looking: who calls from here on is heard the next time
-        with contextlib.suppress(OSError):  # taken with an earlier call, or closed
-            self._woken.recv(64)
-        with self._lock:
-            newcomers, self._newcomers = self._newcomers, []
-            condemned, self._condemned = self._condemned, []
+        newcomers, condemned = self._calls.take()
         for peer, session in newcomers:
             self._add(peer, session)
         for peer, reason in condemned:
@@ -323,39 +309,24 @@ class Controller:
 
     def admit(self, peer: int, session: Session) -> None:
         """Take over the session of a newcomer (thread-safe)."""
-        with self._lock:
-            closed = self._closed
-            if not closed:
-                self._newcomers.append((peer, session))
-        if closed:
-            session.close()
-        self._wake()
+        self._calls.admit(peer, session)
 
     def lose(self, peer: int, reason: str) -> None:
         """Treat `peer` as lost, though its connection may stand: somebody knows better (thread-safe)."""
-        with self._lock:
-            self._condemned.append((peer, reason))
-        self._wake()
+        self._calls.lose(peer, reason)
 
     def interrupt(self, error: BaseException) -> None:
         """Make the running or next send or receive raise `error` (thread-safe); the first interruption wins."""
-        if self._interruption is None:
-            self._interruption = error
-        self._wake()
+        self._calls.interrupt(error)
 
     def wake(self) -> None:
         """Make the running or next `pump` return at once (thread-safe)."""
-        self._wake()
-
-    def _wake(self) -> None:
-        with contextlib.suppress(OSError):
-            self._waker.send(b"!")
-        self._called = True  # after the byte, so that whoever reacts to this finds it
+        self._calls.wake()
 
     def check(self) -> None:
         """Raise what `interrupt` was given, if it was."""
-        if self._interruption is not None:
-            raise self._interruption
+        if self._calls.interruption is not None:
+            raise self._calls.interruption
 
     def loss_of(self, peer: int) -> NetworkError:
         """Why `peer` cannot be talked to any more."""
@@ -374,37 +345,13 @@ class Controller:
 
         Without `farewell` the peers see a loss at once, which is what a failing node owes them.
         """
-        with self._lock:
-            self._closed = True
+        self._calls.end()
         self._welcome()
-        sessions = [s for s in self.sessions.values() if s.lost is None] if farewell else []
-        for session in sessions:
-            session.leave()
-        self._drain_and_close(sessions)
+        if farewell:
+            take_leave([s for s in self.sessions.values() if s.lost is None], self._wait, self._clock)
         for session in self.sessions.values():
             session.close()
-        self._waker.close()
-        self._woken.close()
-
-    def _drain_and_close(self, sessions: list[Session]) -> None:
-        """Send what is left, then read until the peer closes too: closing over unread bytes would destroy sent ones."""
-        deadline = self._clock.monotonic() + FAREWELL_SECONDS
-        finished: set[int] = set()
-        while True:
-            open_sessions = [s for s in sessions if s.lost is None]
-            for session in open_sessions:
-                if session.send() and id(session) not in finished:
-                    finished.add(id(session))
-                    with contextlib.suppress(OSError):
-                        session.link.finish()
-                with contextlib.suppress(NetworkError):
-                    session.receive()
-                session.inbox.clear()
-            open_sessions = [s for s in sessions if s.lost is None]
-            left = deadline - self._clock.monotonic()
-            if not open_sessions or left <= 0:
-                return
-            self._wait([s.link for s in open_sessions], [s.link for s in open_sessions if s.pending_bytes], left)
+        self._calls.close()
 
     def __enter__(self) -> Controller:
         return self

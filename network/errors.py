@@ -47,3 +47,13 @@ class ProtocolError(NetworkError):
 
 class Rejected(NetworkError):
     """The other side refused us, or we refused it: wrong key, role, version or state."""
+
+
+class BadContent(NetworkError):
+    """A node of the job sent data that cannot be used. Attributes: `node_id` of the sender, `what` it was for, `reason`."""
+
+    def __init__(self, node_id: int, what: str, reason: str) -> None:
+        super().__init__(f"Node({node_id}) sent what cannot be used, for {what}: {reason}.")
+        self.node_id = node_id
+        self.what = what
+        self.reason = reason

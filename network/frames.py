@@ -89,6 +89,12 @@ class FrameReader:
         self._metadata: bytes | bytearray = b""
         self._data: list[memoryview] = []  # this frame's data, for its MAC
 
+    def forget(self) -> None:
+        """Nothing more will come: free what a lost session must not keep, a message in the making and memory for others."""
+        self._reset()
+        self._begin()
+        self._pool = SlabPool()
+
     def buffer(self) -> memoryview:
         """Where the next received bytes go; never empty."""
         self._direct = self.direct

@@ -8,6 +8,7 @@ from pathlib import Path
 from .controller import Controller
 from .dial import CONNECT_SECONDS, Target, dial_all
 from .errors import NetworkError
+from .keyring import Key
 from .keys import find_keys
 from .nodes import SUBMITTER, NodeAssignment
 
@@ -15,35 +16,43 @@ from .nodes import SUBMITTER, NodeAssignment
 class Request:
     """Opens authenticated connections to agents.
 
-    `key_file`: the cluster key; default: the assignment's own, `PSGD_KEY_FILE`, or the user's configuration directory.
+    `key_file`: the cluster key; default: the assignment's own, `PSGD_KEY_FILE`, or the user's configuration directory. `key`:
+    the key itself, where there is no file.
 
     >>> with Request().request(nodes) as com:  # doctest: +SKIP
     ...     print(com.available_clients)
     """
 
-    def __init__(self, key_file: str | Path | None = None) -> None:
-        self._key_file = key_file
+    def __init__(self, key_file: str | Path | None = None, *, key: Key | None = None) -> None:
+        self._key_file, self._key = key_file, key
 
     def request(self, nodes: NodeAssignment, limit: float = CONNECT_SECONDS) -> Controller:
         """Connect to all `nodes` at once, within `limit` seconds.
 
         Raises: NetworkError naming every address that failed and why; nothing stays open then. KeyFileError.
         """
+        com, errors = self.reach(nodes, limit)
+        if errors:
+            com.close(farewell=False)
+            if len(errors) == 1:
+                raise next(iter(errors.values()))
+            raise NetworkError(" ".join(str(error) for error in errors.values()))
+        return com
+
+    def reach(self, nodes: NodeAssignment, limit: float = CONNECT_SECONDS) -> tuple[Controller, dict[int, NetworkError]]:
+        """Connect to those of `nodes` that can be reached; the others are returned, each with the reason.
+
+        Raises: KeyFileError.
+        """
         if not len(nodes):
             raise ValueError("Request needs at least one node, got an empty NodeAssignment.")
         explicit = self._key_file or nodes.key_file
-        key = find_keys(Path(explicit) if explicit else None, os.environ, create=True).offered
+        key = self._key or find_keys(Path(explicit) if explicit else None, os.environ, create=True).offered
         targets = {
             node_id: Target(address, key, "submitter", "agent", node_id=node_id, caps={"node": node_id})
             for node_id, address in nodes.items()
         }
         sessions, errors = dial_all(targets, limit)
-        if errors:
-            for session in sessions.values():
-                session.close()
-            if len(errors) == 1:
-                raise next(iter(errors.values()))
-            raise NetworkError(" ".join(str(error) for error in errors.values()))
         com = Controller(SUBMITTER, sessions)
         com.addresses, com.key = dict(nodes.items()), key
-        return com
+        return com, errors

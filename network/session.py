@@ -219,6 +219,7 @@ class Session:
         self._pending.clear()
         self.unsent_bytes += self.pending_bytes
         self.pending_bytes = 0
+        self._reader.forget()
         self.link.close()
 
     @property

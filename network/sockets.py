@@ -43,6 +43,12 @@ class SocketLink(Link):
             self.peer = peer or str(Address(host, port))
         self._socket: socket.socket | None = sock
 
+    def give_up_after(self, seconds: float) -> None:
+        """Take the peer for lost when it has not acknowledged bytes for so long, where the system can."""
+        option = getattr(socket, "TCP_USER_TIMEOUT", None)
+        if option is not None and not self._unix:
+            self._open().setsockopt(socket.IPPROTO_TCP, option, int(seconds * 1000))
+
     def fileno(self) -> int:
         """The descriptor, for poll; -1 once closed."""
         return -1 if self._socket is None else self._socket.fileno()

@@ -6,7 +6,8 @@ from .errors import JobFailed
 from .job import ParallelSGD
 from .monitor_callback import MonitorCallback
 from .node_ids import Parameter_Server
-from .nodes import in_process, local_workers, parse_worker
+from .nodes import in_process, local_workers, nodes_from, parse_worker
+from .post_mortem import collect_post_mortem
 from .result import JobResult
 
 __all__ = [
@@ -15,7 +16,9 @@ __all__ = [
     "MonitorCallback",
     "ParallelSGD",
     "Parameter_Server",
+    "collect_post_mortem",
     "in_process",
     "local_workers",
+    "nodes_from",
     "parse_worker",
 ]

@@ -1,4 +1,4 @@
-"""What the submitter replies to the requests of its executors."""
+"""What the driver of a job replies to the requests of its executors, in every attempt."""
 
 from __future__ import annotations
 
@@ -15,51 +15,78 @@ from .codec.bank import CodecChoice
 from .codec.interfaces import Codec
 from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER
 from .node_ids import Parameter_Server
-from .recovery import REDUNDANT
+from .recovery import FAIL, REDUNDANT
 from .spec import JobSpec
 from .training import Samples
 
+SERVER_TRANSFER = "server_transfer"
+Replies = Mapping[str, Any]
 
-def answers(spec: JobSpec, arrays: Samples) -> Callable[[int, str], Any]:
-    """A function of node and request."""
+
+def replies_of(spec: JobSpec, samples_size: int) -> Replies:
+    """By request, what all attempts have in common: plain data and arrays. The samples themselves are not among it."""
     plan = spec.plan
-    model = np.frombuffer(spec.model.to_bytes(), np.uint8)
-    size = sum(a.nbytes for a in arrays)
-    # the server starts before its workers, which may take all the time that they are given
-    start_seconds = plan.assignment.node_count * (size + len(model)) / spec.bandwidth + GROUP_SLACK_SECONDS + START_SECONDS
-    replies: dict[str, Any] = {
+    return {
         SETTING: {
             "block_size": plan.block_size,
             "seed": plan.seed,
-            "attempt": plan.attempt,
             "variables": len(spec.model.trainable_variables()),
             "has_buffers": bool(spec.model.store.buffers),
             "server_keeps": spec.server_keeps,
         },
-        MODEL: model,
+        MODEL: np.frombuffer(spec.model.to_bytes(), np.uint8),
         OPTIMIZER: {"op_type": plan.optimizer.op_type.__name__, "gd_type": plan.optimizer.gd_type.__name__},
-        DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": size},
+        DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": samples_size},
         MISC: {
             "title": spec.title,
             "epochs": plan.epochs,
             "timeout_ms": plan.timeout_ms,
-            "start_seconds": start_seconds,
             "carries_on": spec.on_failure == REDUNDANT,
+            "awaits_verdict": spec.on_failure != FAIL,
             "fault": str(spec.fault),
             "checkpoint_every": plan.checkpoint_every,
+            "commit_every": plan.commit_every,
             "resume": spec.resume if isinstance(spec.resume, str) else "",
             "sends_checkpoint": isinstance(spec.resume, GivenCheckpoint),
         },
         EXTRA: dict(plan.codec_parameters),
-        SAMPLES: [np.asarray(a) for a in arrays],
         TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": plan.sync_type.__name__},
+        SERVER_TRANSFER: {"codec": _names(spec.server_codec, plan.default_codec)},
+        CHECKPOINT: _checkpoints(spec),
     }
-    to_server = {**replies, TRANSFER: {"codec": _names(spec.server_codec, plan.default_codec)}}
+
+
+def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
+    given = spec.resume
+    if not isinstance(given, GivenCheckpoint):
+        return None
+    return given.replies([*spec.plan.assignment.nodes, Parameter_Server])
+
+
+def package_bytes(replies: Replies) -> int:
+    """What is sent to each worker at most."""
+    return int(replies[DATA]["bytes"]) + len(replies[MODEL])
+
+
+def answers(
+    replies: Replies, attempt: int, workers: int, bandwidth: float, samples: Callable[[], Samples]
+) -> Callable[[int, str], Any]:
+    """A function of node and request, for one attempt with so many workers; `samples` is called for a node without them."""
+    # the server starts before its workers, which may take all the time that they are given
+    start_seconds = workers * package_bytes(replies) / bandwidth + GROUP_SLACK_SECONDS + START_SECONDS
 
     def answer(node: int, request: str) -> Any:
-        if request == CHECKPOINT and isinstance(spec.resume, GivenCheckpoint):
-            return spec.resume.reply(node)
-        return (to_server if node == Parameter_Server else replies)[request]
+        if request == SETTING:
+            return {**replies[SETTING], "attempt": attempt, "workers": workers}
+        if request == MISC:
+            return {**replies[MISC], "start_seconds": start_seconds}
+        if request == SAMPLES:
+            return [np.asarray(array) for array in samples()]
+        if request == CHECKPOINT:
+            sent = replies[CHECKPOINT]
+            content = sent["contents"].get(sent["of"].get(node))
+            return {"content": content, "whole": sent["whole"], "said": sent["said"]}
+        return replies[SERVER_TRANSFER if request == TRANSFER and node == Parameter_Server else request]
 
     return answer
 

@@ -26,6 +26,9 @@ class Channel(Protocol):
     def peers(self) -> Collection[int]:
         """The nodes that can be talked to now; one that has left or was lost is not among them."""
 
+    def suspects(self) -> Collection[int]:
+        """The peers of which the failure detector has a doubt, and will say more in a moment."""
+
     def post(self, target: int, key: Key, content: object) -> Sent | None:
         """Queue one packet. Its arrays stay referenced, not copied, until `flushed()`; None: the node is gone, nothing travels.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Generator
-from typing import TypeVar
+from collections.abc import Callable, Collection, Generator, Sequence
+from typing import Protocol, TypeVar
 
 from network.clock import Clock
 from network.controller import Controller
@@ -14,7 +14,6 @@ from network.frames import Message
 
 from .channel import Key, Sent
 from .node_ids import Parameter_Server
-from .profiles import ISetting
 from .wait import Wait
 
 Result = TypeVar("Result")
@@ -26,8 +25,8 @@ _log = logging.getLogger("parallel_sgd.driver")
 class SocketChannel:
     """A `Channel` over the sessions of a controller. What is posted to a node that is gone goes nowhere, and is said once."""
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(self, controller: Controller, suspects: Callable[[], Collection[int]] = tuple) -> None:
+        self._controller, self._suspects = controller, suspects
         self._gone: set[int] = set()
         self._unread = 0  # bytes posted since the system was last seen to have taken all, or since it was read while posting
 
@@ -39,6 +38,10 @@ class SocketChannel:
     def peers(self) -> list[int]:
         """The nodes with a living connection."""
         return self._controller.available_clients
+
+    def suspects(self) -> Collection[int]:
+        """What the failure detector has told this process."""
+        return self._suspects()
 
     def post(self, target: int, key: Key, content: object) -> Sent | None:
         """Queue one packet; however much is in line already, since waiting is the business of `drive`."""
@@ -158,7 +161,15 @@ def deliverer(deliver: Deliver) -> Callable[[int, Message], None]:
     return on_block
 
 
-def can_do_without(assignment: ISetting, lost: Collection[int]) -> bool:
+class Dealing(Protocol):
+    """What is to be known of an assignment of blocks here."""
+
+    @property
+    def block_2_node(self) -> Sequence[Sequence[int]]:
+        """The workers that hold each block."""
+
+
+def can_do_without(assignment: Dealing, lost: Collection[int]) -> bool:
     """Whether a job can be completed without the nodes that are lost: somebody else holds each of their blocks."""
     if Parameter_Server in lost:
         return False

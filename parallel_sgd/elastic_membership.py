@@ -11,6 +11,7 @@ from network.nodes import NodeAssignment
 from rpc.logs import SUBMIT_LOGGER
 from rpc.membership.discovery import Discovery
 from rpc.membership.driver import ElasticDriver
+from rpc.membership.folder import FolderDiscovery
 from rpc.membership.poller import Poller
 from rpc.membership.rounds import (
     DiscoveryFailed,
@@ -51,6 +52,8 @@ class Discovered:
         self._round: StartRound | None = None
         self._workers: tuple[Worker, ...] = ()
         self._changed = self._failure = ""
+        if isinstance(discovery, FolderDiscovery):
+            discovery.use_key(nodes.key_file)
         self._poller = Poller(discovery, self._news.put)
         try:
             reason = self._await_round()

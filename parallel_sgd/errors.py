@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from network.errors import PeerLost
+from network.errors import BadContent, PeerLost
 from rpc.liveness.verdict import Verdict, in_causal_order
 from rpc.logs import clean
 
+_REFUSED = re.compile(rf"{BadContent.__module__}\.{BadContent.__qualname__}: Node\((-?\d+)\) sent")
 _PEER_LOST = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
 
 
@@ -35,14 +37,19 @@ class JobFailed(RuntimeError):
         self.files = dict(files)
         self.job_id = job_id
         self._ranks = [ranks.get(node, _rank(*failure)) for node, failure in self.failures.items()]
-        first = f", first Node({self.verdicts[0].node}) {self.verdicts[0].place}" if self.verdicts else ""
+        cause = self.verdicts[0] if self.verdicts and self.verdicts[0].rank <= min(self._ranks, default=2) else None
+        first = (
+            f", first Node({cause.node}) {cause.place}" if cause is not None else ""
+        )  # not a bystander of one without a verdict
         told = describe_failures(self.failures)
         super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, reason) if text))
 
     @property
     def culprits(self) -> list[int]:
-        """The nodes that failed by themselves, not because others had."""
-        return [node for node, rank in zip(self.failures, self._ranks, strict=True) if rank == 0]
+        """The nodes that failed by themselves, not because others had, and those that sent what others had to refuse."""
+        refused = [_REFUSED.match(_last_line(detail)) for _, detail in self.failures.values()]
+        senders = {int(match[1]) for match in refused if match}
+        return [node for node, rank in zip(self.failures, self._ranks, strict=True) if rank == 0 or node in senders]
 
 
 def describe_failures(failures: Mapping[int, tuple[str, str]]) -> str:

@@ -28,6 +28,7 @@ class BlockExchange:
     def __init__(self, bank: CodecBank, sync: ISyncType) -> None:
         self._bank = bank
         self._sync = sync
+        bank.variable_names = sync.names
         self._last_block = bank.assignment.node_2_block[bank.node_id][-1]
         self._views: dict[int, tuple[Array, Array]] = {}
         self._copies: dict[tuple[int, int], Array] = {}

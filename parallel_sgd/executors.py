@@ -18,10 +18,11 @@ from rpc import Communication
 from rpc.monitor import job_monitor
 
 from .batches import Batches
+from .checkpoint.position import START
 from .driver import SocketChannel
 from .fault_injection import FaultInjector
 from .job_executor import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, JobExecutor
-from .report import TrainingReport
+from .report import Earlier, TrainingReport
 from .training import Samples
 from .worker import WorkerPlan, build_worker
 
@@ -82,19 +83,19 @@ class WorkerExecutor(JobExecutor):
 
     def _train(self, com: Communication, faults: FaultInjector | None) -> None:
         plan = self._plan()
+        self._describe_itself(com, plan)
         title = self._parts[MISC]["title"]
         resumption = self._resume(com, plan)
-        earlier = resumption.earlier() if resumption is not None else None
+        earlier = resumption.earlier() if resumption is not None else self._undone(com)
         metrics = [metric.name for metric in self._model.metrics]
         report = TrainingReport(com.output_directory, title, self.node_id, metrics, earlier)
-        self._files = [path.name for path in report.paths]
         if self._samples is None:
             raise RuntimeError("start() was called before prepare().")
         worker = build_worker(
             plan,
             self._model,
             self._samples,
-            SocketChannel(com.controller),
+            SocketChannel(com.controller, self._suspects(com)),
             SystemClock().monotonic,
             report=report,
             progress=com.report_progress,
@@ -103,19 +104,26 @@ class WorkerExecutor(JobExecutor):
             server_keeps=self._server_keeps,
             monitor=job_monitor,
             faults=faults,
+            job=com.job,
         )
+        self._files = [path.name for path in report.paths]
         batches = Batches(len(self._samples[0]), plan.block_size, plan.assignment.block_count)
         if batches.tail:
             self.logger.info("%s samples do not fill a batch of %s and are left out.", batches.tail, batches.batch_size)
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.epochs, self._describe(plan))
         result = self._run(com, plan, worker)
+        self._result["batches"] = batches.count
         report.accounts(self._accounts, worker.exchange.sync.names)
         model_name = f"MODEL-{title}-N({self.node_id}).model"
         self._model.save(com.output_directory / model_name)
         self._files.append(model_name)
         self.logger.info("Training has ended: %s", json.dumps(result))
         self._log_accounts(com)
+
+    def _undone(self, com: Communication) -> Earlier | None:
+        """The tables of earlier attempts, of which nothing stays but what the ledger says of them."""
+        return Earlier(com.output_directory, START) if com.attempt else None
 
     def _describe(self, plan: WorkerPlan) -> str:
         optimizer, transfer = self._parts[OPTIMIZER], self._parts[TRANSFER]
@@ -126,5 +134,5 @@ class WorkerExecutor(JobExecutor):
         )
 
     def trace_files(self) -> Sequence[str]:
-        """The two tables and the trained model."""
+        """The tables and the trained model."""
         return self._files

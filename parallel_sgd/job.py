@@ -82,6 +82,7 @@ class ParallelSGD:
         discovery: Any = None,
         fault: str | FaultPlan = "",
         checkpoint_every: Every = AUTO,
+        commit_every: int = 1,
         resume: Resume = None,
         directory: str | Path = ".",
     ) -> JobResult:
@@ -115,12 +116,16 @@ class ParallelSGD:
             min_workers: with 'shrink', the number of workers below which the job fails; default 1.
             max_workers: with `discovery`, the number of workers that the job may grow to; default that of `nodes`.
             discovery: where workers come from while the job runs: the path of a script that prints `host[:port] [slots=n]`
-                for each host, a function that returns such lines, or the path of a worker.json that is watched. `nodes` then
-                says how many to begin with, and where the parameter server is.
+                for each host, a function that returns such lines, or the path of a worker.json or of a folder in which agents
+                register that is watched. `nodes` then says how many to begin with, and where the parameter server is.
             fault: what shall go wrong, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die
                 at the third batch of the first epoch, and so on (`network.testing.FaultPlan`); `seed` is that of the job.
             checkpoint_every: when each node saves its state: 'epoch', a number of batches, seconds as in '30s', or None; by
                 default every epoch where `on_failure` starts again, else never.
+            commit_every: after how many batches each worker commits what survivors go on from. Where all have the same state,
+                every applied batch is a commit, at no cost, whatever is given. Where each has one of its own (error feedback,
+                local updates, asynchronous types) and `on_failure` starts again, a copy is made in memory so often; with a
+                parameter server that remembers, checkpoints are the only commits.
             resume: go on with an earlier job, up to `epoch` epochs in all: its job id (its nodes have the checkpoints), or the
                 path of a checkpoint or of a folder of them.
             directory: where the `Node-<i>-Retrieve` folders go.
@@ -167,6 +172,7 @@ class ParallelSGD:
             discovery=discovery,
             fault=fault,
             checkpoint_every=checkpoint_every,
+            commit_every=commit_every,
             resume=resume,
         )
         for name, given in (("fault", spec.fault.faults and fault), ("discovery", discovery)):

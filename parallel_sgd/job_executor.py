@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -14,9 +14,11 @@ from rpc import AbsExecutable, Communication, ReplyPackage
 from .accounts import NodeAccounts
 from .checkpoint import Keeper, Resumption
 from .checkpoint.agents import Begin, begin, own_store
+from .configuration import describe_node, keep_description
 from .driver import can_do_without, deliverer, drive, part
 from .fault_injection import FaultInjector, injected
 from .node_ids import Parameter_Server
+from .redealing import redealt
 from .times import Times
 from .turns import Participant
 from .worker import WorkerPlan
@@ -62,7 +64,7 @@ class JobExecutor(AbsExecutable):
     def _plan(self) -> WorkerPlan:
         setting, misc, shipped = self._parts[SETTING], self._parts[MISC], self.shipped
         return WorkerPlan(
-            shipped["assignment"],
+            redealt(shipped["assignment"], setting["workers"]),
             setting["block_size"],
             misc["epochs"],
             setting["seed"],
@@ -74,7 +76,13 @@ class JobExecutor(AbsExecutable):
             misc["timeout_ms"],
             setting["attempt"],
             misc["checkpoint_every"],
+            misc["commit_every"],
         )
+
+    def _describe_itself(self, com: Communication, plan: WorkerPlan) -> None:
+        """Leave in the folder of the job what is to be known of this node if it fails."""
+        description = describe_node(self.node_id, com.attempt, self._parts, plan)
+        keep_description(com.output_directory.parent, description, self.logger)
 
     @property
     def _server_keeps(self) -> bool:
@@ -91,6 +99,13 @@ class JobExecutor(AbsExecutable):
     def _injected(self, com: Communication) -> AbstractContextManager[FaultInjector | None]:
         """The faults that the job asks for, if any, while the block runs."""
         return injected(FaultPlan.parse(self._parts[MISC]["fault"], self._parts[SETTING]["seed"]), com)
+
+    def _suspects(self, com: Communication) -> Callable[[], Collection[int]]:
+        """About whom the failure detector will say more: those that it suspects; where something follows from its verdicts,
+        whoever is late, so that a time-out waits for them in any case."""
+        if self._parts[MISC]["awaits_verdict"]:
+            return lambda: com.available_clients
+        return com.suspects
 
     def _keeper(self, com: Communication, plan: WorkerPlan) -> Keeper | None:
         """Who takes this node's checkpoints, if there are any to be taken."""

@@ -12,9 +12,11 @@ from nn.model import Model
 from rpc.logs import SUBMIT_LOGGER
 from rpc.shipping import pack
 
+from .batches import Batches
 from .checkpoint import CheckpointError, Keeper, Resumption, Store
 from .checkpoint.given import GivenCheckpoint, given
 from .checkpoint.places import FOLDER, Holdings, stores_below
+from .ledger import collect
 from .memory_channel import MemoryChannel
 from .node_ids import Parameter_Server
 from .parameter_server import Server, build_server
@@ -60,6 +62,7 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
             resumption=resumption,
             keeper=keeper(node, folder),
             server_keeps=server_keeps,
+            job=job_id,
         )
         return workers[node]
 
@@ -100,7 +103,9 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
         reports[node].accounts(accounts[node], worker.exchange.sync.names)
         files[node] = [*reports[node].paths, path]
     models = {node: worker.model for node, worker in workers.items()}
-    return JobResult(figures, models, files, accounts, job_id)
+    batches = Batches(len(samples[0]), spec.plan.block_size, spec.plan.assignment.block_count)
+    ledger = collect(spec.title, files, spec.grid(batches.count))
+    return JobResult(figures, models, files, accounts, job_id, ledger=ledger)
 
 
 def _resumptions(spec: JobSpec, directory: Path) -> dict[int, Resumption]:

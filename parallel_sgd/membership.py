@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 from network.nodes import Address, NodeAssignment
 
 from .errors import JobFailed
 from .nodes import LocalNodes
-from .profiles import FixedBlockAssignment, ISetting
 
 
 class Membership(Protocol):
@@ -76,19 +75,3 @@ def with_workers(nodes: NodeAssignment, workers: Iterable[Address]) -> NodeAssig
 
 def _workers(nodes: NodeAssignment) -> list[tuple[int, Address]]:
     return [(node, nodes[node]) for node in nodes.worker_ids]
-
-
-def redealt(assignment: ISetting, workers: int) -> ISetting:
-    """The blocks of `assignment` dealt to another number of workers, contiguous, with as much of its redundancy as fits.
-
-    The number of blocks stays, so a batch holds the same samples and its result has the same bits.
-
-    Raises: ValueError when there are more workers than blocks.
-    """
-    if workers == assignment.node_count:
-        return assignment
-    blocks = assignment.block_count
-    if workers > blocks:
-        raise ValueError(f"A batch of {blocks} blocks cannot be dealt to {workers} workers; each needs a block")
-    fitting: Collection[int] = [r for r in range(1, assignment.redundancy + 1) if workers % r == 0]
-    return FixedBlockAssignment(workers, max(fitting), blocks)

@@ -114,6 +114,10 @@ class MemoryChannel:
         """All other nodes that have not left."""
         return self._fabric.peers(self.node_id)
 
+    def suspects(self) -> tuple[int, ...]:
+        """Nobody watches here."""
+        return ()
+
     def post(self, target: int, key: Key, content: object) -> Sent:
         """Queue one packet."""
         return self._fabric.post(self.node_id, target, key, content)

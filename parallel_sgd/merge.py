@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .unusable import Unusable
+
 Array = NDArray[Any]
 Span = tuple[int, int]
+Copy = tuple[Span, int]  # a sum over the blocks of a span, and the node that it is of
 
 # what may be done with the memory of a partial sum: read it, write into it, write into it and use it again afterwards
 _READ_ONLY, _GIVEN, _OWN = 0, 1, 2
@@ -79,15 +82,24 @@ class TreeSum:
         self._tops = frozenset([tree.root] if tops is None else tops)
         self._parts: dict[Span, tuple[Array, int]] = {}  # the sum of a span, and what may be done with its memory
         self._spare: list[Array] = []
+        self._copies: list[Copy] = []
         self.duplicates = 0
 
-    def add(self, span: Span, value: Array, stays: bool, given: bool = False) -> tuple[Span, Array] | None:
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        """What has been added since `reset`, in that order, and of which node; a wider span replaces what was within it."""
+        return tuple(self._copies)
+
+    def add(
+        self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None
+    ) -> tuple[Span, Array] | None:
         """Add the sum over `span`; returns a top and its sum (valid until `reset`) when this completed it.
 
         `stays` promises that `value` remains unchanged until `reset`; otherwise it is copied where it must be kept. `given`
-        leaves `value` to this object, which may then write its sums into it: what came over the wire is nobody else's.
+        leaves `value` to this object, which may then write its sums into it: what came over the wire is nobody else's. `node`
+        is whose sum it is, for `copies`.
 
-        Raises: ValueError when `span` is no node of the tree.
+        Raises: ValueError when `span` is no node of the tree, Unusable (a ValueError) when shapes differ.
         """
         tree, parts = self._tree, self._parts
         if span not in tree.parent and span != tree.root:
@@ -98,6 +110,8 @@ class TreeSum:
                 return None
             if span[1] - span[0] > 1:
                 self._forget_inside(span)
+        if node is not None:
+            self._copies.append((span, node))
         use = _GIVEN if given and value.flags.writeable else _READ_ONLY
         while span not in self._tops:
             sibling = tree.sibling[span]
@@ -106,6 +120,8 @@ class TreeSum:
                 self._keep(span, value, use, stays)
                 return None
             other, other_use = found
+            if other.shape != value.shape:
+                raise Unusable(f"it has the shape {value.shape}, and what it is to be added to {other.shape}")
             left, right = (other, value) if sibling < span else (value, other)
             if other_use > use:
                 out, out_use, rest, rest_use = other, other_use, value, use
@@ -124,6 +140,7 @@ class TreeSum:
 
     def reset(self) -> None:
         """Forget all sums and reuse their buffers."""
+        self._copies.clear()
         if self._parts:
             for part in self._parts.values():
                 self._release(*part)
@@ -169,9 +186,9 @@ class BlockMean(TreeSum):
         self._share = None if block_count & (block_count - 1) else 1 / block_count
         self._mean: tuple[Array, int] | None = None
 
-    def mean_with(self, span: Span, value: Array, stays: bool, given: bool = False) -> Array | None:
+    def mean_with(self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None) -> Array | None:
         """`add`, and the mean when this completed it; it remains valid until the next one is complete."""
-        done = self.add(span, value, stays, given)
+        done = self.add(span, value, stays, given, node)
         if done is None:
             return None
         if self._count == 1:

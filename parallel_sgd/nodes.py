@@ -1,4 +1,4 @@
-"""Which nodes a job gets: from worker.json, as local processes, or inside this process."""
+"""Which nodes a job gets: from worker.json, from a launcher, as local processes, or inside this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from network.nodes import Address, NodeAssignment
-from rpc.launch.local import local_agents
+from rpc.launch import Launcher, LocalLauncher, Offer, launcher_of, local_agents
+from rpc.logs import attach_console
 
 from .node_ids import Parameter_Server
 
@@ -22,18 +23,7 @@ def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "work
     """
     _check_count("worker_cnt", worker_cnt)
     path = Path(filename)
-    try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f'The node file {path} does not exist; write {{"Worker": ["127.0.0.1"]}} into it, or name another file.'
-        ) from None
-    except ValueError as error:
-        raise ValueError(f"The node file {path} is no valid JSON: {error}.") from error
-    if not isinstance(content, dict) or not isinstance(content.get("Worker"), list):
-        raise ValueError(
-            f'The node file {path} must hold {{"PS": address, "Worker": [address, ...]}}, got {str(content)[:80]}.'
-        )
+    content = _read(path)
     workers = content["Worker"]
     if len(workers) < worker_cnt:
         raise ValueError(f"The node file {path} lists {len(workers)} workers, but {worker_cnt} were asked for.")
@@ -48,6 +38,31 @@ def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "work
     except ValueError as error:
         raise ValueError(f"The node file {path} cannot be used: {error}.".replace("..", ".")) from error
     return nodes
+
+
+def workers_in(filename: str | Path = "worker.json") -> tuple[int, bool]:
+    """How many workers a node file lists, and whether it names a parameter server.
+
+    Raises: as `parse_worker`.
+    """
+    content = _read(Path(filename))
+    return len(content["Worker"]), isinstance(content.get("PS"), str)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f'The node file {path} does not exist; write {{"Worker": ["127.0.0.1"]}} into it, or name another file.'
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"The node file {path} is no valid JSON: {error}.") from error
+    if not isinstance(content, dict) or not isinstance(content.get("Worker"), list):
+        raise ValueError(
+            f'The node file {path} must hold {{"PS": address, "Worker": [address, ...]}}, got {str(content)[:80]}.'
+        )
+    return content
 
 
 class LocalNodes(NodeAssignment):
@@ -68,6 +83,51 @@ def local_workers(count: int, ps: bool = False) -> Iterator[LocalNodes]:
         nodes = LocalNodes(key_file=agents.key_file)
         ids = [*range(count), Parameter_Server] if ps else range(count)
         for node_id, address in zip(ids, agents.addresses, strict=True):
+            nodes.add(node_id, address)
+        yield nodes
+
+
+@contextmanager
+def nodes_from(
+    launcher: Launcher | Offer | str,
+    count: int | None = None,
+    ps: bool = False,
+    *,
+    key_file: str | Path | None = None,
+    wait: float | None = None,
+) -> Iterator[NodeAssignment]:
+    """Start `count` workers (and a parameter server), or wait for those that a scheduler starts, and yield their nodes.
+
+    Args:
+        launcher: from `rpc.launch`, what `rpc.launch.launcher_of` returns, or text: `local:4`, `ssh:host1,host2`, `slurm:DIR`,
+            `mpi:DIR`, `kubernetes:SERVICE`, `dask:tcp://host:8786`.
+        count: of workers; by default as many as `launcher` says in its text.
+        ps: with a parameter server, which takes one agent more. Without `count` it is one of those that the launcher has;
+            `local:4` starts it besides.
+        key_file: of agents that somebody else starts; only for a launcher given as text.
+        wait: seconds for the agents to come up, likewise; default what the launcher finds right.
+
+    They end with the `with` block, except those of a batch system or of Kubernetes, which serve the next job.
+    Raises: ValueError for what does not fit; NetworkError when the agents do not come up.
+
+    >>> with parallel_sgd.nodes_from("slurm:/home/me/rendezvous", 8, key_file="/home/me/key") as nodes:  # doctest: +SKIP
+    ...     job.parallel(nodes, codec=Plain)
+    """
+    if isinstance(launcher, str):
+        launcher = launcher_of(launcher, key_file, wait)
+    made, offered = launcher if isinstance(launcher, Offer) else (launcher, None)
+    if count is None and offered is not None:
+        count = offered - (ps and not isinstance(made, LocalLauncher))
+    if isinstance(made, LocalLauncher) and offered not in (None, count):
+        raise ValueError(f"local:{offered} and a count of {count} disagree.")
+    if count is None:
+        raise ValueError("'count' must say how many workers to use, got None")
+    _check_count("count", count)
+    attach_console()  # it may wait for minutes, and says for what
+    with made:
+        addresses = made.start(count + bool(ps))
+        nodes = NodeAssignment(made.key_file) if made.lasting else LocalNodes(made.key_file)
+        for node_id, address in zip([*range(count), Parameter_Server] if ps else range(count), addresses, strict=True):
             nodes.add(node_id, address)
         yield nodes
 

@@ -16,6 +16,7 @@ from .checkpoint.state import restore_codecs
 from .codec.bank import CodecBank, CodecChoice, choose_codecs, choose_server_codecs
 from .codec.interfaces import Codec
 from .codec.settings import JobSettings
+from .overdue import await_verdict, until
 from .read_gate import ReadGate
 from .training import Faults
 from .wait import Wait
@@ -115,7 +116,7 @@ class ParameterServer:
                         self._step = (epoch, batch)
                         self._faults(epoch, batch)
                     self._bank.begin((epoch, batch))
-                    self._bank.receive(variable, content)
+                    self._bank.receive(variable, content, sender)
                     if variable in self._gates:
                         self._gates[variable].arrived(sender, (epoch, batch))
                         self._answer(variable)
@@ -153,11 +154,12 @@ class ParameterServer:
                 self._bank.answer(variable, node, step)
 
     def _until(self, ready: Callable[[], bool], seconds: float, what: Callable[[], str]) -> Generator[Wait, None, None]:
-        deadline = self._clock() + seconds
-        while not ready():
-            if self._clock() >= deadline:
-                raise TimeoutError(f"The parameter server waited {seconds:g} s for {what()}.")
-            yield Wait(ready, deadline, what)
+        wait = Wait(ready, self._clock() + seconds, what)
+        if (yield from until(wait, self._clock)):
+            return
+        suspects = self._channel.suspects if self._present else tuple  # nobody is watched before all have appeared
+        if not (yield from await_verdict(wait, seconds, self._clock, suspects)):
+            raise TimeoutError(f"The parameter server waited {seconds:g} s for {what()}.")
 
 
 def _listed(nodes: Collection[int]) -> str:

@@ -16,14 +16,14 @@ PAUSE_SECONDS = 0.5
 
 
 class Patience:
-    """Repeats a call that fails with one of `kinds` until `seconds` have passed.
+    """Repeats a call that fails with one of `kinds`, but none of `never`, until `seconds` have passed.
 
     Raises: TypeError or ValueError when `seconds` is no number of 0 or more.
     """
 
-    def __init__(self, seconds: float, *kinds: type[Exception]) -> None:
+    def __init__(self, seconds: float, *kinds: type[Exception], never: tuple[type[Exception], ...] = ()) -> None:
         self._seconds = arguments.number("parallel()", "wait", seconds, 0)
-        self._kinds = kinds
+        self._kinds, self._never = kinds, never
 
     def call(self, function: Callable[[], Result]) -> Result:
         """The result of `function`; raises what it raised last."""
@@ -32,6 +32,8 @@ class Patience:
         while True:
             try:
                 return function()
+            except self._never:
+                raise
             except self._kinds as error:
                 left = deadline - time.monotonic()
                 if left <= 0:

@@ -13,7 +13,8 @@ Survivors leave their state on disk when they end, so no batch that was applied 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from typing import Any
 
 FAIL, REDUNDANT, RESTART, WAIT, SHRINK = "fail", "redundant", "restart", "wait", "shrink"
 POLICIES = (FAIL, REDUNDANT, RESTART, WAIT, SHRINK)
@@ -34,6 +35,15 @@ class Recovery:
         self.max_restarts = max_restarts
         self.restarts = 0
         self._seen: Counter[Hashable] = Counter()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it remembers, as JSON knows it."""
+        return {"restarts": self.restarts, "seen": [[cause, count] for cause, count in self._seen.items()]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what another one remembered."""
+        self.restarts = int(state["restarts"])
+        self._seen = Counter({tuple(cause): int(count) for cause, count in state["seen"]})
 
     def give_up(self, cause: Hashable) -> str:
         """Why nothing more is tried after a failure, or "" when the job is to be started again.

@@ -1,4 +1,6 @@
-"""The tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC)."""
+"""The tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per block
+that was applied (LEDGER).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ from itertools import takewhile
 from pathlib import Path
 
 from .accounts import Entry
+from .ledger.history import COLUMNS, History
+from .ledger.table import LedgerTable
 from .times import Times
 
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
@@ -37,8 +41,8 @@ class Earlier:
     position: tuple[int, int]
 
     def rows(self, path: Path, node_id: int, head: Sequence[str]) -> list[list[str]]:
-        """The rows of the table that `path` continues, up to the position; none where it has other columns."""
-        kind = path.name[:2]
+        """The rows of the table that `path` continues, up to the position, of a ledger all; none where it has other columns."""
+        kind = path.name.partition("-")[0]
         found = [self.folder / path.name, *sorted(self.folder.glob(f"{kind}-*-N({node_id}).csv"))]
         source = next((file for file in found if file.is_file()), None)
         if source is None:
@@ -54,6 +58,8 @@ class Earlier:
         """False for the first row that is beyond the position, or was not written as a whole."""
         if len(row) != columns:
             return False
+        if kind == "LEDGER":
+            return True
         if kind == "EV":
             return number < self.position[0]
         epoch = row[0] if kind == "TI" else row[1]
@@ -63,7 +69,7 @@ class Earlier:
 
 
 class TrainingReport:
-    """Writes `TR-`, `EV-`, `TI-` and `AC-<title>-N(i).csv` into `directory`; numbers read back equal.
+    """Writes `TR-`, `EV-`, `TI-`, `AC-`, and if asked `LEDGER-<title>-N(i).csv` into `directory`; numbers read back equal.
 
     Files of that name are replaced; with `earlier` they begin with the rows of the part that is over. Rows of block steps go
     out once a second and with `save`, so that most steps cost no file access, and a worker that is killed takes no more than
@@ -74,6 +80,11 @@ class TrainingReport:
         self, directory: Path, title: str, node_id: int, metrics: Sequence[str], earlier: Earlier | None = None
     ) -> None:
         check_title(title)
+        self._node, self._earlier = node_id, earlier
+        self._ledger_path = directory / f"LEDGER-{title}-N({node_id}).csv"
+        self._ledger: LedgerTable | None = None
+        if earlier is None:
+            self._ledger_path.unlink(missing_ok=True)
         self.paths = [directory / f"{kind}-{title}-N({node_id}).csv" for kind in ("TR", "EV", "TI", "AC")]
         self.steps_path, self.evaluations_path, self.times_path, self.accounts_path = self.paths
         self._times = Times(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -88,6 +99,13 @@ class TrainingReport:
             rows: list[list[str]] = [] if earlier is None else earlier.rows(path, node_id, head)
             _write(path, "w", [head, *rows])
         _write(self.accounts_path, "w", [_ACCOUNT_COLUMNS])
+
+    def ledger(self, blocks: Iterable[int], begun: History) -> LedgerTable:
+        """Begin the ledger of this worker, which computes `blocks` and goes on from `begun`; it is saved with the rest."""
+        earlier = [] if self._earlier is None else self._earlier.rows(self._ledger_path, self._node, COLUMNS)
+        self._ledger = LedgerTable(self._ledger_path, self._node, blocks, begun, earlier)
+        self.paths.append(self._ledger_path)
+        return self._ledger
 
     def step(self, row: tuple[float | int, ...]) -> None:
         """One block step: seconds since the first batch, epoch and batch (from 1), block steps per epoch of this worker,
@@ -114,9 +132,11 @@ class TrainingReport:
         _write(self.accounts_path, "a", rows)
 
     def save(self) -> None:
-        """Bring the rows of block steps into the file."""
+        """Bring the rows of block steps and of the ledger into their files."""
         _write(self.steps_path, "a", self._rows)
         self._rows.clear()
+        if self._ledger is not None:
+            self._ledger.save()
 
 
 def _write(path: Path, mode: str, rows: Sequence[Sequence[object]]) -> None:

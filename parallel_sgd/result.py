@@ -9,6 +9,7 @@ from pathlib import Path
 from nn.model import Model
 
 from .accounts import NodeAccounts
+from .ledger import Ledger
 
 
 class JobResult(dict[str, float]):
@@ -17,7 +18,8 @@ class JobResult(dict[str, float]):
     Attributes: `models`, the trained model of each worker; `files`, the saved files of each node; `accounts`, for each node
     that ended well, the parameter server too, a list of `accounts.Entry` rows with `times` and `staleness`
     (`accounts.NodeAccounts`); `job_id`; `failures`, {node: (state, detail)} of nodes that were lost and could be done without;
-    `restarts`, how often the job was started again after a failure.
+    `restarts`, how often the job was started again after a failure; `ledger`, whose copy of each block of each batch went into
+    the weights (`ledger.Ledger`), None where each worker trains a model of its own.
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class JobResult(dict[str, float]):
         job_id: str,
         failures: Mapping[int, tuple[str, str]] | None = None,
         restarts: int = 0,
+        ledger: Ledger | None = None,
     ) -> None:
         names = next(iter(figures.values()), {})
         super().__init__({name: float(statistics.mean(f[name] for f in figures.values())) for name in names})
@@ -38,3 +41,4 @@ class JobResult(dict[str, float]):
         self.job_id = job_id
         self.failures = dict(failures or {})
         self.restarts = restarts
+        self.ledger = ledger

@@ -26,12 +26,13 @@ class ServerExecutor(JobExecutor):
 
     def _serve(self, com: Communication, faults: FaultInjector | None) -> None:
         plan = self._plan()
+        self._describe_itself(com, plan)
         resumption = self._resume(com, plan)
         server = build_server(
             plan,
             self.shipped["server_codec"],
             self._parts[SETTING]["variables"],
-            SocketChannel(com.controller),
+            SocketChannel(com.controller, self._suspects(com)),
             SystemClock().monotonic,
             start_limit=self._parts[MISC]["start_seconds"],
             has_buffers=self._parts[SETTING]["has_buffers"],

@@ -41,6 +41,7 @@ class GradientShard(Codec):
         self._own = TreeSum(tree, tops=self._tops)
         self._all = BlockMean(assignment.block_count)
         self._sent: dict[Span, Array] = {}
+        self._settings = settings
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         """Send the sum of a subtree to the owner as soon as its last block is computed."""
@@ -55,7 +56,7 @@ class GradientShard(Codec):
                 return None
             span, total = whole
         if self.node_id == self._owner:
-            self._merge(span, total, given=False)
+            self._merge(span, total, self.node_id)
             return None
         self._sent[span] = total
         return netEncapsulation(self._owner, (*span, total))
@@ -65,7 +66,7 @@ class GradientShard(Codec):
         if isinstance(content, int):
             return self._again()
         low, high, total = content
-        self._merge((low, high), total, given=True)
+        self._merge((low, high), total, self._settings.sender)
         return None
 
     def do_something_to_save_yourself(self) -> netEncapsulation | Iterator[netEncapsulation] | None:
@@ -95,9 +96,10 @@ class GradientShard(Codec):
     def _again(self) -> Iterator[netEncapsulation]:
         return (netEncapsulation(self._owner, (*span, total)) for span, total in self._sent.items())
 
-    def _merge(self, span: Span, total: Array, given: bool) -> None:
-        mean = self._all.mean_with(span, total, stays=True, given=given)
+    def _merge(self, span: Span, total: Array, node: int | None) -> None:
+        mean = self._all.mean_with(span, total, stays=True, given=node != self.node_id, node=node)
         if mean is not None:
+            self.copies = self._all.copies
             self.set_result(mean)
 
 

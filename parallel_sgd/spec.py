@@ -24,7 +24,8 @@ from rpc.membership.script import discovery_of
 
 from .admission import check_parts
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice
-from .checkpoint import checked_every, keeps_state
+from .checkpoint import checked_commits, checked_every, keeps_state
+from .checkpoint.commits import NEVER
 from .checkpoint.given import GivenCheckpoint, Resume, checked_resume
 from .checkpoint.schedule import AUTO, EPOCH, Every
 from .codec.bank import CodecChoice, choose_codecs
@@ -32,6 +33,7 @@ from .codec.interfaces import Codec
 from .codec.parameter_server import SyncPS
 from .codec.plain import Plain
 from .codec.size_adaptive import CodecArgument, by_size
+from .ledger import Grid
 from .node_ids import Parameter_Server
 from .parameter_server import server_codecs
 from .profiles import ISetting
@@ -63,6 +65,11 @@ class JobSpec:
     discovery: Discovery | None
     server_keeps: bool
     resume: str | GivenCheckpoint | None
+
+    def grid(self, batches: int) -> Grid:
+        """What the job has to apply, with so many batches to an epoch; a transform decides on that."""
+        assignment = self.plan.assignment
+        return Grid(self.plan.epochs, batches, assignment.block_count, assignment.redundancy, self.resume is not None)
 
     def shipped(self) -> dict[str, Any]:
         """The objects that need code: built-in ones go by name and configuration, a user's own with their code."""
@@ -119,6 +126,7 @@ def make_spec(
     max_workers: int | None,
     discovery: object,
     checkpoint_every: Every,
+    commit_every: int,
     resume: Resume,
 ) -> JobSpec:
     """Check every argument of `parallel()`.
@@ -145,6 +153,7 @@ def make_spec(
     policy = _policy(SHRINK if on_failure is None and found is not None else on_failure, assignment, kinds)
     if found is not None and policy != SHRINK:
         raise ValueError(f"'discovery' finds other nodes, so 'on_failure' can only be 'shrink', got {policy!r}")
+    commits = checked_commits(commit_every)
     plan = WorkerPlan(
         assignment,
         block_size,
@@ -157,6 +166,7 @@ def make_spec(
         sync_type,
         arguments.number("parallel()", "ssgd_timeout_limit", ssgd_timeout_limit, 0, open_low=True),
         checkpoint_every=checked_every(_default_every(policy) if checkpoint_every == AUTO else checkpoint_every),
+        commit_every=commits if policy in AGAIN else NEVER,
     )
     check_parts(plan, model, has_server, server_codec)
     buffers = bool(model.store.buffers)

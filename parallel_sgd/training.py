@@ -21,6 +21,7 @@ from rpc.monitor import Monitor
 from .batches import Batches
 from .checkpoint.position import Position, Progress
 from .exchange import BlockExchange
+from .ledger import History, Recorder
 from .report import TrainingReport
 from .wait import Wait
 
@@ -43,6 +44,12 @@ class Checkpoints(Protocol):
     def keep(self, progress: Progress) -> None:
         """Save the state; returns when training may go on."""
 
+    def commits_at(self, position: Position) -> bool:
+        """Whether `leave` will need a copy of the state at this position, where nothing is saved."""
+
+    def commit(self, progress: Progress) -> None:
+        """Copy the state, in memory."""
+
     def leave(self, progress: Progress) -> None:
         """Training ends before its time: save the state after the last batch that was applied, if that can be done alone."""
 
@@ -60,7 +67,8 @@ class TrainingProcess:
     restart. `clock` returns monotonic seconds. `progress` is told 0..100 after every epoch. With `start` training goes on
     from there, to the same number of epochs in all; `checkpoints` save its state. `monitor` gets the signals of the failure
     detector; that of an epoch when it need not be computed again: with `checkpoints`, when a state after it is saved. `faults`
-    is called at the beginning of every batch, whose samples it spoils by returning True.
+    is called at the beginning of every batch, whose samples it spoils by returning True. `recorder` is told of every batch
+    that was applied.
     """
 
     def __init__(
@@ -81,6 +89,7 @@ class TrainingProcess:
         checkpoints: Checkpoints | None = None,
         monitor: Monitor | None = None,
         faults: Faults | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._model = model
         self._optimizer = optimizer
@@ -97,6 +106,7 @@ class TrainingProcess:
         self._checkpoints = checkpoints
         self._monitor = monitor or Monitor()
         self._faults = faults
+        self._recorder = recorder
         self._unsaved: list[int] = []  # epochs that are over and not told
         self._applied = self._from.position
         self._current: tuple[int, int, Array] = (0, 0, data[0][:0])  # epoch, batch and samples of the block being computed
@@ -122,6 +132,8 @@ class TrainingProcess:
                     self._monitor.batch_begin(epoch, batch)
                     yield from self._batch(epoch, batch)
                     self._applied = Position(epoch, batch + 1)
+                    if self._recorder is not None:
+                        self._recorder.applied(epoch, batch)
                     self._monitor.batch_end()
                     if self._checkpoints is not None and batch + 1 < self._batches.count:
                         yield from self._save(Position(epoch, batch + 1), result)
@@ -178,8 +190,10 @@ class TrainingProcess:
                 self._exchange.begin(position.epoch - 1, self._batches.count)  # a batch of its own, after the epoch's last
                 for variable in self._optimizer.gather_state():
                     yield from self._exchange.wait(variable)
-            checkpoints.keep(Progress(position, self._steps, self._clock() - self._start, result))
+            checkpoints.keep(self._progress_at(position, result))
             self._monitor.save_end()
+        elif checkpoints is not None and checkpoints.commits_at(position):
+            checkpoints.commit(self._progress_at(position, result))
         if self._unsaved:
             self._tell_epochs()
 
@@ -187,9 +201,13 @@ class TrainingProcess:
         """Save what has been reached: a batch is applied wholly or not at all, so nothing of it need be computed again."""
         if self._checkpoints is not None and self._whole and self._applied > self._from.position:
             try:
-                self._checkpoints.leave(Progress(self._applied, self._steps, self._clock() - self._start, result))
+                self._checkpoints.leave(self._progress_at(self._applied, result))
             except Exception:  # noqa: BLE001  a user's state_dict() may raise anything; what ended training is what counts
                 _log.exception("The state after %s could not be saved", self._applied)
+
+    def _progress_at(self, position: Position, result: dict[str, float]) -> Progress:
+        history = History() if self._recorder is None else self._recorder.history
+        return Progress(position, self._steps, self._clock() - self._start, result, history)
 
     def _tell_epochs(self) -> None:
         while self._unsaved and (self._checkpoints is None or self._checkpoints.settled(Position(self._unsaved[0], 0))):

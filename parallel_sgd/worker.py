@@ -18,15 +18,17 @@ from .batch_sync import ISyncType, SyncChoice, SynchronizedSGD
 from .batches import Batches
 from .buffers import BUFFERS, buffers_codec
 from .channel import Channel
-from .checkpoint import Header, Keeper, Position, Progress, Resumption, Schedule, WorkerKeeper
+from .checkpoint import Commits, Header, Keeper, Position, Progress, Resumption, Schedule, WorkerKeeper
+from .checkpoint.commits import NEVER
 from .checkpoint.keeper import MARK
 from .checkpoint.schedule import Every
-from .checkpoint.state import State, is_personal, restore_codecs, restore_optimizer, restore_values, worker_state
+from .checkpoint.state import State, is_common, is_personal, restore_codecs, restore_optimizer, restore_values, worker_state
 from .codec.bank import CodecBank, CodecChoice, choose_codecs
 from .codec.interfaces import Codec
 from .codec.plain import Plain
 from .codec.settings import JobSettings
 from .exchange import BlockExchange
+from .ledger import Recorder
 from .node_ids import Parameter_Server
 from .profiles import ISetting
 from .report import TrainingReport
@@ -39,6 +41,7 @@ _log = logging.getLogger("parallel_sgd.checkpoint")
 @dataclass(frozen=True)
 class WorkerPlan:
     """What all workers of a job agree on. `timeout_ms` is `ssgd_timeout_limit`; the other names are those of `parallel()`.
+    `commit_every` is 0 where nobody starts again.
 
     Raises: ValueError when a number is out of range.
     """
@@ -55,6 +58,7 @@ class WorkerPlan:
     timeout_ms: float = 10_000
     attempt: int = 0
     checkpoint_every: Every = None
+    commit_every: int = NEVER
 
     def header(self, job: str, node: int, title: str) -> Header:
         """What all checkpoints of a node of the job have in common."""
@@ -102,23 +106,24 @@ def build_worker(
     server_keeps: bool = False,
     monitor: Monitor | None = None,
     faults: Faults | None = None,
+    job: str = "",
 ) -> Worker:
     """Build the worker `channel.node_id`; it trains `model`, which is set up, from its current weights or from `resumption`.
 
     Settings for the codecs are installed in the running context. `clock` returns monotonic seconds. `keeper` takes the
     checkpoints that the plan asks for, `server_keeps` says that the parameter server takes some of its own; `monitor`
-    and `faults` are those of `TrainingProcess`.
+    and `faults` are those of `TrainingProcess`. `job` is the job's id: its later attempts are no other job to the ledger.
 
     Raises: ValueError or TypeError when plan, model and data do not fit, CheckpointError (a ValueError) for a `resumption` of
         something else; whatever a codec's constructor raises.
     """
     blocks = plan.assignment.node_2_block[channel.node_id]
     batches = Batches(len(data[0]), plan.block_size, plan.assignment.block_count)
-    start = None
+    start = Progress()
     if resumption is not None:
         resumption.check(batches.batch_size, batches.count)
         restore_values(model, resumption.snapshot)  # before the codecs are made, which look at them
-        start = resumption.progress(len(blocks))
+        start = resumption.progress(len(blocks), job)
         for remark in resumption.remarks(plan.seed):
             _log.warning("%s", remark)
     names = tuple(variable.name for variable in model.store.variables)
@@ -146,7 +151,12 @@ def build_worker(
         keeper.describe(batches.batch_size, batches.count)
         schedule = Schedule(plan.checkpoint_every, plan.epochs, batches.count, clock)
         mark = partial(_mark, channel, plan.attempt, bank.accounts) if server_keeps else None
-        checkpoints = WorkerKeeper(keeper, schedule, partial(_capture, model, optimizer, bank, sync), mark)
+        capture = partial(_capture, model, optimizer, bank, sync)
+        checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(plan.commit_every))
+    recorder = None
+    if is_common(optimizer, bank, sync):
+        table = None if report is None else report.ledger(blocks, start.history)
+        recorder = Recorder(bank, plan.attempt, start.history, table)
     process = TrainingProcess(
         model,
         optimizer,
@@ -163,6 +173,7 @@ def build_worker(
         checkpoints=checkpoints,
         monitor=monitor,
         faults=faults,
+        recorder=recorder,
     )
     return Worker(model, exchange, bank.accounts.watch.timed(process.run()))
 

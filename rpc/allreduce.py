@@ -29,6 +29,12 @@ SMALL_PIECE_BYTES: Final = 256 << 10  # cutting less than that costs more than i
 PART, RESULT = 3, 4  # kinds of pieces
 
 
+def check_op(op: str) -> None:
+    """Raise ValueError unless arrays can be combined by `op`."""
+    if op not in COMBINE:
+        raise ValueError(f"allreduce 'op' must be one of {', '.join(COMBINE)}, got {op!r}.")
+
+
 def combined(parts: Sequence[Array], op: str) -> Array:
     """The parts of all ranks, combined in their order along a binary tree."""
     result = tree(parts, COMBINE[op])

@@ -13,8 +13,10 @@ from network.controller import BlockHandler, Controller
 from network.errors import Rejected
 from network.frames import Message
 
-from .allreduce import COMBINE, WHOLE_BYTES, combined
+from .allreduce import WHOLE_BYTES, check_op, combined
+from .job.meetings import Meetings
 from .pieces import PIECE_HEAD, Pieces
+from .suspects import Suspects
 
 _GROUP_HEAD = 2  # ints in the head of a message of a group operation: its kind and its number
 _GATHER, _RESULT = 1, 2
@@ -25,7 +27,9 @@ class Communication:
     """The `com` of an executor.
 
     Attributes: `node_id`, `group` (ids of the working group, ascending), `rank` and `size` within it, `output_directory`
-    for reports, `cache_directory` for data worth keeping between jobs, `controller` for those who move bytes themselves.
+    for reports, `cache_directory` for data worth keeping between jobs, `controller` for those who move bytes themselves,
+    `meetings` for executors that connect with their peers by themselves (`AbsExecutable.meets_peers`), else None; `suspects`,
+    the peers of which the failure detector has a doubt.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class Communication:
         job: str = "",
         attempt: int = 0,
         load_code: LoadCode | None = None,
+        meetings: Meetings | None = None,
     ) -> None:
         self.controller = controller
         self.node_id = controller.node_id
@@ -48,6 +53,8 @@ class Communication:
         self.cache_directory = cache_directory
         self.job = job
         self.attempt = attempt
+        self.meetings = meetings
+        self.suspects = Suspects()
         self._load_code = load_code
         self._on_block: BlockHandler | None = None
         self._early: list[tuple[int, Message]] = []  # a peer may start, and send, before our executor listens
@@ -130,8 +137,7 @@ class Communication:
         everybody to everybody; of a large one each node combines a part (`allreduce.ShardedReduction`).
         Raises: ValueError for an unknown `op` or shapes that differ, PeerLost, TimedOut.
         """
-        if op not in COMBINE:
-            raise ValueError(f"allreduce 'op' must be one of {', '.join(COMBINE)}, got {op!r}.")
+        check_op(op)
         mine = np.asarray(array)
         self._operation += 1
         left = _Countdown(timeout)
@@ -176,8 +182,7 @@ class Communication:
 
         Raises: ValueError when there is no such rank, PeerLost, TimedOut.
         """
-        if not 0 <= root < self.size:
-            raise ValueError(f"broadcast 'root' must be a rank from 0 to {self.size - 1}, got {root}.")
+        check_root(root, self.size)
         self._operation += 1
         left = _Countdown(timeout)
         if self.rank == root:
@@ -221,6 +226,12 @@ class Communication:
         if lost or peer not in self.available_clients:
             return lost[0] if lost else peer
         return None
+
+
+def check_root(root: int, size: int) -> None:
+    """Raise ValueError unless `root` is a rank of a group of `size` nodes."""
+    if not 0 <= root < size:
+        raise ValueError(f"broadcast 'root' must be a rank from 0 to {size - 1}, got {root}.")
 
 
 class _Countdown:

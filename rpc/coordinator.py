@@ -22,16 +22,32 @@ from .interrupts import Interrupts
 from .lines import Gone, Lines
 from .liveness.lookout import NEWS, Lookout
 from .logs import SUBMIT_LOGGER, clean
-from .messages import Fetch, Lose, Operation, Progress, State, Stop, Verdict
+from .messages import (
+    MAX_TEXT,
+    Conclude,
+    Fetch,
+    Granted,
+    Halted,
+    Lose,
+    Notice,
+    Operation,
+    Progress,
+    State,
+    Stop,
+    Suspect,
+    Verdict,
+)
 from .orders import Orders
 from .progress import ProgressDisplay
 from .result import RESULT_FILE, read_result
+from .shipping import Bundle
 from .submission import START_SECONDS, HasEnded, IsRunning, Phase, Submission
 from .submitting import Submitting
+from .succession.handover import Handover
+from .succession.will import Will
+from .waiting import Waiting
 
 GROUP_SLACK_SECONDS, SINGLE_SLACK_SECONDS = 1.0, 0.6
-_LEAVE_SECONDS = 2.0
-_LOOK_SECONDS = 1.0
 _UNFINISHED = ("starting", "running", "unknown")
 
 
@@ -52,6 +68,8 @@ class Coordinator:
         job: id of a job that failed and is tried again; default a new one.
         attempt: which attempt at the job this is, counted from 0; its nodes refuse one that they have had.
         stall: seconds of silence within a step beyond which a node counts as stuck; 0 for the default (see `Limits`).
+        driver: by which name agents know who drives the job (`succession.will.new_driver`), if it is to be handed on.
+        collects: whether `join` fetches files and results; else they stay with the agents.
 
     Attributes: `job`, its id; `failures`, {node: (state, detail)} of nodes that did not end well; `files`, the saved paths
     of each node; `verdicts`, what the failure detector says, first causes first; `ended_for`, why `look` has ended it.
@@ -70,6 +88,8 @@ class Coordinator:
         job: str | None = None,
         attempt: int = 0,
         stall: float = 0.0,
+        driver: str = "",
+        collects: bool = True,
     ) -> None:
         self.job = job or new_job_id()
         self.attempt = attempt
@@ -78,12 +98,12 @@ class Coordinator:
         self._bandwidth = estimate_bandwidth
         self._logger = logger or logging.getLogger(SUBMIT_LOGGER)
         self._clock = SystemClock()
-        names = {node: f"Node({node}) at {com.addresses[node]}" for node in com.sessions}
+        names = {node: f"Node({node}) at {address}" for node, address in com.addresses.items()}
         if com.key is None:
             raise ValueError(
                 "Coordinator 'com' must come from network.Request().request(nodes), which knows the cluster's key."
             )
-        self._orders = Orders(self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall)
+        self._orders = Orders(self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver)
         self._lookout = Lookout(self.job, attempt, self._logger)
         self._lines = Lines(com, names, self._logger)
         self._submitting = Submitting(com, names, self._lines, self._orders, start_limit, self._logger, self._clock, self._step)
@@ -95,19 +115,27 @@ class Coordinator:
         self._end_together = False
         self._look: Callable[[], str] | None = None
         self.ended_for = ""
+        self._collects = collects
+        self._handover = Handover(self.job, attempt, self._lines.tell_agent, lambda node: com.sessions[node].pending_bytes)
+        self._waiting = Waiting(
+            self.job, self._step, self._all_home, self.stop_executing, self._handover, self._logger, self._clock
+        )
+        self._news: list[tuple[int, Operation]] = []  # of an attempt that was taken over
+        self._missing: dict[int, str] = {}
 
     # ---- submission
 
     def submit_group(
         self,
-        executable: Callable[..., AbsExecutable],
+        executable: Callable[..., AbsExecutable] | Bundle,
         working_group: Iterable[int] | None = None,
         package_size: int = 0,
         objects: Mapping[str, Any] | None = None,
     ) -> None:
         """canCommit: put `executable` on the nodes of `working_group` (default: all workers), which will start together.
 
-        `package_size` bytes will be sent to each node later; `objects` travel with the class, as its `shipped`.
+        `package_size` bytes will be sent to each node later; `objects` travel with the class, as its `shipped`. A bundle is
+        what `submitting.pack_executable` has made of both.
         Raises: SubmissionError naming node and reason; then nothing runs anywhere. TypeError for code that cannot travel.
         """
         nodes = sorted({node for node in self._com.sessions if node >= 0} if working_group is None else set(working_group))
@@ -118,7 +146,7 @@ class Coordinator:
 
     def submit_single(
         self,
-        executable: Callable[..., AbsExecutable],
+        executable: Callable[..., AbsExecutable] | Bundle,
         node_id: int,
         package_size: int = 0,
         objects: Mapping[str, Any] | None = None,
@@ -145,6 +173,40 @@ class Coordinator:
         self._submitting.dispatch(reply)
         self._lookout.begin([node for machine in self._machines for node in machine.nodes], self._clock.monotonic())
         self._logger.info("Dispatch complete.")
+
+    def entrust(self, will: Will) -> None:
+        """Hand `will` to all agents of the running job, while `join` waits, so that one of them can drive it without us."""
+        self._handover.entrust(will, self._running())
+
+    def adopt(
+        self,
+        groups: Iterable[Sequence[int]],
+        granted: Mapping[int, Granted],
+        missing: Mapping[int, str],
+        early: Iterable[tuple[int, Operation]] = (),
+    ) -> None:
+        """Instead of a submission: go on with what somebody else has started, with the nodes that have granted it.
+
+        The others are lost. `early` is what the agents have said since. Where a later attempt was on its way, all nodes are
+        stopped, to be started again: `ended_for` says so.
+        """
+        for group in groups:
+            self._submitting.adopt(group)
+        told = list(early)
+        self._news = [(node, said) for node, said in told if isinstance(said, Verdict)]  # an agent tells it before the state
+        self._news += [(node, State(self.job, node, said.state, said.detail)) for node, said in granted.items()]
+        self._news += [(node, said) for node, said in told if not isinstance(said, Verdict)]
+        self._missing = dict(missing)
+        if any(said.attempt != self.attempt for said in granted.values()):
+            self.ended_for = "Its driver was lost while it was about to start again."
+            self.stop_executing(self.ended_for)
+        else:
+            self._lookout.begin([node for group in groups for node in group], self._clock.monotonic())
+
+    def conclude(self, outcome: str, detail: str = "", report: str = "", nodes: Iterable[int] | None = None) -> None:
+        """Tell agents (default: all) how the job is over, so that nobody drives it any more; see `messages.Conclude`."""
+        for node in self._com.available_clients if nodes is None else nodes:
+            self._lines.tell_agent(node, Conclude(self.job, node, outcome, detail[:MAX_TEXT], report[:MAX_TEXT]))
 
     def call(self) -> dict[int, Session]:
         """Sessions with the running executors of all nodes, to go on talking with them; there the submitter is the peer -1.
@@ -183,7 +245,8 @@ class Coordinator:
             for node, percent in self._percent.items():
                 self._display.update(node, percent)
             try:
-                self._wait_all(interrupts, stop_on_interrupt)
+                self._take_in_adopted()
+                self._waiting.wait(interrupts, stop_on_interrupt, None if look is None else self._look_around)
             finally:
                 self._interrupts = None
                 self._display.close()
@@ -194,37 +257,21 @@ class Coordinator:
             self._logger.info("All the tasks are done.")
         return dict(sorted(self._results.items())), bool(self.failures)
 
-    def _wait_all(self, interrupts: Interrupts, stop_on_interrupt: bool) -> None:
-        stopping = False
-        while not self._all_home:
-            self._step(None if self._look is None else _LOOK_SECONDS)
-            if self._look is not None and not self.ended_for:
-                self.ended_for = self._look()
-                if self.ended_for:
-                    self.stop_executing(self.ended_for)
-            if interrupts.take() and not stopping:
-                if not (stop_on_interrupt or self._second_interrupt(interrupts)):
-                    self._logger.warning(
-                        "The job %s goes on without us. Fetch its files with 'job_submit.py --retrieve %s', or with "
-                        "rpc.Reclaimer(com): follow(%r) waits for its end, require_client_log(%r) fetches, stop(%r) ends it.",
-                        *[self.job] * 5,
-                    )
-                    raise KeyboardInterrupt
-                stopping = True
-                self.stop_executing("It was interrupted.")
-        if stopping:
-            raise KeyboardInterrupt
+    def _take_in_adopted(self) -> None:
+        """What has happened on the nodes before we took over."""
+        for node, reason in self._missing.items():
+            self._on_gone(Gone(node, reason))
+        for node, operation in self._news:
+            self._on_operation(node, operation)
+        self._news.clear()
 
-    def _second_interrupt(self, interrupts: Interrupts) -> bool:
-        self._logger.warning("Leaving in %g s; the job goes on. Press Ctrl-C again to stop it on all nodes.", _LEAVE_SECONDS)
-        deadline = self._clock.monotonic() + _LEAVE_SECONDS
-        while not self._all_home and (left := deadline - self._clock.monotonic()) > 0:
-            self._step(left)
-            if interrupts.take():
-                return True
-        return False
+    def _look_around(self) -> None:
+        """Ask `look` whether the job is to end."""
+        if self._look is not None and not self.ended_for:
+            self.ended_for = self._look()
+            if self.ended_for:
+                self.stop_executing(self.ended_for)
 
-    @property
     def _all_home(self) -> bool:
         return not self._collection.open and all(len(m.ended) == len(m.nodes) for m in self._machines)
 
@@ -253,6 +300,7 @@ class Coordinator:
     def _step(self, patience: float | None = None) -> None:
         """Wait for bytes or the next deadline, and handle what has happened."""
         now = self._clock.monotonic()
+        self._handover.send()
         deadlines = [self._collection.deadline, self._lookout.deadline, *(machine.deadline for machine in self._machines)]
         waits = [deadline - now for deadline in deadlines if deadline is not None]
         timeout = min([*waits, patience] if patience is not None else waits, default=None)
@@ -277,6 +325,7 @@ class Coordinator:
         return self._submitting.machines
 
     def _on_gone(self, gone: Gone) -> None:
+        self._handover.lose(gone.node)
         machine = self._submitting.machine_of(gone.node)
         if machine is not None and gone.node not in machine.ended:
             self.failures.setdefault(gone.node, ("lost", gone.reason))
@@ -299,13 +348,26 @@ class Coordinator:
             self._on_state(machine, node, operation)
         elif isinstance(operation, NEWS):
             self._lookout.take(node, operation, self._clock.monotonic())
+            if isinstance(operation, Notice) and (operation.node, operation.attempt) == (node, self.attempt):
+                self._tell_of(operation)
         elif isinstance(operation, FILE_OPERATIONS):
             self._on_file(node, operation)
+        elif self._handover.take(node, operation):
+            if isinstance(operation, Halted):
+                self.stop_executing(operation.reason)
         else:
             try:
                 self._submitting.take(machine, node, operation)
             except (ProtocolError, InvalidTransition) as error:  # one agent out of turn harms its own node only
                 self._lines.hang_up(node, ProtocolError(f"Node({node}) spoke out of turn: {error}"))
+
+    def _tell_of(self, notice: Notice) -> None:
+        """Let the others know that a node is late, or well again: a time-out of theirs waits for the verdict."""
+        # it is warned at half of its limit, so as much again is left until the verdict
+        seconds = notice.seconds if notice.kind == "warned" else 0.0
+        for node in self._running():
+            if node != notice.node:
+                self._lines.tell_agent(node, Suspect(self.job, notice.node, seconds))
 
     def _on_state(self, machine: Submission, node: int, state: State) -> None:
         if state.state == "running":
@@ -317,6 +379,8 @@ class Coordinator:
                 self.failures[node] = (state.state, state.detail)
             if self._end_together and (state.state == "stopped" or self._lookout.follows(node)):
                 self._logger.info("Node(%s) %s: %s", node, state.state, clean(lines[-1]) if lines else "no reason given")
+            elif state.state == "left":
+                self._logger.warning("Node(%s) left: %s", node, clean(lines[-1]) if lines else "no reason given")
             elif state.state in ("failed", "stopped"):
                 self._logger.error("Node(%s) %s:\n%s", node, state.state, state.detail.rstrip())
             self._submitting.feed(machine, HasEnded(node, state.state, clean(lines[-1]) if lines else "no reason given"))
@@ -328,9 +392,11 @@ class Coordinator:
     def _end_others(self, node: int) -> None:
         """A node has not ended well: under `end_together` the job ends on all others."""
         if self._end_together and len(self.failures) == 1:
-            self.stop_executing(f"Node({node}) did not end well, and the job ends together.")
+            self.stop_executing(f"Node({node}) at {self._com.addresses[node]} did not end well, and the job ends together.")
 
     def _fetch(self, node: int) -> None:
+        if not self._collects:
+            return
         self._collection.expect(node)
         self._lines.tell_agent(node, Fetch(self.job))
 
@@ -355,6 +421,16 @@ class Coordinator:
             path.unlink()
 
     # ---- accounts
+
+    @property
+    def halted(self) -> str:
+        """Why somebody has ended the job for good; "" if nobody has."""
+        return self._handover.halted
+
+    @property
+    def done(self) -> set[int]:
+        """The nodes that have ended well."""
+        return {node for machine in self._machines for node, (state, _) in machine.ended.items() if state == "done"}
 
     @property
     def verdicts(self) -> list[Verdict]:

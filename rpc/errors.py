@@ -13,6 +13,10 @@ class NodeBusy(SubmissionError):
     """The job was not started because a node works on another one; trying again later can help."""
 
 
+class Deposed(NetworkError):
+    """Somebody else drives the job now, because its agents had lost us; it goes on."""
+
+
 class JobAborted(Exception):
     """Raised inside an executor, at its next send or receive, when the job has been stopped."""
 

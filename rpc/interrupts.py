@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import socket
 import threading
 from types import FrameType
+
+from network.bell import Bell
 
 
 class Interrupts:
@@ -16,21 +16,18 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._waker, self.sock = socket.socketpair()
-        self._waker.setblocking(False)
-        self.sock.setblocking(False)
+        self._bell = Bell()
+        self.sock = self._bell.sock
         self._noted = False
         self._installed = False
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self._noted = True
-        with contextlib.suppress(OSError):
-            self._waker.send(b"!")
+        self._bell.ring()
 
     def take(self) -> bool:
         """Whether Ctrl-C was pressed since the last call."""
-        with contextlib.suppress(BlockingIOError):
-            self.sock.recv(64)
+        self._bell.silence()
         noted, self._noted = self._noted, False
         return noted
 
@@ -45,5 +42,4 @@ class Interrupts:
         if self._installed:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._installed = False
-        self._waker.close()
-        self.sock.close()
+        self._bell.close()

@@ -45,7 +45,8 @@ class Lines:
 
     def tell_agent(self, node: int, operation: Operation) -> None:
         """Send to the agent of `node`, if it is still there."""
-        _tell(self._agents[node], operation)
+        if node in self._agents:
+            _tell(self._agents[node], operation)
 
     def tell_process(self, node: int, operation: Operation) -> None:
         """Send to the job process of `node`, if it is still there."""

@@ -13,6 +13,17 @@ from .operation import MAX_TEXT as MAX_TEXT
 from .operation import Attempt, Bytes, JobState, Length, Node, Percent, RunState, Secret, Sha256
 from .operation import Operation as Operation
 from .operation import parse as parse
+from .succession.news import FROM_DRIVER as FROM_DRIVER
+from .succession.news import TO_DRIVER as TO_DRIVER
+from .succession.news import Conclude as Conclude
+from .succession.news import Denied as Denied
+from .succession.news import Entrust as Entrust
+from .succession.news import Granted as Granted
+from .succession.news import Halted as Halted
+from .succession.news import Keeps as Keeps
+from .succession.news import Part as Part
+from .succession.news import Standing as Standing
+from .succession.news import TakeOver as TakeOver
 
 # ---- submitter to agent
 
@@ -36,6 +47,7 @@ class CanCommit(Operation):
     begin: float = 0.0  # likewise from the start to the first step
     between: float = 0.0  # between steps
     save: float = 0.0  # while it saves
+    driver: Annotated[str, Length(0, 96)] = ""  # who drives the job and hands it on; "" for a job that nobody starts again
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,15 @@ class Stop(Operation):
     """End the running job."""
 
     job: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class StopNode(Operation):
+    """End one process of the running job; the others go on."""
+
+    job: str
+    node: Node
     reason: str
 
 
@@ -82,6 +103,23 @@ class Fetch(Operation):
     job: str
 
 
+@dataclass(frozen=True)
+class Examine(Operation):
+    """Send all that is known of a job on one node, for the cause of a failure; answered as a Fetch is."""
+
+    job: str
+    node: Node
+
+
+@dataclass(frozen=True)
+class Suspect(Operation):
+    """Another node of this job is late, and within `seconds` it will be known whether it is stuck; 0: it is well again."""
+
+    job: str
+    node: Node
+    seconds: float
+
+
 # ---- agent to submitter
 
 
@@ -98,12 +136,14 @@ class Accepted(Operation):
 
 @dataclass(frozen=True)
 class Refused(Operation):
-    """The agent does not take the job; `busy_since` is 0 unless another job holds it."""
+    """The agent does not take the job; `busy_since` is 0 unless another job holds it; `driver` says why the sender
+    does not drive this one, if somebody else does."""
 
     job: str
     node: Node
     reason: str
     busy_since: float
+    driver: str = ""
 
 
 @dataclass(frozen=True)
@@ -209,6 +249,14 @@ class LosePeer(Operation):
 
 
 @dataclass(frozen=True)
+class SuspectPeer(Operation):
+    """Another node of the job is late; within `seconds` it will be lost or well, 0: it is well again."""
+
+    node: Node
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Took(Operation):
     """The job process has taken one visitor."""
 
@@ -277,9 +325,10 @@ class Prepared(Operation):
     """The executor has all it needs."""
 
 
-FROM_SUBMITTER = (CanCommit, Abort, Stop, Lose, Watch, ListJobs, Fetch)
-FROM_AGENT = (Accepted, Refused, State, Progress, Beat, Notice, Verdict, Jobs, FileBegin, FileChunk, FileEnd, FetchEnd)
-TO_JOB_PROCESS = (Begin, Visitor, Halt, LosePeer)
+FROM_SUBMITTER = (CanCommit, Abort, Stop, StopNode, Lose, Suspect, Watch, ListJobs, Fetch, Examine, *FROM_DRIVER)
+FILES = (FileBegin, FileChunk, FileEnd, FetchEnd)
+FROM_AGENT = (Accepted, Refused, State, Progress, Beat, Notice, Verdict, Jobs, *FILES, *TO_DRIVER)
+TO_JOB_PROCESS = (Begin, Visitor, Halt, LosePeer, SuspectPeer)
 FROM_JOB_PROCESS = (Took, Reached, Advanced, Audit)
 CODE_TO_JOB = (Load, Answers)
 CODE_FROM_JOB = (Loaded, Asks, Prepared)

@@ -30,6 +30,8 @@ class Monitor:
         self._recorder: Recorder | None = None
         self._epoch = self._batch = 0  # of the next batch
         self._open = (0, 0)  # of the batch that began last
+        self._by_hand = False  # whether the program tells of its batches
+        self._achieved = 0
 
     def attach(self, recorder: Recorder) -> None:
         """From now on the signals go into `recorder`."""
@@ -50,6 +52,16 @@ class Monitor:
         recorder.note(_BEGIN, epoch, batch)
         self._open = (epoch, batch)
         self._epoch, self._batch = epoch, batch + 1
+        self._by_hand = True
+
+    def progress(self) -> None:
+        """Something was achieved that a library knows of: from now on it counts as a step until the next such call.
+
+        Says nothing once the program tells of its batches, which it knows better.
+        """
+        if self._recorder is not None and not self._by_hand:
+            self._recorder.note(_BEGIN, 0, self._achieved)
+            self._achieved += 1
 
     def batch_end(self) -> None:
         """The batch has ended."""

@@ -47,7 +47,7 @@ Bytes = Annotated[int, range(1 << 53)]
 Secret = Annotated[bytes, Length(32, 32)]
 Sha256 = Annotated[str, Matching("[0-9a-f]{64}")]
 RunState = Annotated[str, ("running", "done", "failed", "stopped")]
-JobState = Annotated[str, ("starting", "running", "done", "failed", "stopped", "aborted", "lost", "unknown")]
+JobState = Annotated[str, ("starting", "running", "done", "failed", "stopped", "left", "aborted", "lost", "unknown")]
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,10 @@ class Orders:
         start_limit: float,
         attempt: int = 0,
         stall: float = 0.0,
+        driver: str = "",
     ) -> None:
         self.job, self._title, self._attempt = job, title, attempt
-        self._stall = stall
+        self._stall, self._driver = stall, driver
         self._addresses = addresses
         self._blas_threads, self._start_limit = blas_threads, start_limit
         self.code_keys = {node: code_key(cluster, job, node) for node in addresses}
@@ -54,6 +55,7 @@ class Orders:
             prepare_limit,
             self._start_limit,
             self._stall,
+            driver=self._driver,
         )
 
     def note(self, node: int, accepted: Accepted) -> None:

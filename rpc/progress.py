@@ -14,15 +14,26 @@ class ProgressDisplay:
     """One bar per worker, 0 to 100."""
 
     def __init__(self, nodes: list[int], logger: logging.Logger) -> None:
-        self._percent = dict.fromkeys(nodes, 0)
+        self._percent: dict[int, int] = {}
         self._logger = logger
         self._bars: dict[int, tqdm[None]] = {}
         self._above = contextlib.ExitStack()
-        if sys.stderr.isatty():
+        self._is_terminal = sys.stderr.isatty()
+        if self._is_terminal:
             self._above.enter_context(logging_redirect_tqdm())  # log lines scroll above the bars
-            for row, node in enumerate(nodes):
-                layout = "Worker({}): {{percentage:3.0f}}%|{{bar:40}}| {{elapsed}}".format(node)  # noqa: UP032  tqdm's own braces
-                self._bars[node] = tqdm(total=100, position=row, leave=True, bar_format=layout)
+        for node in nodes:
+            self.add(node, 0)
+
+    def add(self, node: int, percent: int) -> None:
+        """Show one more worker, which is at `percent`."""
+        self._percent[node] = percent
+        if self._is_terminal:
+            layout = "Worker({}): {{percentage:3.0f}}%|{{bar:40}}| {{elapsed}}".format(node)  # noqa: UP032  tqdm's own braces
+            position = len(self._bars)
+            self._bars[node] = tqdm(total=100, initial=percent, position=position, leave=True, bar_format=layout)
+
+    def __contains__(self, node: int) -> bool:
+        return node in self._percent
 
     def update(self, node: int, percent: int) -> None:
         """Show that `node` is at `percent`."""

@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 OWN_PACKAGES = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor"})
 """Packages of this project: every node has them, in the same version."""
@@ -153,7 +153,7 @@ class _Walk:
         for code in _codes(function.__code__):
             self.names.update(code.co_names)
             self._check_imports(function, code)
-            names.update(dict.fromkeys(_global_names(code)))
+            names.update(dict.fromkeys(_names_in(code).globals))
         for name in names:
             if name in space:
                 self._todo.append(space[name])
@@ -170,7 +170,7 @@ class _Walk:
 
     @staticmethod
     def _check_imports(function: types.FunctionType, code: types.CodeType) -> None:
-        for imported in _imports(code):
+        for imported in _names_in(code).imports:
             if imported.startswith(".") or _is_user_import(imported):
                 raise ValueError(
                     f"{function.__qualname__} imports {imported} inside its body, and {imported} is not installed on the "
@@ -185,19 +185,27 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _global_names(code: types.CodeType) -> Iterator[str]:
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield str(instruction.argval)
+class _Names(NamedTuple):
+    """What a piece of code names: globals, and top-level names of packages that it imports, relative ones with their dots."""
+
+    globals: tuple[str, ...]
+    imports: tuple[str, ...]
 
 
-def _imports(code: types.CodeType) -> Iterator[str]:
-    """Top-level names of the packages that `code` imports; relative imports with their dots."""
+@functools.lru_cache(maxsize=4096)
+def _names_in(code: types.CodeType) -> _Names:
+    """Disassembling is half of what packing a function costs, and functions name the same helpers again and again."""
+    found: list[str] = []
+    imported: list[str] = []
     instructions = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
     for position, instruction in enumerate(instructions):
-        if instruction.opname == "IMPORT_NAME":
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            found.append(str(instruction.argval))
+        elif instruction.opname == "IMPORT_NAME":
             level = instructions[position - 2].argval  # before the name come its level and the list after `from`
-            yield "." * level + str(instruction.argval) if level else str(instruction.argval).partition(".")[0]
+            name = str(instruction.argval)
+            imported.append("." * level + name if level else name.partition(".")[0])
+    return _Names(tuple(found), tuple(imported))
 
 
 def _is_user_import(name: str) -> bool:

@@ -12,11 +12,11 @@ from network.errors import NetworkError, PeerLost, ProtocolError, TimedOut
 from network.nodes import SUBMITTER
 
 from .collection import FILE_OPERATIONS, Collection
+from .following import Following
 from .logs import SUBMIT_LOGGER, attach_console
-from .messages import Beat, Fetch, Notice, Progress, State, Stop, Verdict, Watch, parse
-from .progress import ProgressDisplay
+from .messages import Beat, Fetch, Notice, Progress, Standing, State, Stop, Verdict, Watch, parse
 
-_NEWS = (State, Progress, Beat, Notice, Verdict)
+_NEWS = (State, Standing, Progress, Beat, Notice, Verdict)
 
 
 class Reclaimer:
@@ -30,6 +30,7 @@ class Reclaimer:
         self._com = com
         self._clock = SystemClock()
         self._logger = logger or logging.getLogger(SUBMIT_LOGGER)
+        self.outcome = self.detail = ""
 
     def require_client_log(self, job: str | None = None, directory: str | Path = ".") -> dict[int, list[Path]]:
         """Save the files of `job` (None: the newest of each node) into `directory/Node-<i>-Retrieve/`; paths per node.
@@ -55,36 +56,33 @@ class Reclaimer:
         return dict(sorted(collection.files.items()))
 
     def follow(self, job: str | None = None) -> dict[int, tuple[str, str]]:
-        """Show the progress of `job` (None: the newest of each node) until it has ended; {node: (state, detail)}.
+        """Show the progress of `job` (None: the newest of each node) until it is over; {node: (state, detail)}.
 
+        A job that is started again is followed from attempt to attempt; afterwards `outcome` says how it has ended ("done",
+        "failed", "stopped") and `detail` what its driver said to that.
         Raises: NetworkError when no node knows the job. A node that is lost has the state "lost".
         """
         attach_console()
-        states: dict[int, tuple[str, str]] = {}
         nodes = self._com.available_clients
-        display = ProgressDisplay([node for node in nodes if node >= 0], self._logger)
+        following = Following(nodes, self._logger)
         try:
             self._com.send_one(nodes, Watch(job or "").to_value())
-            while len(states) < len(nodes):
+            while not following.is_over:
                 with contextlib.suppress(PeerLost):
                     node, value = self._com.get_one() or (SUBMITTER, None)
-                    news = parse(value, _NEWS)
-                    if isinstance(news, Progress):
-                        display.update(node, news.percent)
-                    elif isinstance(news, (Notice, Verdict)):
-                        self._logger.warning("%s", news.describe())
-                    elif isinstance(news, State) and news.state not in ("starting", "running"):
-                        states[node] = (news.state, news.detail)
-                for node in set(nodes) - set(states) - set(self._com.available_clients):
-                    states[node] = ("lost", str(self._com.loss_of(node)))
+                    following.take(node, parse(value, _NEWS))
+                for node in set(nodes) - set(self._com.available_clients):
+                    following.lose(node, str(self._com.loss_of(node)))
         finally:
-            display.close()
+            following.close()
+        states = following.states
         if all(state == "unknown" for state, _ in states.values()):
             raise NetworkError(f"None of the nodes knows {f'job {job}' if job else 'any job'}.")
+        self.outcome, self.detail = following.outcome, following.detail
         return dict(sorted(states.items()))
 
     def stop(self, job: str, reason: str = "It was stopped by the submitter.") -> None:
-        """Tell every node to end `job`; `follow` waits for that."""
+        """Tell every node to end `job`: nobody starts it again. `follow` waits for its end."""
         self._com.send_one(self._com.available_clients, Stop(job, reason).to_value())
 
     def _ask(self, node: int, job: str | None, collection: Collection) -> None:

@@ -14,6 +14,7 @@ import hashlib
 import importlib
 import io
 import sys
+import threading
 import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,6 +61,7 @@ class _Pickled:
 
 
 _PARTS = (_ByName, _Instance, _Pickled)
+_packing = threading.Lock()  # cloudpickle's register of modules is one for all threads
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ def _keep(item: Any, pickled: list[Any]) -> _Pickled:
 def _pickle(items: list[Any], classes: list[type]) -> bytes:
     """One pickle for all objects and their class table, so that classes in both are identical; fills `classes`."""
     reach = Reach(items)
-    with _by_value():
+    with _packing, _by_value():
         try:
             classes += [cls for cls in reach.classes if _travels(cls)]
             return _dump((items, classes), reach.names)

@@ -174,6 +174,15 @@ class Submission(Machine):
         self._held: list[HasAsked] = []  # asked before the program began to answer
         self._to_abort: set[int] = set()
 
+    @classmethod
+    def of_running(cls, nodes: Sequence[int], names: dict[int, str]) -> Submission:
+        """The machine of a group that somebody else has started."""
+        made = cls(nodes, names)
+        made.phase = Phase.RUNNING
+        for step in (made.accepted, made.loaded, made.prepared, made.running):
+            step.update(nodes)
+        return made
+
     def _decide(self, event: object, now: float) -> list[object]:
         if isinstance(event, HasEnded):
             return self._on_end(event, now)
@@ -263,7 +272,7 @@ class Submission(Machine):
             # a node that has run has heard READY from all, so its end belongs to the job, though the start of the last node is
             # not known yet; one that never ran gives the job up on all
             if event.node not in self.running and (event.state != "done" or event.node not in self.accepted):
-                return self._fail(f"{self._names[event.node]} did not start: {event.detail}")
+                return self._fail(f"{self._names[event.node]} did not start, it ended in {self._word}: {event.detail}")
             self._note_start(event.node, now)
         if self.phase is Phase.RUNNING and len(self.ended) == len(self.nodes):
             self.phase = Phase.ENDED
@@ -272,10 +281,16 @@ class Submission(Machine):
     def _on_loss(self, event: IsLost, now: float) -> list[object]:
         if self._starting and event.node not in self.running:
             # its agent may still be there and is told to give up, but nobody waits for its answer
-            actions = self._fail(f"{self._names[event.node]} was lost: {event.reason}")
+            actions = self._fail(f"{self._names[event.node]} was lost in {self._word}: {event.reason}")
             self._forget(event)
             return actions
         return self._on_end(HasEnded(event.node, "lost", event.reason), now)
+
+    @property
+    def _word(self) -> str:
+        """The phase, for people: who has loaded the code is on the way through preCommit, asked or not."""
+        phase = Phase.PRE_COMMIT if self.phase is Phase.LOADED else self.phase
+        return str(phase.value)
 
     def _on_tick(self, now: float) -> list[object]:
         if self.deadline is None or now < self.deadline:

@@ -11,7 +11,7 @@ from network.clock import Clock
 from network.controller import Controller
 
 from . import submission as sub
-from .errors import NodeBusy, SubmissionError
+from .errors import Deposed, NodeBusy, SubmissionError
 from .executable import AbsExecutable, ReplyPackage
 from .lines import Gone, Lines
 from .logs import clean
@@ -46,17 +46,18 @@ class Submitting:
         self._start_limit, self._logger, self._clock, self._step = start_limit, logger, clock, step
         self._reply: Callable[[int, str], Any] | None = None
         self._busy = False
+        self._driver = ""  # who drives instead of us
 
     def submit(
         self,
-        executable: Callable[..., AbsExecutable],
+        executable: Callable[..., AbsExecutable] | Bundle,
         nodes: Sequence[int],
         limit: float,
         objects: Mapping[str, Any] | None,
     ) -> None:
-        """canCommit for one group; `limit` will be that of its preCommit.
+        """canCommit for one group; `limit` will be that of its preCommit. A bundle was packed before.
 
-        Raises: SubmissionError, TypeError for code that cannot travel, ValueError for nodes that cannot form a group.
+        Raises: SubmissionError, Deposed, TypeError for code that cannot travel, ValueError for nodes that cannot form a group.
         """
         if not nodes or not self._com.sessions.keys() >= set(nodes):
             raise ValueError(
@@ -66,7 +67,7 @@ class Submitting:
         if taken:
             raise ValueError(f"Nodes {taken} already belong to a group of this job.")
         with self._all_or_nothing():
-            bundle = pack({"executable": executable, "objects": dict(objects or {})})
+            bundle = executable if isinstance(executable, Bundle) else pack_executable(executable, objects)
             machine = sub.Submission(nodes, self._names, self._start_limit)
             self.machines.append(machine)
             self._limits.append(limit)
@@ -76,6 +77,11 @@ class Submitting:
                 self._raise_failure()
                 self._step(None)
             self._raise_failure()
+
+    def adopt(self, nodes: Sequence[int]) -> None:
+        """A group that somebody else has started."""
+        self.machines.append(sub.Submission.of_running(nodes, self._names))
+        self._limits.append(0.0)
 
     def dispatch(self, reply: Callable[[int, str], Any]) -> None:
         """preCommit and doCommit for all groups.
@@ -103,6 +109,8 @@ class Submitting:
     def _raise_failure(self) -> None:
         for machine in self.machines:
             if machine.phase is sub.Phase.FAILED:
+                if self._driver:
+                    raise Deposed(f"The job is not driven from here any more: {clean(self._driver)}.")
                 kind = NodeBusy if self._busy else SubmissionError
                 raise kind(f"The job was not started: {machine.reason.rstrip('.')}.")
 
@@ -123,7 +131,7 @@ class Submitting:
 
     def classes_of(self, node: int) -> Sequence[type]:
         """The classes that the results of `node` may be of."""
-        return self._bundles[node].classes
+        return self._bundles[node].classes if node in self._bundles else ()
 
     def tick(self) -> None:
         """Let every machine see the time."""
@@ -141,6 +149,7 @@ class Submitting:
             self.feed(machine, sub.HasAccepted(node))
         elif isinstance(operation, Refused):
             self._busy = self._busy or operation.busy_since > 0
+            self._driver = self._driver or operation.driver
             self.feed(machine, sub.HasRefused(node, clean(operation.reason)))
         elif isinstance(operation, Loaded):
             self.feed(machine, sub.HasLoaded(node))
@@ -187,3 +196,11 @@ class Submitting:
             reply = self._reply(node, request) if self._reply is not None else None
             contents.append(reply.content if isinstance(reply, ReplyPackage) else reply)
         self._lines.tell_process(node, Answers(contents))
+
+
+def pack_executable(executable: Callable[..., AbsExecutable], objects: Mapping[str, Any] | None) -> Bundle:
+    """What a group runs, ready to travel.
+
+    Raises: as `shipping.pack`.
+    """
+    return pack({"executable": executable, "objects": dict(objects or {})})

@@ -16,6 +16,12 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("alone"):
+            item.add_marker(pytest.mark.processes)
+
+
 @pytest.fixture(autouse=True)
 def _nothing_leaks() -> Iterator[None]:
     with no_leaks():

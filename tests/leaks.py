@@ -19,8 +19,9 @@ import pytest
 
 GRACE_SECONDS = 3.0  # for what is on its way out when the test returns
 _PR_SET_CHILD_SUBREAPER = 36
-# helpers that tools start once per process and keep: pytest-timeout's timer, tqdm's monitor, the tracker of multiprocessing
-_KEPT_THREADS = ("pytest_timeout",)
+# helpers that tools start once per process and keep: pytest-timeout's timer, tqdm's monitor, the tracker of multiprocessing,
+# the thread in which Dask packs large messages
+_KEPT_THREADS = ("pytest_timeout", "Dask-Offload")
 _KEPT_COMMANDS = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
 
 

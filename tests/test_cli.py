@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,15 @@ OPTIONS = [
     *("--sync-type", "--op-type"),
     *("--gradient-descent", "--learn-rate", "--gd-params", "--seed", "--codec", "--server-codec", "--codec-params"),
     *("--on-failure", "--stall-timeout", "--min-workers", "--max-restarts", "--checkpoint-every", "--resume", "--fault"),
-    *("--discovery", "--max-workers"),
-    *("--network-bandwidth", "--blas-threads", "--title", "--json", "--retrieve", "--version"),
+    "--commit-every",
+    *("--discovery", "--max-workers", "--launch"),
+    *("--network-bandwidth", "--blas-threads", "--title", "--json", "--retrieve", "--post-mortem", "--version"),
+    *("--jobs", "--attach", "--stop"),
 ]
 WORKER_OPTIONS = [
     *("--listen", "--port", "--key-file", "--new-key", "--work-dir", "--slots", "--log-level"),
     *("--no-shipped-code", "--allow-code"),
+    *("--from", "--rendezvous", "--advertise", "--grace", "--announce", "--end-with-parent", "--key-stdin", "--temporary"),
 ]
 
 
@@ -181,7 +185,7 @@ def test_a_normal_end(place: Path) -> None:
     """FD-21: exit code 0, a last line that says so, no temporary file; the fixture for all tests finds processes and ports."""
     scratch = place / "scratch"
     scratch.mkdir()
-    options = ["-m", "dnn.model", "--local", "2", "--dataset", "digits", "--epochs", "1"]
+    options = ["-m", "dnn.model", "--launch", "local:2", "--dataset", "digits", "--epochs", "1"]
     ended = script(SUBMIT, *options, cwd=place, TMPDIR=str(scratch))
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.splitlines()[-1].endswith("All the tasks are done.")
@@ -189,13 +193,16 @@ def test_a_normal_end(place: Path) -> None:
 
 
 def test_a_job_that_failed(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1, the cause, and where the files are."""
-    assert submit("-n", "2", "--codec", "folder/my_parts.py:Mine", "--codec-params", "broken=1", "--json") == cli.EXIT_FAILED
+    """Exit code 1, the cause, where the files are, and a post-mortem where one is asked for."""
+    broken = ["--codec", "folder/my_parts.py:Mine", "--codec-params", "broken=1"]
+    assert submit("-n", "2", *broken, "--json", "--post-mortem") == cli.EXIT_FAILED
     printed = capsys.readouterr()
     content = json.loads(printed.out)
     assert "Node(1) failed: ArithmeticError: no such quantum" in content["error"]
     assert "Node(1) failed: ArithmeticError: no such quantum" in printed.err
     assert content["job"] and any("Fit-1" in path for path in content["files"]["1"])
+    with zipfile.ZipFile(f"post-mortem-{content['job']}.zip") as archive:
+        assert b"Node(1)" in archive.read("summary.txt") and b"ArithmeticError: no such quantum" in archive.read("summary.txt")
     assert submit("-n", "2") == cli.EXIT_OK  # the next job works
 
 
@@ -242,6 +249,11 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--ps", r"worker.json cannot be used: it names no parameter server"),
         ("--local 2 -n 3", r"--local 2 and -n 3 disagree"),
         ("--local 0", r"'count' must be a positive integer, got 0"),
+        ("--launch pbs:x", r"A launcher is written name\[:where\], with the name local, ssh, .*, got 'pbs:x'"),
+        ("--launch local:2 -n 3", r"local:2 and a count of 3 disagree"),
+        ("--launch local:2 --local 2", r"--launch local:2 and --local 2 both say where the workers come from"),
+        ("--launch local:2 --retrieve", r"--launch local:2 starts workers of its own, which know of no earlier job"),
+        ("--discovery launcher", r"--discovery launcher needs --launch"),
         ("--wait -1", r"'wait' must be a number >= 0, got -1"),
         ("--title a/b", r"'mission_title' must be able to stand in a file name"),
         ("--blas-threads many", r"--blas-threads must be an integer, got 'many'"),
@@ -290,6 +302,25 @@ def test_a_wrong_key(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "none" in capsys.readouterr().err
 
 
+def test_jobs_are_listed_and_attached_to(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """SUB-15: what runs where; a job that is over tells its outcome and hands over its files."""
+    assert submit("-n", "2", "--json", "--title", "Listed") == cli.EXIT_OK
+    job = json.loads(capsys.readouterr().out)["job"]
+    assert cli.main(["--jobs", "--json"]) == cli.EXIT_OK
+    newest = json.loads(capsys.readouterr().out)["jobs"][-2:]
+    shown = [(entry["job"], entry["title"], entry["node"], entry["state"], entry["outcome"]) for entry in newest]
+    assert shown == [(job, "Listed", node, "done", "done") for node in (0, 1)]
+    assert cli.main(["--jobs"]) == cli.EXIT_OK
+    head, *_, last = capsys.readouterr().out.splitlines()
+    assert head.split() == ["JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVER"]
+    assert last.split()[:3] == [job, "Listed", "1"] and last.split()[-2:] == ["1", "-"]
+    assert cli.main(["--attach", "--json"]) == cli.EXIT_OK  # the newest
+    told = json.loads(capsys.readouterr().out)
+    assert (told["job"], told["outcome"]) == (job, "done")
+    assert "Node-1-Retrieve/MODEL-Listed-N(1).model" in told["files"]["1"]
+    assert cli.main(["--attach", "20200101-000000-00000000"]) == cli.EXIT_NETWORK
+
+
 def test_files_can_be_fetched_later(place: Path, agents: LocalNodes, capsys: pytest.CaptureFixture[str]) -> None:
     """SUB-15: the newest job, or one by id, from another process."""
     jobs = []
@@ -314,7 +345,7 @@ def test_files_can_be_fetched_later(place: Path, agents: LocalNodes, capsys: pyt
 def running(place: Path, *arguments: str) -> subprocess.Popen[str]:
     """`job_submit.py` with a long job, once its workers train."""
     process = subprocess.Popen(
-        [sys.executable, str(SUBMIT), "-m", "dnn.model", "--dataset", "digits", "--epochs", "5000", *arguments],
+        [sys.executable, str(SUBMIT), "-m", "dnn.model", "--dataset", "digits", "--epochs", "2000", *arguments],
         cwd=place,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -151,9 +151,16 @@ def test_four_workers_survive(tmp_path: Path) -> None:
     assert "epoch 2, batch 4: killed by signal 9 (SIGKILL)" in told and "epoch 3, batch 2: stuck, silent for 2." in told
 
 
-@pytest.mark.parametrize(("program", "said"), [("callback.py", "accuracy"), ("loop.py", "stuck, silent for 2.")])
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("callback.py", "accuracy"),
+        ("loop.py", "stuck, silent for 2."),
+        ("elastic.py", "a round began with 2 workers in epoch 1, 2 workers in epoch 2."),
+    ],
+)
 def test_recovery(tmp_path: Path, program: str, said: str) -> None:
-    """FD-1, FD-18: the callback and the loop."""
+    """FD-1, FD-18, EL-19: the callback, the loop, and the elastic function."""
     finished = run(tmp_path, f"recovery/{program}")
     assert finished.returncode == 0, finished.stderr
     assert said in finished.stdout

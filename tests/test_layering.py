@@ -31,8 +31,8 @@ REQUIRED = {
 OPTIONAL = {
     "nn": {"pandas", "matplotlib", "safetensors"},
     "network": set[str](),
-    "rpc": set[str](),
-    "executor": set[str](),
+    "rpc": {"distributed"},
+    "executor": {"dask", "joblib"},
     "parallel_sgd": {"pandas", "matplotlib"},
 }
 

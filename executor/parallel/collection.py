@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
 
 from . import steps
-from .lineage import Indexed, Lineage, Narrow, Runner, Step
+from .checks import checked_count, checked_function
+from .lineage import Indexed, Lineage, Narrow, Runner
+from .pipeline import Step
 from .shuffle import ByKey, Combine, Merge, Sorted, join
 
 T = TypeVar("T")
@@ -42,30 +45,30 @@ class Collection(Generic[T]):
 
     def map(self, function: Callable[[T], U]) -> Collection[U]:
         """f(x) for every x."""
-        return self._then(steps.Map(function), "map")
+        return self._then(steps.Map(checked_function("map", function)), "map")
 
     def flat_map(self, function: Callable[[T], Iterable[U]]) -> Collection[U]:
         """All elements of f(x), for every x."""
-        return self._then(steps.FlatMap(function), "flat_map")
+        return self._then(steps.FlatMap(checked_function("flat_map", function)), "flat_map")
 
     def filter(self, function: Callable[[T], Any]) -> Collection[T]:
         """Every x for which f(x) is true."""
-        return self._then(steps.Filter(function), "filter")
+        return self._then(steps.Filter(checked_function("filter", function)), "filter")
 
     def map_partitions(self, function: Callable[[Iterator[T]], Iterable[U]]) -> Collection[U]:
         """All elements of f(iterator), for every partition."""
-        return self._then(steps.MapPartitions(function), "map_partitions")
+        return self._then(steps.MapPartitions(checked_function("map_partitions", function)), "map_partitions")
 
     def sample(self, fraction: float, seed: int = 0) -> Collection[T]:
         """Each element with probability `fraction`, independently; the same for equal seed and partitions.
 
         Raises: ValueError for a fraction outside 0 to 1 or a seed outside 0 to 2**64 - 1.
         """
-        if not 0 <= fraction <= 1:
+        if not isinstance(fraction, Real) or not 0 <= fraction <= 1:
             raise ValueError(f"sample 'fraction' must be from 0 to 1, got {fraction!r}.")
-        if not 0 <= seed < 1 << 64:
+        if not isinstance(seed, Integral) or not 0 <= seed < 1 << 64:
             raise ValueError(f"sample 'seed' must be from 0 to 2**64 - 1, got {seed!r}.")
-        return self._then(steps.Sample(fraction, seed), "sample")
+        return self._then(steps.Sample(float(fraction), int(seed)), "sample")
 
     def zip_with_index(self) -> Collection[tuple[T, int]]:
         """(x, place of x in the whole collection)."""
@@ -80,7 +83,7 @@ class Collection(Generic[T]):
 
         Keys may be what `keys.stable_hash` takes; in which order they come is not defined, here and below.
         """
-        combine = Combine(function, self._count(partitions))
+        combine = Combine(checked_function("reduce_by_key", function), self._count(partitions))
         return Collection(ByKey([self._lineage], combine, Merge(function), "reduce_by_key"), self._runner)
 
     def group_by_key(self: Collection[tuple[K, V]], partitions: int | None = None) -> Collection[tuple[K, list[V]]]:
@@ -92,6 +95,8 @@ class Collection(Generic[T]):
         self: Collection[tuple[K, V]], other: Collection[tuple[K, W]], partitions: int | None = None
     ) -> Collection[tuple[K, tuple[V, W]]]:
         """(key, (v, w)) for every (key, v) here and (key, w) in `other`."""
+        if not isinstance(other, Collection):
+            raise TypeError(f"join needs another collection, got {type(other).__qualname__}.")
         combine = Combine(None, self._count(partitions))
         return Collection(ByKey([self._lineage, other._lineage], combine, join, "join"), self._runner)
 
@@ -104,12 +109,12 @@ class Collection(Generic[T]):
         self, key: Callable[[T], Any] | None = None, *, reverse: bool = False, partitions: int | None = None
     ) -> Collection[T]:
         """The elements in the order that `sorted(..., key=key, reverse=reverse)` gives; elements of equal keys keep theirs."""
+        if key is not None:
+            checked_function("sort_by", key)
         return Collection(Sorted(self._lineage, key, reverse, self._count(partitions)), self._runner)
 
     def _count(self, partitions: int | None) -> int:
-        if partitions is not None and partitions < 1:
-            raise ValueError(f"'partitions' must be a positive integer, got {partitions!r}.")
-        return max(1, self.partitions) if partitions is None else partitions
+        return max(1, self.partitions) if partitions is None else checked_count("'partitions'", partitions)
 
     # ---- results
 
@@ -125,10 +130,10 @@ class Collection(Generic[T]):
     def take(self, most: int) -> list[T]:
         """The first `most` elements; computes no more partitions than it needs, in growing steps.
 
-        Raises: ValueError for a negative number.
+        Raises: ValueError unless it is an integer from 0.
         """
-        if most < 0:
-            raise ValueError(f"take 'most' must not be negative, got {most!r}.")
+        if isinstance(most, bool) or not isinstance(most, Integral) or most < 0:
+            raise ValueError(f"take 'most' must be an integer from 0, got {most!r}.")
         found: list[T] = []
         done, width = 0, 1
         while len(found) < most and done < self.partitions:
@@ -144,14 +149,14 @@ class Collection(Generic[T]):
 
         Raises: TypeError for an empty collection.
         """
-        results = self._reduced(function)
+        results = self._reduced(checked_function("reduce", function))
         if not results:
             raise TypeError("reduce() of an empty collection: use fold, which has an initial value.")
         return functools.reduce(function, results)
 
     def fold(self, initial: T, function: Callable[[T, T], T]) -> T:
         """f(f(initial, x0), x1)..., for an associative function; `initial` is used once."""
-        return functools.reduce(function, self._reduced(function), initial)
+        return functools.reduce(function, self._reduced(checked_function("fold", function)), initial)
 
     def _reduced(self, function: Callable[[T, T], T]) -> list[T]:
         parts = self._compute(steps.Reduce(function))
@@ -162,19 +167,38 @@ class Collection(Generic[T]):
 
     # ---- keeping what was computed
 
-    def persist(self) -> Collection[T]:
-        """Keep partitions, here in this process, once they have been computed; returns the collection itself."""
+    def persist(self, replicas: int = 1) -> Collection[T]:
+        """Keep partitions once they have been computed; returns the collection itself.
+
+        On a `ClusterExecutor` they stay in the memory of the node that has computed them, and of others, so that there are
+        `replicas` of each, or as many as there are nodes; what needs a partition runs where it is. A partition that a node has
+        no room for (`keep_bytes`), or that was lost with all nodes that had it, is computed again. Elements need not be data
+        then, as long as there is one replica; they must not be changed.
+
+        On other executors they are kept here, in the process of the Context, and `replicas` means nothing.
+
+        Raises: ValueError unless `replicas` is a positive integer.
+        """
+        if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 1:
+            raise ValueError(f"persist 'replicas' must be a positive integer, got {replicas!r}.")
         if self._lineage.kept is None:
-            self._lineage.kept = {}
+            self._lineage.kept = self._runner.keep(replicas)
+        else:
+            self._lineage.kept.copy_to(replicas)
         return self
 
     def cache(self) -> Collection[T]:
-        """The same as `persist`."""
+        """`persist()`."""
         return self.persist()
 
     def unpersist(self) -> Collection[T]:
-        """Forget the kept partitions, and keep none; they are computed again when they are needed."""
-        self._lineage.kept = None
+        """Free the memory of the kept partitions, and keep none; they are computed again when they are needed. Idempotent.
+
+        The same happens to a collection that nothing refers to any more.
+        """
+        if self._lineage.kept is not None:
+            self._lineage.kept.close()
+            self._lineage.kept = None
         return self
 
     @property

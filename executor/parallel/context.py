@@ -20,9 +20,11 @@ from rpc.result import write_result
 from ..broadcast import Broadcast, Held, from_file
 from ..cluster import ClusterExecutor
 from . import files, steps
+from .checks import checked_count
 from .collection import Collection
 from .lineage import Source
 from .runner import ExecutorRunner, workers_of
+from .scattered import scattered_by
 
 T = TypeVar("T")
 
@@ -42,14 +44,15 @@ class Context:
     """
 
     def __init__(self, executor: Executor | NodeAssignment, *, partitions: int | None = None, progress: bool = False) -> None:
-        if partitions is not None and partitions < 1:
-            raise ValueError(f"Context 'partitions' must be a positive integer, got {partitions!r}.")
+        if partitions is not None:
+            checked_count("Context 'partitions'", partitions)
         if not isinstance(executor, (Executor, NodeAssignment)):
             raise TypeError(f"Context 'executor' must be an Executor or nodes, got {type(executor).__qualname__}.")
         self._own = ClusterExecutor(executor, pure=True) if isinstance(executor, NodeAssignment) else None
         self._executor: Executor = self._own if self._own is not None else executor  # type: ignore[assignment]
         self._partitions = partitions or 2 * workers_of(self._executor)
-        self._runner = ExecutorRunner(self._executor, progress)
+        self._scattered = scattered_by(self._executor)
+        self._runner = ExecutorRunner(self._executor, progress, self._scattered)
         self._files: list[str] = []
 
     def parallelize(self, data: Iterable[T], partitions: int | None = None) -> Collection[T]:
@@ -98,12 +101,16 @@ class Context:
     def broadcast(self, value: T) -> Broadcast[T]:
         """A value that tasks name, brought to each process once; to processes of a pool by a temporary file until `close`.
 
+        Where the processes of a pool are on several machines, `$TMPDIR` must be a folder that they share, except on Dask.
+
         Raises: TypeError when it is no data, OSError when the disk is full.
         """
         if isinstance(self._executor, ClusterExecutor):
             return self._executor.broadcast(value)
         if isinstance(self._executor, ThreadPoolExecutor):
             return Broadcast(Held(0, value, here=True))
+        if self._scattered is not None:
+            return self._scattered.broadcast(value)
         descriptor, path = tempfile.mkstemp(prefix="psgd-broadcast-")
         os.close(descriptor)
         self._files.append(path)
@@ -120,14 +127,14 @@ class Context:
             os.unlink(path)
 
     def _count(self, partitions: int | None) -> int:
-        if partitions is not None and partitions < 1:
-            raise ValueError(f"'partitions' must be a positive integer, got {partitions!r}.")
-        return partitions or self._partitions
+        return self._partitions if partitions is None else checked_count("'partitions'", partitions)
 
     def close(self) -> None:
         """Remove temporary files, and shut an executor of its own down; idempotent."""
         for path in list(self._files):
             self._remove(path)
+        if self._scattered is not None:
+            self._scattered.close()
         if self._own is not None:
             self._own.shutdown()
 

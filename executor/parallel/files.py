@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from .lineage import Lineage, Pipeline, Runner, Step
+from .lineage import Lineage, Runner, Source
+from .pipeline import Step
 
 _READ_BYTES = 1 << 20
 Range = tuple[str, int, int]  # path, first byte, end
@@ -24,7 +25,7 @@ def files_of(path: str | Path | Sequence[str | Path]) -> list[str]:
     if not isinstance(path, (str, Path)):
         return [file for single in path for file in files_of(single)]
     if os.path.isdir(path):
-        return sorted(entry.path for entry in os.scandir(path) if entry.is_file())
+        return sorted(entry.path for entry in os.scandir(os.path.abspath(path)) if entry.is_file())
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no file or directory {path}.")
     return [os.path.abspath(path)]
@@ -101,8 +102,10 @@ class CsvRanges(Lineage):
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
         """(range, whether it begins within quotes)."""
         files = {self._ranges[number][0] for number in wanted}
-        before = {n: r for n, r in enumerate(self._ranges) if r[0] in files and n < max(wanted)}
-        counts = runner.run(Pipeline([count_quotes]), before, "csv_file: quotes") if before else {}
+        before = [n for n, r in enumerate(self._ranges) if r[0] in files and n < max(wanted)]
+        quotes = Source([self._ranges[n] for n in before], count_quotes, "csv_file: quotes")
+        counted = quotes.compute(runner, range(len(before)))
+        counts = {n: counted[place] for place, n in enumerate(before)}
         inside: dict[int, bool] = {}
         total, last = 0, ""
         for number, (path, _, _) in enumerate(self._ranges):

@@ -1,37 +1,32 @@
 """How partitions come to be: from inputs, opened by a step, through further steps; what is missing is computed again.
 
-A *step* is a callable (partition number, iterable) -> iterable; steps in a row are executed by one task per partition.
-Between wide operations (see `shuffle`) the data passes through the process of the Context.
+Steps in a row are executed by one task per partition, which begins with the last partition on its way that is kept, where that
+is. Between wide operations (see `shuffle`) the data passes through the process of the Context.
 """
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
-Step: TypeAlias = Callable[[int, Any], Iterable[Any]]
-
-
-class Pipeline:
-    """Opens the input of a partition and applies steps; the result is a list."""
-
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = list(steps)
-
-    def __call__(self, number: int, item: Any) -> list[Any]:
-        """The elements of partition `number`, made from its input."""
-        for step in self.steps:
-            item = step(number, item)
-        return list(item)
+from .keeping import Kept, Plan
+from .pipeline import Keep, Missed, Outcome, Pipeline, Step
+from .steps import count
 
 
 class Runner(ABC):
-    """Executes pipelines."""
+    """Executes tasks."""
 
     @abstractmethod
-    def run(self, pipeline: Pipeline, inputs: Mapping[int, Any], what: str) -> dict[int, list[Any]]:
-        """`pipeline(number, input)` for every entry of `inputs`; `what` names the stage for people."""
+    def run(self, plans: Mapping[int, Plan], what: str, take: Callable[[int, Outcome | Missed], None]) -> None:
+        """Run the task of each partition, and tell `take` what came of it; `what` names the stage for people."""
+
+    @abstractmethod
+    def keep(self, replicas: int) -> Kept:
+        """Where the partitions of one more collection are to be kept."""
 
 
 class Lineage(ABC):
@@ -39,7 +34,7 @@ class Lineage(ABC):
 
     def __init__(self, count: int, what: str) -> None:
         self.count, self.what = count, what
-        self.kept: dict[int, list[Any]] | None = None  # partitions that were computed, if they are to be kept
+        self.kept: Kept | None = None  # partitions that were computed, if they are to be kept
 
     @abstractmethod
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
@@ -49,19 +44,62 @@ class Lineage(ABC):
     def steps(self) -> list[Step]:
         """What the tasks do with it."""
 
-    def compute(self, runner: Runner, wanted: Sequence[int], further: Sequence[Step] = ()) -> dict[int, list[Any]]:
-        """The elements of partitions after `further` steps; kept partitions are not computed again."""
-        if self.kept is not None:
-            self._fill(runner, wanted, self.kept)
-            if not further:
-                return {number: self.kept[number] for number in wanted}
-            return runner.run(Pipeline(further), {number: self.kept[number] for number in wanted}, self.what)
-        return runner.run(Pipeline([*self.steps(), *further]), self.inputs(runner, wanted), self.what)
+    def before(self, runner: Runner, wanted: Sequence[int]) -> tuple[Lineage, Step] | None:
+        """The collection of whose same partitions the partitions `wanted` are made, by one step; None if that is not how."""
+        return None
 
-    def _fill(self, runner: Runner, wanted: Sequence[int], kept: dict[int, list[Any]]) -> None:
-        missing = [number for number in wanted if number not in kept]
-        if missing:
-            kept.update(runner.run(Pipeline(self.steps()), self.inputs(runner, missing), self.what))
+    def compute(self, runner: Runner, wanted: Sequence[int], further: Sequence[Step] = ()) -> dict[int, list[Any]]:
+        """The elements of partitions after `further` steps; kept partitions are not computed again while they are there."""
+        results: dict[int, list[Any]] = {}
+        if self.kept is not None and not further:
+            results.update(self.kept.at_hand(wanted))
+        while left := [number for number in wanted if number not in results]:
+            plans = self._plans(runner, left, further)
+            _run(runner, plans, self.what, results)
+        return results
+
+    def _plans(self, runner: Runner, wanted: Sequence[int], further: Sequence[Step]) -> dict[int, Plan]:
+        """Each partition from where it is kept last on its way here, else from the inputs of the lineage that it comes from."""
+        plans: dict[int, Plan] = {}
+        left, steps = list(wanted), list[Step | Keep](further)
+        keeps: tuple[Kept, ...] = ()
+        lineage: Lineage = self
+        while True:
+            if lineage.kept is not None:
+                plans.update(lineage.kept.plans(left, steps, keeps))
+                left = [number for number in left if number not in plans]
+                steps, keeps = [lineage.kept.step, *steps], (lineage.kept, *keeps)
+            if not left:
+                return plans
+            before = lineage.before(runner, left)
+            if before is None:
+                break
+            lineage, step = before
+            steps = [step, *steps]
+        pipeline = Pipeline([*lineage.steps(), *steps])
+        for number, item in lineage.inputs(runner, left).items():
+            plans[number] = Plan(pipeline, item, (), keeps)
+        return plans
+
+
+def _run(runner: Runner, plans: Mapping[int, Plan], what: str, results: dict[int, list[Any]]) -> None:
+    """Run plans; partitions that were not where they should be are missing in `results`."""
+
+    def take(number: int, came: Outcome | Missed) -> None:
+        plan = plans[number]
+        if isinstance(came, Missed):
+            if plan.begin is not None:
+                plan.begin.miss(number, came.node)
+            return
+        for kept, there, part in zip(plan.keeps, came.kept, came.handed, strict=True):
+            kept.note(number, came.node, there, part)
+        results[number] = came.result
+
+    try:
+        runner.run(plans, what, take)
+    finally:
+        for kept in {id(kept): kept for plan in plans.values() for kept in plan.keeps}.values():
+            kept.settle()
 
 
 class Source(Lineage):
@@ -87,30 +125,41 @@ class Narrow(Lineage):
         super().__init__(parent.count, what)
         self._parent, self._step = parent, step
 
+    def before(self, runner: Runner, wanted: Sequence[int]) -> tuple[Lineage, Step]:
+        """The parent."""
+        return self._parent, self._step
+
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
-        """Those of the parent, or its kept partitions."""
-        if self._parent.kept is not None:
-            return self._parent.compute(runner, wanted)
+        """Those of the parent."""
         return self._parent.inputs(runner, wanted)
 
     def steps(self) -> list[Step]:
-        """Those of the parent, unless it is kept, and one more."""
-        return [self._step] if self._parent.kept is not None else [*self._parent.steps(), self._step]
+        """Those of the parent, and one more."""
+        return [*self._parent.steps(), self._step]
 
 
 class Indexed(Lineage):
-    """Elements with their place in the whole collection, for which all partitions before must be computed."""
+    """Elements with their place in the whole collection, for which those of all partitions before must be counted.
+
+    A parent that is kept is only counted. Another one would be computed twice, so its elements pass through this process.
+    """
 
     def __init__(self, parent: Lineage) -> None:
         super().__init__(parent.count, "zip_with_index")
         self._parent = parent
 
+    def before(self, runner: Runner, wanted: Sequence[int]) -> tuple[Lineage, Step] | None:
+        """The parent, if it is kept."""
+        if self._parent.kept is None:
+            return None
+        counted = self._parent.compute(runner, range(max(wanted, default=0)), [count])
+        starts = itertools.accumulate((counted[number][0] for number in range(len(counted))), initial=0)
+        return self._parent, Numbered(list(starts))
+
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
         """(place of the first element, elements)."""
         before = self._parent.compute(runner, range(max(wanted, default=-1) + 1))
-        starts = [0]
-        for number in range(len(before)):
-            starts.append(starts[-1] + len(before[number]))
+        starts = list(itertools.accumulate((len(before[number]) for number in range(len(before))), initial=0))
         return {number: (starts[number], before[number]) for number in wanted}
 
     def steps(self) -> list[Step]:
@@ -118,6 +167,17 @@ class Indexed(Lineage):
         return [_enumerated]
 
 
+@dataclass(frozen=True)
+class Numbered:
+    """(element, its place), for partitions that begin at the places `starts`."""
+
+    starts: list[int]
+
+    def __call__(self, number: int, items: Iterable[Any]) -> Iterable[Any]:
+        """See the class."""
+        return ((element, place) for place, element in enumerate(items, self.starts[number]))
+
+
 def _enumerated(_number: int, item: tuple[int, list[Any]]) -> Iterable[Any]:
     start, elements = item
-    return ((element, start + place) for place, element in enumerate(elements))
+    return ((element, place) for place, element in enumerate(elements, start))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -14,92 +15,139 @@ from tqdm import tqdm
 
 from rpc.shipping import Bundle, load, pack
 
+from ..broadcast import drop_removed
 from ..cluster import ClusterExecutor
 from ..functions import user_classes
+from ..keeper import Keeper
 from ..payload import Payload, pack_payload, unpack_payload
-from .lineage import Pipeline, Runner
+from .keeping import Kept, KeptHere, Plan
+from .lineage import Runner
+from .pipeline import Missed, Outcome, Pipeline, opened
+from .replicas import KeptAway
+from .scattered import GIVEN, Scattered, dask_client, named
 
 MOST_LOSSES = 3  # of workers with the same task
+_NOT_WITHIN = "Collections are computed by the program that made their Context, not within a task: collect what it needs first."
+_WITHIN: ContextVar[bool] = ContextVar("WITHIN", default=False)
 
 
 class ExecutorRunner(Runner):
     """Runs a task per partition on `executor`; with `progress` a bar shows how many are done."""
 
-    def __init__(self, executor: Executor, progress: bool = False) -> None:
-        self._executor, self._progress = executor, progress
+    def __init__(self, executor: Executor, progress: bool = False, scattered: Scattered | None = None) -> None:
+        self._executor, self._progress, self._scattered = executor, progress, scattered
         # these take any function and any data that may travel; others would pickle them, which lambdas do not survive
-        self._direct = isinstance(executor, (ThreadPoolExecutor, ClusterExecutor))
+        self._direct = isinstance(executor, (ThreadPoolExecutor, Keeper))
 
-    def run(self, pipeline: Pipeline, inputs: Mapping[int, Any], what: str) -> dict[int, list[Any]]:
-        """See `Runner`. Raises: what a task raised, and BrokenExecutor when workers are lost again and again."""
-        call = _Direct(self._executor, pipeline) if self._direct else _Shipped(self._executor, pipeline, inputs)
+    def run(self, plans: Mapping[int, Plan], what: str, take: Callable[[int, Outcome | Missed], None]) -> None:
+        """See `Runner`. Raises: what a task raised, and BrokenExecutor when workers are lost again and again; RuntimeError
+        within a task, whose thread would be one of those that it waits for."""
+        if _WITHIN.get():
+            raise RuntimeError(_NOT_WITHIN)
+        call = _Direct(self._executor) if self._direct else _Shipped(self._executor, plans, self._scattered)
         futures: dict[int, Future[Any]] = {}
-        results: dict[int, list[Any]] = {}
         try:
-            for number, item in inputs.items():
-                futures[number] = call.submit(number, item)
-            with tqdm(total=len(inputs), desc=what, unit="part", disable=not self._progress) as bar:
-                for number in inputs:
-                    results[number] = self._await(call, futures, number, inputs[number])
+            for number, plan in plans.items():
+                futures[number] = call.submit(number, plan)
+            with tqdm(total=len(plans), desc=what, unit="part", disable=not self._progress) as bar:
+                for number, plan in plans.items():
+                    take(number, self._await(call, futures, number, plan))
                     del futures[number]
                     bar.update()
         finally:
             for future in futures.values():
                 future.cancel()
-        return results
+
+    def __reduce__(self) -> Any:
+        raise TypeError(_NOT_WITHIN)
+
+    def keep(self, replicas: int) -> Kept:
+        """On the nodes, if the executor is a `Keeper`, else here."""
+        return KeptAway(self._executor, replicas) if isinstance(self._executor, Keeper) else KeptHere()
 
     @staticmethod
-    def _await(call: _Call, futures: dict[int, Future[Any]], number: int, item: Any) -> list[Any]:
-        """The result of a partition; its lineage is all that is needed to compute it again where a worker was lost."""
+    def _await(call: _Call, futures: dict[int, Future[Any]], number: int, plan: Plan) -> Outcome | Missed:
+        """What came of a task; its plan is all that is needed to run it again where a worker was lost."""
         for _ in range(MOST_LOSSES):
             try:
-                return call.open(futures[number].result())
+                return opened(call.open(plan, futures[number].result()))
             except BrokenExecutor:
-                futures[number] = call.submit(number, item)  # raises when the whole executor is broken
-        return call.open(futures[number].result())
+                futures[number] = call.submit(number, plan)  # raises when the whole executor is broken
+        return opened(call.open(plan, futures[number].result()))
 
 
 class _Call(ABC):
     """How tasks of one stage are submitted, and their results opened."""
 
     @abstractmethod
-    def submit(self, number: int, item: Any) -> Future[Any]:
+    def submit(self, number: int, plan: Plan) -> Future[Any]:
         """Have the task of one partition executed."""
 
     @abstractmethod
-    def open(self, result: Any) -> list[Any]:
-        """The partition in a task's result."""
+    def open(self, plan: Plan, result: Any) -> Any:
+        """What the pipeline returned."""
 
 
 class _Direct(_Call):
-    def __init__(self, executor: Executor, pipeline: Pipeline) -> None:
-        self._executor, self._pipeline = executor, pipeline
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
 
-    def submit(self, number: int, item: Any) -> Future[Any]:
-        return self._executor.submit(self._pipeline, number, item)
+    def submit(self, number: int, plan: Plan) -> Future[Any]:
+        if plan.near and isinstance(self._executor, Keeper):
+            return self._executor.submit_near(plan.near, plan.pipeline, number, plan.item)
+        if isinstance(self._executor, ThreadPoolExecutor):
+            return self._executor.submit(_run_here, plan.pipeline, number, plan.item)
+        return self._executor.submit(plan.pipeline, number, plan.item)
 
-    def open(self, result: Any) -> list[Any]:
-        return list(result)
+    def open(self, plan: Plan, result: Any) -> Any:
+        return result
+
+
+def _run_here(pipeline: Pipeline, number: int, item: Any) -> Any:
+    """One task in a thread of this process."""
+    token = _WITHIN.set(True)
+    try:
+        return pipeline(number, item)
+    finally:
+        _WITHIN.reset(token)
 
 
 class _Shipped(_Call):
     """For executors that pickle what they are given: the pipeline goes as a bundle of code, inputs and results as data."""
 
-    def __init__(self, executor: Executor, pipeline: Pipeline, inputs: Mapping[int, Any]) -> None:
-        self._executor = executor
-        self._bundle: Bundle = pack({"pipeline": pipeline, "classes": user_classes(list(inputs.values()))})
+    def __init__(self, executor: Executor, plans: Mapping[int, Plan], scattered: Scattered | None) -> None:
+        self._executor, self._scattered = executor, scattered
+        self._stage = secrets.token_hex(8)  # or Dask would take equal tasks of two stages for one, errors included
+        self._classes = user_classes([plan.item for plan in plans.values()])
+        self._bundles: dict[Pipeline, Bundle] = {}
+        self._named: dict[Pipeline, set[int]] = {}  # broadcast values
 
-    def submit(self, number: int, item: Any) -> Future[Any]:
-        payload = pack_payload(item, self._bundle.classes)
-        return self._executor.submit(run_shipped, self._bundle.objects, self._bundle.code, number, *payload)
+    def submit(self, number: int, plan: Plan) -> Future[Any]:
+        bundle = self._bundles.get(plan.pipeline)
+        if bundle is None:
+            with named() as self._named[plan.pipeline]:
+                bundle = self._bundles[plan.pipeline] = pack({"pipeline": plan.pipeline, "classes": self._classes})
+        payload = pack_payload(plan.item, bundle.classes)
+        given = {} if self._scattered is None else self._scattered.futures(self._named[plan.pipeline])
+        return self._executor.submit(run_shipped, bundle.objects, bundle.code, number, *payload, self._stage, given)
 
-    def open(self, result: Any) -> list[Any]:
+    def open(self, plan: Plan, result: Any) -> Any:
         tree, arrays = result
-        return list(unpack_payload(tree, arrays, self._bundle.classes))
+        return unpack_payload(tree, arrays, self._bundles[plan.pipeline].classes)
 
 
-def run_shipped(objects: bytes, code: bytes, number: int, tree: bytes, arrays: list[np.ndarray[Any, Any]]) -> Payload:
-    """One task in a process of the same user, which pickles its own messages."""
+def run_shipped(
+    objects: bytes,
+    code: bytes,
+    number: int,
+    tree: bytes,
+    arrays: list[np.ndarray[Any, Any]],
+    _stage: str,
+    given: Mapping[int, Any],
+) -> Payload:
+    """One task in a process of the same user, which pickles its own messages; `given` are broadcast values."""
+    drop_removed()
+    GIVEN.set(given)
     pipeline, classes = _loaded(objects, code)
     return pack_payload(pipeline(number, unpack_payload(tree, arrays, classes)), classes)
 
@@ -114,7 +162,11 @@ def workers_of(executor: Executor) -> int:
     """How many tasks an executor runs at once, 4 where it does not tell."""
     if isinstance(executor, ClusterExecutor):
         return len(executor.nodes)
-    found = 4
-    with contextlib.suppress(TypeError, ValueError):
-        found = int(getattr(executor, "_max_workers", found))
-    return max(1, found)
+    client = dask_client(executor)
+    if client is not None:
+        return max(1, int(sum(client.nthreads().values())))
+    for name in ("_max_workers", "num_workers"):  # of the standard library, of mpi4py
+        count: object = getattr(executor, name, None)
+        if isinstance(count, int) and count > 0:
+            return count
+    return 4

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .keys import stable_hash
-from .lineage import Lineage, Runner, Step
+from .lineage import Lineage, Runner
+from .pipeline import Step
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ class Sorted(Lineage):
         for number, own in enumerate(keys):
             ascending = own[::-1] if self._reverse else own
             cuts = [0, *(bisect.bisect_left(ascending, border) for border in borders), len(own)]
+            cuts = list(itertools.accumulate(cuts, max))  # keys without an order, as nan, are sorted anyhow, but all are there
             for place, (start, end) in enumerate(itertools.pairwise(cuts)):
                 if self._reverse:
                     found[self.count - 1 - place].append(runs[number][len(own) - end : len(own) - start])

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
 
+from network.bell import Bell
 from network.clock import Clock, SystemClock
 from network.hello import Hello
 from network.nodes import Address
@@ -28,22 +29,24 @@ from .messages import Place
 from .passage import Passage
 from .route import Route
 
-_HOST = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 
 
 class Proxy:
-    """Connections with faults. `seed` is that of jitter and losses; what the same bytes meet is the same for equal seeds."""
+    """Connections with faults. `seed` is that of jitter and losses; what the same bytes meet is the same for equal seeds.
 
-    def __init__(self, seed: int = 0, clock: Clock | None = None) -> None:
+    Callers come to `host`, an address of this machine. To one that is not loopback they seal their frames, as between machines.
+    """
+
+    def __init__(self, seed: int = 0, clock: Clock | None = None, host: str = LOOPBACK) -> None:
+        self._host = host
         self._random = random.Random(seed)  # noqa: S311  faults need repetition, not secrecy
         self._clock = clock or SystemClock()
         self._lock = threading.RLock()
         self._routes: list[Route] = []
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self._ending = False
-        self._waker, self._woken = socket.socketpair()
-        for sock in (self._waker, self._woken):
-            sock.setblocking(False)
+        self._bell = Bell()
         self._thread = threading.Thread(target=self._run, name="fault proxy", daemon=True)
 
     def route(self, target: Address, *, frames: bool = False, selects: Callable[[Hello], bool] | None = None) -> Route:
@@ -62,7 +65,7 @@ class Proxy:
             places = (Place.HELLO, Place.REPLY) if frames else None
             return Passage(near, far, route.there, route.back, self._random, places, selects=selects, connecting=True)
 
-        route = Route(self, _HOST, frames, admit)
+        route = Route(self, self._host, frames, admit)
         with self.changing():
             self._routes.append(route)
         return route
@@ -91,8 +94,7 @@ class Proxy:
         """Keep the proxy's thread from moving bytes in the block, and let it look at everything again after it."""
         with self._lock:
             yield
-        with contextlib.suppress(OSError):  # woken up already, or at its end
-            self._waker.send(b"!")
+        self._bell.ring()
 
     def _run(self) -> None:
         while True:
@@ -100,9 +102,8 @@ class Proxy:
                 if self._ending:
                     return
                 reading, writing, limit = self._step()
-            wait_sockets([*reading, self._woken], writing, limit)
-            with contextlib.suppress(BlockingIOError):
-                self._woken.recv(1024)
+            wait_sockets([*reading, self._bell.sock], writing, limit)
+            self._bell.silence()
 
     def _step(self) -> tuple[list[socket.socket], list[socket.socket], float | None]:
         """Move all bytes that can be moved; what to wait for, and how long."""
@@ -134,5 +135,4 @@ class Proxy:
         self._thread.join()
         for route in self._routes:
             route.close()
-        self._waker.close()
-        self._woken.close()
+        self._bell.close()

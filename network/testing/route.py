@@ -68,6 +68,8 @@ class Route:
         with self._proxy.changing():
             if on and self._listener is not None:
                 self._own["refuse"] += 1
+                with contextlib.suppress(OSError):  # the proxy's thread may wait for it, which would keep it open for a moment
+                    self._listener.shutdown(socket.SHUT_RDWR)
                 self._listener.close()
                 self._listener = None
             elif not on and self._listener is None and self._holder is not None:

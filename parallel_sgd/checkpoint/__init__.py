@@ -6,6 +6,7 @@ disk, store  files that appear whole or not at all; the newest valid one counts
 writer       a thread that saves beside training
 schedule     when: `checkpoint_every`
 state        from model, optimizer and codecs to arrays, and back
+commits      what a worker with a state of its own leaves: `commit_every`
 keeper       who takes checkpoints: a worker, a parameter server
 choice       from what all nodes hold to the position where all go on
 places       where checkpoints of this and of earlier jobs lie
@@ -16,6 +17,7 @@ given        what `resume=` names
 
 from __future__ import annotations
 
+from .commits import Commits, checked_commits
 from .keeper import Keeper, ServerKeeper, WorkerKeeper, keeps_state
 from .position import Position, Progress
 from .resumption import Resumption
@@ -25,6 +27,7 @@ from .store import Store
 
 __all__ = [
     "CheckpointError",
+    "Commits",
     "Header",
     "Keeper",
     "Position",
@@ -35,6 +38,7 @@ __all__ = [
     "Snapshot",
     "Store",
     "WorkerKeeper",
+    "checked_commits",
     "checked_every",
     "keeps_state",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,18 @@ class GivenCheckpoint:
         snapshot = self.holdings.load(source.owner, self.choice.position)
         return Resumption(snapshot, self.choice.whole, self.holdings.tables(node))
 
-    def reply(self, node: int) -> dict[str, Any]:
-        """The same as it travels."""
-        found = self.resumption(node)
-        content = None if found is None else np.frombuffer(b"".join(found.snapshot.pieces()), np.uint8)
-        return {"content": content, "whole": self.choice.whole, "said": self.choice.said}
+    def replies(self, nodes: Iterable[int]) -> dict[str, Any]:
+        """The same for all `nodes` as it travels: what several nodes need is there once, `of` says which is whose."""
+        contents: dict[int, np.ndarray[Any, np.dtype[np.uint8]]] = {}
+        of: dict[int, int] = {}
+        for node in nodes:
+            source = self.choice.sources.get(node)
+            if source is not None and source.owner not in contents:
+                snapshot = self.holdings.load(source.owner, self.choice.position)
+                contents[source.owner] = np.frombuffer(b"".join(snapshot.pieces()), np.uint8)
+            if source is not None:
+                of[node] = source.owner
+        return {"contents": contents, "of": of, "whole": self.choice.whole, "said": self.choice.said}
 
 
 def checked_resume(resume: Resume, model: Model, workers: Sequence[int], server: int | None) -> str | GivenCheckpoint | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Codec
 
+from .commits import Commits
 from .copies import Copies
 from .position import Position, Progress
 from .schedule import Schedule
@@ -41,7 +42,7 @@ class Keeper:
         """Get memory for copies of such a state, beside training."""
         self._copies.prepare(state[0])
 
-    def keep(self, progress: Progress, personal: bool, state: State) -> None:
+    def keep(self, progress: Progress, personal: bool, state: State, commit: bool = False) -> None:
         """Copy a state and have it saved; one that waited for the disk until now is left out.
 
         Not so a personal one, because the nodes would leave out different ones and have none in common.
@@ -50,7 +51,7 @@ class Keeper:
         if personal:
             self.writer.await_turn()
         self.writer.withdraw()  # its memory may take this one
-        header = replace(self._header, progress=progress, personal=personal)
+        header = replace(self._header, progress=progress, personal=personal, commit=commit)
         self.writer.submit(Snapshot(header, self._copies.take(arrays), numbers))
 
     def close(self) -> None:
@@ -62,14 +63,16 @@ class Keeper:
 @dataclass
 class WorkerKeeper:
     """The checkpoints of a worker: `schedule` says when, `capture` gives the live state and whether it is personal, `mark`
-    tells the parameter server, where there is one that remembers something.
+    tells the parameter server, where there is one that remembers something. `commits` are kept of a personal state.
     """
 
     keeper: Keeper
     schedule: Schedule
     capture: Callable[[], tuple[State, bool]]
     mark: Callable[[Position, float | None], None] | None = None
+    commits: Commits = field(default_factory=Commits)
     _prepared: bool = False
+    _personal: bool | None = None
 
     def due(self, position: Position) -> bool:
         """Whether there is a checkpoint at this position. The first batch, which has made all arrays, shows their sizes."""
@@ -89,12 +92,29 @@ class WorkerKeeper:
             self.mark(progress.position, progress.evaluation.get("Loss") if progress.position.batch == 0 else None)
         self.keeper.keep(progress, personal, state)
 
+    def commits_at(self, position: Position) -> bool:
+        """Whether `leave` will need a copy of the state at this position: one that other workers do not have, without a server
+        that remembers, whose state could not be had with it. The live state is the commit otherwise.
+        """
+        if self.mark is not None or not self.commits.due(self.keeper.batches_before(position)):
+            return False
+        if self._personal is None:
+            self._personal = self.capture()[1]
+        return self._personal
+
+    def commit(self, progress: Progress) -> None:
+        """Copy the state, in memory."""
+        self.commits.take(progress, self.capture()[0])
+
     def leave(self, progress: Progress) -> None:
         """Save the state after the last whole batch of a training that ends too early.
 
-        Only where all workers have the same, without a server that remembers: what codecs remember of single workers may belong
-        to the batch that broke off already. Of that batch composed codecs have counted no more than that it began.
+        The live one only where all workers have the same, without a server that remembers: what codecs remember of single
+        workers may belong to the batch that broke off already. Of that batch composed codecs have counted no more than that it
+        began. Of a state of its own, a worker saves the last commits.
         """
+        for past, state in self.commits:
+            self.keeper.keep(past, True, state, commit=True)
         (arrays, numbers), personal = self.capture()
         if personal or self.mark is not None or self.settled(progress.position):
             return

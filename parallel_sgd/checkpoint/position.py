@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from parallel_sgd.ledger.history import History
+
 
 class Position(NamedTuple):
     """Completed epochs, and completed batches of the epoch that follows; so it is also what comes next, counted from 0.
@@ -33,9 +35,12 @@ START: Final = Position(0, 0)
 
 @dataclass(frozen=True)
 class Progress:
-    """What a worker has behind it: where it is, its block steps, seconds of training, and the evaluation that counts so far."""
+    """What a worker has behind it: where it is, its block steps, seconds of training, the evaluation that counts so far, and
+    the batches that went into its state; `history` is empty where there is no ledger.
+    """
 
     position: Position = START
     steps: int = 0
     seconds: float = 0.0
     evaluation: Mapping[str, float] = field(default_factory=dict)
+    history: History = field(default_factory=History)

@@ -31,12 +31,13 @@ class Resumption:
         """The node whose state it is."""
         return self.snapshot.header.node
 
-    def progress(self, blocks: int) -> Progress:
-        """What a worker with so many blocks has behind it; another worker may have had more or fewer."""
+    def progress(self, blocks: int, job: str = "") -> Progress:
+        """What a worker of `job` with so many blocks has behind it; another worker may have had more or fewer."""
         header = self.snapshot.header
         done = header.position.epoch * header.batches + header.position.batch
         given = header.progress
-        return Progress(given.position, done * blocks, given.seconds, given.evaluation)
+        history = given.history.of_job(header.job == job)
+        return Progress(given.position, done * blocks, given.seconds, given.evaluation, history)
 
     def earlier(self) -> Earlier | None:
         """The tables of the part that is over, if they are here."""

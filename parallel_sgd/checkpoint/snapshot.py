@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from network.version import VERSION
 from nn.model.tensors import ModelFileError, parse, seal
+from parallel_sgd.ledger.history import History
 
 from .position import Position, Progress
 
@@ -48,7 +49,8 @@ class Header:
 
     `personal`: other workers have other states at that position, so that each needs its own to go on as if nothing had
     happened. `blocks` lists the blocks of every worker, `batches` make an epoch of `batch_size` samples each; a parameter
-    server, which sees no data, leaves both 0.
+    server, which sees no data, leaves both 0. `commit`: it was left when training ended too early, and is not one of those that
+    the schedule asked for.
     """
 
     job: str
@@ -64,6 +66,7 @@ class Header:
     optimizer: str = ""
     rule: str = ""
     versions: dict[str, str] = field(default_factory=versions)
+    commit: bool = False
 
     @property
     def position(self) -> Position:
@@ -147,15 +150,16 @@ def _header(fields: dict[str, Any]) -> Header:
     progress = fields.pop("progress")
     epoch, batch = progress.pop("position")
     evaluation = {str(name): float(value) for name, value in progress.pop("evaluation").items()}
+    history = History.parse(progress.pop("history")) if "history" in progress else History()  # others have none
     header = Header(
-        progress=Progress(Position(epoch, batch), progress.pop("steps"), float(progress.pop("seconds")), evaluation),
+        progress=Progress(Position(epoch, batch), progress.pop("steps"), float(progress.pop("seconds")), evaluation, history),
         **fields,
     )
     whole = (header.attempt, header.node, header.seed, header.batch_size, header.batches, epoch, batch, header.progress.steps)
     texts = (header.job, header.title, header.optimizer, header.rule)
     if not all(type(number) is int for number in whole) or not all(type(text) is str for text in texts):
         raise ValueError("a field has a wrong type")
-    if epoch < 0 or batch < 0 or type(header.personal) is not bool:
+    if epoch < 0 or batch < 0 or type(header.personal) is not bool or type(header.commit) is not bool:
         raise ValueError("a field has a wrong value")
     if not all(type(block) is int for blocks in header.blocks for block in blocks):
         raise ValueError("'blocks' must be lists of integers")

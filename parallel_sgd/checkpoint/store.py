@@ -28,6 +28,12 @@ def file_name(position: Position) -> str:
     return f"checkpoint-{position.epoch:06d}-{position.batch:08d}.safetensors"
 
 
+def position_of(name: str) -> Position | None:
+    """The position that is in the name of a checkpoint; None for another file."""
+    match = _NAME.fullmatch(name)
+    return Position(int(match[1]), int(match[2])) if match else None
+
+
 def is_checkpoint(path: Path) -> bool:
     """Whether a file has the name of a checkpoint."""
     return _NAME.fullmatch(path.name) is not None
@@ -36,7 +42,8 @@ def is_checkpoint(path: Path) -> bool:
 class Store:
     """Checkpoints below `folder`, of `job` (None: of any).
 
-    Kept are the last `keep_last`, and the `keep_best` of those with the lowest loss at an evaluation. A temporary file is
+    Kept are the last `keep_last`, the `keep_best` of those with the lowest loss at an evaluation, and two that were left beside
+    the schedule (`Header.commit`), which must not take the place of those that all nodes have. A temporary file is
     written and synchronised, takes its name in one step, then the folder is synchronised: a crash at any moment leaves the
     old checkpoints and perhaps the new one, all whole. Files that cannot be used are named in a warning, once.
     """
@@ -54,6 +61,7 @@ class Store:
         self._keep_last, self._keep_best = keep_last, keep_best
         self._disk = disk or Disk()
         self._losses: dict[Position, float] | None = None  # of all that are here; not a number where there is none
+        self._commits: set[Position] = set()
         self._refused: set[str] = set()
 
     def save(self, snapshot: Snapshot) -> Path:
@@ -74,6 +82,7 @@ class Store:
                 disk.remove(temporary)
         disk.sync_folder(self.folder)
         known[header.position] = math.nan if header.loss is None else header.loss
+        (self._commits.add if header.commit else self._commits.discard)(header.position)
         self._remove_others()
         return target
 
@@ -130,12 +139,13 @@ class Store:
         if self._losses is None:
             headers = self.headers()
             self._losses = {h.position: math.nan if h.loss is None else h.loss for h in headers}
+            self._commits = {h.position for h in headers if h.commit}
         return self._losses
 
     def _remove_others(self) -> None:
         """Remove what is not kept, broken and foreign checkpoints too, and temporary files of a process that was killed."""
         known = self._known()
-        kept = set(sorted(known)[-self._keep_last :])
+        kept = set(sorted(known.keys() - self._commits)[-self._keep_last :]) | set(sorted(known.keys() & self._commits)[-2:])
         judged = [position for position in known if not math.isnan(known[position])]
         kept.update(sorted(judged, key=lambda position: (known[position], position))[: self._keep_best])
         names = {file_name(position) for position in kept}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from inspect import isabstract
 from typing import Any
 
+from network.errors import BadContent
 from parallel_sgd.accounts import Accounts
 from parallel_sgd.channel import Channel, Key, Sent
 from parallel_sgd.profiles import ISetting
+from parallel_sgd.unusable import Unusable, check_finite
 
 from .interfaces import Array, BlockWeight, Codec, Packets, netEncapsulation
 from .settings import GlobalSettings, JobSettings
 
+_log = logging.getLogger("parallel_sgd.codec")
 CodecChoice = type[Codec] | Mapping[int, type[Codec]] | None
 NamedChoice = type[Codec] | Mapping[Any, type[Codec]] | None
 
@@ -103,6 +107,7 @@ class CodecBank:
         self._corked = 0
         self.hears_peers = False  # whether the sync types of the workers talk to each other: `tell_peers`
         self.closed = False
+        self.variable_names: Sequence[str] = ()  # for messages
         self.codecs: list[Codec] = []
         for variable, kind in enumerate(kinds):
             self._enter(variable)
@@ -133,13 +138,32 @@ class CodecBank:
         self._post(variable, self.codecs[variable].update_blocks(BlockWeight(content, block_id)))
         watch.encode += watch.clock() - start - (watch.send - sent)
 
-    def receive(self, variable: int, content: object) -> None:
-        """Give a received packet to its codec."""
+    def receive(self, variable: int, content: object, sender: int | None = None) -> None:
+        """Give a received packet to its codec.
+
+        Raises: BadContent naming sender, codec and variable when it cannot be used; whatever else the codec raises.
+        """
         watch = self._watch
         start, sent = watch.clock(), watch.send
         self._enter(variable)
-        self._post(variable, self.codecs[variable].receive_blocks(content))
+        self._settings.sender = sender
+        codec = self.codecs[variable]
+        try:
+            if codec.sends_finite:
+                check_finite(content)
+            self._post(variable, codec.receive_blocks(content))
+        except Unusable as error:
+            raise BadContent(-1 if sender is None else sender, self._where(variable), str(error)) from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
+            raise
         watch.merge += watch.clock() - start - (watch.send - sent)
+
+    def _where(self, variable: int) -> str:
+        """Codec, variable and batch, for messages; people count from 1."""
+        name = f" ({self.variable_names[variable]})" if self.variable_names else ""
+        epoch, batch = self._step
+        return f"{self._names[variable]}, variable {variable}{name}, epoch {epoch + 1}, batch {batch + 1}"
 
     def answer(self, variable: int, node: int, step: tuple[int, int]) -> None:
         """Let the codec of a server answer what `node` sent in `step`."""
@@ -184,6 +208,10 @@ class CodecBank:
             self._corked = 0
             self._channel.flush()
             self._watch.send += self._watch.clock() - start
+
+    def suspects(self) -> Collection[int]:
+        """The peers that may be stuck: the failure detector will say so in a moment, or that they are well."""
+        return self._channel.suspects()
 
     def poll(self) -> None:
         """Take in what has arrived, without waiting."""

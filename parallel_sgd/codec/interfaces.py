@@ -11,6 +11,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from parallel_sgd.merge import Copy
+
 Array = NDArray[Any]
 Operation = Callable[[Array | None, Array], Array]
 
@@ -93,8 +95,16 @@ class Codec(ABC):
     #: waits for it under asynchronous sync types too, where it otherwise goes on with its own value.
     awaits_answer: ClassVar[bool] = False
 
+    #: True: what it sends holds finite numbers only, and a node refuses arrays with others, naming the sender.
+    sends_finite: ClassVar[bool] = True
+
     #: How many gradients that it has applied were how many steps old, where it counts that.
     staleness: Mapping[int, int] = MappingProxyType({})
+
+    #: The copies that the last result was made of, in the order in which they were merged: ((low, high), node) for the
+    #: sum of `node` over the blocks [low, high); a wider span replaces what was within it. None where it does not keep track:
+    #: then a block counts as the copy of the worker itself, else of the first worker that holds it and is there.
+    copies: tuple[Copy, ...] | None = None
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id

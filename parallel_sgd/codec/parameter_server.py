@@ -16,8 +16,9 @@ from .settings import GlobalSettings
 #: To the server: `(round, low, high, sum over the blocks [low, high))`, rounds being the results so far. A fifth element is
 #: the worker that asks for an answer, because it misses the result.
 Sum = tuple[int, int, int, Array] | tuple[int, int, int, Array, int]
-#: To a worker: the mean; or, for one that asks while the server lacks blocks, which these are.
-Answer = Array | tuple[int, ...]
+#: To a worker: the mean, with redundant blocks in a list with `Codec.copies`; or, for one that asks while the server lacks
+#: blocks, which these are.
+Answer = Array | list[Any] | tuple[int, ...]
 
 
 class SyncPS(Codec):
@@ -25,7 +26,7 @@ class SyncPS(Codec):
 
     For both sides: `codec=SyncPS, ps_codec=SyncPS`. The bits are those of `Plain`. With redundant blocks the first copy counts
     and later ones change nothing. Bytes per worker and variable of n elements: 4n up for each whole subtree of its blocks, 4n
-    down.
+    down, where blocks are redundant with some more that say whose copies counted.
     """
 
     keeps_content = False
@@ -36,7 +37,8 @@ class SyncPS(Codec):
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
-        assignment = GlobalSettings.get_default()
+        self._settings = GlobalSettings.current()
+        assignment = self._settings.assignment
         if node_id != Parameter_Server and node_id not in assignment.nodes:
             raise ValueError(
                 f"SyncPS runs on the workers {assignment.nodes} and the parameter server {Parameter_Server}, got node {node_id}"
@@ -49,7 +51,8 @@ class SyncPS(Codec):
         self._sums = TreeSum(tree, tops=tree.cover(mine))
         self._round = 0
         self._sent: dict[Span, Array] = {}
-        self._mean: Array | None = None
+        self._redundant = assignment.redundancy > 1
+        self._answer: Answer | None = None
         self._missing: tuple[int, ...] = ()
         self.late = 0
 
@@ -76,22 +79,23 @@ class SyncPS(Codec):
         if round_ > self._round:
             raise ValueError(f"The parameter server is in round {self._round}, but a worker is in round {round_} already")
         if round_ == self._round:
-            whole = self._sums.add((low, high), total, stays=True)
+            whole = self._sums.add((low, high), total, stays=True, node=self._settings.sender)
             if whole is not None:
-                self._mean = np.divide(
-                    whole[1], self._block_count, out=np.empty_like(whole[1])
-                )  # the one before may be in line
+                # in new memory: the one before may be in line
+                mean = np.divide(whole[1], self._block_count, out=np.empty_like(whole[1]))
+                self._answer = [mean, self._sums.copies] if self._redundant else mean
                 self._sums.reset()
                 self._round += 1
-                return netEncapsulation(self._workers, self._mean)
+                return netEncapsulation(self._workers, self._answer)
             return netEncapsulation(asking, tuple(self._sums.missing())) if asking else None
         self.late += 1
-        return netEncapsulation(asking, self._mean) if asking and round_ == self._round - 1 else None
+        return netEncapsulation(asking, self._answer) if asking and round_ == self._round - 1 else None
 
     def _take(self, content: Answer) -> None:
         if isinstance(content, tuple):
             self._missing = content
         elif self._result is None:
+            content, self.copies = content if isinstance(content, list) else (content, None)
             self.set_result(content)
 
     def do_something_to_save_yourself(self) -> Iterator[netEncapsulation] | None:
@@ -118,4 +122,4 @@ class SyncPS(Codec):
         super().dispose()
         self._sent.clear()
         self._sums.reset()
-        self._mean = None
+        self._answer = None

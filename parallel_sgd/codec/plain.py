@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from parallel_sgd.merge import BlockMean, Span, TreeSum, block_tree
+from parallel_sgd.merge import BlockMean, Copy, Span, TreeSum, block_tree
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .settings import GlobalSettings
@@ -27,7 +27,8 @@ class Plain(Codec):
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
-        assignment = GlobalSettings.get_default()
+        self._settings = GlobalSettings.current()
+        assignment = self._settings.assignment
         if node_id not in assignment.nodes:
             raise ValueError(f"Plain exchanges among the workers {assignment.nodes}, it cannot run on node {node_id}")
         mine = assignment.node_2_block[node_id]
@@ -58,7 +59,7 @@ class Plain(Codec):
                 return None
             span, total = whole
         self._sent[span] = total
-        self._merge(span, total, given=False)
+        self._merge(span, total, self.node_id)
         targets = self._targets[span]
         return netEncapsulation(targets, (*span, total)) if targets else None
 
@@ -66,9 +67,9 @@ class Plain(Codec):
         """Merge another worker's sum; send the own sums again to one that asks."""
         low, high, value, *asking = content
         if high == 0:
-            self._take(value)
+            self._take(value, None)
         else:
-            self._merge((low, high), value, given=True)
+            self._merge((low, high), value, self._settings.sender)
         return [netEncapsulation(asking, (*span, total)) for span, total in self._sent.items()] if asking else None
 
     def receive_late(self, content: PlainContent) -> netEncapsulation | None:
@@ -105,12 +106,12 @@ class Plain(Codec):
         self._all.reset()
         self._mean = None
 
-    def _merge(self, span: Span, total: Array, given: bool) -> None:
-        mean = self._all.mean_with(span, total, stays=True, given=given)
+    def _merge(self, span: Span, total: Array, node: int | None) -> None:
+        mean = self._all.mean_with(span, total, stays=True, given=node != self.node_id, node=node)
         if mean is not None:
-            self._take(mean)
+            self._take(mean, self._all.copies)
 
-    def _take(self, mean: Array) -> None:
+    def _take(self, mean: Array, copies: tuple[Copy, ...] | None) -> None:
         if self._result is None:
-            self._mean = mean
+            self._mean, self.copies = mean, copies
             self.set_result(mean)

@@ -37,7 +37,7 @@ class JobSettings:
 
     `values` are the live values of the worker's variables, `rule` makes a gradient-descent rule as the job wants it,
     `variable` is the id of the one whose codec runs. `seed` keys all random draws of the job. `step` is the (epoch, batch),
-    counted from 0, of what the codec is given; of the packet, where it receives one.
+    counted from 0, of what the codec is given; of the packet, where it receives one, and `sender` then is who sent it.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class JobSettings:
         self.codec = ""
         self.variable = 0
         self.step = (-1, -1)
+        self.sender: int | None = None
 
 
 _CURRENT: ContextVar[JobSettings] = ContextVar("parallel_sgd_job_settings")

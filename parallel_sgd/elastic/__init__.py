@@ -1,14 +1,17 @@
 """Training that goes on while workers come and go.
 
-A function decorated with `run` gets a state, commits it as it goes, and is called again whenever the group of workers has
-changed. Started by itself, such a program is a group of one worker.
+`launch` runs a function on many workers, which find each other by `rank`, `size`, `allreduce`, `broadcast` and `barrier`. A
+function decorated with `run` gets a state, commits it as it goes, and is called again whenever the group has changed.
+Started by itself, such a program is a group of one worker.
 """
 
 from rpc.membership import HostUpdateResult
 
 from .decorator import run
 from .errors import HostsUpdatedInterrupt, WorkerRemoved, WorkersLostError
+from .functions import allreduce, barrier, broadcast, rank, size
 from .group import Group
+from .launch import launch
 from .model_state import ModelState
 from .object_state import ObjectState
 from .sampler import ElasticSampler
@@ -26,5 +29,11 @@ __all__ = [
     "State",
     "WorkerRemoved",
     "WorkersLostError",
+    "allreduce",
+    "barrier",
+    "broadcast",
+    "launch",
+    "rank",
     "run",
+    "size",
 ]

@@ -1,7 +1,8 @@
 """`run`: trains on while workers come and go.
 
-The order of calls, after each interruption: `restore` (where workers were lost), `Group.reform`, `State.on_reset`, an agreement
-whether anybody needs the state, `State.sync` (if anybody does), and the function again.
+The order of calls, after each interruption: `restore` (where workers were lost), `Group.reform`, `State.on_reset`, `State.load`
+(where nobody holds the state, but it was kept), an agreement whether anybody needs the state, `State.sync` (if anybody does),
+and the function again.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ def _carry_on(group: Group, state: State, train: Callable[[], _Result]) -> _Resu
             if interrupted:
                 group.reform(holds)
                 state.on_reset()
+            if (kept := group.take_kept()) is not None:
+                state.load(kept)
             if _anybody_needs(group, not skip_sync):
                 state.sync()
             holds = True

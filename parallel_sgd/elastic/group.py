@@ -10,6 +10,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from rpc.allreduce import check_op, combined
+from rpc.communication import check_root
 from rpc.membership import HostUpdateResult
 
 Array: TypeAlias = NDArray[Any]
@@ -52,6 +54,13 @@ class Group(Protocol):
         Raises: WorkerRemoved when there is no place for it, JobAborted when the job has ended.
         """
 
+    def keep(self, content: Callable[[], Any]) -> None:
+        """The state was saved: where it is kept beyond the lives of all workers, and it is time for that, keep what `content`
+        returns, data of no user's classes. Raises: TypeError for anything else."""
+
+    def take_kept(self) -> Any:
+        """What was kept, once, where this group begins with it; else None."""
+
     def subscribe(self, listener: Listener) -> None:
         """From now on tell `listener` of host changes, while this worker is rank 0."""
 
@@ -67,11 +76,13 @@ class Alone:
     sequence = 0
 
     def allreduce(self, array: Any, op: str = "mean") -> Array:
-        """A copy of the array."""
-        return np.array(array)
+        """What it would be with more workers: a copy, of floats for a mean."""
+        check_op(op)
+        return combined([np.array(array)], op)
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
         """The value itself."""
+        check_root(root, 1)
         return value
 
     def barrier(self) -> None:
@@ -79,6 +90,13 @@ class Alone:
 
     def reform(self, holds: bool) -> None:
         """The next group is the same."""
+
+    def keep(self, content: Callable[[], Any]) -> None:
+        """Nothing is kept."""
+
+    def take_kept(self) -> Any:
+        """Nothing was kept."""
+        return None
 
     def subscribe(self, listener: Listener) -> None:
         """There will be no changes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -51,10 +51,15 @@ class ObjectState(State):
         names = ", ".join(self.__dict__.get("_names", ())) or "nothing"
         raise AttributeError(f"{type(self).__name__} has no attribute '{name}'; it holds {names}")
 
+    if TYPE_CHECKING:  # type checkers know a value by nothing else
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
     def save(self) -> None:
         """Keep a deep copy of all values."""
         fresh = self._copy(self._spare)
         self._saved, self._spare = fresh, self._saved
+        current().keep(lambda: copy.deepcopy(fresh))
 
     def restore(self) -> None:
         """Give all values back as they were saved last, or constructed."""
@@ -71,6 +76,15 @@ class ObjectState(State):
         if mine is None:
             self._check(theirs)
             self._put(theirs)
+        self.save()
+
+    def load(self, content: Any) -> None:
+        """Begin with the values that were kept, and save them. Raises: ValueError for what does not fit."""
+        try:
+            self._check(content)
+            self._put(content)
+        except (ValueError, TypeError, LookupError) as error:
+            raise ValueError(f"The checkpoint is not of this program's state: {error}") from error
         self.save()
 
     def _copy(self, into: Content) -> Content:

@@ -22,6 +22,13 @@ class Submitted:
 
 
 @dataclass(frozen=True)
+class Completed:
+    """The exchange of a variable has ended, whoever had told of it."""
+
+    variable: str
+
+
+@dataclass(frozen=True)
 class Tick:
     """Time has passed."""
 
@@ -35,9 +42,10 @@ class Warn:
 
 @dataclass(frozen=True)
 class Stop:
-    """The exchange will never end: the job is to act."""
+    """The exchange will never end: the job is to act on the `ranks` that have not put what the others wait for."""
 
     message: str
+    ranks: tuple[int, ...]
 
 
 class StallInspector(Machine):
@@ -75,6 +83,8 @@ class StallInspector(Machine):
     def _decide(self, event: Any, now: float) -> list[Any]:
         if isinstance(event, Submitted):
             self._on_submitted(event, now)
+        elif isinstance(event, Completed):
+            self._forget(event.variable)
         elif not isinstance(event, Tick):
             raise self._impossible(event)
         return [] if self._stopped else self._look(now)
@@ -86,14 +96,20 @@ class StallInspector(Machine):
         self._since.setdefault(event.variable, now)
         ranks.add(event.rank)
         if len(ranks) == self._size:
-            del self._put[event.variable], self._since[event.variable]
-            self._warned.discard(event.variable)
+            self._forget(event.variable)
+
+    def _forget(self, variable: str) -> None:
+        self._put.pop(variable, None)
+        self._since.pop(variable, None)
+        self._warned.discard(variable)
 
     def _look(self, now: float) -> list[Any]:
         late = [name for name, since in self._since.items() if now >= since + self._warn_after]
-        if any(now >= self._since[name] + self._stop_after for name in late):
+        hopeless = [name for name in late if now >= self._since[name] + self._stop_after]
+        if hopeless:
             self._stopped = True
-            return [Stop(self._describe(late, self._stop_after))]
+            ranks = tuple(rank for rank in range(self._size) if any(rank not in self._put[name] for name in hopeless))
+            return [Stop(self._describe(late, self._stop_after), ranks)]
         if self._warned.issuperset(late):
             return []
         self._warned.update(late)

@@ -95,6 +95,13 @@ class State(ABC):
     def sync(self) -> None:
         """Take over rank 0's state, and save it."""
 
+    def load(self, content: Any) -> None:
+        """Begin with what was kept of a state like this one (`Group.keep`), and save it.
+
+        Raises: TypeError for a kind of state that is not kept, ValueError for what does not fit.
+        """
+        raise TypeError(f"{type(self).__name__} is no state that can begin with a checkpoint; use ObjectState or ModelState")
+
     def reset(self) -> None:
         """Do what a change of the group asks for, before the callbacks."""
         return

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import logging
 import os
+import queue
 import socket
 import time
 from collections.abc import Callable
@@ -21,17 +22,21 @@ from network.sockets import MAX_UNIX_PATH, listen_tcp, listen_unix, wait_sockets
 from network.version import VERSION
 
 from ..logs import attach_file, clean
+from . import departure
 from .agent_logs import new_log
 from .audit import AuditLog
 from .desk import Desk
+from .estates import Estates
 from .jobs import JobFolders
 from .runs import Runs
 from .settings import AgentSettings, default_work_dir
 from .throttle import Throttle
+from .watchers import Watchers
 from .work_dir import WorkDirectory
 
 _PAUSE_SECONDS = 0.01
 _IDLE_SECONDS = 30.0
+_WOKEN_BYTES = 64
 _MOST_ACCEPTED = 64  # visitors per listener and round
 
 
@@ -59,14 +64,23 @@ class Agent:
             self._audit = AuditLog(work.audit)
             self._throttle = Throttle(self._clock)
             folders = JobFolders(work.jobs, settings.keep_jobs)
-            self._runs = Runs(settings, work, folders, self._audit, self.logger, self._clock, unix_path)
-            self._desk = Desk(self._runs, folders, self._audit, self.logger, work.log)
+            watchers = Watchers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
+            self._estates = Estates(folders, watchers, work.cache, self._audit, self.logger, self._clock)
+            held.callback(self._estates.close)
+            self._runs = Runs(
+                settings, work, folders, self._estates, watchers, self._audit, self.logger, self._clock, unix_path
+            )
+            self._desk = Desk(self._runs, folders, self._estates, watchers, self._audit, self.logger, work.log)
             held.callback(self._desk.close)
             held.callback(self._runs.close)  # before the desk, so that submitters hear of it
+            self._departure = departure.Departure()
+            self._leave_asked: queue.SimpleQueue[departure.LeaveAsked] = queue.SimpleQueue()
+            self._when_leaving: Callable[[], object] = lambda: None
             self._door = Door(self._policy, self._clock)
             held.callback(self._door.close)
             self._waker, self._woken = socket.socketpair()
             self._waker.setblocking(False)
+            self._woken.setblocking(False)
             held.callback(self._waker.close)
             held.callback(self._woken.close)
             self._held = held.pop_all()
@@ -101,6 +115,19 @@ class Agent:
         with contextlib.suppress(OSError):
             self._waker.send(b"!")
 
+    def leave(self, reason: str, grace: float) -> None:
+        """Let the jobs save their state and stop, then make `serve_forever` return, within `grace` seconds; called as `stop`.
+
+        `reason` is some words. Only the first call counts.
+        """
+        self._leave_asked.put(departure.LeaveAsked(reason, grace))
+        with contextlib.suppress(OSError):
+            self._waker.send(b"!")
+
+    def when_leaving(self, call: Callable[[], object]) -> None:
+        """Have `call` called, in the serving thread, before the jobs are told that the agent leaves."""
+        self._when_leaving = call
+
     def _step(self) -> None:
         pairs = [run.pair.sock for run in self._runs if run.pair is not None]
         wait_sockets(
@@ -113,11 +140,31 @@ class Agent:
             self._settle(outcome)
         self._runs.step()
         self._desk.step()
+        self._estates.step()
+        self._depart()
+
+    def _depart(self) -> None:
+        """See whether the agent is to leave, and how far it is with that."""
+        while not self._leave_asked.empty():
+            self._decide_on(self._leave_asked.get())
+        if self._departure.deadline is not None:
+            self._decide_on(departure.Seen(len(self._runs), len(self._desk.reading), self._desk.sending))
+
+    def _decide_on(self, event: departure.LeaveAsked | departure.Seen) -> None:
+        for action in self._departure.handle(event, self._clock.monotonic()):
+            if isinstance(action, departure.StopJobs):
+                with contextlib.suppress(BlockingIOError):
+                    self._woken.recv(_WOKEN_BYTES)
+                self.logger.warning("Worker leaves: %s.", action.reason)
+                self._when_leaving()
+                self._runs.leave(action.reason, action.seconds)
+            else:
+                self._stopping = True
 
     def _patience(self) -> float:
         now = self._clock.monotonic()
-        deadlines = (self._runs.deadline, self._door.deadline, now + _IDLE_SECONDS)
-        return max(0.0, min(deadline for deadline in deadlines if deadline is not None) - now)
+        ours = (self._runs.deadline, self._estates.deadline, self._door.deadline, self._departure.deadline)
+        return max(0.0, min([now + _IDLE_SECONDS, *(deadline for deadline in ours if deadline is not None)]) - now)
 
     def _accept(self) -> None:
         for listener in self._listeners:
@@ -160,6 +207,8 @@ class Agent:
 
 
 def _find_keyring(settings: AgentSettings) -> Keyring:
+    if settings.keyring is not None:
+        return settings.keyring
     loopback = is_loopback(settings.listen)
     from_environment = take_key_from_environment(os.environ)
     if settings.key_file is None and from_environment is not None:
@@ -184,7 +233,8 @@ def _listen(settings: AgentSettings, at_end: Callable[..., object]) -> list[sock
 
 def _detach(handler: logging.Handler) -> None:
     logging.getLogger().removeHandler(handler)
-    handler.close()
+    with contextlib.suppress(OSError):  # of a full disk, which the log could not tell either
+        handler.close()
 
 
 def _own_address(listen: str) -> str:

@@ -8,19 +8,24 @@ import logging
 import os
 import resource
 import signal
+import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from network.errors import NetworkError
 from network.keys import create_key_file, default_key_path
 from network.version import VERSION
 
+from ..allocation import SYSTEMS
 from ..logs import attach_console
 from ..shipping import ANY_CODE, NO_CODE
 from .agent import Agent
+from .origin import origin_of
 from .settings import LEVELS, SettingsError, gather
+from .starter import announced, read_keys, temporary_directory
 
 EXIT_OK, EXIT_USAGE = 0, 2
 
@@ -44,8 +49,26 @@ def _parser() -> argparse.ArgumentParser:
     code = parser.add_mutually_exclusive_group()
     code.add_argument("--no-shipped-code", action="store_true", help="take only jobs that bring no classes of their own")
     code.add_argument("--allow-code", metavar="FILE", help="take only code whose SHA-256 is listed in FILE")
-    parser.add_argument("--announce", metavar="FILE", help="write host:port to FILE once it listens; removed at the end")
-    parser.add_argument("--end-with-parent", action="store_true", help="end when stdin, a pipe from the parent, closes")
+    starter = parser.add_argument_group("for programs that start workers")
+    starter.add_argument(
+        "--announce", metavar="FILE", help="write host:port to FILE (-: stdout) once it listens; removed at the end"
+    )
+    starter.add_argument("--end-with-parent", action="store_true", help="end when stdin, a pipe from the parent, closes")
+    starter.add_argument(
+        "--key-stdin", action="store_true", help="read the key from stdin: the text of a key file, an empty line"
+    )
+    starter.add_argument("--temporary", action="store_true", help="use a work directory that is removed at the end")
+    batch = parser.add_argument_group("for batch systems")
+    batch.add_argument("--from", dest="system", choices=SYSTEMS, help="who starts the workers, and tells each its rank")
+    batch.add_argument("--rendezvous", metavar="DIR", help="a shared folder in which the workers tell their addresses")
+    batch.add_argument("--advertise", metavar="HOST", help="the host to tell there (default: what --listen or the system says)")
+    batch.add_argument(
+        "--grace",
+        type=float,
+        metavar="SECONDS",
+        help="upon SIGTERM or SIGUSR1 let running jobs save their state and leave, within SECONDS (default: 25 with --from, "
+        "else 0: end at once)",
+    )
     parser.add_argument("--version", action="version", version=VERSION)
     return parser
 
@@ -55,33 +78,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(_parser().parse_args(arguments))
     new_key, no_code, allowed = options.pop("new_key"), options.pop("no_shipped_code"), options.pop("allow_code")
     announce, end_with_parent = options.pop("announce"), options.pop("end_with_parent")
+    place = {name: options.pop(name) for name in ("system", "rendezvous", "advertise", "grace")}
+    key_stdin, temporary = options.pop("key_stdin"), options.pop("temporary")
+    held = contextlib.ExitStack()  # until the agent has ended
     if no_code or allowed:
         options["code_policy"] = NO_CODE if no_code else str(Path(allowed).absolute())
     try:
         if allowed and not Path(allowed).is_file():
             raise SettingsError(f"--allow-code must name a file, got {allowed!r}.")
-        settings = gather(
-            {"code_policy": ANY_CODE, **options}, os.environ, default_key_path(os.environ).with_name("worker.toml")
-        )
+        origin = origin_of(**place, environ=os.environ, hostname=socket.gethostname())
+        file = default_key_path(os.environ).with_name("worker.toml")
+        settings = gather({"code_policy": ANY_CODE, **options}, os.environ, file, origin.defaults)
         if new_key:
             return _make_key(settings.key_file)
+        if key_stdin:
+            settings = replace(settings, keyring=read_keys(sys.stdin.fileno()))
+        if temporary:
+            settings = replace(settings, work_dir=held.enter_context(temporary_directory()))
         _show_log(settings.level)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the key
         agent = Agent(settings)
     except (NetworkError, SettingsError) as error:
+        held.close()
         return _explain(error)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: agent.stop())
+    told = contextlib.ExitStack()  # until it leaves
+    agent.when_leaving(told.close)
+    _obey_signals(agent, origin.grace)
     if end_with_parent:
         threading.Thread(target=_await_end_of_stdin, args=(agent.stop,), name="parent", daemon=True).start()
     try:
-        with _announced(announce, str(agent.address)):
+        with told:
+            told.enter_context(announced(announce, str(agent.address), _say))
+            told.enter_context(origin.registered(agent.address, settings.slots, socket.gethostname()))
             agent.serve_forever()
     except SettingsError as error:
         return _explain(error)
     finally:
         agent.close()
+        held.close()
     return EXIT_OK
+
+
+def _obey_signals(agent: Agent, grace: float) -> None:
+    """Ctrl-C ends the agent at once; so does SIGTERM, unless there is a time of grace, which is for those who run jobs here."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: agent.stop())
+    if grace:
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, lambda got, _: agent.leave(f"told by {signal.Signals(got).name}", grace))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def _explain(error: Exception) -> int:
@@ -101,27 +150,6 @@ def _await_end_of_stdin(then: Callable[[], None]) -> None:
         while os.read(0, 4096):
             pass
     then()
-
-
-@contextlib.contextmanager
-def _announced(path: str | None, address: str) -> Iterator[None]:
-    """Keep `address` in the file `path`, which appears with its whole content, while the agent listens.
-
-    Raises: SettingsError when it cannot be written.
-    """
-    if path is None:
-        yield
-        return
-    draft = f"{path}.{os.getpid()}"
-    try:
-        Path(draft).write_text(f"{address}\n", "utf-8")
-        os.replace(draft, path)
-    except OSError as error:
-        raise SettingsError(f"--announce must name a file that can be written, got {path!r}: {error.strerror}.") from error
-    try:
-        yield
-    finally:
-        Path(path).unlink(missing_ok=True)
 
 
 def _make_key(key_file: str | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from network.errors import ProtocolError
@@ -14,17 +14,26 @@ from network.transport import Link
 
 from ..logs import clean
 from ..messages import (
+    FROM_DRIVER,
     FROM_SUBMITTER,
     Abort,
     CanCommit,
+    Conclude,
+    Entrust,
+    Examine,
     Fetch,
     FetchEnd,
     Jobs,
     ListJobs,
     Lose,
     Operation,
+    Part,
+    Progress,
     State,
     Stop,
+    StopNode,
+    Suspect,
+    TakeOver,
     Watch,
     parse,
 )
@@ -32,22 +41,37 @@ from . import slot
 from .agent_logs import logs_between
 from .audit import AuditLog
 from .delivery import deliver
+from .estates import Estates
+from .evidence import send_evidence
 from .jobs import JobFolders, JobRecord
 from .retrieval import send_files
 from .runs import Runs
+from .watchers import Watchers
 
 MOST_SESSIONS = 256
 _STREAM_AHEAD = 4 << 20  # bytes in line for one session before a transfer pauses
+_END = object()
+_Send = Callable[[JobRecord, Path, Sequence[Path]], Iterator[Operation | None]]
 
 
 class Desk:
     """`logs` is the folder of the agent's own logs; what was written while a job ran goes with the files of the job."""
 
-    def __init__(self, runs: Runs, folders: JobFolders, audit: AuditLog, logger: logging.Logger, logs: Path) -> None:
+    def __init__(
+        self,
+        runs: Runs,
+        folders: JobFolders,
+        estates: Estates,
+        watchers: Watchers,
+        audit: AuditLog,
+        logger: logging.Logger,
+        logs: Path,
+    ) -> None:
         self._runs, self._folders, self._audit, self._logger, self._logs = runs, folders, audit, logger, logs
+        self._estates, self._watchers = estates, watchers
         self._sessions: list[Session] = []
         self._keys: dict[Session, Key] = {}
-        self._streams: dict[Session, Iterator[Operation]] = {}
+        self._streams: dict[Session, Iterator[Operation | None]] = {}
 
     @property
     def reading(self) -> list[Link]:
@@ -58,6 +82,11 @@ class Desk:
     def writing(self) -> list[Link]:
         """What to poll for room."""
         return [session.link for session in self._sessions if session.pending_bytes]
+
+    @property
+    def sending(self) -> bool:
+        """Whether somebody is still being sent something."""
+        return bool(self._streams) or bool(self.writing)
 
     @property
     def hurried(self) -> bool:
@@ -89,7 +118,9 @@ class Desk:
                 self._sessions.remove(session)
                 del self._keys[session]
                 self._streams.pop(session, None)
+                self._watchers.forget(session)
                 self._runs.forget(session)
+                self._estates.forget(session)
 
     def _serve(self, session: Session) -> None:
         session.receive()
@@ -97,11 +128,13 @@ class Desk:
             self._obey(session, parse(message.value, FROM_SUBMITTER))
         stream = self._streams.get(session)
         while stream is not None and session.lost is None and session.pending_bytes < _STREAM_AHEAD:
-            part = next(stream, None)
-            if part is None:
+            part = next(stream, _END)
+            if part is _END:
                 del self._streams[session]
-                break
-            deliver(session, part)
+            elif isinstance(part, Operation):
+                deliver(session, part)
+                continue
+            break  # or it has much to read first, and others come before that
         session.send()
 
     def _obey(self, session: Session, operation: Operation) -> None:
@@ -112,41 +145,72 @@ class Desk:
             self._runs.end(operation.job, slot.AbortAsked(operation.reason))
         elif isinstance(operation, Stop):
             self._audit.write("stop", f"job {operation.job} by {session.link.peer}")
+            self._estates.halt(operation.job, operation.reason, session)
             self._runs.end(operation.job, slot.StopAsked(operation.reason))
-        elif isinstance(operation, Lose):
+        elif isinstance(operation, FROM_DRIVER):
+            self._serve_driver(session, operation)
+        elif isinstance(operation, StopNode):
+            self._audit.write("stop", f"node {operation.node} of job {operation.job} by {session.link.peer}")
+            self._runs.end_node(operation.job, operation.node, operation.reason)
+        elif isinstance(operation, (Lose, Suspect)):
             self._runs.pass_on(operation)
         elif isinstance(operation, Watch):
             self._watch(session, operation.job)
         elif isinstance(operation, ListJobs):
             deliver(session, Jobs([_entry(record) for record in self._folders]))
-        elif isinstance(operation, Fetch):
+        elif isinstance(operation, (Fetch, Examine)):
             if session in self._streams:
                 raise ProtocolError("It asked for files before it had those it asked for.")
             self._audit.write("retrieve", f"job {operation.job or '(newest)'} by {session.link.peer}")
-            self._streams[session] = self._fetch(operation.job, self._record(operation.job, session))
+            if isinstance(operation, Examine):
+                self._runs.write_down(operation.job)
+                record = self._folders.find(operation.job, operation.node)
+                self._streams[session] = self._fetch(operation.job, record, send_evidence)
+            else:
+                self._streams[session] = self._fetch(operation.job, self._record(operation.job, session), send_files)
+
+    def _serve_driver(self, session: Session, operation: Operation) -> None:
+        answer: Operation | None = None
+        if isinstance(operation, Entrust):
+            answer = self._estates.entrust(operation, session)
+        elif isinstance(operation, Part):
+            answer = self._estates.part(operation)
+        elif isinstance(operation, TakeOver):
+            for said in self._estates.claim(operation, session, self._keys[session]):
+                deliver(session, said)
+        elif isinstance(operation, Conclude):
+            self._audit.write("conclude", f"job {operation.job}: {operation.outcome}, by {session.link.peer}")
+            self._estates.conclude(operation, session)
+        if answer is not None:
+            deliver(session, answer)
 
     def _watch(self, session: Session, job: str) -> None:
         record = self._record(job, session)
         if record is None:
             deliver(session, State(job, 0, "unknown", "This worker knows no such job."))
             return
+        standing = self._estates.standing(record)
+        if standing is not None:  # first, so that the end of a process is not taken for that of its job
+            deliver(session, standing)
         deliver(session, State(record.job, record.node, record.state, record.detail))
         for run in self._runs:
-            if run.record is record and session not in run.watchers:
-                run.watchers.append(session)
+            if run.record is record and run.percent:
+                deliver(session, Progress(record.job, record.node, run.percent))
+        named = session.caps.get("node")
+        self._watchers.add(session, record.job, named if isinstance(named, int) else None)
 
     def _record(self, job: str, session: Session) -> JobRecord | None:
         """The newest record of `job` ("" for any); where this agent ran several nodes of it, that of the session's node."""
         node = session.caps.get("node")
-        return (self._folders.find(job, node) if isinstance(node, int) else None) or self._folders.find(job)
+        return self._folders.newest(job, node if isinstance(node, int) else None)
 
-    def _fetch(self, job: str, record: JobRecord | None) -> Iterator[Operation]:
+    def _fetch(self, job: str, record: JobRecord | None, send: _Send) -> Iterator[Operation | None]:
         if record is None:
             what = f"job {clean(job)}" if job else "any job"
             yield FetchEnd(job, "unknown", f"This worker knows nothing of {what}.")
             return
         logs = logs_between(self._logs, record.started, record.ended or math.inf)
-        yield from send_files(record, self._folders.folder(record), logs)
+        yield from send(record, self._folders.folder(record), logs)
 
     def close(self) -> None:
         """Send what goes out at once, and close all sessions."""
@@ -164,4 +228,7 @@ def _entry(record: JobRecord) -> dict[str, str | int | float]:
         "node": record.node,
         "state": record.state,
         "started": record.started,
+        "attempt": record.attempt,
+        "driver": record.driver,
+        "outcome": record.outcome,
     }

@@ -3,6 +3,8 @@
 <work>/jobs/<job>.<node>/job.json            the record: title, state, times, registered reports
                          Fit-<node> <date>.log
                          out/                what the executor wrote
+                         estate, charter.json   what an heir needs to drive the job (see `estates`), until it is over
+                         Drive-<node>.log    what heirs here have done
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ _RECORD = "job.json"
 
 @dataclass
 class JobRecord:
-    """What is remembered of a job; times in seconds since 1970."""
+    """What is remembered of a job; times in seconds since 1970.
+
+    `state` is that of the process here, `outcome` that of the whole job as its last `driver` has told it.
+    """
 
     job: str
     node: int
@@ -40,6 +45,9 @@ class JobRecord:
     files: list[str] = field(default_factory=list)
     log: str = ""
     attempt: int = 0
+    driver: str = ""
+    outcome: str = ""
+    outcome_detail: str = ""
 
     @classmethod
     def read(cls, path: Path) -> JobRecord:
@@ -50,6 +58,7 @@ class JobRecord:
         try:
             record = cls(**json.loads(path.read_text(encoding="utf-8")))
             texts = (record.job, record.title, record.state, record.detail, record.log, *record.files)
+            texts += (record.driver, record.outcome, record.outcome_detail)
         except (TypeError, RecursionError) as error:
             raise ValueError(f"{path} is no record of a job: {error}.") from error
         whole = type(record.node) is int and type(record.attempt) is int
@@ -98,6 +107,14 @@ class JobFolders:
             if job in ("", record.job) and node in (None, record.node):
                 return record
         return None
+
+    def newest(self, job: str, node: int | None) -> JobRecord | None:
+        """The record of the newest attempt at `job` ("" for any job) here: that of `node`, if it took part in it."""
+        found = self.find(job)
+        same = [] if found is None else [record for record in self._records if record.job == found.job]
+        last = max((record.attempt for record in same), default=0)
+        took_part = [record for record in same if record.attempt == last]
+        return next((record for record in took_part if record.node == node), took_part[-1] if took_part else None)
 
     def create(self, job: str, node: int, title: str, attempt: int = 0) -> JobRecord:
         """A new folder and its record; a later attempt of a job goes on in the folder of the earlier ones, with its log.

@@ -15,9 +15,11 @@ from pathlib import Path
 from ..download import MARKER, MAX_BYTES, MAX_FILES, is_safe_name
 from ..logs import clean
 from ..messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
+from .heir import log_name
 from .jobs import JobRecord
 
 CHUNK = 1 << 20
+Source = tuple[Path, tuple[str, ...]]  # a folder that is trusted, and the way below it
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -27,10 +29,23 @@ def send_files(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterato
 
     What the job registered and cannot be sent is named in the `problem` of the last operation.
     """
-    sources: list[tuple[Path, tuple[str, ...]]] = [(log.parent, (log.name,)) for log in logs]
-    sources.append((folder.parent, (folder.name, record.log)))
+    sources = log_sources(record, folder, logs)
     if record.ended:
         sources += [(folder.parent, (folder.name, "out", name)) for name in record.files]
+    yield from send_sources(record, sources)
+
+
+def log_sources(record: JobRecord, folder: Path, logs: Sequence[Path]) -> list[Source]:
+    """Where the logs are: the agent's own, the job's, and that of a driver if one was started here."""
+    driven = [name] if (folder / (name := log_name(record.node))).exists() else []
+    return [
+        *((log.parent, (log.name,)) for log in logs),
+        *((folder.parent, (folder.name, log)) for log in (record.log, *driven)),
+    ]
+
+
+def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Operation]:
+    """The files at `sources`, and the end."""
     problems: list[str] = []
     seen: set[str] = {MARKER}
     total = 0

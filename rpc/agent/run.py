@@ -10,7 +10,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from network.door import PassedOn
 from network.errors import ProtocolError
@@ -32,6 +34,7 @@ from ..messages import (
     LosePeer,
     Operation,
     Reached,
+    SuspectPeer,
     Took,
     Verdict,
     Visitor,
@@ -41,6 +44,7 @@ from . import slot
 from .admission import threads_of
 from .environment import child_environment
 from .jobs import JobRecord
+from .timeline import Timeline
 
 MOST_UNTAKEN = 64  # visitors sent to the process that it has not taken yet
 _MOST_READ = 256  # operations of one process per round, so that a talkative one cannot hold up the others
@@ -50,10 +54,10 @@ logger = logging.getLogger(__name__)
 
 
 class Run:
-    """A job process and its slot. `watchers` are told of it, the first of them being its `submitter`.
+    """A job process and its slot. `submitter` is the session that started it; `percent` is its progress.
 
     `cluster` is the key that the submitter has proven. `on_tell(run, tell)`, `on_progress(run, percent)` and
-    `on_news(run, operation)`, with what the watchers are to be told besides, are called as things happen.
+    `on_news(run, operation)`, with what watchers are to be told besides, are called as things happen.
     Raises: OSError when it cannot be started.
     """
 
@@ -76,7 +80,7 @@ class Run:
         self.order = order
         self.record = record
         self.submitter = submitter
-        self.watchers = [submitter]
+        self.percent = 0
         self.slot = slot.Slot(order.prepare_limit + order.start_limit, now)
         self.free = False
         self._on_tell, self._on_progress, self._on_news, self._on_audit = on_tell, on_progress, on_news, on_audit
@@ -85,6 +89,7 @@ class Run:
         self._exit_code = -1
         self._has_run = False
         memory = make_memory()
+        self.timeline = Timeline(folder, order.attempt)
         self._guard = Guard(order, Reader(memory), folder / record.log, now)
         try:
             self._process, ours = _start(folder, record.log, threads_of(order), memory)
@@ -92,6 +97,7 @@ class Run:
             self._guard.close()
             raise
         self._guard.begin(self._process.pid)
+        self.timeline.note("accepted", host=socket.gethostname(), pid=self._process.pid, **_told(order))
         self.pair: Pair | None = Pair(ours, FROM_JOB_PROCESS)
         self._send(
             Begin(
@@ -147,6 +153,15 @@ class Run:
         """Tell the process that another node of the job is lost."""
         self._send(LosePeer(node, reason))
 
+    def suspect_peer(self, node: int, seconds: float) -> None:
+        """Tell the process that another node of the job is late, and how soon it will be lost or well; 0: it is well."""
+        self._send(SuspectPeer(node, seconds))
+
+    def write_down(self) -> None:
+        """Put what the process has signalled last into the timeline, once."""
+        self.timeline.note_signals(self._guard.recent)
+        self._guard.recent.clear()
+
     def read(self) -> list[object]:
         """Take in what the process says; returns events for `handle`."""
         events: list[object] = []
@@ -175,7 +190,8 @@ class Run:
         if isinstance(operation, Took):
             self._untaken = max(0, self._untaken - 1)
         elif isinstance(operation, Advanced):
-            self._on_progress(self, max(0, min(100, operation.percent)))
+            self.percent = operation.percent
+            self._on_progress(self, operation.percent)
         elif isinstance(operation, Audit):
             self._on_audit(operation.event, f"job {self.name}: {operation.detail}")
         elif isinstance(operation, Reached):
@@ -219,6 +235,8 @@ class Run:
         elif tell.state == "done" and self._has_run:
             for operation in self._guard.farewell(now):
                 self._on_news(self, operation)
+        elif tell.state != "running" and self._has_run:
+            self._guard.catch_up(now)
         self._has_run = self._has_run or tell.state == "running"
         self._on_tell(self, tell)
 
@@ -265,6 +283,11 @@ def _start(folder: Path, log_name: str, blas_threads: int, memory: int) -> tuple
         if log >= 0:
             os.close(log)
     return process, ours
+
+
+def _told(order: CanCommit) -> dict[str, Any]:
+    """The order without what names it, for the timeline."""
+    return {name: value for name, value in asdict(order).items() if name not in ("job", "attempt")}
 
 
 def _how(code: int) -> str:

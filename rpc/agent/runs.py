@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from network.clock import Clock
 from network.keyring import Key
@@ -13,14 +14,15 @@ from network.version import VERSION
 
 from ..host import host_name
 from ..logs import clean
-from ..messages import Accepted, CanCommit, Lose, Notice, Operation, Progress, Refused, State, Verdict
+from ..messages import Accepted, CanCommit, Lose, Notice, Operation, Progress, Refused, State, Suspect, Verdict
 from . import slot
 from .admission import objection
 from .audit import AuditLog
-from .delivery import deliver
+from .estates import Estates
 from .jobs import JobFolders
 from .run import Run
 from .settings import AgentSettings
+from .watchers import Watchers
 from .work_dir import WorkDirectory
 
 _REAP_SECONDS = 0.01
@@ -34,18 +36,25 @@ class Runs:
         settings: AgentSettings,
         work: WorkDirectory,
         folders: JobFolders,
+        estates: Estates,
+        watchers: Watchers,
         audit: AuditLog,
         logger: logging.Logger,
         clock: Clock,
         unix_path: str,
     ) -> None:
         self._settings, self._work, self._folders = settings, work, folders
+        self._estates, self._watchers = estates, watchers
         self._audit, self._logger, self._clock = audit, logger, clock
         self._unix_path = unix_path
         self._runs: list[Run] = []
+        self._leaving = ""  # why no more jobs are taken
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
 
     def find(self, name: str) -> Run | None:
         """The run whose process goes by `name`."""
@@ -67,6 +76,11 @@ class Runs:
         problem = objection(order)
         if problem:
             return Refused(order.job, order.node, problem, 0.0)
+        if self._leaving:
+            return Refused(order.job, order.node, f"this worker leaves: {self._leaving}", 0.0)
+        driver = self._estates.driver_of(order)
+        if driver:
+            return Refused(order.job, order.node, driver, 0.0, driver)
         if len(self._runs) >= self._settings.slots:
             holder = self._runs[0].record
             since = time.strftime("%H:%M:%S", time.localtime(holder.started))
@@ -76,6 +90,8 @@ class Runs:
         except OSError as error:
             return Refused(order.job, order.node, f"the job process cannot be started: {error.strerror or error}", 0.0)
         self._runs.append(run)
+        self._watchers.add(submitter, order.job, order.node)
+        self._estates.begin(order, run.record, submitter, cluster)
         self._logger.info("Job %s (%s) accepted as node %s, process %s.", order.job, clean(order.title), order.node, run.pid)
         self._audit.write("accepted", f"job {run.name} from {submitter.link.peer}")
         return Accepted(order.job, order.node, host_name(), self._unix_path, VERSION)
@@ -127,18 +143,42 @@ class Runs:
         """Let all processes of `job` here know that somebody wants it to end."""
         for run in self._runs:
             if run.order.job == job:
+                run.timeline.note("ordered to end", reason=event.reason)
                 run.handle(event, self._clock.monotonic())
 
-    def pass_on(self, lose: Lose) -> None:
-        """Let the processes of a job here know that another node is lost."""
+    def end_node(self, job: str, node: int, reason: str) -> None:
+        """Let one process of `job` know that somebody wants it to end."""
         for run in self._runs:
-            if run.order.job == lose.job and run.order.node != lose.node:
-                run.lose_peer(lose.node, lose.reason)
+            if (run.order.job, run.order.node) == (job, node):
+                run.timeline.note("ordered to end", reason=reason)
+                run.handle(slot.StopAsked(reason), self._clock.monotonic())
+
+    def leave(self, reason: str, seconds: float) -> None:
+        """Take no more jobs, and tell those that run to save their state and stop within `seconds`: the agent leaves."""
+        self._leaving = reason
+        for run in self._runs:
+            run.timeline.note("ordered to end", reason=reason)
+            run.handle(slot.StopAsked(f"Its worker leaves: {reason}.", seconds, "left"), self._clock.monotonic())
+
+    def write_down(self, job: str) -> None:
+        """Put what the processes of a job here have signalled last into their timelines."""
+        for run in self._runs:
+            if run.order.job == job:
+                run.write_down()
+
+    def pass_on(self, news: Lose | Suspect) -> None:
+        """Let the processes of a job here know that another node is lost, or late."""
+        for run in self._runs:
+            if run.order.job == news.job and run.order.node != news.node:
+                if isinstance(news, Lose):
+                    run.timeline.note("lost", node=news.node, reason=news.reason)
+                    run.lose_peer(news.node, news.reason)
+                else:
+                    run.suspect_peer(news.node, news.seconds)
 
     def forget(self, session: Session) -> None:
-        """A session has ended: it watches nothing any more, and a job that it was starting is taken back."""
+        """A session has ended: a job that it was starting is taken back."""
         for run in self._runs:
-            run.watchers = [watcher for watcher in run.watchers if watcher is not session]
             if run.submitter is session:
                 run.handle(slot.SubmitterGone(), self._clock.monotonic())
 
@@ -146,6 +186,9 @@ class Runs:
         """Record a state of a job and tell it to everybody who watches."""
         record = run.record
         record.state, record.detail = tell.state, tell.detail
+        if tell.state != "running":
+            run.write_down()
+        run.timeline.note("state", state=tell.state, detail=tell.detail)
         if tell.state != "running":
             record.ended, record.files = time.time(), list(tell.files)
             level = logging.INFO if tell.state == "done" else logging.WARNING
@@ -155,20 +198,20 @@ class Runs:
             self._folders.save(record)
         except OSError as error:
             self._logger.error("The record of job %s cannot be written: %s", run.name, error)
-        for session in run.watchers:
-            deliver(session, State(record.job, record.node, tell.state, tell.detail))
+        self._watchers.tell(record.job, record.node, State(record.job, record.node, tell.state, tell.detail))
 
     def _news(self, run: Run, operation: Operation) -> None:
         """Tell everybody who watches that a job is alive, late, well again or dead."""
         if isinstance(operation, (Notice, Verdict)):
             text = operation.headline if isinstance(operation, Verdict) else operation.describe()
             self._logger.warning("Job %s: %s", run.name, clean(text))
-        for session in run.watchers:
-            deliver(session, operation)
+            run.timeline.note(type(operation).__name__.lower(), **asdict(operation))
+        if isinstance(operation, Verdict):
+            self._estates.note(run.record, operation)
+        self._watchers.tell(run.record.job, run.record.node, operation)
 
     def _progress(self, run: Run, percent: int) -> None:
-        for session in run.watchers:
-            deliver(session, Progress(run.record.job, run.record.node, percent))
+        self._watchers.tell(run.record.job, run.record.node, Progress(run.record.job, run.record.node, percent))
 
     def close(self) -> None:
         """End all processes."""

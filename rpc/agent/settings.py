@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from network.keyring import Keyring
 from network.nodes import DEFAULT_PORT
 
 from ..shipping import ANY_CODE
@@ -33,7 +34,7 @@ class AgentSettings:
 
     `listen`: host to listen on; `port`: 0 picks a free one; `key_file`: None means the usual places (loopback only);
     `work_dir`: None means the user's state directory; `slots`: jobs at once; `code_policy`: see `rpc.shipping.load`;
-    `keep_jobs`: ended jobs whose files are kept.
+    `keep_jobs`: ended jobs whose files are kept; `keyring`: keys that come from no file, instead of `key_file`.
     """
 
     listen: str = "127.0.0.1"
@@ -44,6 +45,7 @@ class AgentSettings:
     log_level: str = "INFO"
     code_policy: str = ANY_CODE
     keep_jobs: int = 20
+    keyring: Keyring | None = None
 
     def __post_init__(self) -> None:
         if not self.listen:
@@ -63,12 +65,14 @@ class AgentSettings:
         return int(getattr(logging, self.log_level.upper()))
 
 
-def gather(options: Mapping[str, Any], environ: Mapping[str, str], file: Path) -> AgentSettings:
-    """Settings from command-line `options` (None: not given), the environment, and `file` where it exists.
+def gather(
+    options: Mapping[str, Any], environ: Mapping[str, str], file: Path, defaults: Mapping[str, Any] | None = None
+) -> AgentSettings:
+    """Settings from command-line `options` (None: not given), the environment, `file` where it exists, and `defaults`.
 
     Raises: SettingsError.
     """
-    found = _read_file(file)
+    found = {**(defaults or {}), **_read_file(file)}
     if environ.get("PSGD_LISTEN"):
         found["listen"] = environ["PSGD_LISTEN"]
     if environ.get("PSGD_PORT"):
@@ -99,6 +103,11 @@ def _read_file(file: Path) -> dict[str, Any]:
 
 def default_work_dir(port: int, environ: Mapping[str, str] = os.environ) -> Path:
     """`$XDG_STATE_HOME/psgd/agent-<port>`, else `~/.local/state/psgd/agent-<port>`."""
+    return state_directory(environ) / f"agent-{port}"
+
+
+def state_directory(environ: Mapping[str, str] = os.environ) -> Path:
+    """`$XDG_STATE_HOME/psgd`, else `~/.local/state/psgd`."""
     base = environ.get("XDG_STATE_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state"
-    return root / "psgd" / f"agent-{port}"
+    return root / "psgd"

@@ -9,7 +9,7 @@ free        the process is gone, the outcome is told
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..machine import Machine
 
@@ -57,9 +57,11 @@ class AbortAsked:
 
 @dataclass(frozen=True)
 class StopAsked:
-    """Somebody with the cluster's key wants the job to end."""
+    """The job is to end within `seconds`: somebody with the cluster's key wants it ("stopped"), or the agent goes ("left")."""
 
     reason: str
+    seconds: float = HALT_SECONDS
+    state: str = "stopped"
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class Slot(Machine):
         self.stage = Stage.STARTING
         self.deadline: float | None = now + start_limit + ROLL_BACK_SECONDS
         self._outcome: Tell | None = None
+        self._stopped = "stopped"  # what the end by order is called
 
     def _decide(self, event: object, now: float) -> list[object]:
         if self.stage is Stage.FREE:
@@ -141,16 +144,20 @@ class Slot(Machine):
                 return []
             self.stage, self.deadline = Stage.RUNNING, None
             return [Tell("running", "")]
-        self._outcome = Tell(event.state, event.detail, event.files)
+        state = self._stopped if event.state == "stopped" else event.state
+        self._outcome = Tell(state, event.detail, event.files)
         self.stage, self.deadline = Stage.LEAVING, now + EXIT_SECONDS
         return []
 
     def _on_stop(self, event: StopAsked, now: float) -> list[object]:
+        self._stopped = event.state
         if self.stage is Stage.LEAVING:
+            if self._outcome is not None and self._outcome.state == "stopped":  # by the signal that the agent got, too
+                self._outcome = replace(self._outcome, state=event.state)
             return []
         if self._starting:
             return self._end("aborted", event.reason, now)
-        self.stage, self.deadline = Stage.LEAVING, now + HALT_SECONDS
+        self.stage, self.deadline = Stage.LEAVING, now + event.seconds
         return [OrderHalt(event.reason)]
 
     def _end(self, state: str, detail: str, now: float) -> list[object]:
@@ -164,14 +171,14 @@ class Slot(Machine):
         if self._starting:
             return self._end("failed", "The job process did not start its executor in time.", now)
         if self._outcome is None:
-            self._outcome = Tell("stopped", "The job did not react to the order to stop and was killed.")
+            self._outcome = Tell(self._stopped, "The job did not react to the order to stop and was killed.")
         self.deadline = now + EXIT_SECONDS
         return [Kill()]
 
     def _on_gone(self, event: ProcessGone) -> list[object]:
         outcome = self._outcome
         if outcome is None:
-            state = "stopped" if self.stage is Stage.LEAVING else "failed"
+            state = self._stopped if self.stage is Stage.LEAVING else "failed"
             outcome = Tell(state, f"The job process ended without a report: {event.how}.")
         self.stage, self.deadline = Stage.FREE, None
         return [outcome, Free()]

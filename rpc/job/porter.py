@@ -24,8 +24,10 @@ from network.sockets import wait_sockets
 
 from ..identity import process_name
 from ..logs import clean
-from ..messages import Audit, Begin, Halt, LosePeer, Operation, Took, Visitor
+from ..messages import Audit, Begin, Halt, LosePeer, Operation, SuspectPeer, Took, Visitor
 from ..pair import Pair
+from ..suspects import Suspects
+from .lobby import Lobby
 
 ORPHANED = 70  # exit code of a job process whose agent is gone
 TELL_SECONDS = 30.0
@@ -56,11 +58,13 @@ class Porter:
             process_name(begin.job, begin.node),
             {"node": begin.node},
         )
+        self.suspects = Suspects()  # what the failure detector says of the peers
         self._door = Door(lambda _hello: self._terms, self._clock)
         self._lock = threading.Lock()
         self._admitted: dict[int, Session] = {}
         self._has_code_session = False
         self.serves_submitter = False  # whether the executor wants to be called by the submitter while it runs
+        self.lobby: Lobby | None = None  # where peers go whose executor meets them by itself
         self.code_sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="porter", daemon=True)
 
@@ -117,6 +121,8 @@ class Porter:
                 self._on_halt(operation.reason)
             elif isinstance(operation, LosePeer):
                 self._on_lose(operation.node, operation.reason)
+            elif isinstance(operation, SuspectPeer):
+                self.suspects.note(operation.node, operation.seconds)
 
     def _settle(self, outcome: Outcome) -> None:
         if isinstance(outcome, TurnedAway):
@@ -133,7 +139,15 @@ class Porter:
         elif session.role == "code" and self.serves_submitter and self._is_free(SUBMITTER):
             self._admitted[SUBMITTER] = session
             self._on_peer(SUBMITTER, session)
-        elif session.role == "peer" and type(node) is int and self._expects(node) and attempt == self._begin.attempt:
+        elif session.role == "peer" and self.lobby is not None and self.lobby.arrive(attempt, node, session):
+            pass
+        elif (
+            session.role == "peer"
+            and self.lobby is None
+            and type(node) is int
+            and self._expects(node)
+            and attempt == self._begin.attempt
+        ):
             self._admitted[node] = session
             self._on_peer(node, session)
         else:

@@ -12,6 +12,7 @@ import logging
 import os
 import platform
 import queue
+import signal
 import socket
 import sys
 import time
@@ -21,12 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from network.controller import Controller
-from network.dial import Target
 from network.errors import ProtocolError, Rejected, TimedOut
-from network.keys import Key
-from network.nodes import SUBMITTER, Address
+from network.nodes import SUBMITTER
 from network.session import Session
-from network.sockets import looking, wait_sockets
+from network.sockets import wait_sockets
 from network.version import VERSION
 
 from .. import monitor, shipping
@@ -34,8 +33,6 @@ from ..calling import call_all
 from ..communication import Communication
 from ..errors import JobAborted
 from ..executable import AbsExecutable, ReplyPackage
-from ..host import host_name
-from ..identity import process_name
 from ..liveness.recorder import Kind, Recorder
 from ..logs import CleanFormatter
 from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Audit, Begin, Load, Loaded, Prepared, Reached
@@ -43,7 +40,11 @@ from ..pair import Pair
 from ..result import RESULT_FILE, write_result
 from . import rendezvous
 from .code_session import CodeSession
+from .cores import look_if_cores_suffice
 from .limits import set_limits
+from .lobby import Lobby
+from .meetings import Meetings, peer_target
+from .orphan import wake_when_orphaned
 from .porter import ORPHANED, Porter
 from .recording import open_recorder
 from .report import exit_code_of, keep_sources, make_report, outcome_of
@@ -52,7 +53,6 @@ OUTPUT = "out"
 _BEGIN_SECONDS = 30.0
 _LOOK_SECONDS = 0.2  # between looks at the submitter while the peers meet
 _LINGER_SECONDS = 0.25
-_LOOKING_SECONDS = 0.0002  # before a wait sleeps
 _READY = (1,)  # head of the READY message between peers
 
 
@@ -65,11 +65,12 @@ class JobProcess:
         self.logger = logging.getLogger(f"Fit-{begin.node}")
         self.output = Path(OUTPUT).absolute()  # an executor may change the current directory
         self.controller = Controller(begin.node, {})
-        self.porter = Porter(pair, begin, self.controller.admit, self._halt, self.controller.lose)
+        self.porter = Porter(pair, begin, self.controller.admit, self.halt, self.controller.lose)
         self.executable: AbsExecutable | None = None
         self._sources: list[str] = []
 
-    def _halt(self, reason: str) -> None:
+    def halt(self, reason: str) -> None:
+        """Let the executor end with JobAborted at its next send or receive (any thread, and a signal handler)."""
         self.controller.interrupt(JobAborted(reason))
 
     def run(self) -> None:
@@ -108,11 +109,10 @@ class JobProcess:
         executable.prepare()
         self._meet(load, code.check)
         code.close()
-        com = self._communication()
+        com = self._communication(load)
         gc.collect()
         gc.freeze()  # what exists now lives to the end; the collector need not look at it again during training
-        if self._has_core_of_its_own(load):
-            self.controller.use_wait(looking(_LOOKING_SECONDS))
+        look_if_cores_suffice(self.controller, load.roster.values())
         self.controller.on_wait, self.controller.on_resume = self._recorder.waits, self._recorder.resumes
         if executable.signals:
             self._recorder.note(Kind.STARTED, 0, 0)
@@ -122,12 +122,6 @@ class JobProcess:
         package = executable.done()
         content = package.content if isinstance(package, ReplyPackage) else package
         write_result(self.output / RESULT_FILE, content, self.controller.classes)
-
-    def _has_core_of_its_own(self, load: Load) -> bool:
-        """Whether there is a core for each process of the job on this host."""
-        here = sum(host == host_name() for _, host, _ in load.roster.values())
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return here <= cores
 
     def _await_code_session(self) -> Session:
         try:
@@ -158,6 +152,8 @@ class JobProcess:
         made.shipped = objects.get("objects", {})
         made.cache_directory = Path(self.begin.cache)
         self.porter.serves_submitter = made.serves_submitter
+        if made.meets_peers:
+            self.porter.lobby = Lobby()
         return made
 
     def _satisfy(self, executable: AbsExecutable, code: CodeSession) -> None:
@@ -227,27 +223,20 @@ class JobProcess:
     def _dial_peers(self, load: Load, companions: list[int]) -> None:
         """Within the group the higher id calls the lower one; a group calls those that were submitted before it."""
         begin = self.begin
-        targets = {}
-        for node in [*(peer for peer in begin.group if peer < begin.node), *companions]:
-            address, host, unix_path = load.roster[node]
-            targets[node] = Target(
-                Address.parse(address),
-                Key(begin.peer_key),
-                "peer",
-                "peer",
-                process_name(begin.job, node),
-                node,
-                {"node": begin.node, "attempt": begin.attempt},
-                unix_path if host == host_name() else "",
-            )
+        targets = {
+            node: peer_target(begin.job, begin.peer_key, begin.node, begin.attempt, node, load.roster[node])
+            for node in [*(peer for peer in begin.group if peer < begin.node), *companions]
+        }
         sessions, errors = call_all(targets)
         for node, session in sessions.items():
             self.controller.admit(node, session)
         if errors:
             raise next(iter(errors.values()))
 
-    def _communication(self) -> Communication:
-        return Communication(
+    def _communication(self, load: Load) -> Communication:
+        begin, lobby = self.begin, self.porter.lobby
+        place = load.roster.get(begin.node, ["", "", ""])
+        com = Communication(
             self.controller,
             self.begin.group,
             self.output,
@@ -256,13 +245,17 @@ class JobProcess:
             self.begin.job,
             self.begin.attempt,
             self._load_code,
+            None if lobby is None else Meetings(begin.job, begin.node, begin.peer_key, place, lobby),
         )
+        com.suspects = self.porter.suspects
+        return com
 
 
 def main() -> None:
     """Entry point of the interpreter that the agent starts."""
     faulthandler.enable()
     set_limits()
+    wake_when_orphaned()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a killed process must not take its last printed lines with it
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
@@ -277,6 +270,8 @@ def main() -> None:
     if received is None or not isinstance(received[0], Begin):
         sys.exit(ORPHANED)
     process = JobProcess(pair, received[0], recorder)
+    # a scheduler that wants its machines back sends this to every process; the executor ends as if it had been stopped
+    signal.signal(signal.SIGTERM, lambda *_: process.halt("Its process was sent SIGTERM."))
     process.logger.info(
         "Job %s (%s), node %s, attempt %s, pid %s, Python %s, version %s, BLAS threads %s.",
         process.begin.job,

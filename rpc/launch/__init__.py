@@ -1,5 +1,23 @@
-"""Starting agents: on this machine, for as long as a program needs them."""
+"""Starting agents, or waiting for those that somebody else starts: on this machine, by ssh, by a batch system, on Dask."""
 
-from .local import LocalAgents, local_agents
+from .batch import BatchLauncher
+from .dask import DaskLauncher
+from .kubernetes import KubernetesLauncher
+from .launcher import Launcher, Offer
+from .local import LocalAgents, LocalLauncher, local_agents
+from .registry import LAUNCHERS, launcher_of
+from .ssh import SSHLauncher
 
-__all__ = ["LocalAgents", "local_agents"]
+__all__ = [
+    "LAUNCHERS",
+    "BatchLauncher",
+    "DaskLauncher",
+    "KubernetesLauncher",
+    "Launcher",
+    "LocalAgents",
+    "LocalLauncher",
+    "Offer",
+    "SSHLauncher",
+    "launcher_of",
+    "local_agents",
+]

@@ -19,6 +19,8 @@ from network.errors import NetworkError
 from network.keys import create_key_file
 from network.nodes import Address
 
+from .launcher import Closing, KeyFile, Offer, checked_count
+
 START_SECONDS = 20.0  # for all agents to listen, on the slowest machine
 END_SECONDS = 5.0  # for all agents to end their jobs and leave
 _LOOK_SECONDS = 0.005
@@ -60,6 +62,43 @@ def local_agents(count: int, *, slots: int = 1, log_level: str = "WARNING") -> I
         shutil.rmtree(directory, ignore_errors=True)
 
 
+class LocalLauncher(Closing):
+    """`local_agents` as a launcher: on this machine, with a key of their own; they end with it, or with this process."""
+
+    lasting = False
+
+    def __init__(self, *, slots: int = 1, log_level: str = "ERROR") -> None:
+        self._slots, self._log_level = slots, log_level
+        self._held = contextlib.ExitStack()
+        self._addresses: list[Address] = []
+        self.key_file: KeyFile = None
+
+    def start(self, count: int) -> list[Address]:
+        """Start `count` agents.
+
+        Raises: as `local_agents`.
+        """
+        checked_count("local launcher", count)
+        agents = self._held.enter_context(local_agents(count, slots=self._slots, log_level=self._log_level))
+        self.key_file, self._addresses = agents.key_file, agents.addresses
+        return list(agents.addresses)
+
+    def discover(self) -> list[str]:
+        """All that were started; who dies is found by the failure detector."""
+        return [f"{address} slots={self._slots}" for address in self._addresses]
+
+    def close(self) -> None:
+        """End the agents."""
+        self._held.close()
+
+
+def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
+    """`local:4`; the agents make their own key and are given their own time."""
+    if not (where.isascii() and where.isdigit()):
+        raise ValueError(f"The launcher 'local' needs a number of workers, as in local:4, got {where!r}.")
+    return Offer(LocalLauncher(), checked_count("local launcher", int(where)))
+
+
 def _start(directory: Path, number: int, key_file: Path, slots: int, log_level: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "rpc.agent.cli", "--listen", "127.0.0.1", "--port", "0", "--end-with-parent"]
     command += ["--key-file", str(key_file), "--work-dir", str(directory / f"agent-{number}")]
@@ -67,7 +106,7 @@ def _start(directory: Path, number: int, key_file: Path, slots: int, log_level: 
     return subprocess.Popen(
         command,
         cwd=directory,
-        env=_environment(),
+        env=agent_environment(),
         stdin=subprocess.PIPE,  # its end tells the agent that we are gone
         stdout=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C at the terminal is for the program, which then ends its agents
@@ -78,7 +117,7 @@ def _announcement(directory: Path, number: int) -> Path:
     return directory / f"address-{number}"
 
 
-def _environment() -> dict[str, str]:
+def agent_environment() -> dict[str, str]:
     """Ours without settings meant for other agents; this project can be imported from wherever it is."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_") or name == "PSGD_DATA"}
     root = Path(network.__file__).resolve().parent.parent

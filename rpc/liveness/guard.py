@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
+from collections import deque
 from functools import cache
 from pathlib import Path
 
 from ..messages import Beat, CanCommit, Notice, Operation, Verdict
 from .evidence import StackRequest, log_tail
 from .limits import Limits
-from .recorder import Reader
+from .recorder import Reader, Signal
 from .watch import Declare, Signs, Tick, Warn, Watch, Withdraw
 
 BEAT_SECONDS = 1.0
@@ -17,12 +18,13 @@ _RECOVERY_SECONDS = 0.1  # between looks while a warning stands
 _LEAST_LOOK_SECONDS = 0.02
 _MOST_READ = 64  # signals per look: the newest of a fast program tell all that matters
 _MOST_TRACE = 16 << 10
+_REMEMBERED = 64  # signals, for whoever looks for a cause later
 
 
 class Guard:
     """Made before the process is started; `deadline` is when to call `look` again. `log` is the job's log.
 
-    Attributes: `verdict`, once there is one.
+    Attributes: `verdict`, once there is one; `recent`, the signals that were read last.
     """
 
     def __init__(self, order: CanCommit, reader: Reader, log: Path, now: float) -> None:
@@ -33,6 +35,7 @@ class Guard:
         self._declared: Declare | None = None
         self._request: StackRequest | None = None
         self.verdict: Verdict | None = None
+        self.recent: deque[Signal] = deque(maxlen=_REMEMBERED)
 
     def begin(self, pid: int) -> None:
         """The process has the id `pid`."""
@@ -74,6 +77,7 @@ class Guard:
         actions: list[object] = []
         signs = self._reader.signs(now)  # before the signals: a sign is no older than the signal before it
         for signal in self._reader.read(now, _MOST_READ):
+            self.recent.append(signal)
             actions += watch.handle(signal, now)
         actions += watch.handle(Signs(*signs), now)
         return actions + watch.handle(Tick(), now)
@@ -119,11 +123,16 @@ class Guard:
         )
         return self.verdict
 
+    def catch_up(self, now: float) -> None:
+        """The process has ended: read what it signalled before."""
+        for signal in self._reader.read(now, _MOST_READ):
+            self.recent.append(signal)
+            self._watch.handle(signal, now)
+
     def failed(self, now: float, detail: str, code: int | None, exit_code: int) -> Verdict:
         """The verdict on a process that has ended badly: `detail` is the traceback, or how it ended; `code` is its return code,
         `exit_code` what the executor called sys.exit with, or -1."""
-        for signal in self._reader.read(now, _MOST_READ):  # what it did before it died
-            self._watch.handle(signal, now)
+        self.catch_up(now)
         by_signal = -code if code is not None and code < 0 else 0
         if code is not None and code > 0 and exit_code < 0:
             exit_code = code  # os._exit, or an end that no report went before

@@ -36,10 +36,13 @@ class Lookout:
         """When to call `look` (monotonic), or None."""
         return None if self._cluster is None else self._cluster.deadline
 
-    def begin(self, nodes: Iterable[int], now: float) -> None:
-        """All `nodes` have started; from now on their agents must beat."""
+    def begin(self, nodes: Iterable[int], now: float, *, anew: bool = False) -> None:
+        """All `nodes` have started; from now on their agents must beat.
+
+        They may begin `anew` with other companions: whoever has waited until now, has waited for others.
+        """
         self._cluster = ClusterWatch(nodes, self._attempt, now)
-        for beat in self._beats.values():  # that came while others were starting
+        for beat in () if anew else self._beats.values():  # that came while others were starting
             self._cluster.handle(_heard(beat), now)
 
     def take(self, node: int, news: Operation, now: float) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Annotated
 
-from network.errors import PeerLost, TimedOut
+from network.errors import BadContent, PeerLost, TimedOut
 
 from ..operation import Attempt, Length, Node, Operation
 
@@ -18,7 +18,11 @@ PhaseName = Annotated[str, ("unwatched", "start", "step", "between", "save", "en
 VerdictKind = Annotated[str, ("stuck", "crashed", "exited", "silent", "deadlock")]
 LOG_LINES = 20
 _LOSS = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
-_LATE = ("TimeoutError:", f"{TimedOut.__module__}.{TimedOut.__qualname__}:")
+_LATE = (
+    "TimeoutError:",
+    f"{TimedOut.__module__}.{TimedOut.__qualname__}:",
+    f"{BadContent.__module__}.{BadContent.__qualname__}:",
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,8 @@ class Verdict(Operation):
 
     @property
     def rank(self) -> int:
-        """0 for what happens by itself, 1 for what may follow from somebody's silence, 2 for what follows from a loss."""
+        """0 for what happens by itself, 1 for what may be the doing of others (they are silent, or sent what cannot be used), 2
+        for what follows from a loss."""
         last = self.trace.strip().rpartition("\n")[2]
         if self.kind == "crashed" and last.startswith(_LOSS):
             return 2

@@ -164,7 +164,7 @@ class Watch(Machine):
         """Take a warning back if there is a sign of life since."""
         since = self._warned_of
         alive = self.silent_since if at is None else max(at, self.silent_since)
-        if since is None or alive <= since:
+        if since is None or alive <= since or self.declared:  # what is declared is not taken back
             return []
         self._warned_of = None
         return [Withdraw(self.phase, self.epoch, self.batch, alive - since)]

@@ -3,6 +3,7 @@
 from .blacklist import Blacklist, CoolDown
 from .discovery import Discovery, DiscoveryError, FileDiscovery, FunctionDiscovery
 from .driver import ElasticDriver
+from .folder import FolderDiscovery
 from .hosts import Host, HostUpdateResult, classify, deal, order_hosts, parse_hosts
 from .majority import may_go_on
 from .poller import Poller
@@ -17,6 +18,7 @@ __all__ = [
     "DiscoveryError",
     "ElasticDriver",
     "FileDiscovery",
+    "FolderDiscovery",
     "FunctionDiscovery",
     "Host",
     "HostUpdateResult",

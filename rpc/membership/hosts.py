@@ -8,7 +8,9 @@ from typing import NamedTuple, TypeAlias
 
 from network.nodes import Address
 
-MAX_SLOTS = 4096  # of one host; more is a slip of the pen
+from ..registration import MAX_SLOTS
+
+__all__ = ["MAX_SLOTS", "Host", "HostUpdateResult", "Place", "classify", "deal", "order_hosts", "parse_host", "parse_hosts"]
 
 
 class Host(NamedTuple):

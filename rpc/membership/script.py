@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 from .discovery import Discovery, DiscoveryError, FileDiscovery, FunctionDiscovery
+from .folder import FolderDiscovery
 from .hosts import Host, parse_hosts
 
 LIMIT_SECONDS = 10.0  # for one run of the script
@@ -86,18 +87,21 @@ class ScriptDiscovery:
             pass
 
 
-def discovery_of(value: object) -> Discovery:
-    """The discovery that a user means: a `.json` node file, another path (a script), a function, or a Discovery.
+def discovery_of(value: object, key_file: str | Path | None = None) -> Discovery:
+    """The discovery that a user means: a folder in which agents register, a `.json` node file, another path (a script), a
+    function, or a Discovery. Agents of a folder must hold the key in `key_file`.
 
     Raises: TypeError for anything else.
     """
     if isinstance(value, Discovery):
         return value
     if isinstance(value, (str, os.PathLike)):
+        if Path(value).is_dir():
+            return FolderDiscovery(value, key_file)
         return FileDiscovery(value) if Path(value).suffix == ".json" else ScriptDiscovery(value)
     if callable(value):
         return FunctionDiscovery(value)
-    raise TypeError(f"'discovery' must be the path of a script or a .json node file, or a function, got {value!r}.")
+    raise TypeError(f"'discovery' must be the path of a script, a .json node file or a folder, or a function, got {value!r}.")
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

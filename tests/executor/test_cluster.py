@@ -224,11 +224,11 @@ with local_nodes(2) as nodes, ClusterExecutor(nodes) as executor:
 
 
 def test_a_hundred_thousand_tiny_tasks() -> None:
-    """All of them within 200 MB more in the submitting process, futures included: of a fresh one, whose memory is in order."""
+    """All of them within 100 MB more in the submitting process, futures included: of a fresh one, whose memory is in order."""
     command = [sys.executable, "-c", HUNDRED_THOUSAND]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 200e6
+    assert int(done.stdout) < 100e6
 
 
 def test_a_crowd_is_cancelled_at_once(agents: NodeAssignment, tmp_path: Path) -> None:

@@ -3,75 +3,22 @@
 from __future__ import annotations
 
 import concurrent.futures as cf
-import multiprocessing
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from executor import ClusterExecutor
 from network import NodeAssignment
 from tests.processes.harness import wait_for
 
 from . import calls
-from .calls import LIMIT, Mistake, add, await_path, begin_and_await, divide, fail
+from .calls import LIMIT, Mistake, add, begin_and_await, divide, fail
+from .kinds import KINDS, Make, maker, occupy
 
 pytestmark = pytest.mark.processes
-KINDS = ("threads", "processes", "cluster")
-WORKERS = 2
-Make = Callable[[], cf.Executor]
-
-
-def maker(kind: str, agents: NodeAssignment) -> Make:
-    if kind == "threads":
-        return lambda: cf.ThreadPoolExecutor(WORKERS)
-    if kind == "processes":
-        return lambda: cf.ProcessPoolExecutor(WORKERS, multiprocessing.get_context("forkserver"))
-    return lambda: ClusterExecutor(agents)
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def make(kind: str, agents: NodeAssignment) -> Make:
-    return maker(kind, agents)
-
-
-@pytest.fixture(scope="module")
-def shared(kind: str, agents: NodeAssignment) -> Iterator[cf.Executor]:
-    """One executor for the tests that leave it idle."""
-    with maker(kind, agents)() as executor:
-        assert sorted(executor.map(add, range(4), timeout=LIMIT)) == [0, 1, 2, 3]
-        yield executor
-
-
-@contextmanager
-def occupy(executor: cf.Executor, folder: Path) -> Iterator[tuple[list[cf.Future[int]], Path]]:
-    """All workers run a task until the yielded path exists, and their lines are full."""
-    gate = folder / "gate"
-    try:
-        begun = [folder / f"begun-{number}" for number in range(8)]
-        futures = [executor.submit(begin_and_await, str(path), str(gate)) for path in begun]
-        for path in begun[:WORKERS]:
-            await_path(path)
-        yield futures, gate
-    finally:
-        gate.touch()
-        wait_for(lambda: all(future.done() for future in futures), "all futures to end")
-
-
-@pytest.fixture
-def occupied(make: Make, tmp_path: Path) -> Iterator[tuple[cf.Executor, list[cf.Future[int]], Path]]:
-    """An executor without a free worker until the path exists; a new one, which does not know that tasks can be short."""
-    with make() as executor, occupy(executor, tmp_path) as (futures, gate):
-        yield executor, futures, gate
-
 
 # ---- Executor.submit and Future
 

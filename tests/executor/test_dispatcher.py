@@ -14,8 +14,8 @@ from executor.dispatcher import Dispatcher
 from executor.errors import NodeLost
 from executor.functions import Functions
 from executor.messages import FAILURE, RESULT, parse_from_node
-from executor.outbox import Task
 from executor.payload import pack_payload
+from executor.tasks import Task
 from network.errors import ProtocolError
 from tests.network.wires import Talk, talk
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -26,8 +27,14 @@ def test_the_examples(tmp_path: Path) -> None:
         "pi.py": (["--tasks", "6"], "pi is about 3.1"),
         "word_count.py": ([str(words)], "       4 the\n       2 end\n       1 dog\n       1 fox\n"),
         "matrix_product.py": (["--size", "90", "--workers", "1"], "the largest difference from NumPy's product is"),
+        "hyper_parameter_search.py": (
+            ["--epochs", "3", "--workers", "1"],
+            "units     rate 0.0003   rate 0.001   rate 0.003    rate 0.01\n    8 ",
+        ),
     }
     assert set(runs) == {path.name for path in FOLDER.glob("*.py")}
+    if importlib.util.find_spec("joblib") is None:
+        del runs["hyper_parameter_search.py"]
     environment = {**os.environ, "PYTHONPATH": project_root()}
     started = [
         subprocess.Popen(

@@ -119,9 +119,36 @@ def test_long_and_broken_messages() -> None:
         def __str__(self) -> str:
             raise RuntimeError("no text")
 
-    assert "its message cannot be shown: RuntimeError" in str(trip(type("Gone", (Broken,), {"__module__": "nowhere"})()))
+    gone = trip(type("Gone", (Broken,), {"__module__": "nowhere"})())
+    assert str(gone) == "nowhere.Gone: (Gone, which cannot be shown: RuntimeError)"
     found = trip(type("Gone", (Exception,), {"__module__": "nowhere"})("x" * 300_000))
     assert len(str(found)) < 2 * TEXT_BYTES
+
+
+def test_whatever_an_exception_is_made_of_it_comes_back() -> None:
+    """What it holds may raise when it is looked at; that ends no worker."""
+
+    class Unshowable:
+        __slots__ = ("lock",)
+
+        def __repr__(self) -> str:
+            raise RuntimeError("no text")
+
+    class Secretive(Exception):
+        @property
+        def __dict__(self) -> Any:  # type: ignore[override]
+            raise RuntimeError("no fields")
+
+    class Torn(Exception):
+        args = property(lambda self: 1 // 0)  # type: ignore[assignment]
+
+    assert trip(ValueError(Unshowable())).args == ("(Unshowable, which cannot be shown: RuntimeError)",)
+    for cls, broken in ((Secretive, "RuntimeError"), (Torn, "ZeroDivisionError")):
+        found = trip(cls("text"), (cls,))
+        assert type(found) is cls
+        assert isinstance(found.__cause__, RemoteTraceback)
+        assert "in trip" in found.__cause__.text
+        assert found.__cause__.text.endswith(f"(what it holds cannot be told: {broken})")
 
 
 @pytest.mark.parametrize(

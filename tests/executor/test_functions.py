@@ -15,6 +15,7 @@ from .calls import Point
 
 SCALE = 2.0
 TABLE = {"a": 1}
+LOCK = threading.Lock()
 
 
 def scaled(x: float) -> float:
@@ -93,11 +94,40 @@ def test_old_functions_are_forgotten() -> None:
     assert not made[0].forgotten
 
 
+def test_code_is_bounded() -> None:
+    """What brings much along pushes others out; the last one is remembered however much it is."""
+    told: list[Function] = []
+    functions = Functions(told.append, most_bytes=10_000)
+    for size in (3000, 3000, 3000, 6000):
+        functions.of(functools.partial(len, b"x" * size))
+    assert [function.size > 6000 for function in told] == [False, False]
+    large = functools.partial(len, b"x" * 20_000)
+    assert functions.of(large) is functions.of(large)
+    assert len(told) == 4
+
+
 def test_what_cannot_travel_is_named(functions: Functions) -> None:
     """A lock in a closure."""
     lock = threading.Lock()
     with pytest.raises(TypeError, match=r"cannot travel.*lock"):
         functions.of(lambda: lock.locked())
+
+
+def test_the_part_that_cannot_travel_is_named(functions: Functions) -> None:
+    """A variable from around it or of its module, a default, an argument of a partial, a field of its object."""
+    lock = threading.Lock()
+    scaler = Scaler(2)
+    scaler.factor = lock  # type: ignore[assignment]
+    for item, part in [
+        (lambda: lock, "variable 'lock'"),
+        (lambda: LOCK, "variable 'LOCK'"),
+        (lambda held=lock: held, "default"),
+        (functools.partial(calls.add, 1, b=lock), "argument 'b'"),
+        (scaler.apply, "object's field 'factor'"),
+        (scaler, "field 'factor'"),
+    ]:
+        with pytest.raises(TypeError, match=rf"The function .* cannot travel, because of its {part}: cannot pickle"):
+            functions.of(item)
 
 
 def test_names_for_people() -> None:

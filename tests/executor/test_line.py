@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from executor.task_server import TaskServer
-from executor.wire import watch_for_silence
 from network import Controller, NodeAssignment, Request
 from network.dial import Target, dial
 from network.errors import NetworkError, Rejected
 from network.session import Session
 from rpc import Communication, Coordinator
 from rpc.identity import peer_key, process_name
+from rpc.submitter_line import watch_for_silence
 from tests.processes.harness import wait_for
 
 pytestmark = pytest.mark.processes

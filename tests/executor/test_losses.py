@@ -185,5 +185,9 @@ def test_wrong_arguments() -> None:
     """Nothing is started for them."""
     with pytest.raises(ValueError, match="'retries' must be an integer from 0, got -1"):
         ClusterExecutor(NodeAssignment(), retries=-1)
+    with pytest.raises(ValueError, match="'blas_threads' must be an integer from 0, got -1"):
+        ClusterExecutor(NodeAssignment(), blas_threads=-1)
+    with pytest.raises(TypeError, match="'nodes' must be a NodeAssignment, got list"):
+        ClusterExecutor(["127.0.0.1"])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'nodes' must have at least one worker, got none"):
         ClusterExecutor(NodeAssignment().add(-2, "127.0.0.1"))

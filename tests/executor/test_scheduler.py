@@ -11,31 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from executor.scheduler import (
-    FIRST_TASKS,
-    LATE_SECONDS,
-    LOOKAHEAD_SECONDS,
-    MOST_BYTES,
-    MOST_TASKS,
-    Cancel,
-    Cleared,
-    Fail,
-    Finished,
-    GaveBack,
-    Lost,
-    Scheduler,
-    Send,
-    Submitted,
-    TakeBack,
-    Tick,
-    Withdrawn,
-)
+from executor.events import Cancel, Cleared, Fail, Finished, GaveBack, Lost, Send, Submitted, TakeBack, Tick, Withdrawn
+from executor.scheduler import FIRST_TASKS, LATE_SECONDS, LOOKAHEAD_SECONDS, MOST_BYTES, MOST_TASKS, Scheduler
 from rpc.errors import InvalidTransition
 
 
-def submitted(numbers: Iterable[int], size: int = 1) -> Submitted:
+def submitted(numbers: Iterable[int], size: int = 1, near: Iterable[int] = ()) -> Submitted:
     tasks = tuple(numbers)
-    return Submitted(tasks, (size,) * len(tasks))
+    return Submitted(tasks, (size,) * len(tasks), dict.fromkeys(tasks, frozenset(near)) if near else {})
 
 
 def sent(actions: list[Any]) -> dict[int, tuple[int, ...]]:
@@ -103,6 +86,18 @@ def test_a_node_that_has_nothing_to_give_is_not_asked_again() -> None:
     assert scheduler.handle(Finished(0, (0, 2), 0.1), 0.1) == [TakeBack(1, 1)]
     assert scheduler.handle(GaveBack(1, ()), 0.2) == []
     assert scheduler.handle(Tick(), 9.0) == []
+
+
+def test_what_was_sent_after_the_question_is_asked_for_again() -> None:
+    """A node that had nothing to give back may have got more before it answered."""
+    scheduler = Scheduler([0, 1])
+    scheduler.handle(submitted(range(4)), 0.0)  # node 1 holds 1 and 3, and works on 3 already
+    scheduler.handle(Finished(0, (0,), 0.01), 0.01)
+    assert scheduler.handle(Finished(0, (2,), 0.01), 0.02) == [TakeBack(1, 1)]
+    assert sent(scheduler.handle(submitted(range(4, 8)), 0.03)) == {0: (4, 5, 6)}
+    assert sent(scheduler.handle(Finished(1, (1,), 0.01), 0.03)) == {1: (7,)}
+    scheduler.handle(GaveBack(1, ()), 0.04)
+    assert scheduler.handle(Finished(0, (4, 5, 6), 0.01), 0.05) == [TakeBack(1, 1)]
 
 
 def test_a_lost_node_costs_its_tasks_unless_they_are_retried() -> None:
@@ -196,12 +191,22 @@ class Simulation:
         self.ends: dict[int, int] = {}
         self.done: set[int] = set()
         self.runs: dict[int, int] = {}
+        self.near: dict[int, frozenset[int]] = {}
         self.now = 0.0
+
+    def submit(self, tasks: range) -> None:
+        """Some of them near one or two nodes, which may be lost, or never have been there."""
+        own = {task: frozenset(self.random.choices(range(6), k=2)) for task in tasks if self.random.random() < 0.4}
+        self.near.update(own)
+        self.feed(Submitted(tuple(tasks), (1,) * len(tasks), own))
 
     def feed(self, event: object) -> None:
         for action in self.scheduler.handle(event, self.now):
             if isinstance(action, Send):
                 self.lines[action.node].extend(action.tasks)
+                for task in action.tasks:
+                    there = self.near.get(task, frozenset()) & self.lines.keys()
+                    assert action.node in there or not there
             elif isinstance(action, TakeBack):
                 self.asked.append((action.node, action.count))
             elif isinstance(action, (Fail, Cancel)):
@@ -242,7 +247,7 @@ def test_every_task_ends_exactly_once(nodes: int, tasks: int, retries: int, pure
     """Whatever dies, lags or gives back: none is forgotten, none ends twice, impure ones run again after a loss only."""
     simulation = Simulation(nodes, retries, pure, seed)
     for first in range(0, tasks, 7):
-        simulation.feed(submitted(range(first, min(first + 7, tasks))))
+        simulation.submit(range(first, min(first + 7, tasks)))
         simulation.step(dying)
     for _ in range(tasks * 20 + 50):
         if not simulation.scheduler.unfinished:

@@ -141,7 +141,7 @@ com.get_one()
 """
 
 
-@pytest.mark.processes
+@pytest.mark.alone
 def test_a_killed_process_is_lost_within_a_second_by_name(key_file: Path) -> None:
     """The peer's SIGKILL ends a wait for it; the error names node and address."""
     with Serve(key_file=key_file) as serve:

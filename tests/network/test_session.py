@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,26 @@ def test_an_end_without_farewell_is_a_loss_that_names_node_and_address(kind: str
         assert ends.server.lost.node_id == 1
         with pytest.raises(PeerLost, match="is lost"):
             ends.server.queue("x")
+
+
+@pytest.mark.parametrize("kind", sorted(WIRES))
+def test_half_a_message_is_not_kept_after_the_end(kind: str) -> None:
+    """Its array may have a gigabyte, and who looks after lost nodes keeps their sessions."""
+    with talk(kind, sealed=False) as ends:
+        ends.client.queue(np.zeros(32 << 20, np.uint8))
+        tracemalloc.start()
+        try:
+            while not ends.server.bytes_read:
+                ends.client.send()
+                ends.server.receive()
+            assert tracemalloc.get_traced_memory()[0] > 32 << 20
+            ends.client.close()
+            while ends.server.alive:
+                ends.server.receive()
+            assert tracemalloc.get_traced_memory()[0] < 4 << 20
+        finally:
+            tracemalloc.stop()
+        assert isinstance(ends.server.lost, PeerLost)
 
 
 def test_what_was_not_sent_is_told() -> None:

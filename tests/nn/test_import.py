@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.processes  # of its own, with the machine to itself
+pytestmark = pytest.mark.alone  # of its own, with the machine to itself
 CODE = """
 import json, sys, time
 import numpy

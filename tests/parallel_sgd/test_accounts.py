@@ -34,7 +34,7 @@ def test_entries_add_up_per_codec_variable_link_and_direction() -> None:
 
 
 def test_a_job_conserves_bytes_and_packets() -> None:
-    """SUB-40: sent = received + in flight, per link and variable; 4 bytes per element travel raw."""
+    """SUB-40, INV-4: sent = received + in flight, per link and variable; 4 bytes per element travel raw."""
     job = ArrayJob(FixedBlockAssignment(2, 1, 4), batches=5).run()
     for node in (0, 1):
         books = job.exchanges[node].accounts

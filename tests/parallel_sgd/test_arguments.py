@@ -150,6 +150,11 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         ("often", "'checkpoint_every' must be 'epoch', a positive number of batches, seconds such as '30s', .* got 'often'"),
         (0, "'checkpoint_every' must be 'epoch', a positive number of batches, .* got 0"),
     ],
+    "commit_every": [
+        (0, "'commit_every' must be a positive number of batches, got 0"),
+        (1.5, "'commit_every' must be a positive number of batches, got 1.5"),
+        (True, "'commit_every' must be a positive number of batches, got True"),
+    ],
     "resume": [
         (3, "'resume' must be a job id or a path, got 3"),
         ("no/where", "'resume' must be a job id or the path of a checkpoint, and there is nothing at no/where"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from network.errors import PeerLost
+from network.errors import BadContent, PeerLost
 from parallel_sgd import JobFailed
 from rpc.liveness.verdict import Verdict
 
@@ -43,3 +43,21 @@ def test_the_verdicts_order_the_causes() -> None:
         "Job j1 failed, first Node(1) on beta, process 12, attempt 1, phase 'step', epoch 2, batch 3. "
         "Node(1) failed: Stuck, silent for 10.1 s. Node(0) failed: TimeoutError: waited 10 s"
     )
+
+
+def test_a_bystander_is_not_called_the_first() -> None:
+    """INV-10: an agent that is gone leaves no verdict; those of nodes that lost it are not the cause."""
+    bystander = Verdict("j1", 0, 0, "crashed", "alpha", 11, "step", 2, 3, 0.1, trace=LOST)
+    gone = "Node(2) at a.b:1 is lost: its connection ended."
+    error = JobFailed({0: ("failed", LOST), 2: ("lost", gone)}, {}, "j1", [bystander])
+    assert str(error).startswith(f"Job j1 failed. Node(2) lost: {gone} Node(0) failed: network.errors.PeerLost")
+    assert error.culprits == [2]
+
+
+def test_who_sends_what_cannot_be_used_is_the_culprit() -> None:
+    """SEC-12: not those that refuse it, though they are the first to fail."""
+    refusal = f"Traceback ...\n{BadContent.__module__}.BadContent: {BadContent(2, 'Plain, variable 0', 'it is not finite')}"
+    refused = Verdict("j1", 0, 0, "crashed", "alpha", 11, "step", 2, 3, 0.1, trace=refusal)
+    follows = Verdict("j1", 2, 0, "crashed", "beta", 12, "step", 2, 3, 0.1, trace=LOST)
+    error = JobFailed({2: ("failed", LOST), 0: ("failed", refusal)}, {}, "j1", [follows, refused])
+    assert list(error.failures) == [0, 2] and error.culprits == [2]

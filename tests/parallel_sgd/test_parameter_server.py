@@ -169,6 +169,9 @@ class Stub:
     def peers(self) -> set[int]:
         return self.here
 
+    def suspects(self) -> set[int]:
+        return set()
+
     def post(self, target: int, key: Key, content: object) -> Sent:
         self.posted.append((target, key))
         return Sent(40 << 20, 40 << 20, 0)

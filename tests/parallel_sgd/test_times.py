@@ -168,7 +168,7 @@ def test_a_job_reports_times_and_packets(tmp_path: Path) -> None:
         assert [row["Name"] for row in rows[:2]] == ["dense_1/kernel", "dense_1/bias"]
         columns = ("Codec", "Variable", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
         assert [[row[name] for name in columns] for row in rows] == [[str(field) for field in entry] for entry in entries]
-        assert {path.name.partition("-")[0] for path in result.files[node]} == {"TR", "EV", "TI", "AC", "MODEL"}
+        assert {path.name.partition("-")[0] for path in result.files[node]} == {"TR", "EV", "TI", "AC", "LEDGER", "MODEL"}
         assert all(path.is_file() for path in result.files[node])
     server = result.accounts[Parameter_Server]
     assert server.times.merge > 0 and server.times.wait > 0 and server.staleness == {}

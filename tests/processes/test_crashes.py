@@ -29,6 +29,8 @@ from .executors import (
 )
 from .harness import Cluster, processes_below, start_job, wait_for
 
+pytestmark = pytest.mark.alone
+
 
 def test_killed_job_process(trio: Cluster, tmp_path: Path) -> None:
     """SUB-13: SIGKILL of one of three ends join within a second; the others fail with PeerLost that names node and address."""

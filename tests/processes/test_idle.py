@@ -19,7 +19,7 @@ from tests.processes.training.jobs import line_job, only_weights
 
 from .harness import Cluster, wait_for
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")]
 SECONDS = 2.0
 SHARE = 0.02  # of a core
 

@@ -19,6 +19,8 @@ from rpc.launch import LocalAgents, local_agents
 from .executors import Stepping, Sum
 from .harness import Cluster, processes_below, start_job, wait_for
 
+pytestmark = pytest.mark.alone
+
 EXAMPLES = Path(project_root()) / "examples" / "rpc"
 
 

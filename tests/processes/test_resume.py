@@ -24,6 +24,7 @@ from parallel_sgd.checkpoint.store import file_name
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
+from rpc import SubmissionError
 from rpc.launch.local import LocalAgents, local_agents
 from tests.processes.training.jobs import digits_job, log_of, only_weights, weights
 
@@ -125,8 +126,9 @@ def undisturbed(directory: Path, *, server: bool = False, **settings: Any) -> Jo
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_killed_node_costs_a_few_batches(started: LocalAgents, tmp_path: Path, case: str) -> None:
-    """FD-8, FD-9, FD-11, FLT-1, FLT-15, INV-2: with `on_failure="restart"` the second attempt goes on from the checkpoint and
-    gives the bits of an undisturbed run; the tables hold every block step and every epoch once."""
+    """FD-8, FD-9, FD-11, FLT-1, FLT-15, INV-2, INV-3: with `on_failure="restart"` the second attempt goes on from a checkpoint
+    and gives the bits of an undisturbed run; the tables hold every block step and every epoch once, and the ledger every block.
+    """
     server = case == "server"
     settings = {**CASES[case], "codec_extra_parameters": {"note": str(tmp_path / "died")}}
     nodes = nodes_on(started, 0, 1, server=server)
@@ -135,6 +137,7 @@ def test_a_killed_node_costs_a_few_batches(started: LocalAgents, tmp_path: Path,
     calm = undisturbed(tmp_path / "calm", server=server, **settings)
     assert only_weights(result) == only_weights(calm)
     assert result == calm
+    assert result.ledger is not None and result.ledger.problems == ()
     for node in (0, 1):
         for kind in ("TR", "EV"):
             assert rows(tmp_path, kind, node) == rows(tmp_path / "calm", kind, node)
@@ -170,18 +173,22 @@ def test_five_restarts_in_a_row(started: LocalAgents, tmp_path: Path) -> None:
     begins = re.findall(r"Training goes on after (\d) epoch", log_of(result.files, 1))
     assert begins == ["1", "2", "3", "4", "5"]
     assert only_weights(result) == only_weights(undisturbed(tmp_path / "calm", epoch=6))
+    assert result.ledger is not None and result.ledger.problems == ()
     assert len(rows(tmp_path, "EV", 1)) == 1 + 6 and len(rows(tmp_path, "TR", 1)) == 1 + 6 * 11
     steps = [(int(row[0]), int(row[1])) for row in rows(tmp_path, "TR", 0)[1:]]  # it was killed before it had saved its last
     assert len(rows(tmp_path, "EV", 0)) == 1 + 6 and steps == sorted(set(steps))
 
 
 def test_without_a_checkpoint_training_starts_again(started: LocalAgents, tmp_path: Path) -> None:
-    """FD-10: it says so, and does not start over silently."""
+    """FD-10, INV-3: it says so, and does not start over silently; the ledger keeps what was done in vain, as not committed."""
     settings = {"codec": {0: Mortal}, "codec_extra_parameters": {"note": str(tmp_path / "died"), "saves": False}}
     result = train(nodes_on(started, 0, 1), tmp_path, on_failure="restart", checkpoint_every=None, **settings)
     assert result.restarts == 1
     assert "There is no checkpoint yet: training starts again from epoch 1." in log_of(result.files, 0)
     assert only_weights(result) == only_weights(undisturbed(tmp_path / "calm"))
+    assert result.ledger is not None and result.ledger.problems == ()
+    undone = result.ledger.rows[result.ledger.rows[:, 5] == 0]
+    assert len(undone) >= 2 * 2 * 11 and set(undone[:, 4].tolist()) == {0}
 
 
 def test_an_ended_job_goes_on_by_its_id_on_other_nodes(started: LocalAgents, tmp_path: Path) -> None:
@@ -213,8 +220,12 @@ def test_a_broken_checkpoint_is_passed_over(started: LocalAgents, tmp_path: Path
 
 
 def test_an_unknown_job_cannot_go_on(started: LocalAgents, tmp_path: Path) -> None:
-    with pytest.raises(JobFailed, match="'resume' names job nobody-knows-it, of which no node of this job has a checkpoint"):
+    """A job that none of the nodes knows is refused before anything starts; one that has left no checkpoint, by its nodes."""
+    with pytest.raises(SubmissionError, match="'resume' names job nobody-knows-it, which none of its nodes knows"):
         train(nodes_on(started, 0, 1), tmp_path, resume="nobody-knows-it")
+    earlier = train(nodes_on(started, 0, 1), tmp_path, epoch=1, checkpoint_every=None)
+    with pytest.raises(JobFailed, match=f"'resume' names job {earlier.job_id}, of which no node of this job has a checkpoint"):
+        train(nodes_on(started, 0, 1), tmp_path, resume=earlier.job_id)
 
 
 def test_agents_go_on_with_what_one_process_began(

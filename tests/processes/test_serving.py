@@ -25,6 +25,8 @@ from rpc.agent.settings import AgentSettings
 from .executors import Begun, Stepping, Sum
 from .harness import AgentProcess, Cluster, processes_below, start_job, wait_for
 
+pytestmark = pytest.mark.alone
+
 
 def test_lines_and_second_job(trio: Cluster, tmp_path: Path) -> None:
     """SUB-2: the agent prints version and port, and takes the next job within two seconds, without a restart."""

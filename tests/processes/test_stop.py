@@ -11,6 +11,8 @@ import pytest
 from .executors import Computing, Deaf, Receiving, Stepping, Sum
 from .harness import Cluster, start_job, wait_for
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.parametrize(
     ("executor", "limit"),

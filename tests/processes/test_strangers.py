@@ -26,7 +26,26 @@ from network.wire import Kind, pack
 from rpc import Coordinator
 from rpc.agent.admission import python_version
 from rpc.identity import process_name
-from rpc.messages import FROM_AGENT, FROM_SUBMITTER, Abort, CanCommit, Fetch, ListJobs, Load, Lose, Operation, Stop, Watch
+from rpc.messages import (
+    FROM_AGENT,
+    FROM_SUBMITTER,
+    Abort,
+    CanCommit,
+    Conclude,
+    Entrust,
+    Examine,
+    Fetch,
+    ListJobs,
+    Load,
+    Lose,
+    Operation,
+    Part,
+    Stop,
+    StopNode,
+    Suspect,
+    TakeOver,
+    Watch,
+)
 
 from .executors import Stepping, Sum
 from .harness import Cluster, start_job, wait_for
@@ -36,10 +55,17 @@ OPERATIONS: tuple[Operation, ...] = (
     ORDER,
     Abort("", "x"),
     Stop("", "x"),
+    StopNode("", 0, "x"),
     Lose("", 0, "x"),
+    Suspect("", 0, 1.0),
     Watch(""),
     ListJobs(),
     Fetch(""),
+    Examine("", 0),
+    Entrust("", 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.heir", ""),
+    Part("", 0, b"x"),
+    TakeOver("", 0, "Node(0)/0123456789abcdef", "0f" * 32),
+    Conclude("", 0, "done", "", ""),
 )
 
 

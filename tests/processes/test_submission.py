@@ -20,6 +20,8 @@ from rpc.agent.environment import project_root
 from .executors import Hungry, NeverReady, SlowEater, Stepping, Sum
 from .harness import Cluster, start_job, wait_for
 
+pytestmark = pytest.mark.alone
+
 
 def test_resources(trio: Cluster, tmp_path: Path) -> None:
     """SUB-5: every executor gets what it asks for, in its order; later requests may follow from earlier answers."""

@@ -18,10 +18,11 @@ from rpc.agent import slot
 from rpc.job import rendezvous as meet
 from rpc.submission import Phase
 
+from .net import Net
+
 START_LIMIT = 60.0
 PRE_COMMIT_LIMIT = 11.0
 FREE_SECONDS = 2.0
-END = ("End",)  # the connection was closed by the other side or broke
 
 
 @dataclass
@@ -55,7 +56,7 @@ class Process:
     worked: set[int] = field(default_factory=set)  # peers whose part of the work is here
 
 
-class World:
+class World(Net):
     """See the module. `nodes`, who `asks` for resources, whose agent is `busy`."""
 
     def __init__(
@@ -66,12 +67,9 @@ class World:
         self.asks = asks
         self.start_limit = start_limit
         names = ["S", *(f"A{i}" for i in range(nodes)), *(f"J{i}" for i in range(nodes))]
-        self.actors: dict[str, Any] = dict.fromkeys(names)  # None: dead, or not born
+        super().__init__(names)
         for i in range(nodes):
             self.actors[f"A{i}"] = Agent(i in busy)
-        self.hung = dict.fromkeys(names, False)
-        self.open = {(one, other): False for one in names for other in names}  # connections, both directions
-        self.wires: dict[tuple[str, str], list[Any]] = {pair: [] for pair in self.open}  # what is on its way
         self.submit()
 
     def submit(self) -> None:
@@ -87,48 +85,8 @@ class World:
                 self.connect("S", f"A{i}")
         self.feed_submitter(sub.Started())
 
-    # ---- the net
-
-    def connect(self, one: str, other: str) -> None:
-        for pair in ((one, other), (other, one)):
-            self.open[pair] = True
-            self.wires[pair].clear()
-
-    def send(self, source: str, target: str, *message: Any) -> None:
-        if self.open[source, target]:
-            self.wires[source, target].append(message)
-
-    def close(self, source: str, target: str) -> None:
-        """`source` hangs up: what it has sent still arrives, what was on its way to it is lost."""
-        if self.open[source, target]:
-            self.open[source, target] = self.open[target, source] = False
-            self.wires[source, target].append(END)
-            self.wires[target, source].clear()
-
-    def die(self, name: str) -> None:
-        """The actor is gone, and the system closes its connections."""
-        self.actors[name] = None
-        self.hung[name] = False
-        for other in self.actors:
-            self.close(name, other)
-            self.wires[other, name].clear()
-
-    def cut(self, one: str, other: str) -> None:
-        """The connection breaks; what was on its way is lost, and both ends notice."""
-        for pair in ((one, other), (other, one)):
-            self.open[pair] = False
-            self.wires[pair][:] = [END]
-
-    def choices(self) -> list[tuple[str, str]]:
-        """Connections that could deliver something now."""
-        return [
-            pair for pair, wire in self.wires.items() if wire and self.actors[pair[1]] is not None and not self.hung[pair[1]]
-        ]
-
-    def deliver(self, wire: tuple[str, str]) -> None:
-        """The next message of this connection arrives."""
-        message = self.wires[wire].pop(0)
-        source, target = wire
+    def arrive(self, source: str, target: str, *message: Any) -> None:
+        """What an actor makes of a message."""
         actor = self.actors[target]
         if isinstance(actor, Submitter):
             self.at_submitter(source, *message)

@@ -136,7 +136,7 @@ def test_a_lost_node_is_told_but_not_waited_for() -> None:
     """SUB-9: when only its job process cannot be reached, its agent must still free the node."""
     made = machine(*ACCEPTED)
     actions = made.handle(IsLost(1, "no answer"), 0.0)
-    assert actions == [SendAbort(node, "Node(1) at b:1 was lost: no answer") for node in (0, 1)]
+    assert actions == [SendAbort(node, "Node(1) at b:1 was lost in canCommit: no answer") for node in (0, 1)]
     assert not made.all_free
     made.handle(HasEnded(0, "aborted", ""), 0.0)
     assert made.all_free
@@ -154,9 +154,11 @@ def test_cancel(events: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize("state", ["failed", "stopped", "aborted", "lost"])
 @pytest.mark.parametrize("events", [ACCEPTED, LOADED, PREPARED, (*PREPARED, IsRunning(0))])
 def test_an_end_before_the_start(events: tuple[Any, ...], state: str) -> None:
-    """SUB-8: one node's failure gives the job up on all."""
+    """SUB-8, INV-10: one node's failure gives the job up on all; the reason names node, address and phase."""
     made = machine(*events)
-    assert made.handle(HasEnded(1, state, "no luck"), 0.0) == [SendAbort(0, "Node(1) at b:1 did not start: no luck")]
+    phase = {ACCEPTED: "canCommit", LOADED: "preCommit"}.get(events, "doCommit")
+    reason = f"Node(1) at b:1 did not start, it ended in {phase}: no luck"
+    assert made.handle(HasEnded(1, state, "no luck"), 0.0) == [SendAbort(0, reason)]
     assert made.ended == {1: (state, "no luck")}
 
 

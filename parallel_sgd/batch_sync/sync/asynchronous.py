@@ -70,7 +70,7 @@ class AsynchronizedSGD(RescuingSync):
             self._early.append((sender, step, variable, content))
         else:
             self._heard.append((sender, variable))
-            self.codecs.receive(variable, content)
+            self.codecs.receive(variable, content, sender)
 
     def ready(self, variable: int) -> bool:
         """True when the wire took all of ours, and the answer is there where one is awaited.

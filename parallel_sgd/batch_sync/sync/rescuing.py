@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+import logging
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.overdue import await_verdict, until
 from parallel_sgd.wait import Wait
 
 from .interface import ISyncType, Step
 
+_log = logging.getLogger("parallel_sgd.sync")
 TIMED_OUT: Final = "Time out while getting result"
 
 
@@ -37,15 +40,24 @@ class RescuingSync(ISyncType):
         self.codecs.update(variable, block_id, content)
 
     def wait(self, variable: int) -> Iterator[Wait]:
-        """At most two periods of T."""
-        start = self.clock()
-        ready, what = partial(self.ready, variable), partial(self._describe, variable)
-        if (yield from self._until(Wait(ready, start + self.timeout, what))):
+        """At most two periods of T, and on while the failure detector suspects a peer: its verdict comes first."""
+        start, seconds = self.clock(), self.timeout
+        wait = Wait(partial(self.ready, variable), start + seconds, partial(self._describe, variable))
+        if (yield from until(wait, self.clock)):
             return
-        if not self._rescue(variable):
-            raise TimeoutError(f"{TIMED_OUT}, retry not available. Waited {self.timeout:g} s for {what()}.")
-        if not (yield from self._until(Wait(ready, start + 2 * self.timeout, what))):
-            raise TimeoutError(f"{TIMED_OUT}, the retry did not help. Waited {2 * self.timeout:g} s for {what()}.")
+        retried = self._rescue(variable)
+        if retried:
+            seconds *= 2
+            if (yield from until(wait._replace(deadline=start + seconds), self.clock)):
+                return
+        overdue = self.clock()
+        if self.codecs.suspects():
+            _log.warning("Waited %g s for %s. The failure detector will say more.", seconds, wait.what())
+        if (yield from await_verdict(wait, self.timeout, self.clock, self.codecs.suspects)):
+            return
+        seconds += round(self.clock() - overdue, 3)
+        how = "the retry did not help" if retried else "retry not available"
+        raise TimeoutError(f"{TIMED_OUT}, {how}. Waited {seconds:g} s for {wait.what()}.")
 
     def get(self, variable: int) -> Array:
         """The codec's result.
@@ -57,15 +69,6 @@ class RescuingSync(ISyncType):
             raise RuntimeError(f"There is no result yet: {self._describe(variable)}.")
         self._taken[variable] = True
         return result
-
-    def _until(self, wait: Wait) -> Generator[Wait, None, bool]:
-        """Yield the wait until it is ready or its deadline has passed; whether it is ready."""
-        ready, deadline = wait.ready, wait.deadline
-        while not ready():
-            if deadline is not None and self.clock() >= deadline:
-                return False
-            yield wait
-        return True
 
     def _rescue(self, variable: int) -> bool:
         if not self.codecs.rescue(variable):

@@ -10,6 +10,7 @@ from nn import arguments
 from nn.optimizer import IOptimizer
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Codec
+from parallel_sgd.overdue import await_verdict, until
 from parallel_sgd.wait import Wait
 
 from .asynchronous import AsynchronizedSGD, check_asynchronous
@@ -114,10 +115,13 @@ class StaleSynchronizedSGD(ISyncType):
         start = self.clock()
         deadline = start + 2 * self.timeout
         yield from self._inner.wait(variable)
-        while not self.ready(variable):
-            if self.clock() >= deadline:
-                raise TimeoutError(f"{TIMED_OUT}. Waited {2 * self.timeout:g} s for {self._describe()}.")
-            yield Wait(lambda: self.ready(variable), deadline, self._describe)
+        wait = Wait(lambda: self.ready(variable), deadline, self._describe)
+        if (yield from until(wait, self.clock)):
+            return
+        overdue = self.clock()
+        if not (yield from await_verdict(wait, self.timeout, self.clock, self.codecs.suspects)):
+            seconds = 2 * self.timeout + round(self.clock() - overdue, 3)
+            raise TimeoutError(f"{TIMED_OUT}. Waited {seconds:g} s for {self._describe()}.")
 
     def get(self, variable: int) -> Array:
         """What there is."""

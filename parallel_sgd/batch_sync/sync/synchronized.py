@@ -55,7 +55,7 @@ class SynchronizedSGD(RescuingSync):
                 self._late(of, content, self._step)
             else:
                 self._heard.append((sender, of))
-                self.codecs.receive(of, content)
+                self.codecs.receive(of, content, sender)
         for _, of, content in stash.pop(self._previous, ()):
             self._late(of, content, self._previous)
 

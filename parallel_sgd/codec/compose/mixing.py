@@ -17,6 +17,7 @@ from .neighbours import Neighbours
 from .packet import DENSE, PAST, Packet
 from .pipelines import Pipelines
 from .units import Grain
+from .ways import dense
 
 
 class Mixing(Conversing):
@@ -72,9 +73,11 @@ class Mixing(Conversing):
         if node not in self._weights or payload is None:
             raise PayloadError(f"{type(self).__name__} of node({self.node_id}) has no neighbour {node} in this batch")
         if packet.flags & DENSE or self._up is None:
-            value = payload
+            value = dense(payload, packet.size)
         else:
             value = self._up(0).decode(payload, (packet.size,), self.draw(batch.step, node))
+        if value.size != self._own_value.size:
+            raise PayloadError(f"it has {value.size} numbers, and the variable here {self._own_value.size}")
         room = self._rooms.get(node)
         if room is None or room.shape != value.shape or room.dtype != value.dtype:
             room = self._rooms[node] = np.empty_like(value, subok=False)

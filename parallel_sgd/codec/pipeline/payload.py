@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from parallel_sgd.unusable import Unusable
+
 Array = NDArray[Any]
 
 
-class PayloadError(ValueError):
+class PayloadError(Unusable):
     """A payload is not what the pipeline writes."""
 
 
@@ -44,6 +46,8 @@ class Reader:
     """Gives back what a `Writer` wrote. Raises PayloadError where there is less than a stage asks for."""
 
     def __init__(self, payload: Array) -> None:
+        if payload.dtype != np.uint8 or payload.ndim != 1:
+            raise PayloadError(f"a payload must be a row of bytes, got {payload.dtype} {payload.shape}")
         self._payload = payload
         self._at = 0
 

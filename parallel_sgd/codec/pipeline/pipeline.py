@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parallel_sgd.unusable import check_finite
+
 from .gradient.gradient_stage import GradientStage
 from .payload import Reader, Writer
 from .stage import Chain, Draw, Stage, Vector
@@ -57,14 +59,16 @@ class Pipeline:
     def decode(self, payload: Payload, shape: Sequence[int], draw: Draw) -> Vector:
         """Return the array of a payload that a pipeline like this one encoded with this `draw`; valid until the next call.
 
-        Raises: PayloadError for what such a pipeline does not write.
+        Raises: PayloadError for what such a pipeline does not write, Unusable (its base) for numbers that are not finite.
         """
         n, reader = prod(shape), Reader(payload)
         stage = self._chosen(n)
         side, carried = stage.parse(reader, n, draw)
         values: Vector = reader.read(carried, np.float32)
         reader.finish()
-        return stage.decode(values, side, n).reshape(shape)
+        decoded = stage.decode(values, side, n)
+        check_finite(decoded)
+        return decoded.reshape(shape)
 
     def _chosen(self, n: int) -> Stage:
         if self._last is None or self._last[0] != n:

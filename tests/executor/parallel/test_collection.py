@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import pickle
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -214,7 +215,12 @@ def test_the_error_of_a_task_is_raised(context: Context) -> None:
         (lambda c: c.parallelize([1], 0), "'partitions' must be a positive integer, got 0"),
         (lambda c: c.parallelize([1]).sample(1.5), "sample 'fraction' must be from 0 to 1, got 1.5"),
         (lambda c: c.parallelize([1]).sample(0.5, -1), "sample 'seed' must be from 0"),
-        (lambda c: c.parallelize([1]).take(-1), "take 'most' must not be negative, got -1"),
+        (lambda c: c.parallelize([1]).sample("all"), "sample 'fraction' must be from 0 to 1, got 'all'"),
+        (lambda c: c.parallelize([1]).sample(0.5, 1.5), "sample 'seed' must be from 0"),
+        (lambda c: c.parallelize([1]).take(-1), "take 'most' must be an integer from 0, got -1"),
+        (lambda c: c.parallelize([1]).take(1.5), "take 'most' must be an integer from 0, got 1.5"),
+        (lambda c: c.parallelize([1], 2.5), "'partitions' must be a positive integer, got 2.5"),
+        (lambda c: c.parallelize([1]).sort_by(partitions="3"), "'partitions' must be a positive integer, got '3'"),
         (lambda c: c.parallelize([1]).distinct(0), "'partitions' must be a positive integer, got 0"),
         (lambda c: Context(c._executor, partitions=0), "Context 'partitions' must be a positive integer, got 0"),
     ],
@@ -223,6 +229,40 @@ def test_wrong_arguments_are_named(context: Context, call: Callable[[Context], o
     """Errors name the argument, the expectation and what came."""
     with pytest.raises(ValueError, match=message):
         call(context)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c: c.map(5), "map needs a function, got int"),
+        (lambda c: c.reduce_by_key(None), "reduce_by_key needs a function, got NoneType"),
+        (lambda c: c.sort_by("key"), "sort_by needs a function, got str"),
+        (lambda c: c.fold(0, "add"), "fold needs a function, got str"),
+        (lambda c: c.join([(1, 2)]), "join needs another collection, got list"),
+    ],
+)
+def test_what_is_no_function_is_refused_at_once(context: Context, call: Callable[[object], object], message: str) -> None:
+    """Where it is given, not by the first task."""
+    with pytest.raises(TypeError, match=message):
+        call(context.parallelize([1]))
+
+
+def test_a_task_computes_no_collection(context: Context) -> None:
+    """Its thread would be one of those that it waits for: an error, instead of a program that stands still."""
+    other = context.parallelize([1, 2])
+    with pytest.raises(RuntimeError, match="not within a task"):
+        context.parallelize([1, 2]).map(lambda x: x + other.count()).collect()
+    assert other.count() == 2
+    with pytest.raises(TypeError, match="not within a task"):
+        pickle.dumps(other)
+
+
+@quick
+@given(st.lists(st.sampled_from([float("nan"), 1.0, 2.0, 3.0, -1.0]), max_size=12), counts, counts, st.booleans())
+def test_sort_by_loses_nothing(context: Context, data: list[float], parts: int, others: int, reverse: bool) -> None:
+    """Of keys that have no order, too, as `sorted` does not: nan is neither less nor more than anything."""
+    made = context.parallelize(data, parts).sort_by(reverse=reverse, partitions=others).collect()
+    assert Counter(map(repr, made)) == Counter(map(repr, data))
 
 
 def test_a_context_needs_an_executor() -> None:

@@ -58,6 +58,16 @@ def test_several_files(context: Context, tmp_path: Path) -> None:
     assert context.text_file(tmp_path / "empty.csv").map(len).fold(0, max) == 0
 
 
+def test_relative_paths(context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They count from the directory of this process, wherever the tasks run."""
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a").write_text("one\n")
+    monkeypatch.chdir(tmp_path)
+    made = [context.text_file(path, 1) for path in ("texts", "texts/a", Path("texts"), ["texts/a"])]
+    monkeypatch.chdir("/")
+    assert [each.collect() for each in made] == [["one"]] * 4
+
+
 def test_other_encodings_and_delimiters(context: Context, tmp_path: Path) -> None:
     """Latin-1 and semicolons; UTF-16 cannot be cut."""
     (tmp_path / "t.csv").write_bytes("ä;b\n1,5;ü\n".encode("latin-1"))

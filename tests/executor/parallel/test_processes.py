@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from executor import ClusterExecutor
+from executor import ClusterExecutor, broadcast
 from executor.parallel import Context
 from network import NodeAssignment
 
@@ -88,6 +88,17 @@ def test_broadcast_values_are_there(away: Context) -> None:
     assert table.value["small"] == 7
     table.unpersist()
     table.unpersist()
+
+
+def test_processes_of_a_pool_free_a_broadcast_value(on_processes: Context) -> None:
+    """After unpersist, with the next task that they get; other values stay."""
+    values = [on_processes.broadcast(np.zeros(10)) for _ in range(2)]
+    numbers = on_processes.parallelize(range(8), 8)
+    assert numbers.map(lambda _: len(values[0].value) + len(values[1].value)).collect() == [20] * 8
+    values[0].unpersist()
+    assert set(numbers.map(lambda _: len(broadcast._held_files())).collect()) <= {0, 1}
+    values[1].unpersist()
+    assert numbers.map(lambda _: len(broadcast._held_files())).collect() == [0] * 8
 
 
 def test_broadcast_files_are_removed(on_processes: Context) -> None:

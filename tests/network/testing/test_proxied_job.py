@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +14,14 @@ from network.hello import Hello
 from network.nodes import NodeAssignment
 from network.sockets import MAX_UNIX_PATH
 from network.testing import Proxy, Route
+from network.testing.proxy import LOOPBACK
 from network.wire import Kind, pack
 from parallel_sgd import JobResult
 from tests.processes.harness import Cluster, cluster
-from tests.processes.training.jobs import line_job, only_weights
+from tests.processes.training.jobs import here, line_job, only_weights
 
 pytestmark = pytest.mark.processes
+FLIPPED = 2000  # a byte of a connection, far behind its handshake
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +31,40 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
+def own_address() -> str:
+    """One of this machine that is not loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            pytest.skip("This machine has no address but loopback.")
+        return str(probe.getsockname()[0])
+
+
 def from_node_2(hello: Hello) -> bool:
     """Whether the job process of node 2 calls; the higher id calls the lower one."""
     return hello.role == "peer" and hello.caps.get("node") == 2
 
 
-def run(agents: Cluster, folder: Path, epochs: int = 1, delay: float = 0.0) -> tuple[JobResult, Route, float]:
+def run(
+    agents: Cluster,
+    folder: Path,
+    epochs: int = 1,
+    delay: float = 0.0,
+    flip: int | None = None,
+    host: str = LOOPBACK,
+    **further: Any,
+) -> tuple[JobResult, Route, float]:
     """A job of three workers; the route of what node 2 (there) and node 0 (back) send each other; the seconds it took."""
-    with Proxy() as proxy:
+    with Proxy(host=host) as proxy:
         nodes, routes = NodeAssignment(key_file=agents.key_file), []
         for node, agent in enumerate(agents.agents):
             routes.append(proxy.route(agent.address, selects=from_node_2))
             nodes.add(node, str(routes[-1].address))
         routes[0].there.delay(delay)
-        settings: dict[str, Any] = {"epoch": epochs, "block_size": 2, "directory": folder}
+        if flip is not None:
+            routes[0].there.flip(flip)
+        settings: dict[str, Any] = {"epoch": epochs, "block_size": 2, "directory": folder, **further}
         start = time.monotonic()
         result = line_job(18).parallel(nodes, **settings)
         return result, routes[0], time.monotonic() - start
@@ -59,6 +82,16 @@ def test_a_late_link_changes_no_weight(agents: Cluster, tmp_path: Path) -> None:
     late, route, seconds = run(agents, tmp_path / "late", delay=0.5)
     assert only_weights(late) == only_weights(plain)
     assert route.there.counts["delay"] >= 3 and not route.back.counts and seconds >= 1.5
+
+
+def test_a_flipped_bit_reaches_no_weight(agents: Cluster, tmp_path: Path) -> None:
+    """FLT-11, SEC-7: a bit flips on the way from node 2 to node 0 in the midst of a job: the connection ends there, the job
+    starts again, and its weights are those of a calm run. Within a machine frames carry no seal, so this one leaves it."""
+    host = own_address()
+    plain = here(line_job(18), 3, tmp_path / "plain", epoch=8, block_size=2)
+    mended, route, _ = run(agents, tmp_path / "flipped", epochs=8, flip=FLIPPED, host=host, on_failure="restart")
+    assert route.there.counts["flip"] == 1
+    assert (mended.restarts, only_weights(mended)) == (1, only_weights(plain))
 
 
 def test_the_books_agree_with_the_proxy(agents: Cluster, tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import pytest
 import safetensors.numpy
 
 from nn.model.tensors import dump, parse
-from parallel_sgd.checkpoint import CheckpointError, Position, Snapshot
+from parallel_sgd.checkpoint import CheckpointError, Position, Progress, Snapshot
 from parallel_sgd.checkpoint.snapshot import FORMAT
 from parallel_sgd.checkpoint.state import state_of
+from parallel_sgd.ledger import History, Stretch
 from tests.parallel_sgd.checkpoint.states import content, snapshot
 
 
@@ -26,6 +27,18 @@ def test_everything_comes_back() -> None:
     }
     assert read.part("codec").keys() == {"0.up.0,0.residual", "0.age", "1.name", "1.none", "1.on"}
     assert read.header.position == Position(2, 3) and read.header.workers == 2
+
+
+def test_the_batches_behind_it_come_back() -> None:
+    """And a checkpoint that says nothing of them has none."""
+    history = History(3, (Stretch(3, 0, 0, 11, (0, 1)), Stretch(4, 1, 0, 3, (1, 1))))
+    made = snapshot(progress=Progress(Position(1, 3), 7, 1.5, {}, history))
+    assert Snapshot.read(content(made)).header == made.header
+    arrays, metadata = parse(content(made))
+    description = json.loads(metadata["snapshot"])
+    del description["header"]["progress"]["history"], description["header"]["commit"]
+    bare = dump(arrays, {"format": FORMAT, "snapshot": json.dumps(description)})
+    assert Snapshot.read(bare).header.progress.history == History()
 
 
 def test_a_loss_that_is_no_number_comes_back() -> None:

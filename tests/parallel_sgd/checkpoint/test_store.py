@@ -222,3 +222,16 @@ def test_killed_at_fifty_moments(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     last, interrupted = map(int, done.stdout.split())
     assert last > 5 and interrupted > 5  # some kills came in the middle of a file
+
+
+def test_commits_do_not_take_the_place_of_checkpoints(tmp_path: Path) -> None:
+    """What a training leaves that ends too early is another's nowhere; the last ones of the schedule are what all have."""
+    store = Store(tmp_path, "a-job", keep_last=2, keep_best=0)
+    for epoch in (1, 2, 3):
+        store.save(snapshot(epoch))
+    for batch in (4, 5, 6):
+        store.save(snapshot(3, batch, commit=True))
+    assert names(tmp_path) == [file_name(Position(*at)) for at in [(2, 0), (3, 0), (3, 5), (3, 6)]]
+    again = Store(tmp_path, "a-job", keep_last=2, keep_best=0)
+    again.save(snapshot(4))
+    assert names(tmp_path) == [file_name(Position(*at)) for at in [(3, 0), (3, 5), (3, 6), (4, 0)]]

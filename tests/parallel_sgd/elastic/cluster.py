@@ -98,6 +98,12 @@ class Member:
             self._check_alive()
             self._operation = 0
 
+    def keep(self, content: Callable[[], Any]) -> None:
+        pass
+
+    def take_kept(self) -> Any:
+        return None
+
     def subscribe(self, listener: Listener) -> None:
         self.listeners.append(listener)
 

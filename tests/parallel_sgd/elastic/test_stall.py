@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parallel_sgd.elastic.stall import StallInspector, Stop, Submitted, Tick, Warn
+from parallel_sgd.elastic.stall import Completed, StallInspector, Stop, Submitted, Tick, Warn
 from rpc.errors import InvalidTransition
 
 
@@ -72,6 +72,26 @@ def test_who_comes_in_time_is_forgotten() -> None:
     assert [type(action) for action in inspector.handle(Tick(), 1060.0)] == [Warn]
     put(inspector, 1061.0, kernel=[1])
     assert inspector.handle(Tick(), 2000.0) == []
+
+
+def test_what_has_ended_is_forgotten() -> None:
+    """EL-29: an exchange may end before all have told of it."""
+    inspector = StallInspector(3)
+    put(inspector, 0.0, kernel=[0, 1], bias=[0])
+    assert inspector.handle(Completed("kernel"), 1.0) == [] == inspector.handle(Completed("unknown"), 1.0)
+    assert [type(action) for action in inspector.handle(Tick(), 60.0)] == [Warn]
+    (stop,) = inspector.handle(Tick(), 120.0)
+    assert stop.ranks == (1, 2) and "kernel" not in stop.message
+
+
+def test_who_is_late_only_now_is_not_given_up() -> None:
+    """EL-29: the job acts on those that are beyond the second limit, and names the others."""
+    inspector = StallInspector(3)
+    put(inspector, 0.0, kernel=[0, 1])
+    inspector.handle(Tick(), 60.0)
+    put(inspector, 60.0, bias=[0, 2])
+    (stop,) = inspector.handle(Tick(), 120.0)
+    assert stop.ranks == (2,) and stop.message.endswith("\n1: [bias]\n2: [kernel]")
 
 
 def test_what_cannot_be() -> None:

@@ -55,6 +55,8 @@ def test_workers_come_and_leave(agents: LocalNodes, tmp_path: Path, calm: bytes,
     hosts = Hosts(agents, (0, 1), (0, 1), (0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3), (3, 1))
     result = run(agents, tmp_path, 2, discovery=hosts, min_workers=2, max_workers=4)
     assert only_weights(result) == calm
+    assert result.ledger.problems == ()  # though two workers came, and one of the first took its disk away with it
+    assert len(result.ledger.committed) == 40 * 3 * 4
     assert (sorted(result.models), result.restarts, result.failures) == ([0, 1], 0, {})
     told = said(caplog.records)
     assert [line for line in told if line.startswith("The hosts have changed")] == [
@@ -67,11 +69,34 @@ def test_workers_come_and_leave(agents: LocalNodes, tmp_path: Path, calm: bytes,
 
 
 def test_a_worker_takes_the_place_of_one_that_dies(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
-    """EL-19, EL-22: the host of a worker that was killed is left alone, and another one that was to spare comes in."""
-    settings: dict[str, Any] = {"fault": "kill 1@e3.b1", "min_workers": 1, "max_workers": 2, "codec": None}
-    result = run(agents, tmp_path, 2, discovery=Hosts(agents, (0, 1, 2)), **settings)
+    """EL-19, EL-22, INV-3: the host of a worker that was killed, or that is stuck, is left alone, and another one that was to
+    spare comes in, until none of the first is left; every block of every batch was applied exactly once."""
+    faults = "kill 1@e3.b1; stop 0@e6.b2@a1"
+    settings: dict[str, Any] = {"fault": faults, "min_workers": 1, "max_workers": 2, "codec": None, "stall_timeout": 1.0}
+    result = run(agents, tmp_path, 2, discovery=Hosts(agents, (0, 1, 2, 3)), **settings)
     assert only_weights(result) == calm
-    assert (sorted(result.models), result.restarts) == ([0, 1], 1)
+    assert (sorted(result.models), result.restarts) == ([0, 1], 2)
+    assert result.ledger.problems == ()
+    attempts = result.ledger.committed[:, [0, 1, 4]].tolist()
+    assert sorted(attempts, key=lambda row: row[2]) == attempts and {attempt for *_, attempt in attempts} == {0, 1, 2}
+    assert result.ledger.path.read_text().splitlines()[0] == "epoch,batch,block,node,attempt,committed"
+
+
+def test_a_worker_joins_during_a_stall(
+    agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """FLT-24: one of two stands still, and while the detector only suspects that, a third host appears: the job goes on with
+    it, and every block of every batch was applied exactly once."""
+
+    def hosts() -> list[str]:
+        late = any("half of what it may be" in line for line in said(caplog.records))
+        return [str(agents[node]) for node in ((0, 1, 2) if late else (0, 1))]
+
+    settings: dict[str, Any] = {"fault": "stop 1@e3.b1 for 2500ms", "min_workers": 1, "max_workers": 3, "codec": None}
+    result = run(agents, tmp_path, 2, discovery=hosts, stall_timeout=3.0, **settings)
+    assert only_weights(result) == calm
+    assert result.ledger.problems == () and len(result.models) >= 2
+    assert "The hosts have changed: workers have come." in said(caplog.records)
 
 
 def test_without_hosts_the_job_does_not_begin(agents: LocalNodes, tmp_path: Path) -> None:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from network import NetworkError
 from parallel_sgd import JobFailed, in_process
+from parallel_sgd.codec import GlobalSettings, netEncapsulation
+from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
-from tests.processes.training.jobs import FOUR_BLOCKS, line_job, only_weights, said, some
+from rpc import monitor
+from tests.processes.harness import wait_for
+from tests.processes.training.jobs import FOUR_BLOCKS, assert_serves, line_job, log_of, only_weights, said, some
 
 pytestmark = pytest.mark.processes
+LONG_PAUSE = 1.4  # seconds; a batch may take one
+SLACK = 1.0  # seconds by which a verdict may come late on a loaded machine
 
 
 def run(agents: LocalNodes, folder: Path, fault: str, workers: int = 3, **further: Any) -> Any:
@@ -45,10 +58,12 @@ def calm(agents: LocalNodes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     ],
 )
 def test_faults_of_a_process(agents: LocalNodes, tmp_path: Path, calm: bytes, fault: str) -> None:
-    """FLT-1, FLT-2, FLT-5, FLT-6: it fires once, the job starts again, and the weights are those of a calm run."""
+    """FLT-1, FLT-2, FLT-5, FLT-6, INV-3: it fires once, the job starts again, and the weights are those of a calm run; every
+    block of every batch was applied exactly once."""
     result = run(agents, tmp_path, fault)
     assert result.restarts == 1
     assert only_weights(result) == calm
+    assert result.ledger.problems == ()
     assert fired(tmp_path, fault) == 1
 
 
@@ -76,6 +91,161 @@ def test_a_link_that_is_cut(agents: LocalNodes, tmp_path: Path, calm: bytes, cap
     assert (result.restarts, sorted(result.models)) == (1, [0, 1, 2])
     assert only_weights(result) == calm
     assert any(line.startswith("All nodes start again") for line in said(caplog.records))
+
+
+def test_links_that_swallow(agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """FLT-7, FLT-8: a link that brings nothing more in either direction, and in the next attempt one that does so in one: all
+    wait, no connection ends, nobody is stuck. That is a deadlock, and no batch is lost."""
+    faults = ("swallow 1-2@e2.b1", "swallow 0>1@e3.b1@a1")
+    result = run(agents, tmp_path, "; ".join(faults))
+    assert (result.restarts, only_weights(result)) == (2, calm)
+    assert [fired(tmp_path, fault) for fault in faults] == [2, 1]  # by both ends of the link, and by the one that sends
+    assert sum("waits for others that wait" in line for line in said(caplog.records)) >= 2
+
+
+def test_messages_that_come_twice_or_in_another_order(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
+    """FLT-10, SUB-23: they change nothing."""
+    faults = ("duplicate 0-1@e1.b1", "reorder 1-2@e1.b2")
+    result = run(agents, tmp_path, "; ".join(faults))
+    assert (result.restarts, only_weights(result)) == (0, calm)
+    assert [fired(tmp_path, fault) for fault in faults] == [2, 2]
+
+
+class BadDay(Plain):
+    """The disk of worker 0 is full, worker 1 dies while it writes its second checkpoint; worker 2 is slow, its clock jumps, and
+    it stands still between its first two batches, for longer than a batch may take.
+
+    Whatever is written is synchronised, so that is where it happens, in the first attempt.
+    """
+
+    real_time = staticmethod(time.time)
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.seen = self.saved = 0
+        self.note = Path(GlobalSettings.get_params("note"))
+        if node_id < 2:
+            os.fsync = self._synchronise
+        else:
+            self.batch_end = monitor.job_monitor.batch_end
+            monitor.job_monitor.batch_end = self._pause
+
+    def _pause(self) -> None:
+        monitor.job_monitor.batch_end = self.batch_end
+        self.batch_end()
+        subprocess.Popen(["/bin/sh", "-c", f"sleep {LONG_PAUSE}; kill -CONT {os.getpid()}"])
+        self.record(f"It stands still for {LONG_PAUSE} s.")
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _synchronise(self, _descriptor: int) -> None:
+        self.saved += 1
+        if self.note.exists():
+            return
+        if self.node_id == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if self.saved > 2:  # the first one synchronised the file and its folder
+            self.note.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        self.seen += 1
+        if self.node_id == 2:
+            time.sleep(0.05)  # ten times the usual
+            jump = 3600.0 * (-1) ** self.seen
+            time.time = lambda: self.real_time() + jump
+        return super().update_blocks(block_weight)
+
+
+def test_a_full_disk_a_death_while_saving_a_slow_worker_and_a_clock_that_jumps(
+    agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """FLT-3, FLT-12, FLT-13, FLT-18, FLT-23, FD-4, INV-5: a full disk is a warning; of the worker that dies only the file is
+    lost that it was writing; a slow worker whose clock jumps back and forth, and which is stopped between two batches, is not
+    accused, and no batch is lost."""
+    note = tmp_path / "note"
+    settings: dict[str, Any] = {"codec": {0: BadDay}, "codec_extra_parameters": {"note": str(note)}, "checkpoint_every": 1}
+    result = run(agents, tmp_path / "run", "", **settings)
+    assert note.exists() and (result.restarts, only_weights(result)) == (1, calm)
+    verdicts = [line for line in said(caplog.records) if line.startswith("Node(") and "attempt 1" in line]
+    assert "Node(1)" in verdicts[0] and "SIGKILL" in verdicts[0]
+    assert not [line for line in said(caplog.records) if line.startswith("Node(2)") and ("silent" in line or "stuck" in line)]
+    assert "could not be saved, training goes on: [Errno 28]" in log_of(result.files, 0)
+    assert "Training goes on after" in log_of(result.files, 1)
+    assert "It stands still" in log_of(result.files, 2)
+
+
+def test_the_time_out_waits_for_the_verdict(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
+    """SUB-25, FD-19, FD-18: two periods of T end between the warning and the verdict; what the submitter is told is the
+    verdict, and no time-out. Where the job would start again, a worker that is slow but not stuck costs no restart."""
+    slow = run(agents, tmp_path / "slow", "hang 2@e1.b3 for 1500ms", stall_timeout=5.0, ssgd_timeout_limit=300)
+    assert (slow.restarts, only_weights(slow)) == (0, calm)
+    assert "The failure detector will say more." in log_of(slow.files, 0)
+    with pytest.raises(JobFailed) as info:
+        run(agents, tmp_path, "stop 2@e1.b3", stall_timeout=3.0, ssgd_timeout_limit=1200, on_failure="fail")
+    assert (info.value.verdicts[0].node, info.value.verdicts[0].kind) == (2, "stuck")
+    assert 3.0 < info.value.verdicts[0].seconds <= 3.5 + SLACK
+    assert "Time out" not in str(info.value) and "TimeoutError" not in str(info.value)
+    assert fired(tmp_path, "stop 2@e1.b3") == 1
+
+
+def test_a_worker_that_returns_from_the_dead(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
+    """FLT-4: host and worker stand still, the others go on without them; when they wake up, they are of an attempt that is
+    over: their packets reach nobody, and the host serves the next job."""
+    result = run(agents, tmp_path, "", codec={0: Zombie}, on_failure="shrink")
+    assert (result.restarts, sorted(result.models), only_weights(result)) == (1, [0, 1], calm)
+    wait_for(lambda: serves(agents, tmp_path), "the host that stood still to serve again")
+
+
+def serves(agents: LocalNodes, folder: Path) -> bool:
+    try:
+        assert_serves(agents, 3, folder)
+    except NetworkError:
+        return False
+    return True
+
+
+class Zombie(Plain):
+    """Worker 2 stops its agent and then itself, until both are woken up, which is while the others train on."""
+
+    seen = 0
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        self.seen += 1
+        workers = GlobalSettings.get_default().node_count
+        if self.node_id == 2 and self.seen == 3:
+            both = f"{os.getppid()} {os.getpid()}"
+            subprocess.Popen(["/bin/sh", "-c", f"sleep 3.4; kill -CONT {both}"], start_new_session=True)
+            os.kill(os.getppid(), signal.SIGSTOP)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif workers == 2:
+            time.sleep(0.1)
+        return super().update_blocks(block_weight)
+
+
+class Liar(Plain):
+    """The second of three workers sends what is not finite, in its third batch."""
+
+    seen = 0
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        packet = super().update_blocks(block_weight)
+        self.seen += 1
+        if (self.node_id, self.seen, GlobalSettings.get_default().node_count) == (1, 3, 3) and packet is not None:
+            low, high, total = packet.content
+            return netEncapsulation(packet.targets, (low, high, np.full_like(total, np.inf)))
+        return packet
+
+
+def test_what_cannot_be_merged_names_its_sender(
+    agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SEC-12: the others refuse it before it reaches a parameter, naming node, codec, variable and batch; it is the sender
+    without which they go on."""
+    result = run(agents, tmp_path, "", codec={0: Liar}, on_failure="shrink")
+    refusal = "BadContent: Node(1) sent what cannot be used, for Liar, variable 0 (dense_1/kernel), epoch 1, batch 3: "
+    assert any(f"{refusal}2 of 2 numbers are not finite." in line for line in said(caplog.records))
+    assert (result.restarts, sorted(result.models), only_weights(result)) == (1, [0, 1], calm)
+    assert any(line.startswith("2 nodes, numbered anew, start again") for line in said(caplog.records))
 
 
 def test_a_fault_in_every_attempt(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -144,8 +144,9 @@ def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch
         assert set(result.files[node]) == set(folder.iterdir()) - {folder / "job.json", folder / "notes.txt"}
         date = r" \d{4}-\d\d-\d\d \d{4}\.log"
         expected = [rf"Worker-127\.0\.0\.1{date}", rf"Fit-{node}{date}"]
-        expected += [rf"{kind}-My title-N\({node}\)\.csv" for kind in ("TR", "EV", "TI", "AC")]
+        expected += [rf"{kind}-My title-N\({node}\)\.csv" for kind in ("TR", "EV", "TI", "AC", "LEDGER")]
         expected.append(rf"MODEL-My title-N\({node}\)\.model")
+        expected += [r"LEDGER-My title\.csv"] if node == 0 else []
         assert all(re.fullmatch(e, path.name) for e, path in zip(expected, result.files[node], strict=True))
         steps, epochs, times, packets = (pd.read_csv(path) for path in result.files[node][2:6])
         batches = 1500 // 64

@@ -140,6 +140,7 @@ class Mortal(SyncPS):
         super().dispose()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("victim", [Parameter_Server, 1])
 def test_a_killed_node_ends_the_job(agents: LocalNodes, tmp_path: Path, victim: int) -> None:
     """SUB-31, FLT-15: the death of the server is reported like a worker's, and that of a worker ends the server: each names

@@ -76,6 +76,7 @@ def test_a_failure_is_survived(agents: LocalNodes, tmp_path: Path, caplog: pytes
     result = run(agents, tmp_path, fault, 1)
     assert result.restarts == 1
     assert only_weights(result) == only_weights(calm)
+    assert result.ledger.problems == () and set(result.ledger.committed[:, 4].tolist()) == {0, 1}
     assert len(set(processes(tmp_path))) == 4
     assert "All nodes start again from the newest state that any of them has (restart 1 of at most 3)." in said(caplog.records)
     with pytest.raises(ProcessLookupError):  # nothing is left of the first attempt
@@ -118,6 +119,7 @@ def test_codecs_that_count_or_remember(agents: LocalNodes, tmp_path: Path, codec
     calm = run(agents, tmp_path / "calm", "", 0, **settings)
     result = run(agents, tmp_path, "kill", 1, **settings)
     assert (result.restarts, only_weights(result)) == (1, only_weights(calm))
+    assert result.ledger.problems == ()
     log = next(path for path in result.files[0] if path.name.startswith("Fit-0")).read_text("utf-8")
     begins = "epoch 2." if codec is codecs.TopK else "epoch 2, batch 2."
     assert f"with {begins}" in log
@@ -168,6 +170,7 @@ def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.Log
     calm = run(agents, tmp_path / "calm", "", 0, **settings)
     result = run(agents, tmp_path, fault, 1, stall_timeout=1.0, **settings)
     assert (sorted(calm.models), sorted(result.models)) == ([0, 1, 2], [0, 1])
+    assert (calm.ledger.problems, result.ledger.problems) == ((), ())
     assert only_weights(result) == only_weights(calm)
     assert result.restarts == 1
     told = "\n".join(said(caplog.records))

@@ -97,6 +97,7 @@ def test_a_stopped_worker_is_given_up(agents: LocalNodes, tmp_path: Path, caplog
     result = run(job, some(agents, 3), tmp_path, StoppedPlain, ssgd_timeout_limit=2000)
     assert sorted(result.models) == [0, 2]
     assert only_weights(result) == only_weights(undisturbed(job, agents, tmp_path))
+    assert result.ledger is not None and result.ledger.problems == ()
     given_up = rf"Node\({VICTIM}\) .* is lost: it has not taken our data within 2(\.\d+)? s\. Its blocks are on other nodes too"
     assert any(re.search(given_up, log_of(result.files, node)) for node in (0, 2))
     assert "PeerLost" in log_of(result.files, VICTIM)
@@ -114,5 +115,6 @@ def test_a_stopped_worker_finds_all_that_it_missed_at_the_server(
     result = run(digits_job(), nodes, tmp_path, StoppedPS, ssgd_timeout_limit=2000)
     assert sorted(result.models) == [0, 1, 2]
     assert only_weights(result) == only_weights(undisturbed(digits_job(), agents, tmp_path))
+    assert result.ledger is not None and result.ledger.problems == ()
     assert not [line for line in said(caplog.records) if "accounts" in line or "Time out" in line]
     assert_serves(agents, 4, tmp_path)

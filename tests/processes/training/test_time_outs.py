@@ -16,7 +16,7 @@ from parallel_sgd.nodes import LocalNodes
 from rpc import SubmissionError
 from tests.processes.training.jobs import assert_serves, line_job, log_of, only_weights, some
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.alone
 TIMEOUT = 0.2  # seconds
 EARLY, LATE = 0.05, 0.6  # how much too early and too late still counts; the machine may be loaded
 

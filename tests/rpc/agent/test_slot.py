@@ -160,6 +160,28 @@ DONE = Reported("done", "", ("EV.csv",))
             ((1, RUN), (2, StopAsked("s")), (2, StopAsked("s")), (3, Reported("stopped", "s")), (3, GONE)),
             [Tell("running", ""), OrderHalt("s"), Tell("stopped", "s"), Free()],
         ),
+        (  # the agent leaves: what stops for that is told apart, also when the process had the signal before the agent
+            ((1, RUN), (2, StopAsked("s", 20.0, "left")), (3, Reported("stopped", "s")), (3, GONE)),
+            [Tell("running", ""), OrderHalt("s"), Tell("left", "s"), Free()],
+        ),
+        (
+            ((1, RUN), (2, Reported("stopped", "s")), (3, StopAsked("t", 20.0, "left")), (3, GONE)),
+            [Tell("running", ""), Tell("left", "s"), Free()],
+        ),
+        (
+            ((1, RUN), (2, DONE), (2, StopAsked("s", 20.0, "left")), (3, GONE)),
+            [Tell("running", ""), Tell("done", "", ("EV.csv",)), Free()],
+        ),
+        (
+            ((1, RUN), (2, StopAsked("s", 20.0, "left")), (21.9, Tick()), (22, Tick()), (23, GONE)),
+            [
+                Tell("running", ""),
+                OrderHalt("s"),
+                Kill(),
+                Tell("left", "The job did not react to the order to stop and was killed."),
+                Free(),
+            ],
+        ),
         (
             ((1, RUN), (2, StopAsked("s")), (3, AbortAsked("now")), (3, GONE)),
             [Tell("running", ""), OrderHalt("s"), Kill(), Tell("aborted", "now"), Free()],

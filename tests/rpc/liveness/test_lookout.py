@@ -81,6 +81,17 @@ def test_notices_are_shown(caplog: pytest.LogCaptureFixture) -> None:
     assert "epoch 3, batch 17: silent for 5.0 s" in caplog.text and "recovered after 7.2 s" in caplog.text
 
 
+def test_a_new_round_begins_with_what_is_heard_in_it() -> None:
+    """FD-15: who had waited in the round before, for somebody who is gone, is in no deadlock."""
+    made = Lookout("job", 1, LOG)
+    waiting = replace(BEAT, waiting=60.0)
+    made.take(0, waiting, 1.0)
+    made.begin([0], 2.0, anew=True)
+    assert made.look(2.25) == []
+    made.take(0, waiting, 3.0)
+    assert [verdict.kind for verdict in made.look(3.25)] == ["deadlock"]
+
+
 def test_before_the_start_nobody_is_missed() -> None:
     """FD-9: beats that arrive before all have started are no reason to watch, but are remembered."""
     made = Lookout("job", 1, LOG)

@@ -70,10 +70,20 @@ def test_an_epoch_may_end_within_its_last_batch(bench: Bench) -> None:
     assert [(signal.kind, signal.epoch) for signal in bench.read()] == kinds
 
 
+def test_a_library_signals_until_the_program_does(bench: Bench) -> None:
+    """EL-27: group operations count as progress, where the program does not tell of its batches itself."""
+    for _ in range(2):
+        bench.monitor.progress()
+    bench.monitor.batch_begin()
+    bench.monitor.progress()
+    steps = [(signal.kind, signal.epoch, signal.batch) for signal in bench.read()]
+    assert steps == [(Kind.BEGIN, 0, 0), (Kind.BEGIN, 0, 1), (Kind.BEGIN, 0, 0)]
+
+
 def test_outside_a_job_nothing_happens() -> None:
     """FD-1: a program that signals runs anywhere."""
     monitor = Monitor()
-    for call in (monitor.batch_begin, monitor.batch_end, monitor.epoch_end, monitor.train_end, monitor.alive):
+    for call in (monitor.batch_begin, monitor.batch_end, monitor.epoch_end, monitor.train_end, monitor.alive, monitor.progress):
         call()
     monitor.batch_begin(-1, -1)
 

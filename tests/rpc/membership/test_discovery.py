@@ -19,6 +19,7 @@ from rpc.membership import (
     Discovery,
     DiscoveryError,
     FileDiscovery,
+    FolderDiscovery,
     FunctionDiscovery,
     Host,
     Poller,
@@ -139,11 +140,12 @@ def test_what_a_user_means(tmp_path: Path) -> None:
     """Conventions: `discovery=` takes a script, a node file, a function, or a Discovery."""
     assert isinstance(discovery_of(tmp_path / "d.sh"), ScriptDiscovery)
     assert isinstance(discovery_of("worker.json"), FileDiscovery)
+    assert isinstance(discovery_of(tmp_path), FolderDiscovery)
     assert isinstance(discovery_of(list), FunctionDiscovery)
     own = FileDiscovery("x.json")
     assert discovery_of(own) is own and isinstance(own, Discovery)
     with pytest.raises(
-        TypeError, match=r"'discovery' must be the path of a script or a \.json node file, or a function, got 5"
+        TypeError, match=r"'discovery' must be the path of a script, a \.json node file or a folder, or a function, got 5"
     ):
         discovery_of(5)
 

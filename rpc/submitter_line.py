@@ -1,15 +1,33 @@
-"""The connection between the submitter and the process that executes tasks: how to learn soon that the other host is gone."""
+"""The line between the submitter and a running process: how the process gets it, and how both learn that the other is gone."""
 
 from __future__ import annotations
 
 import os
 import socket
 
+from network.controller import Controller
+from network.errors import PeerLost, ProtocolError
+from network.nodes import SUBMITTER
 from network.session import Session
 from network.sockets import SocketLink
 
+LINE_SECONDS = 30.0  # for the submitter to call
 _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 2, 1, 3
 _UNTAKEN_SECONDS = 60  # that sent bytes may stay unacknowledged; a process that does not read counts, too, on some systems
+
+
+def await_line(controller: Controller, limit: float = LINE_SECONDS) -> Session:
+    """The submitter's session, which it opens once the executor runs (`Coordinator.call`, `AbsExecutable.serves_submitter`).
+
+    Raises: TimedOut, PeerLost, ProtocolError when a peer poses as the submitter.
+    """
+    controller.wait_until(lambda: SUBMITTER in controller.sessions, limit, lambda: "the submitter to call")
+    session = controller.sessions[SUBMITTER]
+    if session.role != "code":
+        raise ProtocolError("Only who has the key for code may be the submitter.")
+    if session.lost is not None:
+        raise PeerLost(SUBMITTER, session.link.peer, str(session.lost))
+    return session
 
 
 def watch_for_silence(session: Session) -> None:

@@ -1,0 +1,118 @@
+"""Partitions in the memory of the nodes of an executor that keeps them."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Future
+from typing import Any
+
+from ..keeper import Keeper
+from ..shelves import SHELVES
+from .keeping import Kept, Plan
+from .pipeline import FromShelf, Keep, Pipeline, Step
+from .sizes import size_of
+
+
+class KeptAway(Kept):
+    """In the memory of the nodes that made them, and of others, so that `replicas` nodes have each, or as many as there are.
+
+    A partition is made once. Its copies pass through this process, which does not keep it. What a lost node had is taken from a
+    copy, and copied again when it is used; where there is none, it is made anew.
+    """
+
+    def __init__(self, executor: Keeper, replicas: int) -> None:
+        self._executor, self._replicas = executor, replicas
+        self._shelf = executor.new_shelf()
+        self._places: dict[int, set[int]] = {}
+        self._asked: dict[int, set[int]] = {}  # nodes that were to keep a partition, though they may have had no room
+        self._put = Put(self._shelf)
+        self._copies: list[tuple[int, Future[Any]]] = []
+        self._end = weakref.finalize(self, executor.clear_shelf, self._shelf)  # a collection that nobody holds is not kept
+        self._end.atexit = False
+
+    @property
+    def step(self) -> Keep:
+        """Keep it on the node, and hand it out if there are to be copies."""
+        return Keep(self._shelf, hand_out=min(self._replicas, len(self._executor.live_nodes)) > 1)
+
+    def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Kept]) -> Mapping[int, Plan]:
+        """Near those who have the partition; where copies were lost, it is handed out once more."""
+        begin = FromShelf(self._shelf)
+        plain = Pipeline([begin, *further])
+        copying = Pipeline([begin, self.step, *further])
+        found: dict[int, Plan] = {}
+        live = set(self._executor.live_nodes)
+        for number in wanted:
+            places = self._places.get(number, set()) & live
+            if not places:
+                continue
+            if len(places) < self._replicas and live - self._asked[number]:
+                found[number] = Plan(copying, None, places, (self, *keeps), self)
+            else:
+                found[number] = Plan(plain, None, places, keeps, self)
+        return found
+
+    def note(self, number: int, node: int | None, there: bool, part: list[Any] | None) -> None:
+        """Remember where it is, and send out copies that are wanted."""
+        if node is None:
+            return
+        self._asked.setdefault(number, set()).add(node)
+        if there:
+            self._places.setdefault(number, set()).add(node)
+        if part is not None:
+            self._copy(number, part)
+
+    def _copy(self, number: int, part: list[Any]) -> None:
+        live = set(self._executor.live_nodes)
+        asked, places = self._asked[number], self._places.get(number, set())
+        burden = Counter(node for places in self._asked.values() for node in places)
+        others = sorted(live - asked, key=lambda node: (burden[node], node))
+        for node in others[: self._replicas - len(places & live)]:
+            asked.add(node)
+            self._copies.append((number, self._executor.submit_near([node], self._put, number, part)))
+
+    def at_hand(self, wanted: Sequence[int]) -> Mapping[int, list[Any]]:
+        """None."""
+        return {}
+
+    def miss(self, number: int, node: int) -> None:
+        """It was never put there, or had to make room; or the task ran there because all nodes that had it are lost."""
+        places = self._places.get(number, set())
+        if node in places:
+            places.discard(node)
+            self._asked[number].discard(node)
+        else:
+            places.clear()
+
+    def settle(self) -> None:
+        """See `Kept`. A node that is lost meanwhile has no copy, which is no error."""
+        copies, self._copies = self._copies, []
+        for number, future in copies:
+            try:
+                node, there = future.result()
+            except BrokenExecutor:
+                continue
+            if there:
+                self._places.setdefault(number, set()).add(node)
+
+    def copy_to(self, replicas: int) -> None:
+        """Missing copies are made when the partition is used next; there may be more than `replicas`."""
+        self._replicas = replicas
+
+    def close(self) -> None:
+        """Clear the shelf on all nodes."""
+        self._end()
+
+
+class Put:
+    """Keeps a copy on the node that it runs on; tells which one that is, and whether there was room."""
+
+    def __init__(self, shelf: int) -> None:
+        self.shelf = shelf
+
+    def __call__(self, number: int, part: list[Any]) -> tuple[int, bool]:
+        """Keep `part` as partition `number`."""
+        shelves = SHELVES.get()
+        return shelves.node, shelves.put(self.shelf, number, part, size_of(part))

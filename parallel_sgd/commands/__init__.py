@@ -1,0 +1,1 @@
+"""What `job_submit.py` can do, one command to a file."""

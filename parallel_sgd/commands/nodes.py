@@ -1,0 +1,83 @@
+"""The nodes that the options name."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from network.controller import Controller
+from network.errors import NetworkError
+from network.nodes import NodeAssignment
+from network.request import Request
+from rpc.launch import Offer, launcher_of
+from rpc.membership import parse_hosts
+
+from ..nodes import parse_worker, workers_in
+
+LAUNCHER = "launcher"
+"""What --discovery says for the agents that --launch finds."""
+
+
+def launcher_from(options: argparse.Namespace) -> Offer | None:
+    """What --launch names, if it is given. With --wait its agents may take that long to come up, else what it finds right.
+
+    Raises: ValueError for what it does not go with, or does not name.
+    """
+    if options.launch is None:
+        if options.discovery == LAUNCHER:
+            raise ValueError(f"--discovery {LAUNCHER} needs --launch, which says where the workers come from.")
+        return None
+    if options.local is not None:
+        raise ValueError(f"--launch {options.launch} and --local {options.local} both say where the workers come from.")
+    return launcher_of(options.launch, options.key_file, options.wait or None)
+
+
+def listed_nodes(options: argparse.Namespace) -> NodeAssignment:
+    """The first workers of the node file, with the cluster's key.
+
+    Raises: ValueError naming file and expectation, FileNotFoundError.
+    """
+    found = parse_worker(1 if options.worker_count is None else int(options.worker_count), options.ps, options.workers)
+    found.key_file = options.key_file
+    return found
+
+
+def all_nodes(options: argparse.Namespace) -> NodeAssignment:
+    """All workers of the node file, or that --launch finds, unless fewer are asked for, and the parameter server of the file if
+    it has one, with the cluster's key.
+
+    Raises: as `listed_nodes`; ValueError for a launcher that would start workers of its own; NetworkError.
+    """
+    offer = launcher_from(options)
+    if offer is not None:
+        return _found_nodes(options, offer)
+    count, server = workers_in(options.workers)
+    found = parse_worker(int(options.worker_count or count), options.ps or server, options.workers)
+    found.key_file = options.key_file
+    return found
+
+
+def _found_nodes(options: argparse.Namespace, offer: Offer) -> NodeAssignment:
+    if not offer.launcher.lasting:
+        raise ValueError(f"--launch {options.launch} starts workers of its own, which know of no earlier job.")
+    hosts = parse_hosts("\n".join(offer.launcher.discover()))[: options.worker_count]
+    if not hosts:
+        raise NetworkError(f"--launch {options.launch} finds no workers.")
+    nodes = NodeAssignment(options.key_file)
+    for number, host in enumerate(hosts):
+        nodes.add(number, host.address)
+    return nodes
+
+
+def reach_all(options: argparse.Namespace) -> Controller:
+    """Connections with those of `all_nodes` whose agents can be reached; the others are complained of.
+
+    Raises: NetworkError when there is none.
+    """
+    com, errors = Request().reach(all_nodes(options))
+    for error in errors.values():
+        sys.stderr.write(f"job_submit.py: {error}\n")
+    if not com.sessions:
+        com.close()
+        raise NetworkError("None of the workers can be reached.")
+    return com

@@ -1,0 +1,274 @@
+"""The driver of an elastic job at work: what the machine of `rpc.membership` decides becomes processes, words and results."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from typing import Any
+
+from rpc.liveness.lookout import NEWS, Lookout
+from rpc.liveness.verdict import Verdict
+from rpc.logs import SUBMIT_LOGGER, clean
+from rpc.membership import ElasticDriver, Worker
+from rpc.membership.driver import Stage
+from rpc.membership.rounds import (
+    CheckpointSeen,
+    Fail,
+    Finish,
+    Notified,
+    NotifyRankZero,
+    Pause,
+    RemoveWorker,
+    StartRound,
+    StopWorker,
+    Tick,
+    Warn,
+    WorkerEnded,
+    WorkerReady,
+    WorkerStuck,
+)
+from rpc.operation import Operation
+
+from ..errors import JobFailed
+from .muster import Muster
+from .news import News
+from .recruit import Ended, NotStarted, Recruit, Running, Task, Unreachable
+from .vault import Vault
+from .watching import Watching
+from .words import Broken, Got, Here, HostsChanged, Kept, Noted, Ready, Removed, Returned, Round, Void, Waits
+
+LOOK_SECONDS = 0.25
+CUT_OFF_SECONDS = 2.0  # for an agent to say why the line to its process is lost
+HERE_SECONDS = 30.0  # for a process that has started to say the first word
+_log = logging.getLogger(SUBMIT_LOGGER)
+
+
+class Drive:
+    """One elastic job from its first round to its end. `news` brings what discovery finds, `vault` keeps the state.
+
+    `run` belongs to one thread.
+    """
+
+    def __init__(self, task: Task, driver: ElasticDriver, news: News, watching: Watching, vault: Vault | None = None) -> None:
+        self._task, self._driver, self._news, self._watching, self._vault = task, driver, news, watching, vault
+        self._nobody_holds = True  # the state, so that whoever begins takes what was kept
+        self._lookout = Lookout(task.job, 0, _log)
+        self._muster = Muster(task, news)
+        self._opening: StartRound | None = None  # some of its workers have not started yet
+        self._members: tuple[Worker, ...] = ()  # of the round that was opened last, and its attempt
+        self._attempt = -1
+        self._results: dict[Worker, Any] = {}
+        self._failures: dict[int, tuple[str, str]] = {}
+        self._cut_off: dict[Worker, float] = {}  # since when
+        self._awaited: dict[Worker, float] = {}  # who has started and not said a word, since when
+        self._silent: set[Worker] = set()
+        self._failure: str | None = None  # "" for a good end
+
+    def run(self) -> dict[int, Any]:
+        """What the workers of the last round have returned, by rank. Raises: JobFailed."""
+        try:
+            if self._vault is not None and self._vault.content is not None:
+                self._tell(CheckpointSeen())
+            while self._failure is None:
+                now, deadline = time.monotonic(), self._driver.deadline
+                self._muster.wait(LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - now))
+                self._step()
+        finally:
+            self._muster.dismiss(self._results, self._silent)
+        if self._failure:
+            raise JobFailed(self._failures, {}, self._task.job, self._lookout.causes, self._failure)
+        return {rank: self._results[worker] for rank, worker in enumerate(self._members) if worker in self._results}
+
+    def _step(self) -> None:
+        for item in self._news.take():
+            if isinstance(item, (Running, NotStarted)):
+                self._on_start(item)
+            else:
+                self._tell(item)
+        for recruit in self._muster:
+            for heard in recruit.hear():
+                self._on_heard(recruit, heard)
+        self._look_out(time.monotonic())
+        self._tell(Tick())
+        if self._opening is not None:
+            self._try_open(self._opening)
+
+    # ---- what is heard
+
+    def _on_start(self, item: Running | NotStarted) -> None:
+        recruit = self._muster[item.worker]
+        if isinstance(item, NotStarted):
+            recruit.ended = True
+            _log.warning("%s cannot be started: %s", item.worker, clean(item.reason))
+            self._fail(recruit, "lost", item.reason, None)
+            return
+        self._awaited[item.worker] = time.monotonic()
+        if recruit.fenced:
+            recruit.stop("It was given up before it had started.")
+
+    def _on_heard(self, recruit: Recruit, heard: Operation | Ended | Unreachable) -> None:
+        worker = recruit.worker
+        if isinstance(heard, Ended):
+            self._on_ended(recruit, heard)
+        elif isinstance(heard, Unreachable):
+            self._give_up(worker, heard.reason)
+        elif isinstance(heard, NEWS):
+            self._lookout.take(recruit.node, heard, time.monotonic())
+        elif recruit.fenced:
+            pass  # nothing that it says counts any more
+        elif isinstance(heard, Here):
+            recruit.place = heard.place
+            self._awaited.pop(worker, None)
+        elif isinstance(heard, Ready):
+            self._nobody_holds = self._nobody_holds and not heard.holds
+            self._watching.asks_for_next(heard.attempt, worker)
+            self._tell(WorkerReady(worker, heard.attempt, heard.holds))
+        elif isinstance(heard, Noted):
+            self._tell(Notified(heard.sequence))
+        elif isinstance(heard, Waits):
+            self._watching.waits(heard.attempt, worker, heard.operation)
+        elif isinstance(heard, Got):
+            self._watching.got(heard.attempt, heard.operation)
+        elif isinstance(heard, Kept):
+            self._keep(heard.content)
+        elif isinstance(heard, Returned):
+            self._results[worker] = heard.value
+            self._watching.asks_for_next(self._attempt, worker)
+            self._lookout.ended(recruit.node, True, time.monotonic())
+            self._tell(WorkerEnded(worker, True, 0, returned=True))
+
+    def _keep(self, content: Any) -> None:
+        self._nobody_holds = False
+        if self._vault is not None and self._vault.keep(content):
+            self._tell(CheckpointSeen())
+
+    def _on_ended(self, recruit: Recruit, ended: Ended) -> None:
+        worker, well = recruit.worker, ended.state in ("done", "left")
+        self._lookout.ended(recruit.node, well, time.monotonic())
+        if worker in self._results:
+            return
+        if well:  # it has said its farewell, or its host is to go
+            self._tell(WorkerEnded(worker, True, 0, ended.detail, returned=False))
+            return
+        verdict = next((verdict for verdict in self._lookout.verdicts if verdict.node == recruit.node), None)
+        if not recruit.fenced:
+            _log.error("%s %s:\n%s", worker, ended.state, ended.detail.rstrip())
+        headline = "" if verdict is None else verdict.headline
+        self._fail(recruit, ended.state, ended.detail, _exit_code(ended, verdict), headline)
+
+    def _fail(self, recruit: Recruit, state: str, detail: str, code: int | None, verdict: str = "") -> None:
+        worker = recruit.worker
+        if not recruit.fenced:  # else it is a consequence
+            self._failures.setdefault(recruit.node, (state, detail))
+        last = detail.strip().splitlines()[-1:] or ["no reason given"]
+        self._break(worker, f"{worker} has failed: {clean(last[0])}")
+        self._watching.asks_for_next(self._attempt, worker)
+        self._tell(WorkerEnded(worker, False, code, verdict or clean(last[0]), returned=False))
+
+    def _give_up(self, worker: Worker, reason: str) -> None:
+        """Nothing more is expected of a worker, though its process may exist."""
+        recruit = self._muster[worker]
+        if recruit.fenced or recruit.ended or worker in self._results:
+            return
+        _log.error("%s is given up: %s", worker, clean(reason))
+        self._failures.setdefault(recruit.node, ("lost", reason))
+        self._watching.asks_for_next(self._attempt, worker)
+        self._tell(WorkerStuck(worker, reason))
+
+    def _look_out(self, now: float) -> None:
+        """See who is silent, cut off, or missing where others wait."""
+        for verdict in self._lookout.look(now):
+            if verdict.kind == "deadlock":
+                self._break(None, verdict.headline)
+                continue
+            silent = self._muster.of_node(verdict.node).worker
+            self._silent.add(silent)
+            self._give_up(silent, verdict.headline)
+        for recruit in self._muster:
+            if not recruit.is_cut_off:
+                self._cut_off.pop(recruit.worker, None)
+            elif now - self._cut_off.setdefault(recruit.worker, now) > CUT_OFF_SECONDS:
+                self._give_up(recruit.worker, "the line to its process is lost")
+        for worker, since in list(self._awaited.items()):
+            if now - since > HERE_SECONDS:
+                del self._awaited[worker]
+                self._give_up(worker, f"its process has not said a word within {HERE_SECONDS:g} s")
+        for worker, reason in self._watching.look(now):
+            self._give_up(worker, reason)
+
+    # ---- what the machine decides
+
+    def _tell(self, event: object) -> None:
+        for action in self._driver.handle(event, time.monotonic()):
+            self._act(action)
+
+    def _act(self, action: object) -> None:
+        if isinstance(action, StartRound):
+            self._opening = action
+            self._nobody_holds = self._nobody_holds or action.resume
+            self._watching.end()
+            for worker in action.workers:
+                self._muster.start(worker)
+        elif isinstance(action, StopWorker):
+            self._stop(self._muster[action.worker], action.reason)
+        elif isinstance(action, RemoveWorker):
+            self._muster[action.worker].say(Removed(action.message))
+            self._muster[action.worker].fenced = True
+        elif isinstance(action, NotifyRankZero):
+            self._muster[action.worker].say(HostsChanged(action.sequence, int(action.result)))
+        elif isinstance(action, (Pause, Warn)):
+            _log.warning("%s", action.reason if isinstance(action, Pause) else action.message)
+        elif isinstance(action, (Finish, Fail)):
+            self._failure = action.message if isinstance(action, Fail) else ""
+
+    def _stop(self, recruit: Recruit, reason: str) -> None:
+        if self._driver.stage is not Stage.OVER:
+            _log.warning("%s", reason)
+            recruit.say(Removed(f"{recruit.worker} has been removed from elastic job"))
+            self._break(recruit.worker, reason)
+        recruit.fenced = True
+        recruit.stop(reason)
+
+    def _break(self, worker: Worker | None, reason: str) -> None:
+        """Let all others of the round know that nothing more will come of it, if the worker is in it, or None."""
+        for other in self._members if worker is None or worker in self._members else ():
+            if other != worker:
+                self._muster[other].say(Broken(self._attempt, reason))
+
+    def _try_open(self, order: StartRound) -> None:
+        """Let the round begin when all of its workers have started; if one of them is lost already, it comes to nothing."""
+        recruits = [self._muster[worker] for worker in order.workers]
+        if any(recruit.place is None and not (recruit.ended or recruit.fenced) for recruit in recruits):
+            return
+        self._opening, self._members, self._attempt = None, order.workers, order.attempt
+        whole = not any(recruit.ended or recruit.fenced for recruit in recruits)
+        self._watching.begin(order.attempt, order.workers)
+        if whole:
+            _log.info(
+                "Round %d of job %s: %d workers, %s.",
+                order.attempt + 1,
+                self._task.job,
+                len(recruits),
+                ", ".join(map(str, order.workers)),
+            )
+            self._lookout.begin([recruit.node for recruit in recruits], time.monotonic(), anew=True)
+            places = [list(recruit.place or ()) for recruit in recruits]
+            kept = self._vault.content if self._vault is not None and self._nobody_holds else None
+            word: Operation = Round(order.attempt, order.sequence, [recruit.node for recruit in recruits], places, kept)
+        else:
+            word = Void(order.attempt)
+        for recruit in recruits:
+            if recruit.ended or recruit.fenced:
+                self._watching.asks_for_next(order.attempt, recruit.worker)
+            else:
+                recruit.say(word)
+
+
+def _exit_code(ended: Ended, verdict: Verdict | None) -> int | None:
+    """That of its process, as `subprocess` tells it; None where nobody knows."""
+    if verdict is not None and verdict.kind == "stuck":  # its agent has killed it
+        return -signal.SIGKILL
+    if verdict is not None and (verdict.signal or verdict.exit_code >= 0):
+        return -verdict.signal or verdict.exit_code
+    return 1 if ended.state == "failed" else None

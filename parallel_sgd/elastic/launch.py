@@ -1,0 +1,152 @@
+"""`launch`: a function on workers that come and go."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from network.nodes import Address, NodeAssignment
+from network.values import encode
+from nn import arguments
+from rpc.identity import new_job_id
+from rpc.logs import attach_console
+from rpc.membership import CoolDown, ElasticDriver, Host, Poller, discovery_of
+from rpc.membership.driver import ELASTIC_TIMEOUT
+from rpc.membership.poller import PERIOD_SECONDS
+from rpc.membership.rounds import HostsSeen
+from rpc.shipping import Bundle
+from rpc.submitting import pack_executable
+
+from ..nodes import InProcessNodes
+from .drive import Drive
+from .news import News
+from .recruit import Task
+from .stall import STOP_SECONDS, WARN_SECONDS
+from .vault import KEEP_SECONDS, Vault
+from .watching import Watching
+from .worker import ElasticWorker
+
+_HOPELESS_SECONDS = 1.0  # to wait for slots that nobody can bring
+
+
+def launch(
+    func: Callable[..., Any],
+    nodes: NodeAssignment,
+    args: Sequence[Any] = (),
+    *,
+    min_workers: int = 1,
+    max_workers: int | None = None,
+    discovery: Any = None,
+    cool_down: tuple[float, float] | None = None,
+    reset_limit: int | None = None,
+    timeout: float = ELASTIC_TIMEOUT,
+    stall_timeout: float | None = None,
+    warn_after: float = WARN_SECONDS,
+    stop_after: float = STOP_SECONDS,
+    discovery_every: float = PERIOD_SECONDS,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = KEEP_SECONDS,
+    blas_threads: int = 1,
+    title: str = "elastic",
+) -> dict[int, Any]:
+    """Run `func(*args)` on every worker; returns what it returned, {rank: value}, for the workers of the last round.
+
+    Inside, `elastic.rank()`, `size()`, `allreduce`, `broadcast` and `barrier` work on the group of all workers, in the thread
+    that runs the function; `elastic.run` has it go on when workers are lost, come or leave. Survivors keep their process and
+    what is in its memory. This program drives the job: it returns with its end, and the job ends with it.
+
+    The function travels as the code of jobs does (see `rpc.shipping`); arguments that are data may have any size; what it
+    returns must be data.
+
+    Args:
+        func: what every worker runs.
+        nodes: the workers of the first round, which waits for as many slots; a host that stands there twice has two.
+        args: the arguments of `func`.
+        min_workers: with how many later rounds may go on; with fewer, training pauses.
+        max_workers: how many there are at most; default as many as there are slots.
+        discovery: where hosts come from while the job runs: the path of a script that prints `host[:port] [slots=n]`
+            lines, of a watched `worker.json`, or a function that returns such lines. Default: those of `nodes`, for ever.
+        cool_down: (low, high) seconds for which a host is left alone after a failure: low, 2 low, ... at most high.
+            Default: for ever.
+        reset_limit: how many rounds may follow the first; default any number.
+        timeout: seconds to wait for slots. Where nobody can come, neither by discovery nor after a cool-down, the job ends at
+            once.
+        stall_timeout: seconds without progress after which a worker counts as stuck, once it has ended its first group
+            operation: each of them is progress, and so are the signals of `rpc.monitor` in programs that give these. Default:
+            only programs that give signals are watched so.
+        warn_after: seconds that workers wait for others in a group operation, or for a new round, until a warning names those.
+        stop_after: seconds until those are given up; 0 for never.
+        discovery_every: seconds from one look for hosts to the next.
+        checkpoint: a file in which this program keeps the state (an `ObjectState` or `ModelState` of plain data) as rank 0 has
+            saved it last. The job goes on from it when all that hold the state are lost; and it begins with it if it is there
+            already, so that the same call continues a job that has ended badly. Remove it to begin anew.
+        checkpoint_every: seconds from one writing of that file to the next.
+        blas_threads: BLAS threads of each worker.
+        title: what others see while the nodes are busy.
+
+    Raises: JobFailed with the first worker that failed; ValueError, TypeError for wrong arguments, code that cannot travel, and
+    a `checkpoint` that is none.
+
+    >>> with parallel_sgd.local_workers(2) as nodes:  # doctest: +SKIP
+    ...     print(elastic.launch(lambda: elastic.allreduce(elastic.rank(), "sum").item(), nodes))
+    {0: 1, 1: 1}
+    """
+    if not callable(func):
+        raise TypeError(f"elastic.launch 'func' must be a function, got {type(func).__qualname__}")
+    if not isinstance(nodes, NodeAssignment) or isinstance(nodes, InProcessNodes) or not nodes.worker_ids:
+        raise TypeError(f"elastic.launch 'nodes' must be workers on agents (local_workers, parse_worker), got {nodes!r}")
+    if stall_timeout is not None:
+        arguments.number("elastic.launch", "stall_timeout", stall_timeout, 0, open_low=True)
+    arguments.number("elastic.launch", "checkpoint_every", checkpoint_every, 0)
+    arguments.number("elastic.launch", "discovery_every", discovery_every, 0, open_low=True)
+    arguments.integer("elastic.launch", "blas_threads", blas_threads, minimum=1)
+    arguments.number("elastic.launch", "timeout", timeout, 0, open_low=True)
+    found = None if discovery is None else discovery_of(discovery, nodes.key_file)
+    hopeless = found is None and cool_down is None
+    driver = ElasticDriver(
+        len(nodes.worker_ids),
+        min_workers,
+        max_workers,
+        cool_down=None if cool_down is None else CoolDown(*cool_down),
+        reset_limit=reset_limit,
+        timeout=min(timeout, _HOPELESS_SECONDS) if hopeless else timeout,
+        now=time.monotonic(),
+    )
+    watching = Watching(warn_after, stop_after)
+    attach_console()
+    vault = None if checkpoint is None else Vault(checkpoint)
+    settings = {"watched": stall_timeout is not None, "keep_every": None if vault is None else float(checkpoint_every)}
+    bundle, data, size = _packed(func, list(args), settings)
+    task = Task(new_job_id(), title, nodes.key_file, bundle, data, size, blas_threads, stall_timeout or 0.0)
+    with contextlib.closing(News()) as news, contextlib.ExitStack() as held:
+        if found is None:
+            news.put(HostsSeen(_hosts(nodes)))
+        else:
+            held.callback(Poller(found, news.put, discovery_every).close)
+        return Drive(task, driver, news, watching, vault).run()
+
+
+def _packed(func: Callable[..., Any], args: list[Any], settings: dict[str, Any]) -> tuple[Bundle, dict[int, Any], int]:
+    """What the workers get: the code with what is no data, and the data, which may be large, with the size of its arrays."""
+    data: dict[int, Any] = {}
+    size = 0
+    for place, value in enumerate(args):
+        try:
+            arrays = encode(value)[1]
+        except TypeError:
+            continue
+        data[place] = value
+        size += sum(array.nbytes for array in arrays)
+    code = [None if place in data else value for place, value in enumerate(args)]
+    bundle = pack_executable(ElasticWorker, {"function": func, "arguments": code, **settings})
+    return bundle, data, size
+
+
+def _hosts(nodes: NodeAssignment) -> tuple[Host, ...]:
+    slots: dict[Address, int] = {}
+    for node in nodes.worker_ids:
+        slots[nodes[node]] = slots.get(nodes[node], 0) + 1
+    return tuple(Host(address, count) for address, count in slots.items())

@@ -1,0 +1,41 @@
+"""What threads bring to a loop that waits on sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+from typing import Any
+
+from network.bell import Bell
+
+
+class News:
+    """A queue that makes `sock` readable; `put` from any thread, the rest belongs to one."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._bell = Bell()
+
+    @property
+    def sock(self) -> socket.socket:
+        """What to poll."""
+        return self._bell.sock
+
+    def put(self, item: Any) -> None:
+        """Bring something."""
+        self._queue.put(item)
+        self._bell.ring()
+
+    def take(self) -> list[Any]:
+        """All that was brought, oldest first."""
+        self._bell.silence()
+        items = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                items.append(self._queue.get_nowait())
+        return items
+
+    def close(self) -> None:
+        """Let go of the sockets."""
+        self._bell.close()

@@ -1,0 +1,122 @@
+"""What the driver of an elastic job and its workers say to each other, over the line that the driver opens to each worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from rpc.operation import Attempt, Length, Node, Operation
+
+Place = Annotated[list[str], Length(3, 3)]
+"""Where a worker can be called: the address of its agent, its host, and a path there."""
+Number = Annotated[int, range(1 << 53)]
+
+# ---- driver to worker
+
+
+@dataclass(frozen=True)
+class Round(Operation):
+    """A round begins: its members by rank, and where each of them can be called. `sequence` is that of `StartRound`.
+
+    `kept` is the content of the state to begin with, where none of them holds it; else None.
+    """
+
+    attempt: Attempt
+    sequence: Number
+    members: list[Node]
+    places: list[Place]
+    kept: Any = None
+
+
+@dataclass(frozen=True)
+class Void(Operation):
+    """This round comes to nothing, because a member is lost before it has begun: ask for the next one."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True)
+class Broken(Operation):
+    """A member of this round is lost, whatever the connections with it say: nobody shall wait for it."""
+
+    attempt: Attempt
+    reason: str
+
+
+@dataclass(frozen=True)
+class Removed(Operation):
+    """There is no place for this worker any more."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class HostsChanged(Operation):
+    """For rank 0: hosts have come or gone."""
+
+    sequence: Number
+    result: Annotated[int, range(1, 4)]
+
+
+@dataclass(frozen=True)
+class End(Operation):
+    """The job is over."""
+
+
+# ---- worker to driver
+
+
+@dataclass(frozen=True)
+class Here(Operation):
+    """The worker runs."""
+
+    place: Place
+
+
+@dataclass(frozen=True)
+class Ready(Operation):
+    """It asks for the round after `attempt`; `holds` tells whether it holds the state of the training."""
+
+    attempt: Attempt
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Noted(Operation):
+    """It has taken note of the host change with this number."""
+
+    sequence: Number
+
+
+@dataclass(frozen=True)
+class Waits(Operation):
+    """It has waited for others in this group operation for a while."""
+
+    attempt: Attempt
+    operation: str
+
+
+@dataclass(frozen=True)
+class Got(Operation):
+    """A group operation in which it had waited has ended."""
+
+    attempt: Attempt
+    operation: str
+
+
+@dataclass(frozen=True)
+class Kept(Operation):
+    """The content of the state after a commit, to be kept where it outlives all workers."""
+
+    content: Any
+
+
+@dataclass(frozen=True)
+class Returned(Operation):
+    """Its function has returned this value."""
+
+    value: Any
+
+
+TO_WORKER = (Round, Void, Broken, Removed, HostsChanged, End)
+FROM_WORKER = (Here, Ready, Noted, Waits, Got, Kept, Returned)

@@ -1,0 +1,138 @@
+"""What the agents have sent, read: nothing in it is trusted, and what cannot be read is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from network.errors import ProtocolError
+from rpc.agent.evidence import KEPT, RECORD_COPY
+from rpc.agent.timeline import TIMELINE
+from rpc.configuration import CONFIGURATION
+from rpc.evidence import Found, Gathered
+from rpc.liveness.verdict import Verdict, in_causal_order
+from rpc.operation import parse
+
+from .states import KeptState, kept_states
+
+_MOST_BYTES: Final = 32 << 20
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of a node's timeline; `time` in seconds since 1970, by the clock of its host."""
+
+    time: float
+    node: int
+    event: str
+    fields: Mapping[str, Any]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict that it is, if it is one."""
+        fields = {name: value for name, value in self.fields.items() if name not in ("time", "event")}
+        try:
+            told = parse({"op": "Verdict", **fields}, (Verdict,)) if self.event == "verdict" else None
+        except ProtocolError:
+            return None
+        return told if isinstance(told, Verdict) else None
+
+
+@dataclass
+class NodeCase:
+    """What is known of one node of the job at one agent. A node may be there twice: a later attempt numbers nodes anew."""
+
+    found: Found
+    record: Mapping[str, Any] = field(default_factory=dict)
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    states: list[KeptState] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, found: Found) -> NodeCase:
+        """From the files that the agent has sent."""
+        files = {path.name: path for path in found.files}
+        case = cls(found, _mapping(files.get(RECORD_COPY)), _mapping(files.get(CONFIGURATION)))
+        case.events = list(_events(files.get(TIMELINE), found.node))
+        case.states = kept_states(_json(files.get(KEPT)))
+        return case
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"node {self.found.node} at {self.found.address}"
+
+    @property
+    def folder(self) -> str:
+        """Where its files are in the zip."""
+        address = "".join(c if c.isalnum() or c in ".-" else "-" for c in str(self.found.address))
+        return f"nodes/{self.found.node}-{address}"
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """What the failure detector of its agent has said of it, in all attempts."""
+        return [verdict for event in self.events if (verdict := event.verdict) is not None]
+
+
+@dataclass
+class Case:
+    """A failed job: its nodes, and the agents that were not heard."""
+
+    job: str
+    nodes: list[NodeCase]
+    unreached: Mapping[str, str]
+    strangers: list[str]
+
+    @classmethod
+    def read(cls, job: str, gathered: Gathered) -> Case:
+        """From what was gathered."""
+        nodes = sorted((NodeCase.read(found) for found in gathered.found), key=lambda case: (case.found.node, case.name))
+        return cls(job, nodes, dict(gathered.unreached), list(gathered.strangers))
+
+    @property
+    def title(self) -> str:
+        """What the submitter called the job."""
+        return next((str(node.record["title"]) for node in self.nodes if "title" in node.record), "")
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """All of them, attempt after attempt, within each first causes before their consequences."""
+        found = [verdict for node in self.nodes for verdict in node.verdicts]
+        attempts = sorted({verdict.attempt for verdict in found})
+        return [v for attempt in attempts for v in in_causal_order(v for v in found if v.attempt == attempt)]
+
+    @property
+    def timeline(self) -> list[Event]:
+        """The events of all nodes, by time."""
+        return sorted((event for node in self.nodes for event in node.events), key=lambda event: event.time)
+
+
+def _events(path: Path | None, node: int) -> Iterator[Event]:
+    for line in _text(path).splitlines():
+        try:
+            content = json.loads(line)
+        except (ValueError, RecursionError):  # the last line of an agent that was killed
+            continue
+        if isinstance(content, dict) and isinstance(content.get("time"), float) and isinstance(content.get("event"), str):
+            yield Event(content["time"], node, content["event"], content)
+
+
+def _mapping(path: Path | None) -> Mapping[str, Any]:
+    content = _json(path)
+    return content if isinstance(content, dict) else {}
+
+
+def _json(path: Path | None) -> Any:
+    try:
+        return json.loads(_text(path) or "null")
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(path: Path | None) -> str:
+    if path is None or path.stat().st_size > _MOST_BYTES:
+        return ""
+    return path.read_text("utf-8", "replace")

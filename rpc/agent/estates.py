@@ -1,0 +1,314 @@
+"""What drivers have entrusted to an agent, and who drives each of its jobs: the machines decide, this acts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from network.clock import Clock
+from network.errors import ProtocolError
+from network.keyring import Key
+from network.session import Session
+from network.sockets import SocketLink
+
+from ..logs import clean
+from ..messages import CanCommit, Conclude, Denied, Entrust, Granted, Halted, Keeps, Part, Standing, TakeOver, Verdict
+from . import succession as who
+from .audit import AuditLog
+from .delivery import deliver
+from .deposit import MOST_BYTES, Deposit, is_there, write_private
+from .heir import CHARTER, ESTATE, Heir
+from .jobs import JobFolders, JobRecord
+from .verdict_file import keep_verdict
+from .watchers import Watchers
+
+_REAP_SECONDS = 0.1
+MOST_DETAIL = 8192
+SILENT_DRIVER_SECONDS = 10.0
+
+
+@dataclass
+class _Entry:
+    """One job on one node; `sessions` are those of its driver, `known` is the last one that was seen to drive, `heir` is the
+    process that was started here."""
+
+    record: JobRecord
+    key: Key
+    succession: who.Succession
+    known: str = ""
+    sessions: list[Session] = field(default_factory=list)
+    entrusted: Entrust | None = None
+    deposit: Deposit | None = None
+    whole: str = ""  # the hash of the estate that is here
+    heir: Heir | None = None
+    verdict: Verdict | None = None
+
+
+class Estates:
+    """By job and node. Jobs whose submitter names no driver are none of its business: nobody starts them again."""
+
+    def __init__(
+        self, folders: JobFolders, watchers: Watchers, cache: Path, audit: AuditLog, logger: logging.Logger, clock: Clock
+    ) -> None:
+        self._folders, self._watchers, self._cache = folders, watchers, cache
+        self._audit, self._logger, self._clock = audit, logger, clock
+        self._entries: dict[tuple[str, int], _Entry] = {}
+
+    def _of(self, job: str) -> Iterator[_Entry]:
+        return (entry for (name, _), entry in list(self._entries.items()) if name == job)
+
+    # ---- attempts
+
+    def driver_of(self, order: CanCommit) -> str:
+        """Why the sender of `order` may not drive its job: somebody else does, or it is over; "" if nothing is against it."""
+        ends = [r.outcome for r in self._folders if r.job == order.job and r.outcome not in ("", "left")]
+        if order.driver and ends:
+            return f"it is over ({ends[-1]})"
+        drivers = [entry.succession.driver for entry in self._of(order.job) if not entry.succession.over]
+        return next((f"{who.who(driver)} drives it" for driver in drivers if driver not in ("", order.driver)), "")
+
+    def begin(self, order: CanCommit, record: JobRecord, session: Session, key: Key) -> None:
+        """An attempt has been accepted here."""
+        if not order.driver:
+            return
+        entry = self._entries.get((order.job, order.node))
+        if entry is None or entry.succession.over:
+            entry = self._entries[order.job, order.node] = _Entry(record, key, who.Succession(order.driver))
+        record.outcome = record.outcome_detail = ""
+        entry.record, entry.key, entry.verdict = record, key, None
+        self._claim(entry, order.driver, session)
+        self._announce(entry, order.driver)
+
+    def _claim(self, entry: _Entry, driver: str, session: Session) -> str:
+        """Why `driver` does not drive; "" if it does from now on."""
+        for action in entry.succession.handle(who.Claimed(driver), self._clock.monotonic()):
+            if isinstance(action, who.Deny):
+                return action.reason
+            if isinstance(action, who.Grant) and action.is_new:
+                entry.sessions.clear()
+        self._keep(entry, session)
+        return ""
+
+    def _keep(self, entry: _Entry, session: Session) -> None:
+        """One more session of the driver. Beats go out every second, so a host that vanishes without a word is noticed."""
+        if session not in entry.sessions:
+            entry.sessions.append(session)
+            if isinstance(session.link, SocketLink):
+                with contextlib.suppress(OSError):  # closed already
+                    session.link.give_up_after(SILENT_DRIVER_SECONDS)
+
+    def _announce(self, entry: _Entry, driver: str) -> None:
+        """Somebody drives, or begins an attempt: whoever watches is told. A claim alone may come to nothing."""
+        if entry.known not in ("", driver):
+            before, now = who.who(entry.known), who.who(driver)
+            self._logger.warning("Job %s: %s is gone; %s drives it now.", entry.record.name, before, now)
+        entry.known, entry.record.driver = driver, who.who(driver)
+        self._tell(entry)
+
+    # ---- what drivers say
+
+    def entrust(self, order: Entrust, session: Session) -> Keeps | Denied:
+        """A driver hands on what its heir must know.
+
+        Raises: ProtocolError when it names a job that was never begun here.
+        """
+        entry = self._entries.get((order.job, order.node))
+        if entry is None or order.size > MOST_BYTES:
+            raise ProtocolError(f"An estate of job {clean(order.job)} came, which was not expected here.")
+        if order.driver != entry.succession.driver:
+            return Denied(order.job, order.node, f"{who.who(entry.succession.driver)} drives it", "")
+        for other in self._of(order.job):
+            if other.record.attempt < order.attempt and other is not entry:
+                self._supersede(other, entry)
+        self._keep(entry, session)
+        folder = self._folders.folder(entry.record)
+        entry.entrusted = order
+        self._handle(entry, who.Entrusted(order.place))
+        self._announce(entry, order.driver)
+        try:
+            write_private(folder / CHARTER, json.dumps(asdict(order)))
+            if entry.whole == order.sha256 or is_there(folder / ESTATE, order.sha256, order.size):
+                self._inherit(entry, order)
+            else:
+                self._abandon(entry)
+                entry.deposit = Deposit(folder / ESTATE, order.sha256, order.size)
+        except OSError as error:
+            self._complain(entry, error)
+        return Keeps(order.job, order.node, entry.whole == order.sha256)
+
+    def _supersede(self, old: _Entry, new: _Entry) -> None:
+        """The agent has another number in the newest attempt; an heir that was started under the old one may be the driver."""
+        if old.heir is not None and new.heir is None:
+            new.heir, old.heir = old.heir, None
+            self._handle(new, who.HeirHere())
+        old.record.outcome = "left"  # nobody is told: whoever watches hears of the new number
+        self._clear(old)
+        self._drop(old)
+
+    def part(self, part: Part) -> Keeps | None:
+        """The next bytes of an estate; the answer when it is complete.
+
+        Raises: ProtocolError for an estate that is not what was announced.
+        """
+        entry = self._entries.get((part.job, part.node))
+        if entry is None or entry.deposit is None or entry.entrusted is None:
+            return None  # the disk is full, or the driver was replaced meanwhile
+        try:
+            if not entry.deposit.take(part.data):
+                return None
+        except OSError as error:
+            self._abandon(entry)
+            self._complain(entry, error)
+            return None
+        entry.deposit = None
+        self._inherit(entry, entry.entrusted)
+        return Keeps(part.job, part.node, True)
+
+    def _inherit(self, entry: _Entry, order: Entrust) -> None:
+        entry.whole = order.sha256
+        self._handle(entry, who.Inherited())
+
+    def claim(self, claim: TakeOver, session: Session, key: Key) -> list[Granted | Denied | Verdict]:
+        """Somebody wants to drive a job."""
+        record = self._folders.newest(claim.job, claim.node)
+        if record is None:
+            return [Granted(claim.job, claim.node, 0, -1, "unknown", "This worker knows no such job.")]
+        entry = self._entries.get((claim.job, record.node))
+        if entry is None:
+            entry = self._entries[claim.job, record.node] = _Entry(record, key, who.Succession(""))
+            if record.outcome:
+                self._handle(entry, who.Concluded())
+        if entry.entrusted is not None and entry.entrusted.sha256 != claim.sha256:
+            self._audit.write("refused", f"{claim.driver} claims job {entry.record.name} with another estate")
+            return [Denied(claim.job, claim.node, "the job has another estate", "")]
+        refusal = self._claim(entry, claim.driver, session)
+        self._audit.write("claim", f"job {record.name} by {claim.driver}: {refusal or 'granted'}")
+        if refusal:
+            return [Denied(claim.job, claim.node, refusal, record.outcome)]
+        self._watchers.add(session, claim.job, record.node)
+        known = -1 if entry.entrusted is None else entry.entrusted.attempt
+        answer = Granted(claim.job, claim.node, record.attempt, known, record.state, record.detail[-4096:])
+        return [answer] if entry.verdict is None else [entry.verdict, answer]
+
+    def conclude(self, end: Conclude, session: Session) -> None:
+        """A driver says how the job is over."""
+        for entry in self._of(end.job):
+            if session in entry.sessions:
+                report = end.report if end.outcome == "failed" else ""
+                self._end(entry, end.outcome, end.detail, report)
+
+    def halt(self, job: str, reason: str, session: Session) -> None:
+        """Somebody wants the job to end: if it is not its driver, the job is over, and the driver is told."""
+        for entry in self._of(job):
+            if session not in entry.sessions and not entry.record.outcome:
+                for driver in entry.sessions:
+                    deliver(driver, Halted(job, reason))
+                self._end(entry, "stopped", reason)
+
+    def _end(self, entry: _Entry, outcome: str, detail: str, report: str = "") -> None:
+        record = entry.record
+        self._handle(entry, who.Concluded())
+        record.outcome, record.outcome_detail = outcome, detail[:MOST_DETAIL]
+        self._clear(entry, report)
+        self._tell(entry)
+
+    def _clear(self, entry: _Entry, report: str = "") -> None:
+        """Remove the estate, and record how the job has ended."""
+        record, folder = entry.record, self._folders.folder(entry.record)
+        self._abandon(entry)
+        entry.whole = ""
+        try:
+            for name in (ESTATE, CHARTER):
+                (folder / name).unlink(missing_ok=True)
+            if report:
+                keep_verdict(record, folder, record.outcome_detail, report)
+            self._folders.save(record)
+        except OSError as error:
+            self._logger.error("The end of job %s cannot be recorded: %s", record.name, error)
+
+    # ---- what happens meanwhile
+
+    def note(self, record: JobRecord, verdict: Verdict) -> None:
+        """The failure detector has spoken; a driver that comes later is told, too."""
+        entry = self._entries.get((record.job, record.node))
+        if entry is not None:
+            entry.verdict = verdict
+
+    def forget(self, session: Session) -> None:
+        """A session has ended. A driver whose last one it was is gone."""
+        for entry in self._entries.values():
+            if session in entry.sessions:
+                entry.sessions.remove(session)
+                if not entry.sessions:
+                    self._handle(entry, who.DriverGone(entry.succession.driver))
+
+    @property
+    def deadline(self) -> float | None:
+        """When `step` must be called (monotonic)."""
+        deadlines = [at for entry in self._entries.values() if (at := entry.succession.deadline) is not None]
+        if any(entry.heir is not None for entry in self._entries.values()):
+            deadlines.append(self._clock.monotonic() + _REAP_SECONDS)
+        return min(deadlines, default=None)
+
+    def step(self) -> None:
+        """See who has waited long enough, and which heirs have ended."""
+        for entry in list(self._entries.values()):
+            if entry.heir is not None and entry.heir.ended:
+                entry.heir = None
+                self._handle(entry, who.HeirGone())
+            self._handle(entry, who.Tick())
+            if entry.succession.over and entry.heir is None:  # the record tells all there is to know
+                self._drop(entry)
+
+    def _handle(self, entry: _Entry, event: object) -> None:
+        for action in entry.succession.handle(event, self._clock.monotonic()):
+            if isinstance(action, who.StartHeir) and entry.entrusted is not None:
+                self._start_heir(entry, entry.entrusted)
+
+    def _start_heir(self, entry: _Entry, order: Entrust) -> None:
+        folder = self._folders.folder(entry.record)
+        try:
+            entry.heir = Heir(order.heir, folder, entry.record.node, self._cache, entry.key)
+        except OSError as error:
+            self._complain(entry, error)
+            self._handle(entry, who.HeirGone())
+            return
+        self._audit.write("heir", f"job {entry.record.name}, process {entry.heir.pid}")
+        self._logger.info("Job %s: nobody drives it; process %s claims it.", entry.record.name, entry.heir.pid)
+
+    def standing(self, record: JobRecord) -> Standing | None:
+        """How a job stands beyond its state here; None for one that nobody drives and nobody has concluded."""
+        entry = self._entries.get((record.job, record.node))
+        if entry is None and not record.outcome:
+            return None
+        driver = "" if entry is None or record.outcome else who.who(entry.known)
+        return Standing(record.job, record.node, record.attempt, driver, record.outcome, record.outcome_detail)
+
+    def _tell(self, entry: _Entry) -> None:
+        told = self.standing(entry.record)
+        if told is not None:
+            self._watchers.tell(told.job, told.node, told)
+
+    def _complain(self, entry: _Entry, error: OSError) -> None:
+        self._logger.error("Job %s cannot be handed on here: %s", entry.record.name, error)
+
+    @staticmethod
+    def _abandon(entry: _Entry) -> None:
+        if entry.deposit is not None:
+            entry.deposit.abandon()
+            entry.deposit = None
+
+    def _drop(self, entry: _Entry) -> None:
+        self._abandon(entry)
+        if entry.heir is not None:
+            entry.heir.end()
+        self._entries.pop((entry.record.job, entry.record.node), None)
+
+    def close(self) -> None:
+        """End all heirs."""
+        for entry in list(self._entries.values()):
+            self._drop(entry)

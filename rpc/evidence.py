@@ -1,0 +1,116 @@
+"""Gathering what agents know of a job that has failed, from those of them that can be reached."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from network.controller import Controller
+from network.errors import NetworkError
+from network.nodes import Address, NodeAssignment
+from network.request import Request
+
+from .collection import FILE_OPERATIONS, STALL_SECONDS
+from .download import Download
+from .logs import clean
+from .messages import Examine, Jobs, ListJobs, Operation, parse
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one agent has sent of one node of the job: files, or the reason why not all have come."""
+
+    node: int
+    address: Address
+    files: list[Path]
+    problem: str = ""
+
+
+@dataclass
+class Gathered:
+    """`found` by agent and node; `unreached`, the agents that were not heard, by address, and why; `strangers`, agents that
+    know nothing of the job; `known`, the jobs that are known instead, newest last."""
+
+    found: list[Found] = field(default_factory=list)
+    unreached: dict[str, str] = field(default_factory=dict)
+    strangers: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+
+
+def gather(nodes: NodeAssignment, job: str, directory: Path, key_file: str | Path | None = None) -> Gathered:
+    """Fetch into folders below `directory` what the agents of `nodes` know of `job`, whichever of its nodes they were.
+
+    An agent that cannot be reached, is lost, or is silent for a minute is named in the result and left out.
+    Raises: KeyFileError, OSError when the directory cannot be written.
+    """
+    com, errors = Request(key_file).reach(nodes)
+    with com:
+        gathered = Gathered()
+        for place, error in errors.items():
+            gathered.unreached[str(nodes[place])] = clean(str(error))
+        _Gatherer(com, nodes, job, directory, gathered).run()
+    return gathered
+
+
+class _Gatherer:
+    """Asks every agent for its jobs, then for one node of the job after the other."""
+
+    def __init__(self, com: Controller, nodes: NodeAssignment, job: str, directory: Path, gathered: Gathered) -> None:
+        self._com, self._nodes, self._job, self._directory = com, nodes, job, directory
+        self._gathered = gathered
+
+    def run(self) -> None:
+        asked = self._com.available_clients
+        for place in asked:  # all at once, so that a slow one keeps nobody waiting
+            with contextlib.suppress(NetworkError):  # seen below
+                self._com.send_one(place, ListJobs().to_value())
+        for place in asked:
+            try:
+                nodes = self._jobs(place)
+                for node in nodes:
+                    self._gathered.found.append(self._fetch(place, node))
+            except NetworkError as error:
+                self._gathered.unreached[str(self._nodes[place])] = clean(str(error))
+
+    def _jobs(self, place: int) -> list[int]:
+        """The nodes of the job that an agent knows."""
+        jobs = self._next(place, (Jobs,))
+        entries: list[Mapping[str, object]] = list(jobs.entries) if isinstance(jobs, Jobs) else []
+        self._gathered.known += [known for entry in entries if isinstance(known := entry.get("job"), str)]
+        nodes = {node for entry in entries if entry.get("job") == self._job and isinstance(node := entry.get("node"), int)}
+        if not nodes:
+            self._gathered.strangers.append(str(self._nodes[place]))
+        return sorted(nodes)
+
+    def _fetch(self, place: int, node: int) -> Found:
+        """The files of one node of the job.
+
+        Raises: NetworkError when the agent is lost, silent, or breaks the rules.
+        """
+        folder = self._directory / f"{place}.{node}"
+        folder.mkdir(parents=True)
+        download = Download(folder, node)
+        try:
+            self._com.send_one(place, Examine(self._job, node).to_value())
+            while not download.done:
+                download.take(self._next(place, FILE_OPERATIONS))
+        except NetworkError as error:
+            download.abandon()
+            return Found(node, self._nodes[place], [], clean(str(error)))
+        return Found(node, self._nodes[place], download.files, clean(download.problem))
+
+    def _next(self, place: int, allowed: Iterable[type[Operation]]) -> Operation:
+        """What the agent says next.
+
+        Raises: PeerLost, TimedOut, ProtocolError.
+        """
+        session = self._com.sessions[place]
+        self._com.wait_until(
+            lambda: bool(session.inbox) or not session.alive, STALL_SECONDS, lambda: f"an answer of {self._nodes[place]}"
+        )
+        message = session.take()
+        if message is None:
+            raise self._com.loss_of(place)
+        return parse(message.value, allowed)

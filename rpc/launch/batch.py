@@ -1,0 +1,94 @@
+"""Agents that a batch system starts (`worker.py --from slurm --rendezvous DIR`), in the folder where they register."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+
+from network.errors import NetworkError, TimedOut
+from network.nodes import Address
+
+from ..allocation import shared_folder
+from ..logs import SUBMIT_LOGGER, clean
+from ..membership.discovery import DiscoveryError
+from ..membership.folder import FolderDiscovery
+from ..registration import Registration
+from .launcher import Closing, KeyFile, Offer, checked_count
+
+START_SECONDS = 300.0  # a scheduler starts the machines of a job one after the other
+_LOOK_SECONDS = 0.1
+_NAMED = 5  # registrations that do not answer, in an error
+
+_log = logging.getLogger(SUBMIT_LOGGER)
+
+
+class BatchLauncher(Closing):
+    """Waits for agents in `folder`; whoever is registered there and does not answer is left out.
+
+    `key_file` is the key that they were started with; `limit`, how many seconds they may take to come.
+    """
+
+    lasting = True
+
+    def __init__(self, folder: str | os.PathLike[str], *, key_file: KeyFile = None, limit: float = START_SECONDS) -> None:
+        if not limit > 0:
+            raise ValueError(f"BatchLauncher 'limit' must be a number of seconds > 0, got {limit!r}.")
+        self.key_file = key_file
+        self._folder = FolderDiscovery(folder, key_file)
+        self._limit = limit
+
+    def start(self, count: int) -> list[Address]:
+        """Wait until `count` agents are there; those of the lowest ranks.
+
+        Raises: TimedOut with how many there are, and who does not answer; NetworkError when the key cannot be used.
+        """
+        checked_count("batch launcher", count)
+        deadline = time.monotonic() + self._limit
+        living = self._look()
+        if len(living) < count:
+            _log.info("Waiting for %s workers in %s; %s are there.", count, self._folder.folder, len(living))
+        while len(living) < count:
+            if time.monotonic() >= deadline:
+                raise TimedOut(f"{count} workers in {self._folder.folder}; {self._described(len(living))}", self._limit)
+            time.sleep(_LOOK_SECONDS)
+            living = self._look()
+        return [Address.parse(one.address) for one in living[:count]]
+
+    def discover(self) -> list[str]:
+        """Those that are registered now and answer.
+
+        Raises: NetworkError when the folder cannot be read.
+        """
+        return [one.line for one in self._look()]
+
+    def _look(self) -> list[Registration]:
+        try:
+            return self._folder.living()
+        except DiscoveryError as error:
+            raise NetworkError(str(error)) from error
+
+    def _described(self, living: int) -> str:
+        silent = self._folder.silent
+        named = "".join(f" {name}: {clean(reason)}" for name, reason in list(silent.items())[:_NAMED])
+        return f"{living} are there" + (f", {len(silent)} are registered and left out:{named}" if silent else "")
+
+
+def on_slurm(where: str, key_file: KeyFile, wait: float | None) -> Offer:
+    """`slurm:DIR`; inside a job of Slurm also `slurm`, and as many workers as the job has tasks."""
+    tasks = os.environ.get("SLURM_NTASKS", "")
+    count = int(tasks) if tasks.isascii() and tasks.isdigit() and int(tasks) > 0 else None
+    return Offer(_batch("slurm", where, key_file, wait), count)
+
+
+def on_mpi(where: str, key_file: KeyFile, wait: float | None) -> Offer:
+    """`mpi:DIR`."""
+    return Offer(_batch("mpi", where, key_file, wait))
+
+
+def _batch(system: str, where: str, key_file: KeyFile, wait: float | None) -> BatchLauncher:
+    folder = Path(where) if where else shared_folder(system, os.environ, Path.home())
+    if folder is None:
+        raise ValueError(f"The launcher {system!r} needs the folder in which the workers register, as in {system}:DIR, got ''.")
+    return BatchLauncher(folder, key_file=key_file, limit=wait or START_SECONDS)

@@ -1,0 +1,116 @@
+"""What runs inside a Dask worker: it starts an agent beside itself, tells where that listens, and ends it when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from network.nodes import is_loopback
+
+from .local import agent_environment
+
+END_SECONDS = 2.5  # for the agent to leave; Dask kills a worker that takes longer to close
+GRACE_SECONDS = 2.0  # of these, for its jobs to save their state
+_MOST_WORDS = 500  # characters of what an agent says that does not come up
+
+
+class Told(NamedTuple):
+    """What a Dask worker tells of its agent: where it listens, or why it does not and never will; both empty: not yet."""
+
+    address: str
+    problem: str
+
+
+class AgentKeeper:
+    """Keeps one agent on a free port of the host at which its Dask worker is reached; the part of a plugin that knows no Dask.
+
+    `key_file` is where the worker's machine has the key; `key`, if it is not empty, is the text of that file instead. The agent
+    ends when `teardown` is called, and when the worker's process ends in whatever way: its standard input closes then.
+    """
+
+    def __init__(self, key_file: str, key: str, slots: int) -> None:
+        self._key_file, self._key, self._slots = key_file, key, slots
+        self._agent: subprocess.Popen[bytes] | None = None
+        self._folder = Path()
+        self._problem = ""
+
+    def setup(self, worker: Any) -> None:
+        """Start the agent; whether it has come up, `told` says."""
+        self._folder = Path(worker.local_directory) / f"psgd-{secrets.token_hex(4)}"
+        try:
+            self._agent = self._start(_host_of(worker.address))
+        except OSError as error:
+            self._problem = f"its agent cannot be started: {error}"
+
+    async def teardown(self, worker: Any) -> None:
+        """End the agent, with its jobs; the worker goes on meanwhile."""
+        if self._agent is not None:
+            await asyncio.to_thread(end_agent, self._agent)
+
+    def told(self) -> Told:
+        """Where the agent listens, or what has happened to it."""
+        if self._agent is None or self._agent.poll() is not None:
+            return Told("", self._problem or f"its agent has ended: {self._last_words()}")
+        try:
+            return Told((self._folder / "address").read_text("utf-8").strip(), "")
+        except FileNotFoundError:
+            return Told("", "")
+
+    def _start(self, host: str) -> subprocess.Popen[bytes]:
+        self._folder.mkdir(mode=0o700)
+        command = [sys.executable, "-m", "rpc.agent.cli", "--listen", host, "--port", "0", "--end-with-parent"]
+        command += ["--work-dir", str(self._folder / "agent"), "--announce", str(self._folder / "address")]
+        command += ["--slots", str(self._slots), "--log-level", "WARNING", "--grace", str(GRACE_SECONDS)]
+        command += ["--key-stdin"] if self._key else ["--key-file", self._key_file]
+        with open(self._folder / "console", "wb") as console:
+            agent = subprocess.Popen(
+                command,
+                cwd=self._folder,
+                env=agent_environment(),
+                stdin=subprocess.PIPE,  # its end tells the agent that the worker is gone
+                stdout=subprocess.DEVNULL,
+                stderr=console,
+                start_new_session=True,
+            )
+        if self._key and agent.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # it has ended already, and `told` says why
+                os.write(agent.stdin.fileno(), self._key.encode("ascii") + b"\n\n")
+        return agent
+
+    def _last_words(self) -> str:
+        try:
+            said = (self._folder / "console").read_text("utf-8", "replace").split()
+        except OSError:
+            said = []
+        return " ".join(said)[-_MOST_WORDS:] or "it said nothing"
+
+
+def agent_of(name: str, dask_worker: Any) -> Told:
+    """What the keeper that is registered as `name` tells; Dask runs this in the worker and fills in the last argument."""
+    keeper = dask_worker.plugins.get(name)
+    return Told("", "") if keeper is None else keeper.told()
+
+
+def end_agent(agent: subprocess.Popen[bytes]) -> None:
+    """Ask the agent to leave, and kill it when it does not; a job process ends with its agent."""
+    agent.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        agent.wait(END_SECONDS)
+    if agent.poll() is None:
+        agent.kill()
+        agent.wait()
+    if agent.stdin is not None:
+        agent.stdin.close()
+
+
+def _host_of(address: str) -> str:
+    """The host in a Dask address, `tcp://10.0.0.3:40123` or `tls://[fd00::3]:40123`; workers of one process have none."""
+    scheme, _, rest = address.partition("://")
+    host = rest.rpartition(":")[0].strip("[]")
+    return "127.0.0.1" if scheme == "inproc" or is_loopback(host) else host

@@ -1,0 +1,92 @@
+"""Agents in the pods of a StatefulSet, found by the names that Kubernetes gives them in DNS; see deploy/kubernetes.yaml."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import time
+from collections.abc import Callable
+
+from network.errors import NetworkError, TimedOut
+from network.nodes import DEFAULT_PORT, Address
+
+from ..logs import SUBMIT_LOGGER
+from .launcher import Closing, KeyFile, Offer, checked_count
+
+START_SECONDS = 300.0  # an image may have to be fetched first
+_LOOK_SECONDS = 0.5
+_SERVICE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_UNKNOWN = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+_log = logging.getLogger(SUBMIT_LOGGER)
+
+Resolve = Callable[[str], list[str]]
+"""The IP addresses of a name, none for one that does not exist; NetworkError when nobody can be asked."""
+
+
+def resolve(name: str) -> list[str]:
+    """The IP addresses of `name`, each once, as the system's resolver has them now."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        if error.errno in _UNKNOWN:
+            return []
+        raise NetworkError(f"The name {name} cannot be looked up: {error.strerror}.") from error
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class KubernetesLauncher(Closing):
+    """Waits for the pods of a StatefulSet behind its headless service, which has the same name.
+
+    `service` is `psgd`, or `psgd.other-namespace`. DNS has a pod as long as it is ready. A job is given the names of pods,
+    `psgd-0.psgd`, which stay when one is started anew; a discovery the pods' own addresses, so that a new pod is a new host.
+    """
+
+    lasting = True
+
+    def __init__(
+        self,
+        service: str,
+        port: int = DEFAULT_PORT,
+        *,
+        key_file: KeyFile = None,
+        limit: float = START_SECONDS,
+        resolve: Resolve = resolve,
+    ) -> None:
+        if not _SERVICE.fullmatch(service):
+            raise ValueError(f"KubernetesLauncher 'service' must be a name as in psgd or psgd.namespace, got {service!r}.")
+        if not limit > 0:
+            raise ValueError(f"KubernetesLauncher 'limit' must be a number of seconds > 0, got {limit!r}.")
+        self.key_file = key_file
+        self._service, self._port, self._limit, self._resolve = service, port, limit, resolve
+
+    def start(self, count: int) -> list[Address]:
+        """Wait until the first `count` pods are ready.
+
+        Raises: TimedOut with those that are not; NetworkError when DNS does not answer.
+        """
+        checked_count("kubernetes launcher", count)
+        deadline = time.monotonic() + self._limit
+        pods = [f"{self._service.partition('.')[0]}-{number}.{self._service}" for number in range(count)]
+        missing = [pod for pod in pods if not self._resolve(pod)]
+        if missing:
+            _log.info("Waiting for the pods %s.", ", ".join(missing))
+        while missing:
+            if time.monotonic() >= deadline:
+                raise TimedOut(f"the pods {', '.join(missing)} to be ready", self._limit)
+            time.sleep(_LOOK_SECONDS)
+            missing = [pod for pod in missing if not self._resolve(pod)]
+        return [Address(pod, self._port) for pod in pods]
+
+    def discover(self) -> list[str]:
+        """The addresses of all pods that are ready."""
+        return [str(Address(ip, self._port)) for ip in self._resolve(self._service)]
+
+
+def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
+    """`kubernetes:SERVICE` or `kubernetes:SERVICE:PORT`."""
+    try:
+        service, port = Address.parse(where)
+    except ValueError as error:
+        raise ValueError(f"The launcher 'kubernetes' needs a service, as in kubernetes:psgd. {error}") from None
+    return Offer(KubernetesLauncher(service, port, key_file=key_file, limit=wait or START_SECONDS))

@@ -1,0 +1,35 @@
+"""Launchers by name: `local:4`, `ssh:host1,host2`, `slurm:DIR`, `mpi:DIR`, `kubernetes:SERVICE`, `dask:tcp://...`.
+
+Another launcher is another module with a function `offer(where, key_file, wait)`, and a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from . import batch, dask, kubernetes, local, ssh
+from .launcher import KeyFile, Offer
+
+LAUNCHERS: Mapping[str, Callable[[str, KeyFile, float | None], Offer]] = MappingProxyType(
+    {
+        "local": local.offer,
+        "ssh": ssh.offer,
+        "slurm": batch.on_slurm,
+        "mpi": batch.on_mpi,
+        "kubernetes": kubernetes.offer,
+        "dask": dask.offer,
+    }
+)
+
+
+def launcher_of(text: str, key_file: KeyFile = None, wait: float | None = None) -> Offer:
+    """The launcher that `text`, `name[:where]`, stands for.
+
+    `key_file` is the key of agents that somebody else starts; `wait`, how many seconds they may take to come up.
+    Raises: ValueError naming what is wrong and what is expected; NetworkError.
+    """
+    name, _, where = text.partition(":")
+    if name not in LAUNCHERS:
+        raise ValueError(f"A launcher is written name[:where], with the name {', '.join(LAUNCHERS)}, got {text!r}.")
+    return LAUNCHERS[name](where, key_file, wait)

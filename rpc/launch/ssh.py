@@ -1,0 +1,229 @@
+"""Agents on other machines, started by the system's ssh client for as long as a program needs them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import select
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from network.errors import NetworkError, TimedOut
+from network.keyring import format_keyring
+from network.keys import create_key_file, load_key_file
+from network.nodes import Address, is_loopback
+
+from ..logs import SUBMIT_LOGGER, clean
+from .launcher import Closing, KeyFile, Offer, checked_count
+
+START_SECONDS = 60.0  # for all machines to be reached, and for their agents to listen
+END_SECONDS = 8.0  # for all agents to end their jobs and leave
+ASK_SECONDS = 5.0  # for the client to say what a name stands for
+LOGS = "Launch-Logs"
+_HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9:][A-Za-z0-9._:%-]*")  # no option of ssh looks like this
+_OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
+_log = logging.getLogger(SUBMIT_LOGGER)
+
+
+class SSHLauncher(Closing):
+    """Starts an agent on each of `hosts`, as `[user@]host`; who stands there twice gets two.
+
+    An agent listens on a free port, works in a temporary directory, and ends when its connection does, however that happens.
+    What it logs is in `logs` on this machine as soon as it is written, in a file for each agent. The key is sent through the
+    connection; no command line holds it, and no disk of the other machine.
+
+    Args:
+        worker_command: what starts `worker.py` there, for the user's shell there.
+        ssh_command: the client and options of it; it must ask for no password.
+        key_file: the key; default one that is made now and removed by `close`.
+        slots: jobs that an agent may run at once.
+        limit: seconds for everything to come up in `start`.
+    """
+
+    lasting = False
+
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        *,
+        worker_command: str = "psgd-worker",
+        ssh_command: Sequence[str] = ("ssh",),
+        key_file: KeyFile = None,
+        slots: int = 1,
+        logs: str | Path = LOGS,
+        limit: float = START_SECONDS,
+    ) -> None:
+        for host in hosts:
+            if not _HOST.fullmatch(host):
+                raise ValueError(f"A host of SSHLauncher must be 'host' or 'user@host', got {host!r}.")
+        if not hosts or not ssh_command:
+            raise ValueError(f"SSHLauncher needs hosts and a client, got {list(hosts)} and {list(ssh_command)}.")
+        if not limit > 0:
+            raise ValueError(f"SSHLauncher 'limit' must be a number of seconds > 0, got {limit!r}.")
+        self.key_file = key_file
+        self._hosts, self._slots, self._limit, self._logs = list(hosts), slots, limit, Path(logs)
+        self._worker_command, self._ssh_command = worker_command, list(ssh_command)
+        self._held = contextlib.ExitStack()
+        self._agents: list[_RemoteAgent] = []
+
+    def start(self, count: int) -> list[Address]:
+        """Start agents on the first `count` hosts.
+
+        Raises: ValueError when there are not so many; TimedOut, NetworkError naming the host and what its client said last.
+        """
+        checked_count("ssh launcher", count)
+        if count > len(self._hosts):
+            raise ValueError(f"{count} agents need as many hosts, got {len(self._hosts)}: {', '.join(self._hosts)}.")
+        deadline = time.monotonic() + self._limit
+        try:
+            key = self._key()
+            self._logs.mkdir(parents=True, exist_ok=True)
+            self._held.callback(self._end)
+            for number, host in enumerate(self._hosts[:count]):
+                log = self._logs / f"{number}-{host}.log"
+                address = _looked_up(host, self._ssh_command)
+                self._agents.append(_RemoteAgent(host, address, log, self._command(host, address), key))
+            return [agent.await_address(deadline, self._limit) for agent in self._agents]
+        except OSError as error:
+            self.close()
+            raise NetworkError(f"The agents cannot be started: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def discover(self) -> list[str]:
+        """Those whose connection stands."""
+        return [f"{agent.address} slots={self._slots}" for agent in self._agents if agent.lives]
+
+    def close(self) -> None:
+        """End all agents with their jobs."""
+        self._held.close()
+
+    def _key(self) -> str:
+        """The text of the key file, which is made if there is none."""
+        if self.key_file is None:
+            folder = Path(tempfile.mkdtemp(prefix="psgd-"))
+            self._held.callback(shutil.rmtree, folder, ignore_errors=True)
+            self.key_file = folder / "key"
+            create_key_file(self.key_file)
+        return format_keyring(load_key_file(self.key_file))
+
+    def _command(self, host: str, address: str) -> list[str]:
+        """The client, and what it has the other machine's shell do."""
+        listen = address if is_loopback(address) else "::" if ":" in address else "0.0.0.0"  # noqa: S104  with a key of its own
+        options = ["--listen", listen, "--port", "0", "--key-stdin", "--announce", "-", "--end-with-parent", "--temporary"]
+        options += ["--slots", str(self._slots), "--log-level", "INFO"]
+        return [*self._ssh_command, *_OPTIONS, host, f"{self._worker_command} {shlex.join(options)}"]
+
+    def _end(self) -> None:
+        deadline = time.monotonic() + END_SECONDS
+        for agent in self._agents:
+            agent.let_go()
+        for agent in self._agents:
+            agent.end(deadline)
+        self._agents.clear()
+
+
+class _RemoteAgent:
+    """One client of ssh, and the agent at its other end."""
+
+    def __init__(self, host: str, address: str, log: Path, command: Sequence[str], key: str) -> None:
+        self._host, self._resolved, self._log = host, address, log
+        self.address: Address | None = None
+        with open(log, "wb", opener=_private) as file:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, start_new_session=True
+            )
+        with contextlib.suppress(BrokenPipeError):  # it has failed already; `await_address` says how
+            _pipe(self._process.stdin).write(f"{key}\n".encode("ascii"))
+            _pipe(self._process.stdin).flush()
+
+    @property
+    def lives(self) -> bool:
+        return self.address is not None and self._process.poll() is None
+
+    def await_address(self, deadline: float, limit: float) -> Address:
+        """Where it listens, as it says itself; the host is that by which its machine was called."""
+        said, stdout = b"", _pipe(self._process.stdout).fileno()
+        while not said.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([stdout], [], [], left)[0]:
+                raise TimedOut(f"the agent on {self._host} to listen{self._last_words()}", limit)
+            part = os.read(stdout, 256)
+            if not part:
+                code = self._process.wait()
+                raise NetworkError(f"The agent on {self._host} did not start, exit code {code}{self._last_words()}")
+            said += part
+        try:
+            announced = Address.parse(said.decode("ascii", "replace").splitlines()[-1])
+        except ValueError as error:
+            raise NetworkError(f"The worker command on {self._host} printed no address of an agent. {error}") from error
+        self.address = Address(self._resolved, announced.port)
+        return self.address
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text("utf-8", "replace").strip().splitlines()
+        return f": {clean(lines[-1])}" if lines else "."
+
+    def let_go(self) -> None:
+        """The end of its input tells the agent that we are gone."""
+        with contextlib.suppress(OSError):
+            _pipe(self._process.stdin).close()
+
+    def end(self, deadline: float) -> None:
+        """Wait for the client's end, which is the agent's; one that hangs is killed, and its agent ends with the connection."""
+        if self.address is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(max(0.0, deadline - time.monotonic()))
+            if self._process.poll() is None:
+                _log.warning("The agent on %s has not ended in time; its connection is cut.", self._host)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        _pipe(self._process.stdout).close()
+
+
+def _looked_up(host: str, ssh_command: Sequence[str]) -> str:
+    """The name or IP address that the configuration of ssh has for `host`, which may be a nickname."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        told = subprocess.run(
+            [*ssh_command, "-G", host], stdin=subprocess.DEVNULL, capture_output=True, timeout=ASK_SECONDS, check=False
+        )
+        for line in told.stdout.decode(errors="replace").splitlines() if told.returncode == 0 else ():
+            name, _, value = line.partition(" ")
+            if name == "hostname" and value.strip():
+                return value.strip()
+    return host.rpartition("@")[2]
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    if stream is None:
+        raise ValueError("The process was started without this pipe.")
+    return stream
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
+    """`ssh:host1,user@host2`; `$PSGD_SSH` is the client with its options, `$PSGD_SSH_WORKER` the command on the other side."""
+    hosts = [host.strip() for host in where.split(",") if host.strip()]
+    if not hosts:
+        raise ValueError(f"The launcher 'ssh' needs hosts, as in ssh:host1,user@host2, got {where!r}.")
+    made = SSHLauncher(
+        hosts,
+        worker_command=os.environ.get("PSGD_SSH_WORKER") or "psgd-worker",
+        ssh_command=shlex.split(os.environ.get("PSGD_SSH") or "ssh"),
+        key_file=key_file,
+        limit=wait or START_SECONDS,
+    )
+    return Offer(made, len(hosts))

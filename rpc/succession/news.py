@@ -1,0 +1,131 @@
+"""What drivers and agents say to each other about who drives a job.
+
+The *driver* of a job watches it and starts it again; the submitter is the first. A driver has a name, `<who>/<random>`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from ..operation import Attempt, Bytes, JobState, Length, Matching, Node, Operation, Sha256
+
+Driver = Annotated[str, Matching("[A-Za-z0-9() -]{1,64}/[0-9a-f]{16}")]
+Outcome = Annotated[str, ("done", "failed", "stopped", "left")]
+"""Of a job, said by its driver; "left" for a node without which it goes on."""
+
+
+# ---- driver to agent
+
+
+@dataclass(frozen=True)
+class Entrust(Operation):
+    """Keep what is needed to drive this job, for the time when I am gone.
+
+    `place` is the node's in the order of seniority. The estate, which is the same for all attempts, has `size` bytes and this
+    hash; it follows in parts if it is asked for. `charter` is what changes from attempt to attempt. `heir` is the module that
+    takes over; its `main` is called.
+    """
+
+    job: str
+    node: Node
+    attempt: Attempt
+    driver: Driver
+    place: Annotated[int, range(1 << 20)]
+    sha256: Sha256
+    size: Bytes
+    heir: Annotated[str, Matching("[a-z_]+\\.heir")]
+    charter: str
+
+
+@dataclass(frozen=True)
+class Part(Operation):
+    """The next bytes of the estate."""
+
+    job: str
+    node: Node
+    data: Annotated[bytes, Length(1, 1 << 20)]
+
+
+@dataclass(frozen=True)
+class TakeOver(Operation):
+    """Let me drive the job of this estate from now on."""
+
+    job: str
+    node: Node
+    driver: Driver
+    sha256: Sha256
+
+
+@dataclass(frozen=True)
+class Conclude(Operation):
+    """The job is over, or goes on without this node; nobody need drive it here. `report` is a text in JSON, for the record."""
+
+    job: str
+    node: Node
+    outcome: Outcome
+    detail: str
+    report: str
+
+
+# ---- agent to driver
+
+
+@dataclass(frozen=True)
+class Keeps(Operation):
+    """The agent has the whole estate, or asks for it."""
+
+    job: str
+    node: Node
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Granted(Operation):
+    """You drive. What the node was told last, and by whom it was: its newest attempt, its state, and the attempt of the charter
+    that it has, -1 for none."""
+
+    job: str
+    node: Node
+    attempt: Attempt
+    entrusted: Annotated[int, range(-1, 1 << 31)]
+    state: JobState
+    detail: str
+
+
+@dataclass(frozen=True)
+class Denied(Operation):
+    """Somebody else drives, or the job is over: then `outcome` says how."""
+
+    job: str
+    node: Node
+    reason: str
+    outcome: Annotated[str, ("", "done", "failed", "stopped", "left")]
+
+
+@dataclass(frozen=True)
+class Halted(Operation):
+    """Somebody else wants the job to end: it shall not be started again."""
+
+    job: str
+    reason: str
+
+
+# ---- agent to whoever watches
+
+
+@dataclass(frozen=True)
+class Standing(Operation):
+    """How the job stands beyond the state of one process: its attempt, who drives it ("" for nobody: it is not started again),
+    and how it is over, if it is."""
+
+    job: str
+    node: Node
+    attempt: Attempt
+    driver: str
+    outcome: Annotated[str, ("", "done", "failed", "stopped", "left")]
+    detail: str
+
+
+FROM_DRIVER = (Entrust, Part, TakeOver, Conclude)
+TO_DRIVER = (Keeps, Granted, Denied, Halted, Standing)

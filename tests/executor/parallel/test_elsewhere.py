@@ -1,0 +1,67 @@
+"""Lazy collections on executors that others have made: the processes of MPI, and the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from executor.parallel import Context
+from rpc.agent.environment import project_root
+from tests.dask_cluster import dask
+
+from . import elsewhere
+from .elsewhere import check_collections, check_futures
+
+pytestmark = pytest.mark.processes
+
+
+def test_on_dask(tmp_path: Path) -> None:
+    """The executor of a client: operations, errors, broadcast values, futures. The tasks of a worker that dies run elsewhere,
+    and a broadcast value that only it had comes again."""
+
+    def once(items: Iterator[int]) -> list[int]:
+        found = list(items)
+        if 3 in found:
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return found
+            os._exit(1)
+        return found
+
+    path = str(tmp_path / "died")
+    with dask(tmp_path / "dask", 2) as (_, client), client.get_executor() as executor, Context(executor) as context:
+        check_futures(executor)
+        check_collections(executor, tmp_path / "lines.txt")
+        assert context.parallelize(range(9)).partitions == 4  # two for each worker
+
+        large = context.broadcast(np.arange(2_000_000.0))
+        last = context.parallelize([0], 1).map(lambda _: (os.getpid(), float(large.value[-1])))
+        [(pid, value)] = last.collect()
+        assert value == 1_999_999.0
+        os.kill(pid, signal.SIGKILL)
+        assert last.map(lambda pair: pair[1]).collect() == [1_999_999.0]
+        assert context.parallelize(range(6), 6).map_partitions(once).collect() == list(range(6))
+        assert Path(path).exists()
+        with pytest.raises(TypeError, match="cannot travel"):
+            context.broadcast({1})
+
+
+def test_on_mpi(tmp_path: Path) -> None:
+    """`MPIPoolExecutor` on three processes that mpiexec has started."""
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    mpiexec = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    if mpiexec is None:
+        pytest.skip("there is no mpiexec here")
+    command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", str(elsewhere.__file__)]
+    environment = {**os.environ, "PYTHONPATH": project_root()}
+    finished = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    assert (finished.returncode, finished.stdout) == (0, "right\n"), finished.stderr

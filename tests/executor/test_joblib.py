@@ -1,0 +1,170 @@
+"""joblib on agents: what Parallel does with its own backends it does with ours."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from executor import ClusterExecutor, NodeLost, NotData, register_joblib
+from network import NodeAssignment
+
+from . import calls
+from .calls import Mistake, Point, await_path, begin_and_await, fail, own_pid
+
+joblib = pytest.importorskip("joblib", reason="joblib is not installed (extra joblib)")
+pytestmark = pytest.mark.processes
+Parallel, delayed = joblib.Parallel, joblib.delayed
+
+
+class Fitted:
+    """An estimator: what it has learned is no data."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate, self.learned = rate, {Fraction(1, 3)}
+
+
+def root(x: float, power: float = 2.0) -> float:
+    return float(x ** (1 / power))
+
+
+def nested(x: int) -> tuple[int, list[int], int]:
+    """A Parallel of its own, in the process of the task."""
+    inner = joblib.Parallel(n_jobs=4)(joblib.delayed(own_pid)(place) for place in range(3))
+    return own_pid(), inner, joblib.effective_n_jobs(-1)
+
+
+@pytest.fixture(scope="module")
+def executor(agents: NodeAssignment) -> Iterator[ClusterExecutor]:
+    with ClusterExecutor(agents) as made:
+        register_joblib(made)
+        yield made
+
+
+@pytest.fixture
+def cluster(executor: ClusterExecutor) -> Iterator[None]:
+    with joblib.parallel_config(backend="psgd"):
+        yield
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("options", [{}, {"n_jobs": 2, "batch_size": 7}, {"pre_dispatch": "all"}, {"n_jobs": 1}], ids=str)
+def test_results_come_in_order(options: dict[str, Any]) -> None:
+    """Arguments, keywords, arrays; batches of any size; in this process with n_jobs=1."""
+    assert Parallel(**options)(delayed(root)(x, power=2) for x in range(100)) == [x**0.5 for x in range(100)]
+    arrays = Parallel(**options)(delayed(np.multiply)(np.arange(3), x) for x in range(4))
+    np.testing.assert_array_equal(arrays, np.outer(np.arange(4), np.arange(3)))
+    pids = set(Parallel(**options)(delayed(own_pid)(x) for x in range(8)))
+    assert (own_pid() in pids) == (options.get("n_jobs") == 1)
+    assert Parallel(**options)([]) == []
+
+
+@pytest.mark.usefixtures("cluster")
+def test_results_as_they_come() -> None:
+    """Generators in order and out of order; one that is fed by another of the same executor does not wait for itself."""
+    first = Parallel(return_as="generator")(delayed(root)(x) for x in range(60))
+    second = Parallel(return_as="generator")(delayed(root)(x, power=4.0) for x in first)
+    assert list(second) == [(x**0.5) ** 0.25 for x in range(60)]
+    unordered = Parallel(return_as="generator_unordered")(delayed(root)(x) for x in range(20))
+    assert sorted(unordered) == [x**0.5 for x in range(20)]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_how_many_run_at_once() -> None:
+    """As many as there are nodes, or what is asked for; 1 is this process."""
+    assert [joblib.effective_n_jobs(n) for n in (-1, 2, 7, 1)] == [2, 2, 2, 1]
+    with pytest.raises(ValueError, match="n_jobs == 0"):
+        joblib.effective_n_jobs(0)
+
+
+def test_fewer_jobs_than_nodes(agents: NodeAssignment) -> None:
+    """Of three nodes two work."""
+    nodes = NodeAssignment(key_file=agents.key_file).add(0, agents[0]).add(1, agents[1]).add(2, agents[0])
+    with ClusterExecutor(nodes) as executor:
+        register_joblib(executor, "three")
+        for wanted in (2, -2):
+            assert len(set(Parallel(wanted, "three", batch_size=1)(delayed(own_pid)(x) for x in range(60)))) <= 2
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_parallel_within_a_task_works_one_after_the_other() -> None:
+    """It starts no processes on the node."""
+    for pid, inner, at_once in Parallel()(delayed(nested)(x) for x in range(2)):
+        assert (inner, at_once) == ([pid] * 3, 1)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_exceptions_of_calls_are_raised(executor: ClusterExecutor) -> None:
+    """As they are, with the traceback on the node; so are those of the iterable; and the backend goes on."""
+    with pytest.raises(Mistake, match="mistake 5") as caught:
+        Parallel()(delayed(fail)(5) for _ in range(50))
+    assert "in fail" in str(caught.value.__cause__)
+
+    def numbers() -> Iterator[int]:
+        yield from range(10)
+        raise LookupError("no more numbers")
+
+    with pytest.raises(LookupError, match="no more numbers"):
+        Parallel()(delayed(root)(x) for x in numbers())
+    with pytest.raises(calls.Mistake), Parallel(n_jobs=2) as parallel:
+        assert parallel(delayed(root)(x) for x in range(4)) == [0.0, 1.0, 2**0.5, 3**0.5]
+        parallel(delayed(fail)(1) for _ in range(4))
+    assert Parallel()(delayed(root)(x) for x in [4]) == [2.0]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_arguments_may_be_estimators_and_results_may_not() -> None:
+    """What is no data travels to the nodes as code does, and not back: the error says what to return instead."""
+    assert Parallel()(delayed(getattr)(Fitted(x), "rate") for x in (0.5, 0.25)) == [0.5, 0.25]
+    assert Parallel()(delayed(root)(x, power=Fraction(2)) for x in (4, 9)) == [2.0, 3.0]
+    assert Parallel()(delayed(calls.mirrored)(Point(x, 1)) for x in range(3)) == [Point(1, x) for x in range(3)]
+    message = (
+        r"The result of Fraction is no data: fractions\.Fraction cannot travel: .* returns scores, .* not a fitted estimator"
+    )
+    with pytest.raises(TypeError, match=message) as caught:
+        Parallel()(delayed(Fraction)(1, x) for x in (1, 2))
+    assert isinstance(caught.value.__cause__, NotData)
+    with pytest.raises(TypeError, match=r"Argument 'power' of root cannot travel: .*lock"):
+        Parallel()(delayed(root)(x, power=threading.Lock()) for x in (1, 2))
+
+
+def test_what_is_not_begun_is_cancelled(agents: NodeAssignment, tmp_path: Path) -> None:
+    """After an error, and when nobody waits for a generator any more; the time-out of Parallel holds."""
+    gate = tmp_path / "gate"
+    with ClusterExecutor(agents) as executor:
+        register_joblib(executor, "mine")
+
+        def blocking(number: int) -> Any:
+            return delayed(begin_and_await)(str(tmp_path / f"begun-{number}"), str(gate))
+
+        options = {"backend": "mine", "batch_size": 1, "pre_dispatch": "all"}
+        try:
+            results = Parallel(**options, return_as="generator")(blocking(number) for number in range(40))
+            await_path(tmp_path / "begun-0")
+            with pytest.warns(UserWarning, match="have been cancelled"):
+                del results
+            with pytest.raises(multiprocessing.TimeoutError):
+                Parallel(**options, timeout=0.01)(blocking(number) for number in range(40, 60))
+        finally:
+            gate.touch()
+    assert 1 <= len(list(tmp_path.glob("begun-*"))) <= 8  # of 60: what the nodes held when they were told
+
+
+def test_no_node_is_left(agents: NodeAssignment) -> None:
+    """Parallel raises what the executor says, and does not wait for ever."""
+    with ClusterExecutor(agents) as executor:
+        register_joblib(executor, "doomed")
+        with pytest.raises(NodeLost):
+            Parallel(backend="doomed", batch_size=1)(delayed(calls.die)() for _ in range(20))
+
+
+def test_only_a_cluster_is_registered() -> None:
+    """Other executors have backends of their own."""
+    with pytest.raises(TypeError, match="register_joblib 'executor' must be a ClusterExecutor, got int"):
+        register_joblib(3)  # type: ignore[arg-type]

@@ -1,0 +1,91 @@
+"""SEC-12: what a peer sends that is not finite or of a wrong shape is refused, naming who sent it, codec and variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from network.errors import BadContent
+from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, netEncapsulation
+from parallel_sgd.codec.int8 import Int8
+from parallel_sgd.codec.parameter_server import SyncPS
+from parallel_sgd.codec.qsgd import QSGD
+from parallel_sgd.codec.ring import Ring
+from parallel_sgd.codec.topk import TopK
+from parallel_sgd.profiles import IIDBlockAssignment
+from parallel_sgd.testing.array_job import ArrayJob
+from parallel_sgd.unusable import Unusable, check_finite
+
+HUGE = np.float32(3e38)  # finite, but the sum of its squares is not
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (4, 0, 2), (100_001,)], ids=str)
+def test_every_place_counts(dtype: Any, shape: tuple[int, ...], bad: float) -> None:
+    good = np.full(shape, 3, dtype)
+    check_finite((1, [good, {"a": good, 2: "text"}], None, 5.0))
+    if good.size:
+        for place in {0, good.size // 2, good.size - 1}:
+            spoiled = good.copy()
+            spoiled.flat[place] = bad
+            with pytest.raises(Unusable, match=rf"^1 of {good.size} numbers are not finite$"):
+                check_finite((1, [good, {"a": spoiled}]))
+
+
+def test_what_is_finite_passes() -> None:
+    """Numbers whose squares overflow, strided views, integers: none of them is refused, and nobody warns."""
+    for array in (np.full(9, HUGE), np.full((4, 6), -HUGE)[:, ::2], np.arange(5), np.array([True]), np.empty(0, np.float32)):
+        check_finite(array)
+    with pytest.raises(Unusable, match="12 of 12"):
+        check_finite(np.full((4, 6), np.inf, np.float32)[:, ::2])
+
+
+def spoiled(kind: type[Codec], spoil: Callable[[Any], Any]) -> type[Codec]:
+    """A codec whose worker 1 sends in the second batch what `spoil` makes of it; it is not honest about what it sends."""
+
+    class Spoiled(kind):  # type: ignore[misc, valid-type]
+        def _changed(self, packets: Any) -> Any:
+            if packets is None or self.node_id != 1 or GlobalSettings.current().step < (0, 1):
+                return packets
+            found = [packets] if isinstance(packets, netEncapsulation) else list(packets)
+            return [netEncapsulation(packet.targets, spoil(packet.content)) for packet in found]
+
+        def update_blocks(self, block_weight: BlockWeight) -> Any:
+            return self._changed(super().update_blocks(block_weight))
+
+        def receive_blocks(self, content: Any) -> Any:
+            return self._changed(super().receive_blocks(content))
+
+    Spoiled.__name__ = kind.__name__
+    return Spoiled
+
+
+def with_bad_number(content: Any) -> Any:
+    """The last array of floats in it has a NaN, or the bytes of a payload that of the largest numbers."""
+    parts = list(content)
+    for place, part in enumerate(parts):
+        if isinstance(part, np.ndarray) and part.dtype.kind == "f":
+            parts[place] = part.copy()
+            parts[place].flat[-1] = np.nan
+        elif isinstance(part, np.ndarray):
+            parts[place] = np.full_like(part, 0xFF)
+    return tuple(parts)
+
+
+def of_another_shape(content: Any) -> Any:
+    return tuple(np.ones((3, 2), np.float32) if isinstance(part, np.ndarray) else part for part in content)
+
+
+@pytest.mark.parametrize("spoil", [with_bad_number, of_another_shape])
+@pytest.mark.parametrize("kind", [Plain, SyncPS, Ring, QSGD, TopK, Int8])
+def test_the_sender_is_named(kind: type[Codec], spoil: Callable[[Any], Any]) -> None:
+    """Node, codec, variable and batch; with a parameter server it is that which refuses."""
+    job = ArrayJob(IIDBlockAssignment(3), codec=spoiled(kind, spoil), server=kind if kind is SyncPS else None)
+    where = rf"{kind.__name__}, variable \d.*, epoch 1, batch 2"
+    with pytest.raises(BadContent, match=rf"^Node\(1\) sent what cannot be used, for {where}: ") as info:
+        job.run()
+    assert info.value.node_id == 1

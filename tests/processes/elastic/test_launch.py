@@ -1,0 +1,248 @@
+"""Elastic jobs on real processes: workers are killed, stopped, frozen, removed and added while a function trains on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parallel_sgd import JobFailed, elastic
+from parallel_sgd.elastic.vault import Vault
+from tests.processes.elastic.jobs import SAMPLES, Stage, learn_each_sample_once, log_of, pause, three_epochs
+from tests.processes.harness import Cluster, cluster, wait_for
+
+pytestmark = pytest.mark.processes
+SOON = 0.05  # seconds between looks for hosts
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Four agents with two slots each."""
+    with cluster(tmp_path_factory.mktemp("elastic")) as made:
+        made.start(4, "--slots", "2", "--listen", "127.0.0.1")
+        yield made
+
+
+@pytest.fixture
+def free(agents: Cluster) -> Iterator[Cluster]:
+    """These agents, which are free when a job has ended."""
+    assert agents.idle()
+    yield agents
+    wait_for(agents.idle, "the agents to be free")
+
+
+def launch(stage: Stage, function: Any, *args: Any, **options: Any) -> dict[int, Any]:
+    try:
+        return elastic.launch(function, stage.nodes(), (str(stage.folder), *args), discovery_every=SOON, **options)
+    finally:
+        stage.close()
+
+
+def test_an_epoch_in_which_workers_come_and_go_and_die(free: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """EL-2, EL-3, EL-8, EL-11, EL-19, EL-23, EL-25, EL-26, EL-28: three changes of hosts and two kills in one epoch: each
+    sample is learned exactly once, newcomers take rank 0's state, survivors keep their process and their order."""
+    stage = Stage(free, tmp_path, a=1, b=1, c=1)
+    seen: dict[str, list[int]] = {}
+    seconds: list[float] = []
+
+    def story() -> None:
+        first = seen["first"] = stage.pids(2)
+        os.kill(first[1], signal.SIGKILL)
+        begun = time.monotonic()
+        survivors = seen["killed"] = stage.pids(2, other_than=first)
+        stage.open(2)
+        seconds.append(time.monotonic() - begun)
+        stage.pids(5)
+        stage.further.append("127.0.0.1:9")  # with which the next round comes to nothing, and nobody who waits for it is harmed
+        stage.slots["d"] = 1
+        seen["added"] = stage.pids(5, other_than=survivors)
+        stage.open(5)
+        stage.pids(8)
+        del stage.slots["a"]
+        seen["removed"] = stage.pids(8, other_than=seen["added"])
+        stage.open(8)
+        stage.pids(11)
+        stage.slots["a"] = 1
+        back = seen["back"] = stage.pids(11, other_than=seen["removed"])
+        os.kill(back[0], signal.SIGKILL)
+        seen["last"] = stage.pids(11, other_than=back)
+        stage.open(11)
+
+    stage.meanwhile(story)
+    with caplog.at_level(logging.INFO):
+        results = launch(stage, learn_each_sample_once, [2, 5, 8, 11], discovery=stage.discovery)
+    a, b, c = seen["first"]
+    d, again = seen["added"][2], seen["back"][2]
+    assert seen == {
+        "first": [a, b, c],
+        "killed": [a, c],
+        "added": [a, c, d],
+        "removed": [c, d],
+        "back": [c, d, again],
+        "last": [d, again],
+    }
+    assert len({a, b, c, d, again}) == 5
+    assert seconds[0] < 5.0
+    assert sorted(results) == [0, 1]
+    for learned, steps, sizes, _, _ in results.values():
+        assert learned == [1.0] * SAMPLES and steps == SAMPLES // 4
+        assert sizes[0] == 3 and sizes[-1] == 2
+    assert results[0][3] == [  # of d, which came in third place
+        *("sync", "func"),
+        *("reset 1 of 2", "callback 1 of 2", "func"),  # hosts were only removed, so nobody needs the state
+        *("reset 1 of 3", "callback 1 of 3", "sync", "func"),
+        *("restore", "reset 0 of 2", "callback 0 of 2", "sync", "func"),
+    ]
+    host = str(stage.agent("a").address)
+    assert f"{host}[0] has been removed from elastic job" in log_of(stage.agent("a"), a)
+    told = [record.getMessage() for record in caplog.records]
+    assert sum(line.startswith("Round ") for line in told) == 6
+
+
+def test_three_epochs_on_changing_hosts(free: Cluster, tmp_path: Path) -> None:
+    """EL-24, EL-9, EL-18, EL-13: sizes 2, 4, 2, start ranks 0, 0, 2; all workers are interrupted at the same call."""
+    stage = Stage(free, tmp_path, a=2)
+    seen: list[list[int]] = []
+
+    def story() -> None:
+        seen.append(stage.pids("epoch-0"))
+        stage.slots["b"] = 2
+        seen.append(stage.pids("epoch-1"))
+        del stage.slots["a"]
+
+    stage.meanwhile(story)
+    assert launch(stage, three_epochs, discovery=stage.discovery) == {0: 0, 1: 1}
+    first, both = seen
+    assert both[:2] == first and len(both) == 4
+    notes = {pid: (tmp_path / f"interrupts-{pid}").read_text().splitlines() for pid in both}
+    assert notes[both[0]] == notes[both[1]] and len(notes[both[0]]) == 2
+    assert notes[both[2]] == notes[both[3]] == notes[both[0]][1:]
+    assert [line.split()[0::2] for line in notes[both[0]]] == [["epoch-0", "False"], ["epoch-1", "True"]]
+    pattern = r"Rendezvous (\d): rank (\d) of (\d), started as rank (\d)\."
+    told = re.findall(pattern, log_of(stage.agent("a"), both[0])) + re.findall(pattern, log_of(stage.agent("b"), both[2]))[1:]
+    assert told == [("1", "0", "2", "0"), ("2", "0", "4", "0"), ("3", "0", "2", "2")]
+
+
+def test_a_frozen_host_is_fenced(own: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """EL-27, EL-19: a stopped worker counts as failed within N + 1 s; so does one whose whole host stands still, and when that
+    goes on it is out: nothing that it sends is accepted, and it says its farewell."""
+    own.start(3, "--listen", "127.0.0.1")
+    stage = Stage(own, tmp_path, a=1, b=1, c=1)
+    frozen = stage.agent("b")
+    farewell: list[str] = []
+
+    def story() -> None:
+        first = stage.pids(2)
+        os.kill(first[2], signal.SIGSTOP)
+        second = stage.pids(2, other_than=first)
+        assert second == first[:2]
+        os.kill(frozen.pid, signal.SIGSTOP)
+        os.kill(first[1], signal.SIGSTOP)
+        assert stage.pids(2, other_than=second) == first[:1]
+        os.kill(first[1], signal.SIGCONT)
+        farewell.append(log_of(frozen, first[1]))
+        os.kill(frozen.pid, signal.SIGCONT)
+        stage.open(2)
+
+    stage.meanwhile(story)
+    results = launch(stage, learn_each_sample_once, [2], stall_timeout=2.0)
+    assert [learned for learned, *_ in results.values()] == [[1.0] * SAMPLES]
+    assert f"{frozen.address}[0] has been removed from elastic job" in farewell[0]
+    stuck = re.findall(r"stuck, silent for (\d\.\d+) s", caplog.text)
+    assert stuck and 2.0 <= float(stuck[0]) <= 3.0
+    wait_for(own.idle, "the agents to be free")
+
+
+def test_too_few_workers_for_too_long(free: Cluster, tmp_path: Path) -> None:
+    """EL-16, EL-21: below `min_workers` training waits, and ends with the time-out, naming the first failure."""
+    stage = Stage(free, tmp_path, a=1, b=1, c=1)
+    ended: list[float] = []
+
+    def story() -> None:
+        first = stage.pids(2)
+        os.kill(first[2], signal.SIGKILL)
+        ended.append(time.monotonic())
+
+    stage.meanwhile(story)
+    with pytest.raises(JobFailed, match="Timed out waiting for minimum number of slots to become available") as failed:
+        launch(stage, learn_each_sample_once, [2], discovery=stage.discovery, min_workers=3, timeout=1.0)
+    assert 1.0 < time.monotonic() - ended[0] < 1.0 + 1.0 + 10.0  # the loss must be known, and the other processes end
+    name = re.escape(f"{stage.agent('c').address}[0]")
+    assert re.search(rf"Process name: {name}\nExit code: -9\n.*killed by signal 9", str(failed.value))
+
+
+def fail_or_hang(folder: str, table: np.ndarray[Any, Any], how: dict[str, int]) -> Any:
+    """Rank 0 goes on alone, rank 1 hangs outside all operations, rank 2 raises; they are of one host and another."""
+    assert table.sum() == 10.0 * table.size
+    if elastic.rank() == how["raises"]:
+        elastic.barrier()
+        raise ArithmeticError("no such sum")
+
+    @elastic.run
+    def train(state: Any) -> Any:
+        if elastic.rank() == how["hangs"]:
+            Path(folder, "hangs").write_text(str(os.getpid()))
+            pause(3600)
+        return elastic.allreduce(np.ones(50_000), "sum")
+
+    elastic.barrier()
+    return train(elastic.ObjectState(x=0))
+
+
+def test_who_raises_and_who_hangs(free: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """EL-4, EL-19, EL-29: an exception ends its worker; who keeps the others waiting is named, and given up after the limit."""
+    stage = Stage(free, tmp_path, a=1, b=1, c=1)
+    table, how = np.full((100, 100), 10.0), {"raises": 2, "hangs": 1}
+    results = launch(stage, fail_or_hang, table, how, warn_after=1.0, stop_after=2.0)
+    assert list(results) == [0] and results[0].tolist() == [1.0] * 50_000
+    assert "ArithmeticError: no such sum" in caplog.text
+    assert re.search(r"Missing ranks:\n1: \[\d\. allreduce", caplog.text)
+
+
+def test_when_all_fail(free: Cluster, tmp_path: Path) -> None:
+    """EL-20, EL-21: the final error names the first worker that failed, and why."""
+    stage = Stage(free, tmp_path, a=1, b=1)
+
+    def broken(folder: str) -> None:
+        raise LookupError(folder)
+
+    with pytest.raises(
+        JobFailed, match=r"All workers have failed\.\nThe first worker to fail was:\nProcess name: .*\[0\]"
+    ) as e:
+        launch(stage, broken)
+    assert "Exit code: 1\n" in str(e.value) and f"LookupError: {tmp_path}" in str(e.value)
+    assert {state for state, _ in e.value.failures.values()} == {"failed"}
+
+
+def test_what_was_kept_outlives_all_workers(free: Cluster, tmp_path: Path) -> None:
+    """EL-12: no survivor of the previous hosts, but a checkpoint: the job goes on from it, and so does the next job."""
+    stage, kept = Stage(free, tmp_path, a=1), tmp_path / "kept"
+
+    def story() -> None:
+        first = stage.pids(5)
+        stage.slots = {"c": 1}
+        stage.pids(5, other_than=first)
+        stage.open(5)
+        last = stage.pids(8)[0]
+        wait_for(lambda: Vault(kept).content["plain"]["steps"] == 8, "the last commit to be kept")
+        os.kill(last, signal.SIGKILL)
+
+    stage.meanwhile(story)
+    options: dict[str, Any] = {"checkpoint": kept, "checkpoint_every": 0}
+    with pytest.raises(JobFailed, match="All workers have failed"):
+        launch(stage, learn_each_sample_once, [5, 8], discovery=stage.discovery, **options)
+    stage.open(8)
+    stage.slots = {"b": 1, "d": 1}
+    results = launch(stage, learn_each_sample_once, [5, 8], **options)
+    assert sorted(results) == [0, 1]
+    for learned, steps, sizes, *_ in results.values():
+        assert learned == [1.0] * SAMPLES and steps == SAMPLES // 4
+        assert sizes == [1, 1, 2], "the rounds of both jobs"

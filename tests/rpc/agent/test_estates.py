@@ -1,0 +1,261 @@
+"""What drivers entrust to an agent: real folders, real sessions in memory, virtual time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from network.errors import ProtocolError
+from network.keys import new_key
+from network.session import Session
+from network.testing.clock import VirtualClock
+from rpc.agent.admission import python_version
+from rpc.agent.audit import AuditLog
+from rpc.agent.estates import Estates
+from rpc.agent.jobs import JobFolders, JobRecord
+from rpc.agent.watchers import Watchers
+from rpc.messages import (
+    FROM_AGENT,
+    CanCommit,
+    Conclude,
+    Denied,
+    Entrust,
+    Granted,
+    Halted,
+    Keeps,
+    Part,
+    Standing,
+    TakeOver,
+    Verdict,
+    parse,
+)
+from rpc.succession.entrusting import PART_BYTES, Entrusting
+from rpc.succession.will import Will
+from tests.network.wires import Talk, talk
+
+JOB = "job-1"
+SUBMITTER, HEIR = "The submitter/0123456789abcdef", "Node(0)/fedcba9876543210"
+
+
+class Place:
+    """An agent's estates, and sessions with it; `heard(talk)` is what the other side of one is told."""
+
+    def __init__(self, root: Path, stack: ExitStack) -> None:
+        self.clock = VirtualClock()
+        self.folders = JobFolders(root / "jobs", 20, self.clock)
+        self.watchers = Watchers(lambda job, node: (here := self.folders.newest(job, node)) is not None and here.node == node)
+        self.audit = root / "audit.jsonl"
+        logger = logging.getLogger("estates test")
+        self.estates = Estates(self.folders, self.watchers, root, AuditLog(self.audit), logger, self.clock)
+        self._stack = stack
+        self.record: JobRecord | None = None
+
+    def session(self) -> Talk:
+        return self._stack.enter_context(talk())
+
+    def begin(self, session: Session, driver: str = SUBMITTER, attempt: int = 0, node: int = 1) -> None:
+        order = CanCommit(JOB, "title", node, [node], attempt, python_version(), "1", 1, 1, 5.0, 5.0, driver=driver)
+        assert not self.estates.driver_of(order)
+        if self.record is not None:
+            self.record.state = "failed"
+        self.record = self.folders.create(JOB, node, "title", attempt)
+        self.watchers.add(session, JOB, node)
+        self.estates.begin(order, self.record, session, new_key())
+
+    def entrust(
+        self, session: Session, content: bytes, driver: str = SUBMITTER, attempt: int = 0, node: int = 1
+    ) -> list[Keeps]:
+        """As a driver does it; returns the answers."""
+        answers: list[Keeps] = []
+
+        def tell(node: int, operation: Any) -> None:
+            answer = (
+                self.estates.entrust(operation, session) if isinstance(operation, Entrust) else self.estates.part(operation)
+            )
+            if isinstance(answer, Keeps):
+                answers.append(answer)
+
+        entrusting = Entrusting(JOB, attempt, Will(driver, "parallel_sgd.heir", content, "{}"), [node], tell, lambda _: 0)
+        while entrusting.open:
+            entrusting.take(node, answers[-1])
+            entrusting.send()
+        return answers
+
+    @property
+    def folder(self) -> Path:
+        assert self.record is not None
+        return self.folders.folder(self.record)
+
+
+def heard(wire: Talk) -> list[Any]:
+    wire.server.send()
+    wire.client.receive()
+    found = []
+    while (message := wire.client.take()) is not None:
+        found.append(parse(message.value, FROM_AGENT))
+    return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with ExitStack() as stack:
+        made = Place(tmp_path, stack)
+        yield made
+        made.estates.close()
+
+
+def sha256_of(content: bytes) -> str:
+    return Will(SUBMITTER, "", content).sha256
+
+
+def test_an_estate_is_kept_unchanged_and_sent_once(place: Place) -> None:
+    """conventions.md: agents keep the bundle unchanged, SHA-256 checked, private; a later attempt does not send it again."""
+    content = bytes(range(256)) * 8192 + b"end"  # more than one part
+    assert len(content) > PART_BYTES
+    one = place.session()
+    place.begin(one.server)
+    assert [answer.whole for answer in place.entrust(one.server, content)] == [False, True]
+    estate = place.folder / "estate"
+    assert estate.read_bytes() == content and stat.S_IMODE(estate.stat().st_mode) == 0o600
+    assert json.loads((place.folder / "charter.json").read_text())["attempt"] == 0
+    other = place.session()
+    place.begin(other.server, attempt=1)
+    assert [answer.whole for answer in place.entrust(other.server, content, attempt=1)] == [True]
+    assert json.loads((place.folder / "charter.json").read_text())["attempt"] == 1
+
+
+@pytest.mark.parametrize("parts", [[b"xx"], [b"x", b"y" * 9]])
+def test_an_altered_estate_is_refused(place: Place, parts: list[bytes]) -> None:
+    one = place.session()
+    place.begin(one.server)
+    order = Entrust(JOB, 1, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.heir", "{}")
+    assert place.estates.entrust(order, one.server) == Keeps(JOB, 1, False)
+    with pytest.raises(ProtocolError, match="An estate came with"):
+        for part in parts:
+            place.estates.part(Part(JOB, 1, part))
+    assert not list(place.folder.glob("estate*"))
+
+
+def test_an_estate_of_nobody_is_refused(place: Place) -> None:
+    with pytest.raises(ProtocolError, match="An estate of job job-1 came, which was not expected here"):
+        place.entrust(place.session().server, b"x")
+
+
+def test_who_claims_with_another_estate_is_denied(place: Place) -> None:
+    one, two = place.session(), place.session()
+    place.begin(one.server)
+    place.entrust(one.server, b"estate")
+    place.estates.forget(one.server)
+    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"other")), two.server, new_key())
+    assert answer == Denied(JOB, 1, "the job has another estate", "")
+    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate")), two.server, new_key())
+    assert answer == Granted(JOB, 1, 0, 0, "starting", "")
+    assert '"claim"' in place.audit.read_text()
+
+
+def test_the_driver_stays_while_one_of_its_sessions_does(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    """Between two attempts a driver has the sessions of both. Its heir is announced when it hands the estate on."""
+    one, two, three = place.session(), place.session(), place.session()
+    place.begin(one.server)
+    place.entrust(one.server, b"estate")
+    place.begin(two.server, attempt=1)
+    place.estates.forget(one.server)
+    claim = TakeOver(JOB, 1, HEIR, sha256_of(b"estate"))
+    assert place.estates.claim(claim, three.server, new_key()) == [Denied(JOB, 1, "The submitter drives it", "")]
+    place.estates.forget(two.server)
+    assert isinstance(place.estates.claim(claim, three.server, new_key())[0], Granted)
+    assert not caplog.messages  # a claim alone may come to nothing
+    place.entrust(three.server, b"estate", HEIR, 1)
+    assert caplog.messages == ["Job job-1.1: The submitter is gone; Node(0) drives it now."]
+    order = CanCommit(JOB, "title", 1, [0, 1], 2, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
+    assert place.estates.driver_of(order) == "Node(0) drives it"
+
+
+def test_watchers_are_told_how_it_stands(place: Place) -> None:
+    """SUB-15: from attempt to attempt, until the job is over."""
+    one, watcher = place.session(), place.session()
+    place.begin(one.server)
+    place.watchers.add(watcher.server, JOB, 7)  # it counts nodes in another way
+    place.begin(one.server, attempt=1)
+    place.estates.conclude(Conclude(JOB, 1, "failed", "Node(1) failed.", json.dumps([{"kind": "crashed"}])), one.server)
+    told = [said for said in heard(watcher) if isinstance(said, Standing)]
+    assert [(said.attempt, said.driver, said.outcome, said.detail) for said in told] == [
+        (1, "The submitter", "", ""),
+        (1, "", "failed", "Node(1) failed."),
+    ]
+    verdict = json.loads((place.folder / "out" / "VERDICT-title-N(1).json").read_text())
+    assert verdict == {"job": JOB, "outcome": "failed", "detail": "Node(1) failed.", "verdicts": [{"kind": "crashed"}]}
+    assert JobRecord.read(place.folder / "job.json").files == ["VERDICT-title-N(1).json"]
+    assert not (place.folder / "estate").exists()
+
+
+def test_a_node_that_goes_by_another_number_now(place: Place) -> None:
+    """After a restart with fewer nodes: what was kept under the old number is gone; who watched hears of the new one."""
+    one, two, watcher = place.session(), place.session(), place.session()
+    place.begin(one.server)
+    place.entrust(one.server, b"estate")
+    place.watchers.add(watcher.server, JOB, 1)
+    before = place.folder
+    place.begin(two.server, attempt=1, node=0)
+    place.entrust(two.server, b"estate", attempt=1, node=0)
+    assert [(said.node, said.attempt) for said in heard(watcher) if isinstance(said, Standing)][-1] == (0, 1)
+    assert not (before / "estate").exists() and (place.folder / "estate").exists()
+    assert JobRecord.read(before / "job.json").outcome == "left"
+    place.estates.forget(one.server)
+    assert place.estates.deadline is None  # the driver is there
+    place.estates.forget(two.server)
+    assert place.estates.deadline is not None
+    newest = place.folders.newest(JOB, 1)
+    assert newest is not None and newest.node == 0
+
+
+def test_who_is_not_the_driver_may_stop_but_not_conclude(place: Place) -> None:
+    """Who holds the key may end a job: the driver hears of it, and no attempt follows."""
+    one, other = place.session(), place.session()
+    place.begin(one.server)
+    place.entrust(one.server, b"estate")
+    place.estates.conclude(Conclude(JOB, 1, "done", "", ""), other.server)
+    place.estates.halt(JOB, "Its own driver ends an attempt.", one.server)
+    assert place.record is not None and place.record.outcome == ""
+    place.estates.halt(JOB, "Enough.", other.server)
+    assert [said for said in heard(one) if isinstance(said, Halted)] == [Halted(JOB, "Enough.")]
+    assert (place.record.outcome, place.record.outcome_detail) == ("stopped", "Enough.")
+    order = CanCommit(JOB, "title", 1, [0, 1], 1, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
+    assert place.estates.driver_of(order) == "it is over (stopped)"
+    place.estates.forget(one.server)
+    assert place.estates.deadline is None
+    place.estates.step()
+    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate")), other.server, new_key())
+    assert answer == Denied(JOB, 1, "the job is over", "stopped")
+
+
+def test_a_verdict_waits_for_the_next_driver(place: Place) -> None:
+    """What the failure detector has found while nobody drove is told first."""
+    one, two = place.session(), place.session()
+    place.begin(one.server)
+    place.entrust(one.server, b"estate")
+    place.estates.forget(one.server)
+    verdict = Verdict(JOB, 1, 0, "crashed", "host", 7, "step", 1, 2, 0.0)
+    assert place.record is not None
+    place.estates.note(place.record, verdict)
+    answers = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate")), two.server, new_key())
+    assert answers == [verdict, Granted(JOB, 1, 0, 0, "starting", "")]
+
+
+def test_an_agent_that_came_back_grants_what_it_remembers(place: Place, tmp_path: Path) -> None:
+    """An agent that was restarted reports its process as lost, and takes part in the succession again."""
+    one = place.session()
+    place.begin(one.server)
+    place.entrust(one.server, b"estate")
+    again = Place(tmp_path, place._stack)
+    (answer,) = again.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate")), one.server, new_key())
+    assert answer == Granted(JOB, 1, 0, -1, "lost", "The agent ended while this job ran.")
+    (answer,) = again.estates.claim(TakeOver("other", 1, HEIR, sha256_of(b"")), one.server, new_key())
+    assert isinstance(answer, Granted) and answer.state == "unknown"
