@@ -18,6 +18,7 @@ from parallel_sgd import codec as codecs
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
+from tests.processes.harness import wait_for
 from tests.processes.training.jobs import FOUR_BLOCKS, line_job, only_weights, said, some
 
 pytestmark = pytest.mark.processes
@@ -110,14 +111,22 @@ def test_a_stuck_worker_costs_no_finished_epoch(agents: LocalNodes, tmp_path: Pa
     assert "stopped by a signal (state T)" in told
 
 
+class SavedBefore(Unlucky):
+    """Worker 1 is killed when its first checkpoint is on disk, which is written beside training."""
+
+    def fail(self) -> None:
+        wait_for(lambda: any(Path("checkpoints").glob("checkpoint-*.safetensors")), "the first checkpoint")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 @pytest.mark.parametrize("codec", [codecs.RandomK, codecs.Ring, codecs.TopK])
 def test_codecs_that_count_or_remember(agents: LocalNodes, tmp_path: Path, codec: Any) -> None:
     """FD-8: what a codec has counted goes on where the batch broke off; with one that remembers what it has not sent, all go
     back to the checkpoint of the last epoch. Either way the weights are those of a calm run."""
-    settings: dict[str, Any] = {"codec": {0: Unlucky, 1: codec}, "gd_type": nn.gradient_descent.SGDOptimizer}
+    settings: dict[str, Any] = {"codec": {0: SavedBefore, 1: codec}, "gd_type": nn.gradient_descent.SGDOptimizer}
     (tmp_path / "calm").mkdir()
     calm = run(agents, tmp_path / "calm", "", 0, **settings)
-    result = run(agents, tmp_path, "kill", 1, **settings)
+    result = run(agents, tmp_path, "", 1, **settings)
     assert (result.restarts, only_weights(result)) == (1, only_weights(calm))
     assert result.ledger.problems == ()
     log = next(path for path in result.files[0] if path.name.startswith("Fit-0")).read_text("utf-8")
