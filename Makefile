@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-engine test-rest test-jobs test-programs check soak faults bench clean
+.PHONY: demo test test-engine test-rest test-jobs test-agents test-programs check soak faults bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,8 +31,8 @@ check: $(VENV)/.dev
 
 # what only computes goes first, then what starts agents and jobs, each on both cores; what states a time has the machine to itself
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j2 check test-engine test-rest
-	@$(MAKE) --no-print-directory -j2 test-jobs test-programs
+	@$(MAKE) --no-print-directory -j2 test-rest test-engine check
+	@$(MAKE) --no-print-directory -j2 test-jobs test-programs test-agents
 	$(BIN)/python -m pytest -m alone
 	@echo "Passed: format, lint, types and the whole test suite."
 
@@ -43,7 +43,10 @@ test-rest: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m "not processes" --ignore tests/parallel_sgd
 
 test-jobs: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "processes and not alone" tests/processes
+	$(BIN)/python -m pytest -q -m "processes and not alone" tests/processes/training
+
+test-agents: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m "processes and not alone" --ignore tests/processes/training tests/processes
 
 test-programs: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m "processes and not alone" --ignore tests/processes
