@@ -291,7 +291,8 @@ def test_a_loss_is_told_once_after_the_messages_and_names_node_and_address() -> 
 
 def test_losing_a_peer_ends_a_wait_for_it_to_take_data() -> None:
     with nodes("tcp") as (one, zero):
-        sending = Background(lambda: one.send_one(0, np.zeros(4_000_000)))
+        # again and again, for one look of the other end may take a whole message
+        sending = Background(lambda: [one.send_one(0, np.zeros(1_000_000)) for _ in range(10_000)])
         zero.wait_until(lambda: zero.bytes_read > 100_000, LIMIT, lambda: "bytes")
         zero.close(farewell=False)
         with pytest.raises(PeerLost, match=r"Node\(0\) at 127\.0\.0\.1:\d+ is lost"):
