@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from .errors import JobFailed
-from .job import ParallelSGD
-from .monitor_callback import MonitorCallback
-from .node_ids import Parameter_Server
-from .nodes import in_process, local_workers, nodes_from, parse_worker
-from .post_mortem import collect_post_mortem
-from .result import JobResult
+from typing import TYPE_CHECKING
+
+from network.lazy import lazily
+
+if TYPE_CHECKING:
+    from .errors import JobFailed
+    from .job import ParallelSGD
+    from .monitor_callback import MonitorCallback
+    from .node_ids import Parameter_Server
+    from .nodes import in_process, local_workers, nodes_from, parse_worker
+    from .post_mortem import collect_post_mortem
+    from .result import JobResult
 
 __all__ = [
     "JobFailed",
@@ -22,3 +27,19 @@ __all__ = [
     "nodes_from",
     "parse_worker",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "JobFailed": "errors",
+        "JobResult": "result",
+        "MonitorCallback": "monitor_callback",
+        "ParallelSGD": "job",
+        "Parameter_Server": "node_ids",
+        "collect_post_mortem": "post_mortem",
+        "in_process": "nodes",
+        "local_workers": "nodes",
+        "nodes_from": "nodes",
+        "parse_worker": "nodes",
+    },
+)

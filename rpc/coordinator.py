@@ -9,46 +9,30 @@ from typing import Any
 
 from network.clock import SystemClock
 from network.controller import Controller
-from network.errors import ProtocolError
 from network.session import Session
 from network.version import VERSION
 
+from .attendant import Attendant
 from .calling import call_all
-from .collection import FILE_OPERATIONS, Collection
-from .errors import InvalidTransition
 from .executable import AbsExecutable, ReplyPackage
 from .identity import new_job_id
 from .interrupts import Interrupts
-from .lines import Gone, Lines
-from .liveness.lookout import NEWS, Lookout
-from .logs import SUBMIT_LOGGER, clean
+from .logs import SUBMIT_LOGGER
 from .messages import (
     MAX_TEXT,
     Conclude,
-    Fetch,
     Granted,
-    Halted,
-    Lose,
-    Notice,
     Operation,
-    Progress,
     State,
-    Stop,
-    Suspect,
     Verdict,
 )
 from .orders import Orders
-from .progress import ProgressDisplay
-from .result import RESULT_FILE, read_result
 from .shipping import Bundle
-from .submission import START_SECONDS, HasEnded, IsRunning, Phase, Submission
-from .submitting import Submitting
-from .succession.handover import Handover
+from .submission import START_SECONDS
 from .succession.will import Will
 from .waiting import Waiting
 
 GROUP_SLACK_SECONDS, SINGLE_SLACK_SECONDS = 1.0, 0.6
-_UNFINISHED = ("starting", "running", "unknown")
 
 
 class Coordinator:
@@ -91,34 +75,31 @@ class Coordinator:
         driver: str = "",
         collects: bool = True,
     ) -> None:
-        self.job = job or new_job_id()
-        self.attempt = attempt
-        self.failures: dict[int, tuple[str, str]] = {}
-        self._com = com
-        self._bandwidth = estimate_bandwidth
-        self._logger = logger or logging.getLogger(SUBMIT_LOGGER)
-        self._clock = SystemClock()
-        names = {node: f"Node({node}) at {address}" for node, address in com.addresses.items()}
         if com.key is None:
             raise ValueError(
                 "Coordinator 'com' must come from network.Request().request(nodes), which knows the cluster's key."
             )
-        self._orders = Orders(self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver)
-        self._lookout = Lookout(self.job, attempt, self._logger)
-        self._lines = Lines(com, names, self._logger)
-        self._submitting = Submitting(com, names, self._lines, self._orders, start_limit, self._logger, self._clock, self._step)
-        self._collection = Collection(Path(directory), title, self._logger, self._clock)
-        self._percent: dict[int, int] = {}  # a fast worker reports before anyone looks
-        self._display: ProgressDisplay | None = None
-        self._interrupts: Interrupts | None = None
-        self._results: dict[int, Any] = {}
-        self._end_together = False
-        self._look: Callable[[], str] | None = None
+        self.job = job or new_job_id()
+        self.attempt = attempt
         self.ended_for = ""
-        self._collects = collects
-        self._handover = Handover(self.job, attempt, self._lines.tell_agent, lambda node: com.sessions[node].pending_bytes)
+        self._com = com
+        self._bandwidth = estimate_bandwidth
+        self._logger = logger or logging.getLogger(SUBMIT_LOGGER)
+        self._orders = Orders(self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver)
+        clock = SystemClock()
+        self._attendant = attendant = Attendant(
+            com,
+            self._orders,
+            self._logger,
+            clock,
+            title=title,
+            directory=Path(directory),
+            start_limit=start_limit,
+            collects=collects,
+        )
+        self._submitting, self._lines, self._handover = attendant.submitting, attendant.lines, attendant.handover
         self._waiting = Waiting(
-            self.job, self._step, self._all_home, self.stop_executing, self._handover, self._logger, self._clock
+            self.job, attendant.step, lambda: attendant.all_home, attendant.stop, self._handover, self._logger, clock
         )
         self._news: list[tuple[int, Operation]] = []  # of an attempt that was taken over
         self._missing: dict[int, str] = {}
@@ -171,12 +152,12 @@ class Coordinator:
         Raises: SubmissionError; then nothing runs anywhere.
         """
         self._submitting.dispatch(reply)
-        self._lookout.begin([node for machine in self._machines for node in machine.nodes], self._clock.monotonic())
+        self._attendant.watch()
         self._logger.info("Dispatch complete.")
 
     def entrust(self, will: Will) -> None:
         """Hand `will` to all agents of the running job, while `join` waits, so that one of them can drive it without us."""
-        self._handover.entrust(will, self._running())
+        self._handover.entrust(will, self._attendant.running)
 
     def adopt(
         self,
@@ -201,7 +182,7 @@ class Coordinator:
             self.ended_for = "Its driver was lost while it was about to start again."
             self.stop_executing(self.ended_for)
         else:
-            self._lookout.begin([node for group in groups for node in group], self._clock.monotonic())
+            self._attendant.watch()
 
     def conclude(self, outcome: str, detail: str = "", report: str = "", nodes: Iterable[int] | None = None) -> None:
         """Tell agents (default: all) how the job is over, so that nobody drives it any more; see `messages.Conclude`."""
@@ -213,8 +194,7 @@ class Coordinator:
 
         The caller moves their bytes, and closes them. Raises: NetworkError naming the first node that cannot be reached.
         """
-        nodes = [node for machine in self._machines for node in machine.nodes]
-        sessions, errors = call_all({node: self._orders.target(node) for node in nodes})
+        sessions, errors = call_all({node: self._orders.target(node) for node in self._attendant.nodes})
         if errors:
             for session in sessions.values():
                 session.close()
@@ -235,192 +215,47 @@ class Coordinator:
         others, so that it can be tried again; from then on no files are saved, until `retrieve` is called.
         `look` is called once a second; what it returns, unless "", is the reason for which all nodes are stopped (`ended_for`).
         """
-        self._look = look
-        self._end_together = end_together
-        nodes = [node for machine in self._machines for node in machine.nodes]
+        attendant = self._attendant
+        attendant.end_together = end_together
+        nodes = sorted(attendant.nodes, key=lambda node: (node < 0, node))
         with Interrupts() as interrupts:
-            self._interrupts = interrupts
-            self._logger.info("Waiting for ({%s}) ...", ", ".join(map(str, sorted(nodes, key=lambda node: (node < 0, node)))))
-            self._display = ProgressDisplay([node for node in nodes if node >= 0], self._logger)
-            for node, percent in self._percent.items():
-                self._display.update(node, percent)
+            attendant.interrupts = interrupts
+            self._logger.info("Waiting for ({%s}) ...", ", ".join(map(str, nodes)))
+            attendant.show()
             try:
-                self._take_in_adopted()
-                self._waiting.wait(interrupts, stop_on_interrupt, None if look is None else self._look_around)
+                attendant.catch_up(self._missing, self._news)
+                self._waiting.wait(interrupts, stop_on_interrupt, None if look is None else lambda: self._look_around(look))
             finally:
-                self._interrupts = None
-                self._display.close()
-                self._collection.close()
+                attendant.interrupts = None
+                attendant.hide()
+                attendant.collection.close()
         if self.failures:
             self._logger.warning("The job has ended, but not well on every node: {%s}.", ", ".join(map(str, self.failures)))
         else:
             self._logger.info("All the tasks are done.")
-        return dict(sorted(self._results.items())), bool(self.failures)
+        return dict(sorted(attendant.results.items())), bool(self.failures)
 
-    def _take_in_adopted(self) -> None:
-        """What has happened on the nodes before we took over."""
-        for node, reason in self._missing.items():
-            self._on_gone(Gone(node, reason))
-        for node, operation in self._news:
-            self._on_operation(node, operation)
-        self._news.clear()
-
-    def _look_around(self) -> None:
+    def _look_around(self, look: Callable[[], str]) -> None:
         """Ask `look` whether the job is to end."""
-        if self._look is not None and not self.ended_for:
-            self.ended_for = self._look()
+        if not self.ended_for:
+            self.ended_for = look()
             if self.ended_for:
                 self.stop_executing(self.ended_for)
 
-    def _all_home(self) -> bool:
-        return not self._collection.open and all(len(m.ended) == len(m.nodes) for m in self._machines)
-
     def retrieve(self) -> None:
         """Save the files of the nodes that have ended and whose files `join` did not save."""
-        for machine in self._machines:
-            for node in machine.ended:
-                if node not in self._collection.files and node in self._com.available_clients:
-                    self._fetch(node)
-        try:
-            while self._collection.open:
-                self._step()
-        finally:
-            self._collection.close()
+        self._attendant.retrieve()
 
     def stop_executing(self, reason: str = "It was stopped by the submitter.") -> None:
         """Tell every node to end the job: executors are interrupted at their next send or receive. `join` waits for the end."""
-        for node in self._running():
-            self._lines.tell_agent(node, Stop(self.job, reason))
-
-    def _running(self) -> list[int]:
-        return [node for machine in self._machines for node in machine.nodes if node not in machine.ended]
-
-    # ---- events
-
-    def _step(self, patience: float | None = None) -> None:
-        """Wait for bytes or the next deadline, and handle what has happened."""
-        now = self._clock.monotonic()
-        self._handover.send()
-        deadlines = [self._collection.deadline, self._lookout.deadline, *(machine.deadline for machine in self._machines)]
-        waits = [deadline - now for deadline in deadlines if deadline is not None]
-        timeout = min([*waits, patience] if patience is not None else waits, default=None)
-        for event in self._lines.wait(timeout, None if self._interrupts is None else self._interrupts.sock):
-            if isinstance(event, Gone):
-                self._on_gone(event)
-            else:
-                self._on_operation(event.node, event.operation)
-        self._submitting.tick()
-        for verdict in self._lookout.look(self._clock.monotonic()):
-            if verdict.kind == "silent":
-                self._com.sessions[verdict.node].close()
-                self._on_gone(Gone(verdict.node, verdict.headline))
-            else:  # a deadlock: all that train wait for each other
-                self.stop_executing(verdict.headline)
-        self._collection.check()
-        for node, reason in self._collection.missing.items():
-            self.failures.setdefault(node, ("lost", reason))
-
-    @property
-    def _machines(self) -> list[Submission]:
-        return self._submitting.machines
-
-    def _on_gone(self, gone: Gone) -> None:
-        self._handover.lose(gone.node)
-        machine = self._submitting.machine_of(gone.node)
-        if machine is not None and gone.node not in machine.ended:
-            self.failures.setdefault(gone.node, ("lost", gone.reason))
-            self._submitting.lose(machine, gone)
-            self._end_others(gone.node)
-            for node in self._running():  # a host that vanishes leaves connections behind on which others would wait
-                self._lines.tell_agent(node, Lose(self.job, gone.node, gone.reason))
-        self._lookout.ended(gone.node, False, self._clock.monotonic())
-        self._collection.give_up(gone.node, gone.reason)
-
-    def _on_operation(self, node: int, operation: Operation) -> None:
-        machine = self._submitting.machine_of(node)
-        if machine is None or getattr(operation, "job", self.job) != self.job:
-            return  # of an earlier job over the same connection
-        if isinstance(operation, Progress):
-            self._percent[node] = operation.percent
-            if self._display is not None:
-                self._display.update(node, operation.percent)
-        elif isinstance(operation, State):
-            self._on_state(machine, node, operation)
-        elif isinstance(operation, NEWS):
-            self._lookout.take(node, operation, self._clock.monotonic())
-            if isinstance(operation, Notice) and (operation.node, operation.attempt) == (node, self.attempt):
-                self._tell_of(operation)
-        elif isinstance(operation, FILE_OPERATIONS):
-            self._on_file(node, operation)
-        elif self._handover.take(node, operation):
-            if isinstance(operation, Halted):
-                self.stop_executing(operation.reason)
-        else:
-            try:
-                self._submitting.take(machine, node, operation)
-            except (ProtocolError, InvalidTransition) as error:  # one agent out of turn harms its own node only
-                self._lines.hang_up(node, ProtocolError(f"Node({node}) spoke out of turn: {error}"))
-
-    def _tell_of(self, notice: Notice) -> None:
-        """Let the others know that a node is late, or well again: a time-out of theirs waits for the verdict."""
-        # it is warned at half of its limit, so as much again is left until the verdict
-        seconds = notice.seconds if notice.kind == "warned" else 0.0
-        for node in self._running():
-            if node != notice.node:
-                self._lines.tell_agent(node, Suspect(self.job, notice.node, seconds))
-
-    def _on_state(self, machine: Submission, node: int, state: State) -> None:
-        if state.state == "running":
-            self._submitting.feed(machine, IsRunning(node))
-        elif state.state not in _UNFINISHED and node not in machine.ended:
-            lines = state.detail.strip().splitlines()
-            self._lookout.ended(node, state.state == "done", self._clock.monotonic())
-            if state.state != "done":
-                self.failures[node] = (state.state, state.detail)
-            if self._end_together and (state.state == "stopped" or self._lookout.follows(node)):
-                self._logger.info("Node(%s) %s: %s", node, state.state, clean(lines[-1]) if lines else "no reason given")
-            elif state.state == "left":
-                self._logger.warning("Node(%s) left: %s", node, clean(lines[-1]) if lines else "no reason given")
-            elif state.state in ("failed", "stopped"):
-                self._logger.error("Node(%s) %s:\n%s", node, state.state, state.detail.rstrip())
-            self._submitting.feed(machine, HasEnded(node, state.state, clean(lines[-1]) if lines else "no reason given"))
-            if state.state != "done":
-                self._end_others(node)
-            if machine.phase is not Phase.FAILED and not (self._end_together and self.failures):
-                self._fetch(node)
-
-    def _end_others(self, node: int) -> None:
-        """A node has not ended well: under `end_together` the job ends on all others."""
-        if self._end_together and len(self.failures) == 1:
-            self.stop_executing(f"Node({node}) at {self._com.addresses[node]} did not end well, and the job ends together.")
-
-    def _fetch(self, node: int) -> None:
-        if not self._collects:
-            return
-        self._collection.expect(node)
-        self._lines.tell_agent(node, Fetch(self.job))
-
-    def _on_file(self, node: int, operation: Operation) -> None:
-        try:
-            if not self._collection.take(node, operation):
-                return
-            self._take_result(node)
-        except ProtocolError as error:
-            self._lines.hang_up(node, error)
-            self.failures.setdefault(node, ("lost", str(error)))
-            return
-        self._collection.report(node)
-        self._logger.info("Node(%s) is done, {%s} is done.", node, ", ".join(map(str, sorted(self._collection.files))))
-
-    def _take_result(self, node: int) -> None:
-        """The result comes as a file; it is returned by `join`, not left in the folder."""
-        paths = self._collection.files[node]
-        for path in [path for path in paths if path.name == RESULT_FILE]:
-            self._results[node] = read_result(path, self._submitting.classes_of(node))
-            paths.remove(path)
-            path.unlink()
+        self._attendant.stop(reason)
 
     # ---- accounts
+
+    @property
+    def failures(self) -> dict[int, tuple[str, str]]:
+        """State and detail of the nodes that did not end well."""
+        return self._attendant.failures
 
     @property
     def halted(self) -> str:
@@ -430,17 +265,17 @@ class Coordinator:
     @property
     def done(self) -> set[int]:
         """The nodes that have ended well."""
-        return {node for machine in self._machines for node, (state, _) in machine.ended.items() if state == "done"}
+        return {node for machine in self._attendant.machines for node, (state, _) in machine.ended.items() if state == "done"}
 
     @property
     def verdicts(self) -> list[Verdict]:
         """What the failure detector says of nodes that did not end well, first causes before what followed from them."""
-        return self._lookout.causes
+        return self._attendant.lookout.causes
 
     @property
     def files(self) -> dict[int, list[Path]]:
         """Paths of the saved files of each node."""
-        return self._collection.files
+        return self._attendant.collection.files
 
     @property
     def bytes_sent(self) -> int:

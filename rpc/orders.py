@@ -31,7 +31,7 @@ class Orders:
         stall: float = 0.0,
         driver: str = "",
     ) -> None:
-        self.job, self._title, self._attempt = job, title, attempt
+        self.job, self._title, self.attempt = job, title, attempt
         self._stall, self._driver = stall, driver
         self._addresses = addresses
         self._blas_threads, self._start_limit = blas_threads, start_limit
@@ -47,7 +47,7 @@ class Orders:
             self._title,
             node,
             list(group),
-            self._attempt,
+            self.attempt,
             python_version(),
             VERSION,
             self._blas_threads,
