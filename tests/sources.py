@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,5 +23,12 @@ def script_files() -> list[Path]:
     return beside + sorted((ROOT / "examples").rglob("*.py"))
 
 
+@functools.cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def findings(paths: Iterable[Path], look: Callable[[ast.Module, str], Iterable[str]]) -> list[str]:
+    """What `look(tree, name)` finds in each file, with its name before it."""
+    names = {path: path.relative_to(ROOT).as_posix() for path in paths}
+    return [f"{name} {found}" for path, name in names.items() for found in look(parse(path), name)]

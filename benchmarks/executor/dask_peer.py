@@ -12,7 +12,7 @@ def prepare(name: str) -> Callable[[], float]:
     """Start scheduler and workers; they end with this process. Results must not be those of an earlier round."""
     from distributed import Client, LocalCluster
 
-    cluster = LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None)
+    cluster = LocalCluster(n_workers=WORKERS, threads_per_worker=1, scheduler_kwargs={"dashboard_address": ":0"})
     client = Client(cluster)
     atexit.register(cluster.close)
     atexit.register(client.close)

@@ -33,6 +33,7 @@ _HEADER = re.compile(
     r"\{'descr': '(?P<dtype>[<>|=]?[?a-zA-Z]\d*)', 'fortran_order': (?P<fortran>True|False), "
     r"'shape': \((?P<shape>(?:\d{1,18}(?:, ?|(?=\))))*)\),? ?\}[ \n]*"
 )
+# what reading raises: zipfile answers a damaged header that asks for a version or method unknown to it by NotImplementedError
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OverflowError)
 
 

@@ -30,7 +30,13 @@ class Loss(Configurable, ABC):
     """
 
     absorbs: ClassVar[type[Operation] | None] = None
-    """An operation that the loss contains. A model that ends in it hands the loss what stands before it."""
+    """An operation that the loss contains. A model that ends in it hands the loss what stands before it, and takes its value
+    for the metrics from `prediction`, which such a loss has to define."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.absorbs is not None and cls.prediction is Loss.prediction:
+            raise TypeError(f"{cls.__name__} absorbs {cls.absorbs.__name__}, so it must define prediction(), its value")
 
     @abstractmethod
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
@@ -91,4 +97,4 @@ class Loss(Configurable, ABC):
 
     def prediction(self, output: Array) -> Array:
         """Return what the absorbed operation would give, after `value` with the same output. Valid until the next run."""
-        raise NotImplementedError(f"{type(self).__name__} absorbs {self.absorbs}, but does not tell its value")
+        return output

@@ -65,9 +65,9 @@ class Metric(Configurable, ABC):
     def merge(self, other: Metric) -> None:
         """Take in all samples that `other`, a metric of the same kind and arguments, has seen; it stays as it is.
 
-        Raises TypeError or ValueError where it is not, NotImplementedError for a kind that cannot be merged.
+        Raises TypeError or ValueError where it is not. Optional: TypeError for a kind that does not define it.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say how to merge")
+        raise TypeError(f"{type(self).__name__} cannot be merged: it does not define merge(other)")
 
     def mergeable(self: _Kind, other: Metric) -> _Kind:
         """Return `other` if it has the kind of this metric and the same arguments but for the name, else raise."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from network.bell import Bell
 from network.clock import SystemClock
 from network.door import Arrived, Door, Outcome, PassedOn, PassOn, Terms, TurnedAway
 from network.errors import NetworkError
@@ -36,7 +37,6 @@ from .work_dir import WorkDirectory
 
 _PAUSE_SECONDS = 0.01
 _IDLE_SECONDS = 30.0
-_WOKEN_BYTES = 64
 _MOST_ACCEPTED = 64  # visitors per listener and round
 
 
@@ -78,11 +78,8 @@ class Agent:
             self._when_leaving: Callable[[], object] = lambda: None
             self._door = Door(self._policy, self._clock)
             held.callback(self._door.close)
-            self._waker, self._woken = socket.socketpair()
-            self._waker.setblocking(False)
-            self._woken.setblocking(False)
-            held.callback(self._waker.close)
-            held.callback(self._woken.close)
+            self._bell = Bell()
+            held.callback(self._bell.close)
             self._held = held.pop_all()
 
     def _listen_unix(self, path: Path, at_end: Callable[..., object]) -> str:
@@ -112,8 +109,7 @@ class Agent:
     def stop(self) -> None:
         """Make `serve_forever` return (from a signal handler or another thread)."""
         self._stopping = True
-        with contextlib.suppress(OSError):
-            self._waker.send(b"!")
+        self._bell.ring()
 
     def leave(self, reason: str, grace: float) -> None:
         """Let the jobs save their state and stop, then make `serve_forever` return, within `grace` seconds; called as `stop`.
@@ -121,8 +117,7 @@ class Agent:
         `reason` is some words. Only the first call counts.
         """
         self._leave_asked.put(departure.LeaveAsked(reason, grace))
-        with contextlib.suppress(OSError):
-            self._waker.send(b"!")
+        self._bell.ring()
 
     def when_leaving(self, call: Callable[[], object]) -> None:
         """Have `call` called, in the serving thread, before the jobs are told that the agent leaves."""
@@ -131,10 +126,11 @@ class Agent:
     def _step(self) -> None:
         pairs = [run.pair.sock for run in self._runs if run.pair is not None]
         wait_sockets(
-            [*self._listeners, self._woken, *pairs, *self._door.links, *self._desk.reading],  # type: ignore[list-item]
+            [*self._listeners, self._bell.sock, *pairs, *self._door.links, *self._desk.reading],  # type: ignore[list-item]
             self._desk.writing,  # type: ignore[arg-type]
             0.0 if self._desk.hurried else self._patience(),
         )
+        self._bell.silence()
         self._accept()
         for outcome in self._door.step():
             self._settle(outcome)
@@ -153,8 +149,6 @@ class Agent:
     def _decide_on(self, event: departure.LeaveAsked | departure.Seen) -> None:
         for action in self._departure.handle(event, self._clock.monotonic()):
             if isinstance(action, departure.StopJobs):
-                with contextlib.suppress(BlockingIOError):
-                    self._woken.recv(_WOKEN_BYTES)
                 self.logger.warning("Worker leaves: %s.", action.reason)
                 self._when_leaving()
                 self._runs.leave(action.reason, action.seconds)

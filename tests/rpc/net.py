@@ -4,13 +4,14 @@ delivers next, and where somebody dies, falls silent, or a connection breaks.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
 END = ("End",)  # the connection was closed by the other side or broke
 
 
-class Net:
+class Net(ABC):
     """`actors` by name, None for one that is dead or not born; one that is `hung` takes nothing in."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -60,6 +61,6 @@ class Net:
         """The next message of this connection arrives."""
         self.arrive(*wire, *self.wires[wire].pop(0))
 
+    @abstractmethod
     def arrive(self, source: str, target: str, *message: Any) -> None:
         """What the living actor `target` makes of a message."""
-        raise NotImplementedError

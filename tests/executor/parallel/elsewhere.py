@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import CancelledError, Executor, as_completed, wait
 from pathlib import Path
 
@@ -23,6 +24,24 @@ class Point:
 
     def moved(self, by: int) -> Point:
         return Point(self.x + by)
+
+
+def check_a_lost_worker(context: Context, died: Path) -> None:
+    """The first attempt at a partition kills its worker, leaving the file `died`; its lineage makes it again on another."""
+    path = str(died)
+
+    def once(items: Iterator[int]) -> list[int]:
+        found = list(items)
+        if 3 in found:
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return found
+            os._exit(1)
+        return found
+
+    assert context.parallelize(range(6), 6).map_partitions(once).collect() == list(range(6))
+    assert died.exists()
 
 
 def check_collections(executor: Executor, text: Path) -> None:

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from rpc.agent.environment import project_root
 from tests.dask_cluster import dask
 
 from . import elsewhere
-from .elsewhere import check_collections, check_futures
+from .elsewhere import check_a_lost_worker, check_collections, check_futures
 
 pytestmark = pytest.mark.processes
 
@@ -26,18 +25,6 @@ pytestmark = pytest.mark.processes
 def test_on_dask(tmp_path: Path) -> None:
     """The executor of a client: operations, errors, broadcast values, futures. The tasks of a worker that dies run elsewhere,
     and a broadcast value that only it had comes again."""
-
-    def once(items: Iterator[int]) -> list[int]:
-        found = list(items)
-        if 3 in found:
-            try:
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                return found
-            os._exit(1)
-        return found
-
-    path = str(tmp_path / "died")
     with dask(tmp_path / "dask", 2) as (_, client), client.get_executor() as executor, Context(executor) as context:
         check_futures(executor)
         check_collections(executor, tmp_path / "lines.txt")
@@ -49,8 +36,7 @@ def test_on_dask(tmp_path: Path) -> None:
         assert value == 1_999_999.0
         os.kill(pid, signal.SIGKILL)
         assert last.map(lambda pair: pair[1]).collect() == [1_999_999.0]
-        assert context.parallelize(range(6), 6).map_partitions(once).collect() == list(range(6))
-        assert Path(path).exists()
+        check_a_lost_worker(context, tmp_path / "died")
         with pytest.raises(TypeError, match="cannot travel"):
             context.broadcast({1})
 

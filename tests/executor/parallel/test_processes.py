@@ -20,6 +20,7 @@ from executor.parallel import Context
 from network import NodeAssignment
 
 from ..calls import Point
+from .elsewhere import check_a_lost_worker
 
 pytestmark = pytest.mark.processes
 few = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -139,19 +140,5 @@ def test_threads_share_a_broadcast_value() -> None:
 
 
 def test_a_lost_worker_costs_no_result(agents: NodeAssignment, tmp_path: Path) -> None:
-    """The first attempt at a partition kills its worker; its lineage makes it again on the other."""
-
-    def once(items: Iterator[int]) -> list[int]:
-        found = list(items)
-        if 3 in found:
-            try:
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                return found
-            os._exit(1)
-        return found
-
-    path = str(tmp_path / "died")
     with ClusterExecutor(agents) as executor:
-        assert Context(executor).parallelize(range(6), 6).map_partitions(once).collect() == list(range(6))
-        assert Path(path).exists()
+        check_a_lost_worker(Context(executor), tmp_path / "died")

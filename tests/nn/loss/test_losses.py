@@ -290,3 +290,10 @@ def test_after_the_first_step_nothing_of_the_size_of_the_outputs_is_allocated(ro
     finally:
         tracemalloc.stop()
     assert peak < 100_000, peak
+
+
+def test_what_absorbs_an_operation_tells_its_value() -> None:
+    with pytest.raises(TypeError, match=r"Silent absorbs Softmax, so it must define prediction\(\)"):
+
+        class Silent(MSELoss):
+            absorbs = nn.activation.Softmax

@@ -74,7 +74,7 @@ def test_a_users_metric_needs_no_more_than_before() -> None:
 
     assert value(Samples(), [1, 2], [1, 2]) == 2
     assert repr(Samples()) == "Samples()"
-    with pytest.raises(NotImplementedError, match="Samples does not say how to merge"):
+    with pytest.raises(TypeError, match="Samples cannot be merged"):
         Samples().merge(Samples())
 
 

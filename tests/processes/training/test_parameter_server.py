@@ -213,7 +213,7 @@ class Sorter(Codec):
         self.factor = np.float32(GlobalSettings.get_params("factor"))
 
     def update_blocks(self, block_weight: BlockWeight) -> None:
-        raise NotImplementedError
+        raise AssertionError("A server computes no gradients of its own.")
 
     def receive_blocks(self, content: Letter) -> Iterator[netEncapsulation]:
         self.letters[content.sender] = content.array
