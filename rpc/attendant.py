@@ -106,7 +106,7 @@ class Attendant:
         for node, reason in missing.items():
             self._on_gone(Gone(node, reason))
         for node, operation in news:
-            self._on_operation(node, operation)
+            self.hear(node, operation)
 
     def retrieve(self) -> None:
         """Save the files of the nodes that have ended and whose files `join` did not save."""
@@ -138,7 +138,7 @@ class Attendant:
             if isinstance(event, Gone):
                 self._on_gone(event)
             else:
-                self._on_operation(event.node, event.operation)
+                self.hear(event.node, event.operation)
         self.submitting.tick()
         for verdict in self.lookout.look(self._clock.monotonic()):
             if verdict.kind == "silent":
@@ -162,7 +162,8 @@ class Attendant:
         self.lookout.ended(gone.node, False, self._clock.monotonic())
         self.collection.give_up(gone.node, gone.reason)
 
-    def _on_operation(self, node: int, operation: Operation) -> None:
+    def hear(self, node: int, operation: Operation) -> None:
+        """What an agent says goes to whoever decides on it."""
         machine = self.submitting.machine_of(node)
         if machine is None or getattr(operation, "job", self._job) != self._job:
             return  # of an earlier job over the same connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 
@@ -20,6 +21,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.processes)
+
+
+def pytest_collection_finish() -> None:
+    # thousands of items and all modules live to the end: who collects garbage, between tests too, need not look at them again
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

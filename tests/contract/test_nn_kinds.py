@@ -122,8 +122,16 @@ def test_after_a_row_like_any_other(row: GraphRow) -> None:
     check_gradients(between, row.sample, draw=row.draw)
 
 
+@pytest.fixture(scope="module")
+def two() -> Team:
+    """Two threads that run already."""
+    team = Team(2)
+    team.run([lambda: None, lambda: None])
+    return team
+
+
 @pytest.mark.parametrize("row", GRAPHS, ids=name)
-def test_in_parts_of_the_batch_nothing_changes(row: GraphRow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_parts_of_the_batch_nothing_changes(row: GraphRow, monkeypatch: pytest.MonkeyPatch, two: Team) -> None:
     """An operation that says it splits may be run on slices of the batch, in inference and in training."""
 
     def run(training: bool) -> list[Array]:
@@ -134,7 +142,7 @@ def test_in_parts_of_the_batch_nothing_changes(row: GraphRow, monkeypatch: pytes
         trained = [variable for variable in graph.variables if variable.trainable]
         store = VariableStore(trained, [v for v in graph.variables if v not in trained], np.dtype(np.float64), 3)
         x = row.draw(keyed(0, "parts"), (5, *row.sample))
-        plan = Plan(graph, x.shape, store.dtype, training=training, input_gradient=training, team=Team(2))
+        plan = Plan(graph, x.shape, store.dtype, training=training, input_gradient=training, team=two)
         found = [plan.forward(x, Mode(training=training)).copy()]
         if training:
             plan.output_gradient[:] = keyed(1, "parts").standard_normal(plan.output.shape)

@@ -16,6 +16,7 @@ import pytest
 from network.sockets import wait_sockets
 from rpc import Coordinator, ReplyPackage, SubmissionError
 from rpc.agent.environment import project_root
+from rpc.attendant import Attendant
 
 from .executors import Hungry, NeverReady, SlowEater, Stepping, Sum
 from .harness import Cluster, start_job, wait_for
@@ -88,7 +89,7 @@ SUBMITTER = """
 import os, signal, sys
 import network, rpc
 from network.nodes import Address
-import rpc.coordinator
+import rpc.attendant
 from tests.processes.executors import Hungry
 
 moment, key_file, folder, *addresses = sys.argv[1:]
@@ -101,11 +102,10 @@ def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Mortal(rpc.Coordinator):
-    def _on_operation(self, node, operation):
-        if type(operation).__name__ == moment:
-            die()
-        super()._on_operation(node, operation)
+def mortal(self, node, operation, hear=rpc.attendant.Attendant.hear):
+    if type(operation).__name__ == moment:
+        die()
+    hear(self, node, operation)
 
 
 def reply(node, request):
@@ -117,7 +117,8 @@ def reply(node, request):
 with network.Request().request(nodes) as com:
     if moment == "connected":
         die()
-    coordinator = Mortal(com, directory=folder)
+    rpc.attendant.Attendant.hear = mortal
+    coordinator = rpc.Coordinator(com, directory=folder)
     coordinator.submit_group(Hungry)
     if moment == "submitted":
         die()
@@ -138,23 +139,31 @@ def test_killed_submitter(trio: Cluster, tmp_path: Path, moment: str) -> None:
     assert not trio.run(Sum, tmp_path).error
 
 
-class Killing(Coordinator):
-    """Kills somebody when the first message of a kind comes in."""
+AtFirst = Callable[[str, Callable[[], object]], list[str]]
 
-    def __init__(self, *arguments: Any, moment: str, kill: Callable[[], None], **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._moment, self._kill = moment, kill
-        self.killed = False
 
-    def _on_operation(self, node: int, operation: Any) -> None:
-        if type(operation).__name__ == self._moment and not self.killed:
-            self.killed = True
-            self._kill()
-        super()._on_operation(node, operation)
+@pytest.fixture
+def at_first(monkeypatch: pytest.MonkeyPatch) -> AtFirst:
+    """`at_first(kind, act)`: `act` when the first message of this kind comes to the submitter; what is returned tells of it."""
+
+    def install(kind: str, act: Callable[[], object]) -> list[str]:
+        seen: list[str] = []
+        hear = Attendant.hear
+
+        def watch(attendant: Attendant, node: int, operation: Any) -> None:
+            if type(operation).__name__ == kind and not seen:
+                seen.append(kind)
+                act()
+            hear(attendant, node, operation)
+
+        monkeypatch.setattr(Attendant, "hear", watch)
+        return seen
+
+    return install
 
 
 @pytest.mark.parametrize("moment", ["Accepted", "Loaded", "Asks", "Prepared"])
-def test_killed_job_process(trio: Cluster, tmp_path: Path, moment: str) -> None:
+def test_killed_job_process(trio: Cluster, tmp_path: Path, moment: str, at_first: AtFirst) -> None:
     """SUB-9: a job process dies at a message boundary; nothing runs anywhere, the error names the node and the signal."""
 
     def kill() -> None:
@@ -162,27 +171,29 @@ def test_killed_job_process(trio: Cluster, tmp_path: Path, moment: str) -> None:
         os.kill(victim, signal.SIGKILL)
 
     with trio.request() as com:
-        coordinator = Killing(com, directory=tmp_path, moment=moment, kill=kill)
+        killed = at_first(moment, kill)
+        coordinator = Coordinator(com, directory=tmp_path)
         begin = time.monotonic()
         with pytest.raises(SubmissionError) as caught:
             coordinator.submit_group(Hungry)
             coordinator.resources_dispatch(lambda node, request: request)
-        assert coordinator.killed and time.monotonic() - begin < 4.0
+        assert killed and time.monotonic() - begin < 4.0
         assert "Node(1) at" in str(caught.value) or "Node(1)" in str(caught.value), caught.value
         wait_for(trio.idle, "all nodes to be free", 2.0)
     assert not trio.run(Sum, tmp_path).error
 
 
 @pytest.mark.parametrize("moment", ["Accepted", "Asks", "Prepared"])
-def test_killed_agent(own: Cluster, tmp_path: Path, moment: str) -> None:
+def test_killed_agent(own: Cluster, tmp_path: Path, moment: str, at_first: AtFirst) -> None:
     """SUB-9: an agent dies at a message boundary; the others are free within 2 s and take the next job."""
     agents = own.start(3)
     with own.request() as com:
-        coordinator = Killing(com, directory=tmp_path, moment=moment, kill=agents[1].process.kill)
+        killed = at_first(moment, agents[1].process.kill)
+        coordinator = Coordinator(com, directory=tmp_path)
         begin = time.monotonic()
         with pytest.raises(SubmissionError, match=r"Node\(1\)|node 1"):
             coordinator.submit_group(Hungry)
             coordinator.resources_dispatch(lambda node, request: request)
-        assert coordinator.killed and time.monotonic() - begin < 4.0
+        assert killed and time.monotonic() - begin < 4.0
     wait_for(own.idle, "the others to be free", 2.0)
     assert not own.run(Sum, tmp_path).error
