@@ -43,13 +43,13 @@ test-rest: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m "not processes" --ignore tests/parallel_sgd
 
 test-jobs: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "processes and not alone" tests/processes/training
+	$(BIN)/python -m pytest -q -m "processes and not alone" tests/processes/training tests/executor/parallel
 
 test-agents: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m "processes and not alone" --ignore tests/processes/training tests/processes
 
 test-programs: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "processes and not alone" --ignore tests/processes
+	$(BIN)/python -m pytest -q -m "processes and not alone" --ignore tests/processes --ignore tests/executor/parallel
 
 # for half an hour jobs are killed, stopped, cut off, grown and shrunk; each must end with the bits of a calm one
 soak: $(VENV)/.dev
