@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import TextIO
 
-from tqdm import tqdm
-
 
 class Progress:
     """One line per epoch with its results, whatever the width of the terminal; a bar in its place while the epoch lasts.
@@ -18,18 +16,20 @@ class Progress:
     """
 
     def __init__(self, title: str, samples: int | None, *, silent: bool) -> None:
+        from tqdm import tqdm  # noqa: PLC0415 - a tenth of the time of `import nn`, and workers show no bar
+
         self._title, self._silent = title, silent
         self._began = perf_counter()
         hidden = silent or not _columns(sys.stderr)
         self._bar = tqdm(total=samples, desc=title, unit=" samples", leave=False, disable=hidden)
-        self.advance = self._bar.update
+        self.advance, self._write = self._bar.update, tqdm.write
 
     def finish(self, results: Mapping[str, float]) -> None:
         """Show the results of the epoch, and the seconds it took."""
         self._bar.close()
         if not self._silent:
             shown = ", ".join(f"{name} {value:.4f}" for name, value in results.items())
-            tqdm.write(f"{self._title}: {shown} ({perf_counter() - self._began:.1f} s)", file=sys.stderr)
+            self._write(f"{self._title}: {shown} ({perf_counter() - self._began:.1f} s)", file=sys.stderr)
 
     def __enter__(self) -> Progress:
         return self
