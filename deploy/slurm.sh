@@ -25,10 +25,9 @@ srun psgd-worker --from=slurm --listen=0.0.0.0 --key-file="$key" --grace=100 &
 workers=$!
 
 # the id of the job of the last try, which its workers have kept the checkpoints of
-resume=()
-if [ -s "$shared/job" ]; then resume=(--resume "$(cat "$shared/job")"); fi
+if [ -s "$shared/job" ]; then set -- --resume "$(cat "$shared/job")" "$@"; fi
 
-psgd-submit --launch=slurm --key-file="$key" --checkpoint-every=epoch --json "${resume[@]}" "$@" >"$shared/result.json"
+psgd-submit --launch=slurm --key-file="$key" --checkpoint-every=epoch --json "$@" >"$shared/result.json"
 code=$?
 cat "$shared/result.json"
 

@@ -15,8 +15,37 @@ from .payload import unpack_payload
 
 T = TypeVar("T")
 
-HELD: ContextVar[Mapping[int, tuple[Any, Any]]] = ContextVar("HELD")
-"""The broadcast values of the process that executes tasks for a ClusterExecutor: payloads by number."""
+
+class Arrived:
+    """A broadcast value where tasks run: unpacked once, when a task asks for it, for all functions that name it.
+
+    Tasks get it, another thread may drop it.
+    """
+
+    def __init__(self, tree: Any, arrays: Any) -> None:
+        self._packed: tuple[Any, Any] | None = (tree, arrays)
+        self._value: tuple[Any, ...] = ()
+
+    def get(self) -> Any:
+        """The value.
+
+        Raises: LookupError after `drop`.
+        """
+        packed = self._packed
+        if packed is not None:
+            self._value, self._packed = (unpack_payload(*packed),), None
+        value = self._value
+        if not value:
+            raise LookupError("The broadcast value is not here any more: it was given up.")
+        return value[0]
+
+    def drop(self) -> None:
+        """Free the memory, though functions that name the value may be kept."""
+        self._packed, self._value = None, ()
+
+
+HELD: ContextVar[Mapping[int, Arrived]] = ContextVar("HELD")
+"""The broadcast values of the process that executes tasks for a ClusterExecutor, by number."""
 
 
 class Broadcast(Generic[T]):
@@ -66,20 +95,22 @@ def _held_files() -> dict[str, Any]:
 class Held:
     """Fetches a value that the submitter has sent to this process; with the submitter, `value` itself."""
 
-    def __init__(self, number: int, value: Any = None, here: bool = False) -> None:
-        self._number, self._value, self._here = number, value, here
+    def __init__(self, number: int, *value: Any) -> None:
+        self._number, self._value = number, value
+        self._arrived: Arrived | None = None  # also for threads of a task, whose context is another
 
     def __call__(self) -> Any:
-        """The value, unpacked when it is first asked for.
+        """The value.
 
         Raises: LookupError after `unpersist`.
         """
-        if not self._here:
-            held = HELD.get({})
-            if self._number not in held:
-                raise LookupError(f"The broadcast value {self._number} is not here: it was given up, or never sent.")
-            self._value, self._here = unpack_payload(*held[self._number]), True
-        return self._value
+        if self._value:
+            return self._value[0]
+        if self._arrived is None:
+            self._arrived = HELD.get({}).get(self._number)
+        if self._arrived is None:
+            raise LookupError(f"The broadcast value {self._number} is not here: it was given up, or never sent.")
+        return self._arrived.get()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Held, (self._number,)

@@ -17,6 +17,7 @@ from network.nodes import NodeAssignment
 
 from .broadcast import Broadcast, Held
 from .dispatcher import Dispatcher
+from .errors import like
 from .functions import Function, Functions, user_classes
 from .future import TaskFuture
 from .payload import Payload, pack_payload
@@ -85,7 +86,8 @@ class ClusterExecutor(Executor):
         self._lock = threading.Lock()
         self._shut = False
         self._numbers = itertools.count()
-        atexit.register(dispatcher.finish_and_wait)  # what was submitted is executed, as with the standard executors
+        self._at_exit = _at_exit(dispatcher)
+        atexit.register(self._at_exit)  # what was submitted is executed, as with the standard executors
         weakref.finalize(self, dispatcher.finish).atexit = False
 
     @property
@@ -147,7 +149,7 @@ class ClusterExecutor(Executor):
     def _check_open(self) -> None:
         broken = self._dispatcher.broken
         if broken is not None:
-            raise type(broken)(str(broken))
+            raise like(broken)
         if self._shut:
             raise RuntimeError("This ClusterExecutor has been shut down and takes no tasks.")
 
@@ -187,7 +189,7 @@ class ClusterExecutor(Executor):
             self._check_open()
             number = next(self._numbers)
             self._dispatcher.order(["hold", number, payload.tree, payload.arrays])
-        return Broadcast(Held(number, value, here=True), lambda: self._dispatcher.order(["drop", [number]]))
+        return Broadcast(Held(number, value), lambda: self._dispatcher.order(["drop", [number]]))
 
     def new_shelf(self) -> int:
         """The number of a shelf on which tasks may keep values, by `executor.shelves.SHELVES`, until `clear_shelf`."""
@@ -210,7 +212,19 @@ class ClusterExecutor(Executor):
         thread = self._dispatcher.thread
         if wait and threading.current_thread() is not thread:  # a callback of a future runs in that thread
             thread.join()
-            atexit.unregister(self._dispatcher.finish_and_wait)
+            atexit.unregister(self._at_exit)
+
+
+def _at_exit(dispatcher: Dispatcher) -> Callable[[], None]:
+    """What is left to do when the program ends; one whose thread has ended is not kept until then."""
+    finish = weakref.WeakMethod(dispatcher.finish_and_wait)
+
+    def finish_and_wait() -> None:
+        found = finish()
+        if found is not None:
+            found()
+
+    return finish_and_wait
 
 
 def _results(

@@ -15,6 +15,7 @@ from network.errors import NetworkError, ProtocolError
 from network.session import Session
 from rpc.errors import JobAborted
 
+from .broadcast import Arrived
 from .messages import BATCH_BYTES, BATCH_TASKS
 from .payload import Payload
 from .shelves import Shelves
@@ -38,12 +39,12 @@ class Desk:
     """Between the submitter's line and the main thread of a node.
 
     The main thread calls `next` and `put`; the desk's own thread owns `controller` until `close` has returned.
-    Attributes: `code`, {function: (objects, code)}; `values`, broadcast payloads by number; `shelves`, what tasks keep.
+    Attributes: `code`, {function: (objects, code)}; `values`, broadcast ones by number; `shelves`, what tasks keep.
     """
 
     def __init__(self, controller: Controller, session: Session) -> None:
         self.code: dict[int, tuple[bytes, bytes]] = {}
-        self.values: dict[int, tuple[Any, Any]] = {}
+        self.values: dict[int, Arrived] = {}
         self.shelves = Shelves(controller.node_id)
         self._controller, self._session = controller, session
         self._tasks: deque[Assignment] = deque()
@@ -176,10 +177,11 @@ class Desk:
                 self.code.pop(number, None)
         elif word == "hold":
             number, tree, arrays = rest
-            self.values[number] = (tree, arrays)
+            self.values[number] = Arrived(tree, arrays)
         elif word == "drop":
             for number in rest[0]:
-                self.values.pop(number, None)
+                if number in self.values:
+                    self.values.pop(number).drop()
         elif word == "room":
             self.shelves.room = int(rest[0])
         elif word == "clear":

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import BrokenExecutor
 from typing import Any
 
 from network.bell import Bell
@@ -50,7 +51,7 @@ class Dispatcher:
         self._forgotten: deque[Function] = deque()
         self._cancel = False
         self._finishing = False
-        self.broken: BaseException | None = None  # why no task can be executed any more
+        self.broken: BrokenExecutor | None = None  # why no task can be executed any more
         self.lost: dict[int, str] = {}  # nodes, and why they are lost
         self._asleep = False
         self._bell = Bell()
@@ -110,12 +111,13 @@ class Dispatcher:
             hang_up(self._sessions.values())
         except BaseException as error:
             logger.exception("The executor failed")
-            self.broken = error
+            self.broken = BrokenExecutor(f"The executor failed: {type(error).__name__}: {error}")
+            self.broken.__cause__ = error
             for session in self._sessions.values():
                 session.close()
         finally:
             if self.broken is None and len(self._tasks):
-                self.broken = RuntimeError("The executor ended before its tasks.")
+                self.broken = BrokenExecutor("The executor ended before its tasks.")
             if self.broken is not None:
                 self._tasks.fail_all(self.broken)
             try:

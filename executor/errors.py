@@ -37,3 +37,10 @@ class NodeLost(BrokenExecutor):
     def __init__(self, message: str, node: int | None = None) -> None:
         super().__init__(message)
         self.node = node
+
+
+def like(reason: BrokenExecutor) -> BrokenExecutor:
+    """Another one that says the same: one that is raised in several places would gather the tracebacks of all."""
+    made = type(reason)(str(reason))
+    made.__cause__ = reason.__cause__
+    return made

@@ -31,8 +31,9 @@ def pack_failure(error: BaseException, classes: Sequence[type] = ()) -> Payload:
     }
     try:
         return pack_payload(description | _details(error, classes), classes)
-    except Exception as broken:  # noqa: BLE001  a user's class may raise anything, and may pretend to be data
-        text = "".join(traceback.format_tb(error.__traceback__))
+    except BaseException as broken:  # noqa: BLE001  a user's class may raise anything, and may pretend to be data
+        trace = BaseException.__dict__["__traceback__"].__get__(error)  # past the attributes of its class
+        text = "".join(traceback.format_tb(trace))
         why = f"{text}(what it holds cannot be told: {type(broken).__name__})"
         return pack_payload({**description, "args": (), "fields": {}, "text": _clip(why)}, classes)
 
@@ -40,7 +41,7 @@ def pack_failure(error: BaseException, classes: Sequence[type] = ()) -> Payload:
 def _details(error: BaseException, classes: Sequence[type]) -> dict[str, Any]:
     return {
         "args": tuple(_travelling(item, classes) for item in _arguments(error)),
-        "fields": {name: _travelling(item, classes) for name, item in vars(error).items() if not name.startswith("__")},
+        "fields": {name: _travelling(item, classes) for name, item in vars(error).items() if _is_field(name)},
         "text": _clip("".join(traceback.format_exception(error))),
     }
 
@@ -51,6 +52,10 @@ def _arguments(error: BaseException) -> tuple[Any, ...]:
         files = (error.filename,) if error.filename2 is None else (error.filename, None, error.filename2)
         return (*error.args, *files)
     return error.args
+
+
+def _is_field(name: str) -> bool:
+    return name == "__notes__" or not name.startswith("__")  # those of `add_note` are no code
 
 
 def _travelling(item: Any, classes: Sequence[type]) -> Any:
@@ -64,7 +69,7 @@ def _travelling(item: Any, classes: Sequence[type]) -> Any:
 def _shown(item: Any, how: Callable[[Any], str]) -> str:
     try:
         return _clip(how(item))
-    except Exception as broken:  # noqa: BLE001  a user's __str__ and __repr__ may raise anything
+    except BaseException as broken:  # noqa: BLE001  a user's __str__ and __repr__ may raise anything
         return f"({type(item).__name__}, which cannot be shown: {type(broken).__name__})"
 
 
@@ -87,7 +92,7 @@ def unpack_failure(tree: Any, arrays: Any, classes: Sequence[type], node: int) -
     if error is None:
         name = f"{told['module']}.{told['name']}"
         error = RemoteError(f"{name}: {told['message']}", name)
-    error.__cause__ = RemoteTraceback(node, told["text"])
+    BaseException.__setattr__(error, "__cause__", RemoteTraceback(node, told["text"]))  # its class may be frozen
     return error
 
 
@@ -109,8 +114,8 @@ def _make(cls: type[BaseException], args: tuple[Any, ...], fields: dict[Any, Any
         error: BaseException = base.__new__(cls, *args)
         base.__init__(error, *args)
         for name, item in fields.items():
-            if type(name) is str and name.isidentifier() and not name.startswith("__"):
+            if type(name) is str and name.isidentifier() and _is_field(name):
                 error.__dict__[name] = item
-    except (TypeError, ValueError):  # a class with an unusual base, or arguments that came as text
+    except Exception:  # noqa: BLE001  a class with an unusual base or attributes, or arguments that came as text
         return None
     return error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from rpc.reach import is_user_module
@@ -57,16 +58,18 @@ class Names:
         codes = [function.__code__]
         while codes:
             code = codes.pop()
-            self._note(function.__globals__, [name for name in code.co_names if name in function.__globals__])
+            self._note(function.__globals__, code.co_names)
             codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
         for cell in function.__closure__ or ():
             self._cells.append((cell, _content(cell)))
             self._todo.append(_content(cell))
 
-    def _note(self, space: dict[str, Any], names: list[str]) -> None:
+    def _note(self, space: dict[str, Any], names: Iterable[str]) -> None:
         for name in names:
-            self._entries.append((space, name, space[name]))
-            self._todo.append(space[name])
+            item = space.get(name, _NOTHING)  # a name of none may stand for something later
+            self._entries.append((space, name, item))
+            if item is not _NOTHING:
+                self._todo.append(item)
 
 
 def _content(cell: types.CellType) -> Any:

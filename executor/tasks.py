@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Future
 from typing import Any
 
-from .errors import NodeLost
+from .errors import NodeLost, like
 from .functions import Function
 from .payload import Payload
 
@@ -84,10 +84,10 @@ class Tasks:
                 NodeLost("The task was taken from its node, and the executor was shut down before it could go on.")
             )
 
-    def fail_all(self, reason: BaseException) -> None:
+    def fail_all(self, reason: BrokenExecutor) -> None:
         """No future may wait for ever."""
         for number in list(self._tasks):
-            self.complete(number, error=NodeLost(f"The executor failed: {reason}"))
+            self.complete(number, error=like(reason))
 
     def _pop(self, number: int) -> Task:
         task = self._tasks.pop(number)

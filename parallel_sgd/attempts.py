@@ -32,7 +32,7 @@ from .patience import Patience
 from .quorum import silent_majority
 from .recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
 from .training import Samples
-from .verdicts import cause_of, report_of
+from .verdicts import places_of, report_of
 
 RETURN_SECONDS, WAIT_SECONDS = 30.0, 600.0
 """How long an attempt that follows a failure waits for nodes that are busy or cannot be reached; the second under 'wait'."""
@@ -212,7 +212,7 @@ class Attempts:
         ended = coordinator.ended_for  # "" where something has failed
         if coordinator.halted:
             raise self._give_up(coordinator, f"It was stopped: {coordinator.halted}", "stopped")
-        reason = "" if ended else self.recovery.give_up(cause_of(failed.verdicts))
+        reason = "" if ended else self.recovery.give_up(places_of(failed))
         before = self._membership.nodes
         if not reason:
             _log.warning("%s", ended or describe_failures(failed.failures))

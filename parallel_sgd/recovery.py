@@ -13,12 +13,13 @@ Survivors leave their state on disk when they end, so no batch that was applied 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 FAIL, REDUNDANT, RESTART, WAIT, SHRINK = "fail", "redundant", "restart", "wait", "shrink"
 POLICIES = (FAIL, REDUNDANT, RESTART, WAIT, SHRINK)
 AGAIN = (RESTART, WAIT, SHRINK)
+Place = tuple[int, int, int]  # node, epoch, batch
 DETERMINISTIC = 3  # failures of the same node at the same batch, after which nobody believes in chance
 
 
@@ -34,29 +35,28 @@ class Recovery:
             raise ValueError(f"'max_restarts' must be an integer of 0 or more, got {max_restarts!r}")
         self.max_restarts = max_restarts
         self.restarts = 0
-        self._seen: Counter[Hashable] = Counter()
+        self._seen: Counter[Place] = Counter()
 
     def state_dict(self) -> dict[str, Any]:
         """What it remembers, as JSON knows it."""
-        return {"restarts": self.restarts, "seen": [[cause, count] for cause, count in self._seen.items()]}
+        return {"restarts": self.restarts, "seen": [[place, count] for place, count in self._seen.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what another one remembered."""
         self.restarts = int(state["restarts"])
-        self._seen = Counter({tuple(cause): int(count) for cause, count in state["seen"]})
+        self._seen = Counter({(node, epoch, batch): int(count) for (node, epoch, batch), count in state["seen"]})
 
-    def give_up(self, cause: Hashable) -> str:
+    def give_up(self, places: Iterable[Place]) -> str:
         """Why nothing more is tried after a failure, or "" when the job is to be started again.
 
-        `cause` tells failures apart: (node, epoch, batch) of the first one in the attempt; None for one that happened at no
-        batch in particular, a lost connection for example.
+        `places` tell failures apart: where it failed first in the attempt (`verdicts.places_of`).
         """
         if self.policy not in AGAIN:
             return f"on_failure is {self.policy!r}"
-        if cause is not None:
-            self._seen[cause] += 1
-            if self._seen[cause] >= DETERMINISTIC:
-                return f"the same failure has come {DETERMINISTIC} times at the same place, so it would come again"
+        here = set(places)
+        self._seen.update(here)
+        if any(self._seen[place] >= DETERMINISTIC for place in here):
+            return f"the same failure has come {DETERMINISTIC} times at the same place, so it would come again"
         if self.restarts >= self.max_restarts:
             return f"it was started again as often as 'max_restarts' allows, {self.max_restarts}"
         self.restarts += 1

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-_FEW: Final = 8192  # numbers of which the plain way is as fast
 
 
 class Unusable(ValueError):
@@ -18,7 +16,7 @@ class Unusable(ValueError):
 def check_finite(content: object) -> None:
     """See that all floating-point arrays in `content`, within tuples, lists and dicts too, hold finite numbers.
 
-    Costs one pass that only reads, some two microseconds or a fraction of adding two such arrays.
+    Costs one pass that only reads, some one microsecond or a fraction of adding two such arrays.
     Raises: Unusable saying how many are not.
     """
     if isinstance(content, np.ndarray):
@@ -32,16 +30,11 @@ def check_finite(content: object) -> None:
 
 
 def _check(array: NDArray[Any]) -> None:
-    if array.dtype.kind in "fc" and not _is_finite(array):
-        wrong = int(array.size - np.isfinite(array).sum())
+    if array.dtype.char in "fd":
+        if math.isfinite(np.vdot(array, array)):  # only where all are; `vdot` neither makes an array nor warns of an overflow
+            return
+    elif array.dtype.kind not in "fc":
+        return
+    wrong = array.size - int(np.count_nonzero(np.isfinite(array)))  # squares of finite numbers may overflow, too
+    if wrong:
         raise Unusable(f"{wrong} of {array.size} numbers are not finite")
-
-
-def _is_finite(array: NDArray[Any]) -> bool:
-    if array.size > _FEW and array.dtype.char in "fd" and array.flags.c_contiguous:
-        flat = array.reshape(-1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.dot(flat, flat)
-        if math.isfinite(squares):  # only where all are; a sum that overflows tells nothing
-            return True
-    return int(np.count_nonzero(np.isfinite(array))) == array.size

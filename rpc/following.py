@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from .logs import clean
-from .messages import Beat, Notice, Operation, Progress, Standing, State, Verdict
+from .messages import Notice, Operation, Progress, Standing, State, Verdict
 from .progress import ProgressDisplay
 
 _UNFINISHED = ("starting", "running")
@@ -42,8 +42,6 @@ class Following:
             self._logger.info("%s", news.headline)
         elif isinstance(news, (Notice, Verdict)):
             self._logger.warning("%s", news.describe())
-        elif not isinstance(news, Beat):
-            self._logger.debug("%s says nothing to watchers.", type(news).__name__)
 
     def lose(self, node: int, reason: str) -> None:
         """The agent of a node is gone."""

@@ -15,6 +15,7 @@ from .collection import FILE_OPERATIONS, Collection
 from .following import Following
 from .logs import SUBMIT_LOGGER, attach_console
 from .messages import Beat, Fetch, Notice, Progress, Standing, State, Stop, Verdict, Watch, parse
+from .submitter_line import watch_for_silence
 
 _NEWS = (State, Standing, Progress, Beat, Notice, Verdict)
 
@@ -60,11 +61,13 @@ class Reclaimer:
 
         A job that is started again is followed from attempt to attempt; afterwards `outcome` says how it has ended ("done",
         "failed", "stopped") and `detail` what its driver said to that.
-        Raises: NetworkError when no node knows the job. A node that is lost has the state "lost".
+        Raises: NetworkError when no node knows the job. A node that is lost, or whose host is silent, has the state "lost".
         """
         attach_console()
         nodes = self._com.available_clients
         following = Following(nodes, self._logger)
+        for node in nodes:
+            watch_for_silence(self._com.sessions[node])
         try:
             self._com.send_one(nodes, Watch(job or "").to_value())
             while not following.is_over:

@@ -13,7 +13,7 @@ from network.sockets import SocketLink
 
 LINE_SECONDS = 30.0  # for the submitter to call
 _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 2, 1, 3
-_UNTAKEN_SECONDS = 60  # that sent bytes may stay unacknowledged; a process that does not read counts, too, on some systems
+_UNTAKEN_SECONDS = 60  # that sent bytes may stay unacknowledged, or untaken by a process that does not read
 
 
 def await_line(controller: Controller, limit: float = LINE_SECONDS) -> Session:
@@ -31,10 +31,11 @@ def await_line(controller: Controller, limit: float = LINE_SECONDS) -> Session:
 
 
 def watch_for_silence(session: Session) -> None:
-    """Have the kernels ask each other whether they are there: an idle host that vanishes is lost after five
-    seconds, one that has not taken our bytes after a minute.
+    """Have the kernels ask each other whether they are there: a host that vanishes is lost after a minute at the latest, also
+    when nobody has anything to say to it.
 
-    A process that is busy, or holds Python's lock for long, is not: its kernel answers for it.
+    A process that is busy, or holds Python's lock for long, is not: its kernel answers for it. On Linux the limit for bytes
+    that are not taken is that for probes, too, and a stopped process may take none for long: so it is not shorter.
     """
     link = session.link
     if not isinstance(link, SocketLink) or link.fileno() < 0:

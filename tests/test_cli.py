@@ -253,6 +253,10 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--launch local:2 -n 3", r"local:2 and a count of 3 disagree"),
         ("--launch local:2 --local 2", r"--launch local:2 and --local 2 both say where the workers come from"),
         ("--launch local:2 --retrieve", r"--launch local:2 starts workers of its own, which know of no earlier job"),
+        (
+            "--launch local:2 --post-mortem 20261120-173000-9f86d081",
+            r"--launch local:2 starts workers of its own, which know of no earlier job",
+        ),
         ("--discovery launcher", r"--discovery launcher needs --launch"),
         ("--wait -1", r"'wait' must be a number >= 0, got -1"),
         ("--title a/b", r"'mission_title' must be able to stand in a file name"),
@@ -391,6 +395,7 @@ def test_ctrl_c_twice_stops_the_job(place: Path, agents: LocalNodes) -> None:
         ("--slots 0", "The number of slots must be 1 or more, got 0"),
         ("--allow-code none", "--allow-code must name a file, got 'none'"),
         ("--listen 0.0.0.0 --port 0", "key"),
+        ("--temporary --work-dir here", "--temporary makes a work directory of its own, got --work-dir 'here' too"),
     ],
 )
 def test_a_worker_that_cannot_start(tmp_path: Path, options: str, message: str) -> None:

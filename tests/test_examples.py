@@ -45,6 +45,15 @@ def test_help_and_the_ways_to_run_it(path: Path, tmp_path: Path) -> None:
         assert all(option in finished.stdout for option in re.findall(r"(?<!\S)--?\w+", arguments))
 
 
+def test_no_folder_of_examples_hides_a_package(tmp_path: Path) -> None:
+    """Python looks first in a program's own folder: that of survive_a_crash.py has a folder `rpc`, and no PYTHONPATH helps."""
+    assert (EXAMPLES / "rpc").is_dir() and (EXAMPLES / "nn").is_dir()
+    environ = {name: value for name, value in environment(tmp_path).items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", "import executor, nn, rpc; print(executor.__file__, nn.__file__, rpc.__file__)"]
+    finished = subprocess.run(command, cwd=EXAMPLES, env=environ, capture_output=True, text=True, check=True)
+    assert finished.stdout.split() == [str(ROOT / name / "__init__.py") for name in ("executor", "nn", "rpc")]
+
+
 def test_linear_regression(tmp_path: Path) -> None:
     finished = run(tmp_path, "nn/linear_regression.py")
     assert finished.returncode == 0, finished.stderr
@@ -92,6 +101,24 @@ def test_codecs_train_on_local_workers(tmp_path: Path, name: str) -> None:
     assert finished.returncode == 0, finished.stderr
     assert re.search(r"2 workers, 75 steps in .*: accuracy 0\.[89]\d+ .*\n[\d,]+ bytes per worker and step", finished.stdout)
     assert ("before a gradient arrived" in finished.stdout) == (name == "dc_asgd")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "The node file worker.json does not exist"),
+        (["-n", "1"], "Node(0) at 127.0.0.1:1 is lost: cannot connect: Connection refused. With --local 1 the program starts"),
+        (["--local", "0"], "'count' must be a positive integer, got 0"),
+    ],
+)
+def test_who_has_no_workers_reads_a_sentence(tmp_path: Path, options: list[str], message: str) -> None:
+    if "-n" in options:
+        (tmp_path / "worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
+    key = ["-c", f"from network.keys import create_key_file; create_key_file({str(tmp_path / 'config/psgd/key')!r})"]
+    subprocess.run([sys.executable, *key], env=environment(tmp_path), check=True)
+    finished = run(tmp_path, "codecs/hello_world.py", *options)
+    assert finished.returncode == 1
+    assert finished.stderr.splitlines()[-1].startswith(message) and "Traceback" not in finished.stderr
 
 
 def test_a_late_and_a_killed_worker_change_nothing(tmp_path: Path) -> None:

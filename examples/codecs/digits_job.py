@@ -18,6 +18,7 @@ import nn
 import nn.dataset.transforms as transforms
 import parallel_sgd
 from network import NodeAssignment
+from network.errors import NetworkError
 from nn.gradient_descent import SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, PSGDOptimizer
@@ -146,10 +147,14 @@ def parser(text: str, workers: int = 2, epochs: int = 15) -> argparse.ArgumentPa
 def nodes_of(options: argparse.Namespace, scheme: Scheme) -> Iterator[NodeAssignment]:
     """The nodes that the options ask for, with a parameter server where the scheme needs one."""
     with contextlib.ExitStack() as stack:
-        if options.local:
-            yield stack.enter_context(parallel_sgd.local_workers(options.local, ps=scheme.codec.needs_server))
-        else:
-            yield parallel_sgd.parse_worker(options.n, ps=scheme.codec.needs_server)
+        try:
+            if options.local is None:
+                nodes = parallel_sgd.parse_worker(options.n, ps=scheme.codec.needs_server)
+            else:
+                nodes = stack.enter_context(parallel_sgd.local_workers(options.local, ps=scheme.codec.needs_server))
+        except (OSError, ValueError) as error:
+            raise SystemExit(str(error)) from None
+        yield nodes
 
 
 def main(text: str | None, scheme: Scheme) -> int:
@@ -160,5 +165,7 @@ def main(text: str | None, scheme: Scheme) -> int:
             outcome = train(scheme, nodes, options.epochs, options.directory)
     except KeyboardInterrupt:
         raise SystemExit("Stopped.") from None
+    except NetworkError as error:  # nobody there, another key, a worker that is busy
+        raise SystemExit(f"{error} With --local {options.n} the program starts its own workers.") from None
     print(describe(scheme, outcome))
     return 0 if outcome.accuracy >= 0.8 else 1

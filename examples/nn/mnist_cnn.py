@@ -58,7 +58,7 @@ def main() -> int:
     options = parser.parse_args()
 
     train_x, train_y, test_x, test_y = load(options.directory, options.download)
-    epochs = options.epochs or (2 if len(train_x) > 20000 else 6)
+    epochs = options.epochs if options.epochs is not None else 2 if len(train_x) > 20000 else 6
     model = build(train_x.shape[1])
     model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
     model.compile(nn.gradient_descent.ADAMOptimizer(2e-3))

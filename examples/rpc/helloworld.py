@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--local", type=int, metavar="N", help="start N workers on this machine instead")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        if options.local:
+        if options.local is not None:
             nodes = stack.enter_context(parallel_sgd.local_workers(options.local))
         else:
             nodes = parallel_sgd.parse_worker(options.n)

@@ -54,7 +54,7 @@ def main() -> int:
     options = parser.parse_args()
     numbers = np.arange(COUNT, dtype=np.int64)
     with contextlib.ExitStack() as stack:
-        if options.local:
+        if options.local is not None:
             nodes = stack.enter_context(parallel_sgd.local_workers(options.local))
         else:
             nodes = parallel_sgd.parse_worker(options.n)

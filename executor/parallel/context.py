@@ -108,7 +108,7 @@ class Context:
         if isinstance(self._executor, ClusterExecutor):
             return self._executor.broadcast(value)
         if isinstance(self._executor, ThreadPoolExecutor):
-            return Broadcast(Held(0, value, here=True))
+            return Broadcast(Held(0, value))
         if self._scattered is not None:
             return self._scattered.broadcast(value)
         descriptor, path = tempfile.mkstemp(prefix="psgd-broadcast-")
@@ -124,7 +124,7 @@ class Context:
     def _remove(self, path: str) -> None:
         if path in self._files:
             self._files.remove(path)
-            os.unlink(path)
+            Path(path).unlink(missing_ok=True)  # systems clean their temporary folders
 
     def _count(self, partitions: int | None) -> int:
         return self._partitions if partitions is None else checked_count("'partitions'", partitions)

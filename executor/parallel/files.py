@@ -131,21 +131,31 @@ class ReadRecords:
         """See the class. Raises: ValueError naming a record with more or fewer fields than the header."""
         (path, start, end), inside = item
         with open(path, "rb") as file:
-            names = self._parse([next(_records(file, 0, False), b"")]) if self.header else []
+            top, names = self._header(file) if self.header else (-1, [])
             file.seek(max(0, start - 1))
             begins = not start or (file.read(1) == b"\n" and not inside)
             position = start
             for number, record in enumerate(_records(file, start, inside)):
                 if position >= end:
                     return
+                if number or begins:  # else it is the end of a record of the range before
+                    for fields in self._parse(record)[position == top :]:
+                        yield self._named(fields, names, path) if self.header else fields
                 position += len(record)
-                if (not number and not begins) or (self.header and position == len(record)):
-                    continue  # the end of a record of the range before, or the header
-                for fields in self._parse([record]):
-                    yield self._named(fields, names[0], path) if self.header else fields
 
-    def _parse(self, records: list[bytes]) -> list[list[str]]:
-        text = b"".join(records).decode(self.encoding)
+    def _header(self, file: IO[bytes]) -> tuple[int, list[str]]:
+        """Where what is between two line feeds begins with the header, and the names; empty lines may come before it."""
+        position = 0
+        for record in _records(file, 0, False):
+            found = self._parse(record)
+            if found:
+                return position, found[0]
+            position += len(record)
+        return -1, []
+
+    def _parse(self, record: bytes) -> list[list[str]]:
+        """The fields of a record; more than one where lone carriage returns end them, none for an empty line."""
+        text = record.decode(self.encoding)
         return [fields for fields in csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter) if fields]
 
     @staticmethod

@@ -19,8 +19,6 @@ def stable_hash(key: Any) -> int:
 
     Raises: TypeError for any other key.
     """
-    if isinstance(key, enum.Enum):
-        return zlib.crc32(f"{type(key).__qualname__}.{key.name}".encode())
     if isinstance(key, np.generic):
         key = key.item()
     if isinstance(key, numbers.Number):
@@ -38,6 +36,8 @@ def stable_hash(key: Any) -> int:
         return total
     if isinstance(key, frozenset):
         return sum(map(stable_hash, key)) & _MASK
+    if isinstance(key, enum.Enum):  # after all that a member may be as well, and be equal to
+        return zlib.crc32(f"{type(key).__qualname__}.{key.name}".encode())
     if dataclasses.is_dataclass(key) and not isinstance(key, type) and key.__hash__ is not None:
         return stable_hash(tuple(getattr(key, f.name) for f in dataclasses.fields(key) if f.compare))
     raise TypeError(

@@ -1,8 +1,9 @@
 """The state of one node between two batches, and its file.
 
 The file is a tensor file (`nn.model.tensors`: safetensors-compatible, sealed by a SHA-256 over all its bytes). Tensors:
-`value/<variable>`, `optimizer/<name>`, `codec/<variable id>.<name>`. Metadata: `format`, and `snapshot`, a JSON object with the
-fields of `Header` and the numbers of the state. Nothing in it can run.
+`value/<variable>`, `optimizer/<name>`, `codec/<variable id>.<name>`, and `history`, the batches behind the state, which are too
+many for metadata. Metadata: `format`, and `snapshot`, a JSON object with the fields of `Header` and the numbers of the state.
+Nothing in it can run.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +29,7 @@ _FAMILY: Final = "psgd.checkpoint/"
 _SCALARS = (bool, int, float, str, type(None))
 
 VALUE, OPTIMIZER, CODEC = "value", "optimizer", "codec"
+_HISTORY: Final = "history"
 
 
 class CheckpointError(ValueError):
@@ -103,8 +105,13 @@ class Snapshot:
 
         Raises: TypeError for an array of a type that cannot be stored, ValueError for a state of too many numbers.
         """
-        fields = {"header": asdict(self.header), "numbers": dict(self.numbers)}
-        return seal(self.arrays, {"format": FORMAT, "snapshot": json.dumps(fields, separators=(",", ":"))})
+        progress, arrays = self.header.progress, dict(self.arrays)
+        header = asdict(replace(self.header, progress=replace(progress, history=History())))
+        header["progress"][_HISTORY] = progress.history.attempts
+        if progress.history.stretches:
+            arrays[_HISTORY] = progress.history.to_array()
+        fields = {"header": header, "numbers": dict(self.numbers)}
+        return seal(arrays, {"format": FORMAT, "snapshot": json.dumps(fields, separators=(",", ":"))})
 
     @classmethod
     def read(cls, data: bytes | memoryview, job: str | None = None) -> Snapshot:
@@ -123,7 +130,7 @@ class Snapshot:
             raise CheckpointError(f"it is no checkpoint: its format is {found[:40]!r}, not {FORMAT!r}")
         try:
             content = json.loads(metadata.get("snapshot", ""))
-            header = _header(content["header"])
+            header = _header(content["header"], arrays.pop(_HISTORY, None))
             numbers = _numbers(content["numbers"])
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise CheckpointError(f"its description is malformed: {str(error)[:100]}") from error
@@ -146,11 +153,11 @@ def number_of(name: str, value: object) -> bool | int | float | str | None:
     return value  # type: ignore[return-value]
 
 
-def _header(fields: dict[str, Any]) -> Header:
+def _header(fields: dict[str, Any], table: Array | None) -> Header:
     progress = fields.pop("progress")
     epoch, batch = progress.pop("position")
     evaluation = {str(name): float(value) for name, value in progress.pop("evaluation").items()}
-    history = History.parse(progress.pop("history")) if "history" in progress else History()  # others have none
+    history = History() if table is None else History.of_array(progress.pop(_HISTORY), table)  # others have none
     header = Header(
         progress=Progress(Position(epoch, batch), progress.pop("steps"), float(progress.pop("seconds")), evaluation, history),
         **fields,

@@ -108,7 +108,7 @@ class Writer:
         start = time.monotonic()
         try:
             path = self._store.save(snapshot)
-        except (OSError, ValueError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, training goes on, and so does this thread
             self.failures += 1
             _log.warning("The checkpoint after %s could not be saved, training goes on: %s.", position, error)
         else:

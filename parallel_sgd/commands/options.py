@@ -14,15 +14,22 @@ def make_parser() -> argparse.ArgumentParser:
     """All of them, in the groups in which `--help` shows them."""
     parser = argparse.ArgumentParser(
         prog="job_submit.py",
-        description="Train a saved model on several workers, or look after a job that was left alone: --jobs, --attach, "
-        "--stop, --retrieve.",
+        usage="%(prog)s -m FILE [options]\n"
+        "       %(prog)s --jobs | --attach [JOB] | --stop JOB | --retrieve [JOB] | --post-mortem JOB [options]",
+        description="Train a saved model on several workers, or look after a job that was left alone.",
         epilog="Exit codes: 0 done, 1 the job failed, 2 wrong argument, 3 not started, 4 a node cannot be reached, "
-        "5 done, but a node was lost on the way, 130 interrupted. "
+        "5 done, but without a node that was lost, 130 interrupted. "
         "Example: job_submit.py -m dnn.model --local 2 --dataset digits --epochs 5",
     )
     parser.add_argument("-m", "--model", metavar="FILE", help="a model file, from nn.model.Model.save()")
     nodes = parser.add_argument_group("nodes")
-    nodes.add_argument("-n", "--worker-count", type=int, metavar="N", help="number of workers (default: 1)")
+    nodes.add_argument(
+        "-n",
+        "--worker-count",
+        type=int,
+        metavar="N",
+        help="number of workers (default: 1; to look after a job, all of the file)",
+    )
     nodes.add_argument("--workers", default="worker.json", metavar="FILE", help="node file (default: worker.json)")
     nodes.add_argument("--local", type=int, metavar="N", help="start N workers on this machine for this job")
     nodes.add_argument(
@@ -102,19 +109,18 @@ def make_parser() -> argparse.ArgumentParser:
     output = parser.add_argument_group("output")
     output.add_argument("--title", default="P-SGD", help="part of the names of the result files (default: P-SGD)")
     output.add_argument("--json", action="store_true", help="print one JSON object on standard output")
-    output.add_argument("--jobs", action="store_true", help="list which jobs run where")
-    output.add_argument(
+    tasks = output.add_mutually_exclusive_group()  # else all but one would be passed over in silence
+    tasks.add_argument("--jobs", action="store_true", help="list which jobs run where")
+    tasks.add_argument(
         "--attach",
         nargs="?",
         const="",
         metavar="JOB",
         help="show the progress of a job again (default: newest), fetch its files",
     )
-    output.add_argument("--stop", metavar="JOB", help="stop a job for good")
-    output.add_argument(
-        "--retrieve", nargs="?", const="", metavar="JOB", help="fetch logs and files of a job (default: newest)"
-    )
-    output.add_argument(
+    tasks.add_argument("--stop", type=_job_id, metavar="JOB", help="stop a job for good")
+    tasks.add_argument("--retrieve", nargs="?", const="", metavar="JOB", help="fetch logs and files of a job (default: newest)")
+    tasks.add_argument(
         "--post-mortem",
         nargs="?",
         const="",
@@ -124,3 +130,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=VERSION)
     return parser
+
+
+def _job_id(text: str) -> str:
+    """An empty one, as of a shell variable that is not set, would mean any job."""
+    if not text:
+        raise argparse.ArgumentTypeError("must be a job's id, as --jobs shows it, got ''")
+    return text

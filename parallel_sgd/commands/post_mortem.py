@@ -13,9 +13,9 @@ from network.nodes import NodeAssignment
 from rpc.logs import SUBMIT_LOGGER
 
 from ..errors import JobFailed
-from ..nodes import parse_worker, workers_in
 from ..post_mortem import collect_post_mortem
 from .codes import EXIT_OK
+from .nodes import all_nodes
 from .output import print_json
 
 _log = logging.getLogger(SUBMIT_LOGGER)
@@ -36,16 +36,11 @@ def evidence_kept(nodes: NodeAssignment, wanted: bool) -> Iterator[None]:
 
 
 def post_mortem(options: argparse.Namespace) -> int:
-    """Ask all workers of the node file, unless fewer are asked for, and its parameter server if it has one.
+    """Ask all workers of the node file, or that --launch finds; returns the exit code.
 
-    Raises: UnknownJob, NetworkError, OSError, ValueError; see `collect_post_mortem`.
+    Raises: UnknownJob, NetworkError, OSError, ValueError; see `collect_post_mortem`, `all_nodes`.
     """
-    count, server = workers_in(options.workers)
-    if options.worker_count is not None:
-        count = int(options.worker_count)
-    nodes = parse_worker(count, options.ps or server, options.workers)
-    nodes.key_file = options.key_file
-    path = collect_post_mortem(nodes, options.post_mortem)
+    path = collect_post_mortem(all_nodes(options), options.post_mortem)
     if options.json:
         print_json({"files": [str(path)]})
     else:

@@ -100,7 +100,8 @@ class Drive:
         recruit = self._muster[item.worker]
         if isinstance(item, NotStarted):
             recruit.ended = True
-            _log.warning("%s cannot be started: %s", item.worker, clean(item.reason))
+            if not recruit.fenced:
+                _log.warning("%s cannot be started: %s", item.worker, clean(item.reason))
             self._fail(recruit, "lost", item.reason, None)
             return
         self._awaited[item.worker] = time.monotonic()
@@ -183,7 +184,7 @@ class Drive:
                 self._break(None, verdict.headline)
                 continue
             silent = self._muster.of_node(verdict.node).worker
-            self._silent.add(silent)
+            self._silent.update(recruit.worker for recruit in self._muster if recruit.worker.address == silent.address)
             self._give_up(silent, verdict.headline)
         for recruit in self._muster:
             if not recruit.is_cut_off:

@@ -100,6 +100,11 @@ def launch(
         raise TypeError(f"elastic.launch 'nodes' must be workers on agents (local_workers, parse_worker), got {nodes!r}")
     if stall_timeout is not None:
         arguments.number("elastic.launch", "stall_timeout", stall_timeout, 0, open_low=True)
+    arguments.integer("elastic.launch", "min_workers", min_workers, minimum=1)
+    if max_workers is not None:
+        arguments.integer("elastic.launch", "max_workers", max_workers, minimum=1)
+    if cool_down is not None and (not isinstance(cool_down, (tuple, list)) or len(cool_down) != 2):
+        raise TypeError(f"elastic.launch 'cool_down' must be (low, high) seconds, got {cool_down!r}")
     arguments.number("elastic.launch", "checkpoint_every", checkpoint_every, 0)
     arguments.number("elastic.launch", "discovery_every", discovery_every, 0, open_low=True)
     arguments.integer("elastic.launch", "blas_threads", blas_threads, minimum=1)

@@ -9,7 +9,7 @@ from network.sockets import wait_sockets
 from rpc.membership import Worker
 
 from .news import News
-from .recruit import NotStarted, Recruit, Running, Task
+from .recruit import NotStarted, Recruit, Task
 from .words import End
 
 FREE_SECONDS = 8.0  # for all nodes to be free again at the end
@@ -56,9 +56,7 @@ class Muster:
         deadline = time.monotonic() + FREE_SECONDS
         while (left := deadline - time.monotonic()) > 0:
             for item in self._news.take():
-                if isinstance(item, Running):
-                    self[item.worker].stop("The job has ended.")
-                elif isinstance(item, NotStarted):
+                if isinstance(item, NotStarted):
                     self[item.worker].ended = True
             staying = [recruit for recruit in self if recruit.worker not in silent and not recruit.is_over]
             if not staying:

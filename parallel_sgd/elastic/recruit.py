@@ -18,7 +18,7 @@ from network.request import Request
 from network.session import Session
 from network.transport import Link
 from rpc import Coordinator
-from rpc.errors import NodeBusy
+from rpc.errors import JobAborted, NodeBusy
 from rpc.membership import Worker
 from rpc.messages import FROM_AGENT, State, StopNode
 from rpc.operation import Operation, parse
@@ -97,6 +97,7 @@ class Recruit:
         self._line: Session | None = None
         self._gone = False
         self._given_up = threading.Event()
+        self._handing_over = threading.Lock()  # so that whoever gives it up finds its connections, or it finds out
         self._thread = threading.Thread(target=self._start, name=f"start {worker}", daemon=True)
         self._thread.start()
 
@@ -120,20 +121,29 @@ class Recruit:
         task = self._task
         com = Request().request(NodeAssignment(key_file=task.key_file).add(self.node, self.worker.address))
         try:
+            self._check_wanted()  # the agent may have kept us waiting
             coordinator = Coordinator(
                 com, logger=_quiet, title=task.title, blas_threads=task.blas_threads, job=task.job, stall=task.stall
             )
             coordinator.submit_single(task.bundle, self.node, task.size)
             coordinator.resources_dispatch(lambda _node, _request: dict(task.data))
-            self._line = coordinator.call()[self.node]
+            line = coordinator.call()[self.node]
+            watch_for_silence(line)
+            watch_for_silence(com.sessions[self.node])
+            with self._handing_over:
+                self._check_wanted(line)
+                self._line, self._com = line, com
         except BaseException:
             with contextlib.suppress(NetworkError):
                 com.send_one(self.node, StopNode(task.job, self.node, "It could not be started.").to_value(), 1.0)
             com.close()
             raise
-        watch_for_silence(self._line)
-        watch_for_silence(com.sessions[self.node])
-        self._com = com
+
+    def _check_wanted(self, line: Session | None = None) -> None:
+        if self._given_up.is_set():
+            if line is not None:
+                line.close()
+            raise JobAborted("It was given up before it had started.")
 
     # ---- the driver's thread, once it runs
 
@@ -161,8 +171,9 @@ class Recruit:
                 self._line.send()
 
     def stop(self, reason: str) -> None:
-        """Have its agent end the process."""
-        self._given_up.set()
+        """Have its agent end the process, or do not start it."""
+        with self._handing_over:
+            self._given_up.set()
         if self._com is not None and not self.ended:
             with contextlib.suppress(NetworkError):
                 session = self._com.sessions[self.node]
@@ -170,7 +181,10 @@ class Recruit:
                 session.send()
 
     def hear(self) -> list[Operation | Ended | Unreachable]:
-        """What the worker and its agent have said, the worker first; nothing more after Ended or Unreachable of the agent."""
+        """What the worker and its agent have said, the worker first; nothing more after Ended or Unreachable of the agent.
+
+        With Ended the connections are closed: a long job may see many workers come and go.
+        """
         heard: list[Operation | Ended | Unreachable] = []
         if self._com is None or self._line is None or self._gone:
             return heard
@@ -185,6 +199,8 @@ class Recruit:
         if not agent.alive and not self._gone:
             self._gone = True
             heard.append(Unreachable(f"its agent cannot be reached any more: {agent.lost or 'it has left'}"))
+        if self.ended:
+            self.close()
         return heard
 
     @property
@@ -198,8 +214,9 @@ class Recruit:
         return self.ended or self._gone
 
     def close(self) -> None:
-        """Let go of the connections."""
-        self._given_up.set()
+        """Let go of the connections; a worker that is being started is given up. Idempotent."""
+        with self._handing_over:
+            self._given_up.set()
         if self._line is not None:
             self._line.close()
         if self._com is not None:

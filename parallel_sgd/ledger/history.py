@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 NOBODY: Final = -3
 """Stands for the node of a block of which no copy was merged."""
 Row = tuple[int, int, int, int, int, int]
+_NO_BLOCK: Final = -4  # fills up the row of a stretch that has fewer blocks than another one
 COLUMNS: Final = ("epoch", "batch", "block", "node", "attempt", "committed")
 
 
@@ -45,15 +49,21 @@ class History:
             return self
         return History(1 + max(stretch.attempt for stretch in self.stretches), self.stretches)
 
-    @classmethod
-    def parse(cls, fields: Any) -> History:
-        """A history from a checkpoint's description.
+    def to_array(self) -> NDArray[np.int32]:
+        """The stretches, a row each; where blocks are redundant there may be one for every batch, as chance names nodes."""
+        blocks = max((len(stretch.nodes) for stretch in self.stretches), default=0)
+        rows = [(*stretch[:4], *stretch.nodes, *[_NO_BLOCK] * (blocks - len(stretch.nodes))) for stretch in self.stretches]
+        return np.array(rows, np.int32).reshape(len(rows), 4 + blocks)
 
-        Raises: ValueError, TypeError or KeyError for anything else.
+    @classmethod
+    def of_array(cls, attempts: int, table: NDArray[Any]) -> History:
+        """What `to_array` made a table of.
+
+        Raises: ValueError for anything else.
         """
-        attempts, found = fields["attempts"], fields["stretches"]
-        stretches = tuple(Stretch(attempt, epoch, begin, end, tuple(nodes)) for attempt, epoch, begin, end, nodes in found)
-        whole = (attempts, *(number for stretch in stretches for number in (*stretch[:4], *stretch.nodes)))
-        if not all(type(number) is int for number in whole):
-            raise ValueError("'history' must be made of integers")
-        return cls(attempts, stretches)
+        if type(attempts) is not int or table.ndim != 2 or table.shape[1] < 4 or table.dtype != np.int32:
+            raise ValueError(f"a history must be a table of int32, got {table.dtype} {table.shape} of {attempts!r} attempts")
+        stretches = []
+        for attempt, epoch, begin, end, *nodes in table.tolist():
+            stretches.append(Stretch(attempt, epoch, begin, end, tuple(node for node in nodes if node != _NO_BLOCK)))
+        return cls(attempts, tuple(stretches))

@@ -19,6 +19,7 @@ from rpc.operation import parse
 from .states import KeptState, kept_states
 
 _MOST_BYTES: Final = 32 << 20
+_LAST_SECOND: Final = 1 << 33  # a time beyond that may be none that the calendar knows
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,11 @@ def _events(path: Path | None, node: int) -> Iterator[Event]:
             content = json.loads(line)
         except (ValueError, RecursionError):  # the last line of an agent that was killed
             continue
-        if isinstance(content, dict) and isinstance(content.get("time"), float) and isinstance(content.get("event"), str):
-            yield Event(content["time"], node, content["event"], content)
+        if not isinstance(content, dict) or not isinstance(content.get("event"), str):
+            continue
+        at = content.get("time")
+        if isinstance(at, float) and 0 <= at < _LAST_SECOND:  # not a number neither
+            yield Event(at, node, content["event"], content)
 
 
 def _mapping(path: Path | None) -> Mapping[str, Any]:

@@ -84,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if no_code or allowed:
         options["code_policy"] = NO_CODE if no_code else str(Path(allowed).absolute())
     try:
+        if temporary and options["work_dir"] is not None:
+            raise SettingsError(f"--temporary makes a work directory of its own, got --work-dir {options['work_dir']!r} too.")
         if allowed and not Path(allowed).is_file():
             raise SettingsError(f"--allow-code must name a file, got {allowed!r}.")
         origin = origin_of(**place, environ=os.environ, hostname=socket.gethostname())

@@ -157,7 +157,7 @@ class Desk:
         elif isinstance(operation, Watch):
             self._watch(session, operation.job)
         elif isinstance(operation, ListJobs):
-            deliver(session, Jobs([_entry(record) for record in self._folders]))
+            deliver(session, Jobs([self._entry(record) for record in self._folders]))
         elif isinstance(operation, (Fetch, Examine)):
             if session in self._streams:
                 raise ProtocolError("It asked for files before it had those it asked for.")
@@ -174,7 +174,7 @@ class Desk:
         if isinstance(operation, Entrust):
             answer = self._estates.entrust(operation, session)
         elif isinstance(operation, Part):
-            answer = self._estates.part(operation)
+            answer = self._estates.part(operation, session)
         elif isinstance(operation, TakeOver):
             for said in self._estates.claim(operation, session, self._keys[session]):
                 deliver(session, said)
@@ -199,6 +199,19 @@ class Desk:
         named = session.caps.get("node")
         self._watchers.add(session, record.job, named if isinstance(named, int) else None)
 
+    def _entry(self, record: JobRecord) -> dict[str, str | int | float]:
+        standing = self._estates.standing(record)
+        return {
+            "job": record.job,
+            "title": record.title,
+            "node": record.node,
+            "state": record.state,
+            "started": record.started,
+            "attempt": record.attempt,
+            "driver": "" if standing is None else standing.driver,
+            "outcome": record.outcome,
+        }
+
     def _record(self, job: str, session: Session) -> JobRecord | None:
         """The newest record of `job` ("" for any); where this agent ran several nodes of it, that of the session's node."""
         node = session.caps.get("node")
@@ -219,16 +232,3 @@ class Desk:
             session.close()
         self._sessions.clear()
         self._streams.clear()
-
-
-def _entry(record: JobRecord) -> dict[str, str | int | float]:
-    return {
-        "job": record.job,
-        "title": record.title,
-        "node": record.node,
-        "state": record.state,
-        "started": record.started,
-        "attempt": record.attempt,
-        "driver": record.driver,
-        "outcome": record.outcome,
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from network.sockets import SocketLink
 
 from ..logs import clean
 from ..messages import CanCommit, Conclude, Denied, Entrust, Granted, Halted, Keeps, Part, Standing, TakeOver, Verdict
+from ..submitter_line import watch_for_silence
 from . import succession as who
 from .audit import AuditLog
 from .delivery import deliver
@@ -43,6 +44,7 @@ class _Entry:
     sessions: list[Session] = field(default_factory=list)
     entrusted: Entrust | None = None
     deposit: Deposit | None = None
+    depositor: Session | None = None  # whose parts make up the deposit
     whole: str = ""  # the hash of the estate that is here
     heir: Heir | None = None
     verdict: Verdict | None = None
@@ -57,6 +59,11 @@ class Estates:
         self._folders, self._watchers, self._cache = folders, watchers, cache
         self._audit, self._logger, self._clock = audit, logger, clock
         self._entries: dict[tuple[str, int], _Entry] = {}
+
+    @property
+    def jobs(self) -> set[str]:
+        """The jobs that somebody drives, or will: what they have kept here is still needed."""
+        return {job for (job, _), entry in self._entries.items() if not entry.succession.over}
 
     def _of(self, job: str) -> Iterator[_Entry]:
         return (entry for (name, _), entry in list(self._entries.items()) if name == job)
@@ -94,9 +101,11 @@ class Estates:
         return ""
 
     def _keep(self, entry: _Entry, session: Session) -> None:
-        """One more session of the driver. Beats go out every second, so a host that vanishes without a word is noticed."""
+        """One more session of the driver. A host that vanishes without a word is noticed by the beats of a running process, and
+        between two attempts by the kernel's."""
         if session not in entry.sessions:
             entry.sessions.append(session)
+            watch_for_silence(session)
             if isinstance(session.link, SocketLink):
                 with contextlib.suppress(OSError):  # closed already
                     session.link.give_up_after(SILENT_DRIVER_SECONDS)
@@ -107,7 +116,7 @@ class Estates:
             before, now = who.who(entry.known), who.who(driver)
             self._logger.warning("Job %s: %s is gone; %s drives it now.", entry.record.name, before, now)
         entry.known, entry.record.driver = driver, who.who(driver)
-        self._tell(entry)
+        self._tell(entry.record)
 
     # ---- what drivers say
 
@@ -126,16 +135,17 @@ class Estates:
                 self._supersede(other, entry)
         self._keep(entry, session)
         folder = self._folders.folder(entry.record)
-        entry.entrusted = order
         self._handle(entry, who.Entrusted(order.place))
         self._announce(entry, order.driver)
         try:
             write_private(folder / CHARTER, json.dumps(asdict(order)))
+            entry.entrusted = order  # where the disk is full, the charter before is the one that an heir here reads
             if entry.whole == order.sha256 or is_there(folder / ESTATE, order.sha256, order.size):
                 self._inherit(entry, order)
             else:
                 self._abandon(entry)
                 entry.deposit = Deposit(folder / ESTATE, order.sha256, order.size)
+                entry.depositor = session
         except OSError as error:
             self._complain(entry, error)
         return Keeps(order.job, order.node, entry.whole == order.sha256)
@@ -146,16 +156,17 @@ class Estates:
             new.heir, old.heir = old.heir, None
             self._handle(new, who.HeirHere())
         old.record.outcome = "left"  # nobody is told: whoever watches hears of the new number
-        self._clear(old)
+        self._clear(old.record)
         self._drop(old)
 
-    def part(self, part: Part) -> Keeps | None:
-        """The next bytes of an estate; the answer when it is complete.
+    def part(self, part: Part, session: Session) -> Keeps | None:
+        """The next bytes of an estate; the answer when it is complete. What is still under way on the connection of an attempt
+        before is left out.
 
         Raises: ProtocolError for an estate that is not what was announced.
         """
         entry = self._entries.get((part.job, part.node))
-        if entry is None or entry.deposit is None or entry.entrusted is None:
+        if entry is None or entry.deposit is None or entry.entrusted is None or entry.depositor is not session:
             return None  # the disk is full, or the driver was replaced meanwhile
         try:
             if not entry.deposit.take(part.data):
@@ -199,28 +210,33 @@ class Estates:
         for entry in self._of(end.job):
             if session in entry.sessions:
                 report = end.report if end.outcome == "failed" else ""
-                self._end(entry, end.outcome, end.detail, report)
+                self._end(entry.record, end.outcome, end.detail, report)
 
     def halt(self, job: str, reason: str, session: Session) -> None:
-        """Somebody wants the job to end: if it is not its driver, the job is over, and the driver is told."""
-        for entry in self._of(job):
-            if session not in entry.sessions and not entry.record.outcome:
-                for driver in entry.sessions:
+        """Somebody wants the job to end: if it is not its driver, the job is over, and the driver is told, or refused when it
+        comes back."""
+        if any(session in entry.sessions for entry in self._of(job)):  # it may drive several nodes here, each by a session
+            return
+        for record in self._folders:
+            if record.job == job and record.driver and not record.outcome:
+                entry = self._entries.get((job, record.node))
+                for driver in () if entry is None else entry.sessions:
                     deliver(driver, Halted(job, reason))
-                self._end(entry, "stopped", reason)
+                self._end(record, "stopped", reason)
 
-    def _end(self, entry: _Entry, outcome: str, detail: str, report: str = "") -> None:
-        record = entry.record
-        self._handle(entry, who.Concluded())
+    def _end(self, record: JobRecord, outcome: str, detail: str, report: str = "") -> None:
+        entry = self._entries.get((record.job, record.node))
+        if entry is not None:
+            self._handle(entry, who.Concluded())
+            self._abandon(entry)
+            entry.whole = ""
         record.outcome, record.outcome_detail = outcome, detail[:MOST_DETAIL]
-        self._clear(entry, report)
-        self._tell(entry)
+        self._clear(record, report)
+        self._tell(record)
 
-    def _clear(self, entry: _Entry, report: str = "") -> None:
+    def _clear(self, record: JobRecord, report: str = "") -> None:
         """Remove the estate, and record how the job has ended."""
-        record, folder = entry.record, self._folders.folder(entry.record)
-        self._abandon(entry)
-        entry.whole = ""
+        folder = self._folders.folder(record)
         try:
             for name in (ESTATE, CHARTER):
                 (folder / name).unlink(missing_ok=True)
@@ -261,8 +277,17 @@ class Estates:
                 entry.heir = None
                 self._handle(entry, who.HeirGone())
             self._handle(entry, who.Tick())
-            if entry.succession.over and entry.heir is None:  # the record tells all there is to know
-                self._drop(entry)
+            if entry.heir is None:
+                if entry.succession.over:  # the record tells all there is to know
+                    self._drop(entry)
+                elif not entry.succession.driver and entry.succession.deadline is None and entry.record.ended:
+                    self._forsake(entry)
+
+    def _forsake(self, entry: _Entry) -> None:
+        """Its driver is gone without an heir, and so is its process: nobody goes on with it, unless the driver returns."""
+        self._drop(entry)
+        record = entry.record
+        self._watchers.tell(record.job, record.node, Standing(record.job, record.node, record.attempt, "", "", ""))
 
     def _handle(self, entry: _Entry, event: object) -> None:
         for action in entry.succession.handle(event, self._clock.monotonic()):
@@ -288,8 +313,8 @@ class Estates:
         driver = "" if entry is None or record.outcome else who.who(entry.known)
         return Standing(record.job, record.node, record.attempt, driver, record.outcome, record.outcome_detail)
 
-    def _tell(self, entry: _Entry) -> None:
-        told = self.standing(entry.record)
+    def _tell(self, record: JobRecord) -> None:
+        told = self.standing(record)
         if told is not None:
             self._watchers.tell(told.job, told.node, told)
 
@@ -307,6 +332,12 @@ class Estates:
         if entry.heir is not None:
             entry.heir.end()
         self._entries.pop((entry.record.job, entry.record.node), None)
+
+    def let_go(self, names: Collection[str]) -> None:
+        """The folders of these jobs (`JobRecord.name`) are gone: nobody can go on with them here."""
+        for entry in list(self._entries.values()):
+            if entry.record.name in names and not entry.succession.over:  # whose heir ends by itself
+                self._drop(entry)
 
     def close(self) -> None:
         """End all heirs."""

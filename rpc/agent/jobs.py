@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -155,17 +155,21 @@ class JobFolders:
             json.dump(asdict(record), file)
         os.replace(draft, target)
 
-    def clean_up(self) -> list[str]:
-        """Remove the oldest ended jobs beyond number, age and size; returns their names. A running job stays."""
+    def clean_up(self, needed: Collection[str] = ()) -> list[str]:
+        """Remove the oldest ended jobs beyond number, age and size; returns their names. A running job stays, and so does one
+        of `needed`, which may be started again from what it has kept, until it is too old."""
         removed: list[str] = []
-        now, total = self._clock.time(), 0
-        ended = [record for record in reversed(self._records) if record.state not in _UNFINISHED]
-        for number, record in enumerate(ended):
+        now, total, number = self._clock.time(), 0, 0
+        for record in [record for record in reversed(self._records) if record.state not in _UNFINISHED]:
+            is_old = now - record.ended > KEEP_SECONDS
+            if record.job in needed and not is_old:
+                continue
             total += _size(self.folder(record))
-            if number >= self._keep or now - record.ended > KEEP_SECONDS or (total > KEEP_BYTES and number):
+            if number >= self._keep or is_old or (total > KEEP_BYTES and number):
                 shutil.rmtree(self.folder(record), ignore_errors=True)
                 self._records.remove(record)
                 removed.append(record.name)
+            number += 1
         return removed + self._remove_unknown(now)
 
     def _remove_unknown(self, now: float) -> list[str]:

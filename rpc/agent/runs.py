@@ -13,6 +13,7 @@ from network.session import Session
 from network.version import VERSION
 
 from ..host import host_name
+from ..identity import process_name
 from ..logs import clean
 from ..messages import Accepted, CanCommit, Lose, Notice, Operation, Progress, Refused, State, Suspect, Verdict
 from . import slot
@@ -81,8 +82,9 @@ class Runs:
         driver = self._estates.driver_of(order)
         if driver:
             return Refused(order.job, order.node, driver, 0.0, driver)
-        if len(self._runs) >= self._settings.slots:
-            holder = self._runs[0].record
+        before = self.find(process_name(order.job, order.node))  # an earlier attempt, which has not ended yet
+        if before is not None or len(self._runs) >= self._settings.slots:
+            holder = (before or self._runs[0]).record
             since = time.strftime("%H:%M:%S", time.localtime(holder.started))
             return Refused(order.job, order.node, f"busy with job '{clean(holder.title)}' since {since}", holder.started)
         try:
@@ -132,11 +134,12 @@ class Runs:
 
     def _clean_up(self) -> None:
         try:
-            removed = self._folders.clean_up()
+            removed = self._folders.clean_up(self._estates.jobs)
         except OSError as error:  # a process that has escaped may still write there
             self._logger.warning("Old jobs cannot be removed: %s", error)
             return
         if removed:
+            self._estates.let_go(removed)
             self._logger.info("Removed old jobs: %s", ", ".join(removed))
 
     def end(self, job: str, event: slot.AbortAsked | slot.StopAsked) -> None:

@@ -100,15 +100,15 @@ class Succession(Machine):
         self._place = 0
         self._inherits = False
         self._heir = False
-        self._pauses = 0
+        self._pause = FIRST_PAUSE_SECONDS
 
     def _decide(self, event: object, now: float) -> list[object]:
         if isinstance(event, Claimed):
             return self._on_claim(event)
         if isinstance(event, HeirGone):
             self._heir = False
-            self._wait(now + min(FIRST_PAUSE_SECONDS * 2**self._pauses, LONGEST_PAUSE_SECONDS))
-            self._pauses += 1
+            self._wait(now + self._pause)
+            self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
         elif isinstance(event, DriverGone):
             if event.by == self.driver:
                 self.driver = ""

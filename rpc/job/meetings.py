@@ -72,6 +72,7 @@ class Meetings:
                 if len(met) < len(places) - 1:
                     self._lobby.wait(_LOOK_SECONDS)
         except BaseException:
+            self._lobby.begin(attempt + 1)  # who calls for this one now would take itself to have met us
             for session in met.values():
                 session.close()
             raise

@@ -91,4 +91,4 @@ def _batch(system: str, where: str, key_file: KeyFile, wait: float | None) -> Ba
     folder = Path(where) if where else shared_folder(system, os.environ, Path.home())
     if folder is None:
         raise ValueError(f"The launcher {system!r} needs the folder in which the workers register, as in {system}:DIR, got ''.")
-    return BatchLauncher(folder, key_file=key_file, limit=wait or START_SECONDS)
+    return BatchLauncher(folder, key_file=key_file, limit=START_SECONDS if wait is None else wait)

@@ -115,8 +115,8 @@ class DaskLauncher(Closing):
         known = {worker: address for worker, address in self._agents.items() if worker in workers}
         self._problems = {worker: problem for worker, problem in self._problems.items() if worker in workers}
         new = [worker for worker in workers if worker not in known and worker not in self._problems]
-        answers = self._ask(self._client.run, agent_of, self._name, workers=new, on_error="return") if new else {}
-        for worker, told in answers.items():
+        for worker in new:
+            told = self._agent_of(worker)
             if isinstance(told, Exception):
                 _log.info("The Dask worker %s does not tell of its agent: %s", worker, told)
             elif told.problem:
@@ -126,6 +126,13 @@ class DaskLauncher(Closing):
                 known[worker] = Address.parse(told.address)
         self._agents = known
         return known
+
+    def _agent_of(self, worker: str) -> Any:
+        """What a Dask worker tells of its agent, or why it does not; the others do not wait for one that holds the GIL."""
+        try:
+            return self._ask(self._client.run, agent_of, self._name, workers=[worker], on_error="return")[worker]
+        except (NetworkError, KeyError) as error:  # not in time, or it has left meanwhile
+            return error
 
     def _workers(self) -> list[str]:
         """The addresses of the Dask workers that are not about to leave."""

@@ -89,4 +89,4 @@ def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
         service, port = Address.parse(where)
     except ValueError as error:
         raise ValueError(f"The launcher 'kubernetes' needs a service, as in kubernetes:psgd. {error}") from None
-    return Offer(KubernetesLauncher(service, port, key_file=key_file, limit=wait or START_SECONDS))
+    return Offer(KubernetesLauncher(service, port, key_file=key_file, limit=START_SECONDS if wait is None else wait))

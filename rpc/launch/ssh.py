@@ -224,6 +224,6 @@ def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
         worker_command=os.environ.get("PSGD_SSH_WORKER") or "psgd-worker",
         ssh_command=shlex.split(os.environ.get("PSGD_SSH") or "ssh"),
         key_file=key_file,
-        limit=wait or START_SECONDS,
+        limit=START_SECONDS if wait is None else wait,
     )
     return Offer(made, len(hosts))

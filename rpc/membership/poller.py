@@ -55,3 +55,5 @@ class Poller:
             return HostsSeen(tuple(self._discovery.find()))
         except DiscoveryError as error:
             return DiscoveryFailed(str(error))
+        except Exception as error:  # noqa: BLE001  somebody wrote it, and a thread that ends looks no more
+            return DiscoveryFailed(f"{type(self._discovery).__qualname__} failed: {type(error).__name__}: {error}")

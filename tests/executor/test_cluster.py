@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
-from concurrent.futures import wait
+from concurrent.futures import BrokenExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +164,56 @@ def test_broadcast_values(shared: ClusterExecutor) -> None:
     assert isinstance(shared.submit(lambda: float(table.value[0]) + 1).exception(LIMIT), LookupError)
     with pytest.raises(TypeError, match="cannot travel"):
         shared.broadcast({1})
+
+
+def test_a_broadcast_value_is_unpacked_once_by_each_node(agents: NodeAssignment) -> None:
+    """All functions that name it share the object, threads of a task too; after unpersist none has it any more."""
+
+    def places() -> list[int]:
+        found = [id(table.value)]
+        thread = threading.Thread(target=lambda: found.append(id(table.value)))
+        thread.start()
+        thread.join()
+        return found
+
+    with ClusterExecutor(alone(agents)) as executor:
+        table = executor.broadcast({"a": 1})
+        found = set(executor.submit(places).result(LIMIT))
+        found.add(executor.submit(lambda: id(table.value)).result(LIMIT))
+        assert len(found) == 1
+        table.unpersist()
+        assert isinstance(executor.submit(places).exception(LIMIT), LookupError)
+
+
+def test_an_executor_that_has_ended_is_not_kept(agents: NodeAssignment) -> None:
+    """Whoever does not wait for the end of `shutdown` has its memory back all the same."""
+    executor = ClusterExecutor(alone(agents))
+    executor.shutdown(wait=False)
+    executor._dispatcher.thread.join(LIMIT)
+    dispatcher = weakref.ref(executor._dispatcher)
+    del executor
+    gc.collect()
+    assert dispatcher() is None
+
+
+def test_an_error_nobody_foresaw_breaks_the_executor(agents: NodeAssignment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every future and every later call tells of it, as the standard executors do."""
+
+    class Odd(Exception):
+        def __init__(self, one: int, two: int) -> None:
+            super().__init__(one + two)
+
+    def fail(node: int) -> None:
+        raise Odd(3, 4)
+
+    with ClusterExecutor(alone(agents)) as executor:
+        monkeypatch.setattr(executor._dispatcher, "_serve", fail)
+        future = executor.submit(pow, 2, 2)
+        with pytest.raises(BrokenExecutor, match=r"^The executor failed: Odd: 7$") as caught:
+            future.result(LIMIT)
+        assert isinstance(caught.value.__cause__, Odd)
+        with pytest.raises(BrokenExecutor, match="Odd: 7"):
+            executor.submit(pow, 2, 2)
 
 
 def test_map_with_a_buffer_is_lazy(shared: ClusterExecutor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,41 @@ def test_the_cause_tells_node_and_traceback() -> None:
     assert found.__cause__.text.endswith("ValueError: no\n")
 
 
+def test_notes_come_back() -> None:
+    """What was added to an exception on its way is shown where it arrives."""
+    error = ValueError("no")
+    error.__notes__ = ["in row 7"]  # what `add_note` of Python 3.11 does
+    assert trip(error).__notes__ == ["in row 7"]  # type: ignore[attr-defined]
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen(Exception):
+    """Nobody can set an attribute in the usual way, not even its cause."""
+
+    code: int
+
+
+def test_frozen_exceptions_come_back() -> None:
+    """With their fields, and the traceback as cause."""
+    found = trip(Frozen(7))
+    assert type(found) is Frozen
+    assert found.code == 7
+    assert isinstance(found.__cause__, RemoteTraceback)
+
+
+def test_fields_that_cannot_be_set_make_a_remote_error() -> None:
+    """A class that refuses them here does not end the executor."""
+
+    class Refusing(Exception):
+        @property
+        def __dict__(self) -> Any:  # type: ignore[override]
+            raise RuntimeError("no fields")
+
+    told = {"module": "", "name": "", "number": 0, "args": (), "fields": {"code": 1}, "message": "m", "text": ""}
+    found = unpack_failure(*pack_payload(told), (Refusing,), 0)
+    assert type(found) is RemoteError
+
+
 def test_unknown_classes_come_back_as_remote_errors() -> None:
     """A class that this process cannot find: its name, message and traceback."""
     local = type("Local", (Exception,), {"__module__": "nowhere.at_all"})
@@ -142,8 +178,19 @@ def test_whatever_an_exception_is_made_of_it_comes_back() -> None:
     class Torn(Exception):
         args = property(lambda self: 1 // 0)  # type: ignore[assignment]
 
+    class Faceless(Exception):
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("__traceback__", "__dict__"):
+                raise OSError(name)
+            return super().__getattribute__(name)
+
+    class Leaving(Exception):
+        def __str__(self) -> str:
+            raise SystemExit(1)
+
     assert trip(ValueError(Unshowable())).args == ("(Unshowable, which cannot be shown: RuntimeError)",)
-    for cls, broken in ((Secretive, "RuntimeError"), (Torn, "ZeroDivisionError")):
+    assert str(trip(type("Gone", (Leaving,), {"__module__": "nowhere"})())).endswith("which cannot be shown: SystemExit)")
+    for cls, broken in ((Secretive, "RuntimeError"), (Torn, "ZeroDivisionError"), (Faceless, "OSError")):
         found = trip(cls("text"), (cls,))
         assert type(found) is cls
         assert isinstance(found.__cause__, RemoteTraceback)

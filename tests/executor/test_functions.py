@@ -72,6 +72,26 @@ def test_it_is_packed_anew_when_a_name_stands_for_another_object(functions: Func
     assert functions.of(scaler.apply) is not bound
 
 
+def test_it_is_packed_anew_when_a_name_comes_to_stand_for_something(
+    functions: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function that is defined after the one that calls it, and a global that hides a built-in."""
+
+    def early(x: float) -> float:
+        return abs(later(x))  # type: ignore[name-defined,no-any-return]  # noqa: F821
+
+    first = functions.of(early)
+    assert functions.of(early) is first
+    monkeypatch.setitem(globals(), "later", scaled)
+    second = functions.of(early)
+    assert second is not first
+    monkeypatch.setitem(globals(), "abs", scaled)
+    third = functions.of(early)
+    assert third is not second
+    monkeypatch.delitem(globals(), "abs")
+    assert functions.of(early) is not third
+
+
 def test_classes_of_arguments_are_added_to_the_table(functions: Functions) -> None:
     """A class that the code does not name can travel with it, from then on."""
     first = functions.of(scaled)

@@ -100,7 +100,7 @@ def test_code_is_loaded_in_job_processes_only(tmp_path: Path) -> None:
 def test_silence_is_watched_for(
     running: tuple[Coordinator, Controller], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel probes an idle connection after two seconds, and gives up after three probes."""
+    """The kernel probes an idle connection after two seconds, then every second."""
     import os
     import socket
 

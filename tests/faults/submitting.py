@@ -9,6 +9,7 @@ from network.nodes import NodeAssignment
 from parallel_sgd.errors import JobFailed
 from parallel_sgd.membership import SameNodes, Survivors
 from parallel_sgd.recovery import AGAIN, SHRINK, Recovery
+from parallel_sgd.verdicts import places_of
 
 from .attempt import SimAttempt
 
@@ -99,9 +100,7 @@ class SimSubmitter:
 
     def _settle(self, attempt: SimAttempt) -> None:
         failed = JobFailed(attempt.failures, {}, self.job, attempt.lookout.causes)
-        first = failed.verdicts[0] if failed.verdicts else None
-        cause = None if first is None or not first.epoch else (first.node, first.epoch, first.batch)
-        reason = self._recovery.give_up(cause) or self._membership.settle(failed)
+        reason = self._recovery.give_up(places_of(failed)) or self._membership.settle(failed)
         if reason:
             self._end(attempt, f"failed: {failed} {reason}")
             return

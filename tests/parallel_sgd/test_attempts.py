@@ -10,7 +10,8 @@ from network.errors import PeerLost
 from network.nodes import NodeAssignment
 from parallel_sgd import JobFailed
 from parallel_sgd.membership import SameNodes, Survivors
-from parallel_sgd.recovery import AGAIN, DETERMINISTIC, SHRINK, Recovery
+from parallel_sgd.recovery import AGAIN, DETERMINISTIC, SHRINK, Place, Recovery
+from parallel_sgd.verdicts import places_of
 from rpc.liveness.verdict import Verdict
 
 PLACES = st.tuples(st.integers(1, 2), st.integers(1, 2))
@@ -35,7 +36,7 @@ class Attempts(RuleBasedStateMachine):
         self.policy, self.most, self.fewest, self.server = policy, most, min(fewest, workers), server
         self.recovery = Recovery(policy, most)
         self.membership = Survivors(nodes, self.fewest) if policy == SHRINK else SameNodes(nodes)
-        self.seen: dict[tuple[int, int, int], int] = {}
+        self.seen: dict[Place, int] = {}
         self.restarts = 0
         self.over = False
 
@@ -59,7 +60,7 @@ class Attempts(RuleBasedStateMachine):
                 verdicts.append(Verdict("job", node, attempt, "crashed", "host", 1, "step", *place, 0.1, trace=trace))
         failed = JobFailed(failures, {}, "job", verdicts)
         assert set(failed.culprits) == culprits and set(list(failed.failures)[: len(culprits)]) == culprits
-        self._follow(failed, None if vanishes else (failed.verdicts[0].node, *place))
+        self._follow(failed, set() if vanishes else {(node, *place) for node in culprits})
 
     @rule()
     def another_driver_takes_over(self) -> None:
@@ -67,12 +68,13 @@ class Attempts(RuleBasedStateMachine):
         heir.load_state_dict(self.recovery.state_dict())
         self.recovery = heir
 
-    def _follow(self, failed: JobFailed, cause: tuple[int, int, int] | None) -> None:
+    def _follow(self, failed: JobFailed, places: set[Place]) -> None:
         before = [self.membership.nodes[node] for node in self.membership.nodes.worker_ids]
-        reason = self.recovery.give_up(cause)
-        if cause is not None:
-            self.seen[cause] = self.seen.get(cause, 0) + 1
-        again = self.restarts < self.most and self.seen.get(cause or (0, 0, 0), 0) < DETERMINISTIC
+        assert places_of(failed) == places
+        reason = self.recovery.give_up(places)
+        for place in places:
+            self.seen[place] = self.seen.get(place, 0) + 1
+        again = self.restarts < self.most and all(self.seen[place] < DETERMINISTIC for place in places)
         assert again == (reason == "")
         if not again:
             self.over = True

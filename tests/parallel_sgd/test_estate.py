@@ -75,11 +75,11 @@ def test_a_charter_says_where_and_how_often() -> None:
     nodes = NodeAssignment().add(-2, "there:7").add(0, "here:8")
     recovery = Recovery("restart", 5)
     for _ in range(DETERMINISTIC - 1):
-        assert recovery.give_up((0, 1, 2)) == ""
+        assert recovery.give_up([(0, 1, 2)]) == ""
     charter = Charter.from_json(Charter.of(3, nodes, recovery).to_json())
     assert charter.attempt == 3
     assert {node: str(address) for node, address in charter.assignment().items()} == {-2: "there:7", 0: "here:8"}
     heir = Recovery("restart", 5)
     heir.load_state_dict(charter.recovery)
     assert heir.restarts == DETERMINISTIC - 1
-    assert "the same failure has come 3 times" in heir.give_up((0, 1, 2))
+    assert "the same failure has come 3 times" in heir.give_up([(0, 1, 2)])

@@ -12,25 +12,25 @@ from parallel_sgd.recovery import Recovery
 @pytest.mark.parametrize("policy", ["fail", "redundant"])
 def test_other_policies_never_start_again(policy: str) -> None:
     recovery = Recovery(policy, 3)
-    assert recovery.give_up((0, 1, 1)) == f"on_failure is {policy!r}"
+    assert recovery.give_up([(0, 1, 1)]) == f"on_failure is {policy!r}"
     assert recovery.restarts == 0
 
 
 def test_as_often_as_allowed() -> None:
     """FD-20."""
     recovery = Recovery("restart", 2)
-    assert [recovery.give_up((0, 1, batch)) for batch in range(2)] == ["", ""]
-    assert recovery.give_up((0, 1, 9)) == "it was started again as often as 'max_restarts' allows, 2"
+    assert [recovery.give_up([(0, 1, batch)]) for batch in range(2)] == ["", ""]
+    assert recovery.give_up([(0, 1, 9)]) == "it was started again as often as 'max_restarts' allows, 2"
     assert recovery.restarts == 2
-    assert Recovery("restart", 0).give_up(None)
+    assert Recovery("restart", 0).give_up([])
 
 
 def test_the_same_place_three_times_is_deterministic() -> None:
     """FD-20: others in between do not matter; failures at no particular place are no proof."""
     recovery = Recovery("restart", 10)
     place = (1, 2, 7)
-    assert [recovery.give_up(cause) for cause in (place, (0, 2, 7), place, None, None, None)] == [""] * 6
-    assert recovery.give_up(place) == "the same failure has come 3 times at the same place, so it would come again"
+    assert [recovery.give_up(places) for places in ([place], [(0, 2, 7)], [place, (0, 3, 1)], [], [], [])] == [""] * 6
+    assert recovery.give_up([(0, 2, 7), place]) == "the same failure has come 3 times at the same place, so it would come again"
     assert recovery.restarts == 6
 
 

@@ -38,7 +38,8 @@ def test_every_place_counts(dtype: Any, shape: tuple[int, ...], bad: float) -> N
 
 def test_what_is_finite_passes() -> None:
     """Numbers whose squares overflow, strided views, integers: none of them is refused, and nobody warns."""
-    for array in (np.full(9, HUGE), np.full((4, 6), -HUGE)[:, ::2], np.arange(5), np.array([True]), np.empty(0, np.float32)):
+    huge = [np.full(9, HUGE), np.full(100_001, HUGE), np.full((4, 6), -HUGE)[:, ::2], np.full((70, 300), 1e308)]
+    for array in (*huge, np.arange(5), np.array([True]), np.empty(0, np.float32)):
         check_finite(array)
     with pytest.raises(Unusable, match="12 of 12"):
         check_finite(np.full((4, 6), np.inf, np.float32)[:, ::2])

@@ -12,6 +12,8 @@ import pytest
 from network import NetworkError, NodeAssignment
 from rpc import Coordinator, Reclaimer, SubmissionError
 from rpc.errors import NodeBusy
+from rpc.listing import list_jobs
+from rpc.succession.will import new_driver
 
 from .executors import Alone, Stepping, Sum
 from .harness import Cluster, start_job, wait_for
@@ -40,6 +42,25 @@ def test_busy_node_is_named(trio: Cluster, tmp_path: Path) -> None:
     assert not trio.run(Sum, tmp_path).error
 
 
+def test_a_job_that_was_refused_is_over(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-3, SUB-15: those who had taken it wait for its driver no longer, and whoever attaches to it is told."""
+    everybody = trio.nodes()
+    with trio.request(NodeAssignment(trio.key_file).add(1, everybody[1])) as holder:
+        holding = start_job(holder, Stepping, tmp_path / "held")
+        with trio.request() as com:
+            refused = Coordinator(com, directory=tmp_path, driver=new_driver("The submitter"))
+            with pytest.raises(NodeBusy):
+                refused.submit_group(Sum)
+        free = NodeAssignment(trio.key_file).add(0, everybody[0]).add(1, everybody[2])
+        with trio.request(free) as com:
+            states = Reclaimer(com).follow(refused.job)
+            assert {state for state, _ in states.values()} == {"aborted"}
+            mine = [entry for known in list_jobs(com).values() for entry in known if entry["job"] == refused.job]
+            assert [(entry["state"], entry["driver"]) for entry in mine] == [("aborted", "")] * 2
+        holding.stop_executing()
+        holding.join()
+
+
 def test_unreachable_address(trio: Cluster) -> None:
     """SUB-3: a port where nobody listens is an error that names the address."""
     with socket.socket() as unused:
@@ -66,6 +87,8 @@ def test_two_slots(own: Cluster, tmp_path: Path) -> None:
     (agent,) = own.start(1, "--slots", "2")
     with own.request() as first, own.request() as second, own.request() as third:
         one = start_job(first, Stepping, tmp_path / "one", title="One")
+        with pytest.raises(NodeBusy, match="busy with job 'One'"):  # the next attempt at it, while this one goes on
+            Coordinator(third, directory=tmp_path, job=one.job, attempt=1).submit_group(Sum)
         two = start_job(second, Stepping, tmp_path / "two", title="Two")
         assert len(agent.job_pids()) == 2
         with pytest.raises(SubmissionError, match="busy with job 'One'"):

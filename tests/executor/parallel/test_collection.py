@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import itertools
 import pickle
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -269,6 +271,25 @@ def test_a_context_needs_an_executor() -> None:
     """A number is none."""
     with pytest.raises(TypeError, match="must be an Executor or nodes, got int"):
         Context(4)  # type: ignore[arg-type]
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Name(str, enum.Enum):
+    A = "a"
+
+
+def test_members_of_an_enum_that_are_numbers_or_texts_are_the_same_keys(context: Context) -> None:
+    """As in a dict, whatever partitions they come from."""
+    pairs = [(1, "x"), (Level.LOW, "y"), ("a", "z"), (Name.A, "w")]
+    assert dict(context.parallelize(pairs, 4).group_by_key(7).collect()) == {1: ["x", "y"], "a": ["z", "w"]}
+    assert stable_hash(Color.RED) == zlib.crc32(b"Color.RED")
 
 
 @given(keys, keys)

@@ -76,6 +76,22 @@ def test_other_encodings_and_delimiters(context: Context, tmp_path: Path) -> Non
         context.text_file(tmp_path / "t.csv", encoding="utf-16")
 
 
+def test_a_header_after_empty_lines(context: Context, tmp_path: Path) -> None:
+    """They are no records, also where the header should be."""
+    (tmp_path / "t.csv").write_bytes(b"\n\r\na,b\n1,2\n\n3,4")
+    for parts in range(1, 12):
+        assert context.csv_file(tmp_path / "t.csv", parts).collect() == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
+    (tmp_path / "t.csv").write_bytes(b"\n\n")
+    assert context.csv_file(tmp_path / "t.csv", 2).collect() == []
+
+
+def test_records_that_end_with_a_carriage_return_alone(context: Context, tmp_path: Path) -> None:
+    """As csv.reader has them: none goes with the header."""
+    (tmp_path / "t.csv").write_bytes(b"a,b\r1,2\r3,4\r")
+    for parts in (1, 3):
+        assert context.csv_file(tmp_path / "t.csv", parts).collect() == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
+
+
 def test_bad_input_is_named(context: Context, tmp_path: Path) -> None:
     """A path that is not there, at once; a record that does not fit the header, when it is read."""
     with pytest.raises(FileNotFoundError, match=r"no file or directory .*nowhere"):

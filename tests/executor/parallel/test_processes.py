@@ -113,6 +113,14 @@ def test_broadcast_files_are_removed(on_processes: Context) -> None:
     assert not Path(left).exists()
 
 
+def test_a_broadcast_file_that_is_gone_already(on_processes: Context) -> None:
+    """Somebody has cleaned the temporary folder: closing is no error."""
+    on_processes.broadcast(1)
+    Path(on_processes._files[0]).unlink()
+    on_processes.close()
+    assert on_processes._files == []
+
+
 def test_a_full_disk_is_an_error_and_leaves_nothing(
     on_processes: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

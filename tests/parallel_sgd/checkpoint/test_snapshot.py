@@ -33,12 +33,23 @@ def test_the_batches_behind_it_come_back() -> None:
     """And a checkpoint that says nothing of them has none."""
     history = History(3, (Stretch(3, 0, 0, 11, (0, 1)), Stretch(4, 1, 0, 3, (1, 1))))
     made = snapshot(progress=Progress(Position(1, 3), 7, 1.5, {}, history))
-    assert Snapshot.read(content(made)).header == made.header
+    read = Snapshot.read(content(made))
+    assert read.header == made.header and read.arrays.keys() == made.arrays.keys()
     arrays, metadata = parse(content(made))
     description = json.loads(metadata["snapshot"])
     del description["header"]["progress"]["history"], description["header"]["commit"]
-    bare = dump(arrays, {"format": FORMAT, "snapshot": json.dumps(description)})
+    text = json.dumps(description)
+    bare = dump({name: arrays[name] for name in made.arrays}, {"format": FORMAT, "snapshot": text})
     assert Snapshot.read(bare).header.progress.history == History()
+    with pytest.raises(CheckpointError, match="its description is malformed: 'history'"):
+        Snapshot.read(dump(arrays, {"format": FORMAT, "snapshot": text}))
+
+
+def test_so_many_batches_come_back() -> None:
+    """Where blocks are redundant each batch may have other nodes: a long training still fits into a checkpoint."""
+    stretches = tuple(Stretch(0, n // 1000, n % 1000, n % 1000 + 1, (n % 2, 1, 2 + n % 2, 3)) for n in range(60_000))
+    made = snapshot(progress=Progress(Position(60, 0), 7, 1.5, {}, History(0, stretches)))
+    assert Snapshot.read(content(made)).header.progress.history.stretches == stretches
 
 
 def test_a_loss_that_is_no_number_comes_back() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,10 +104,20 @@ def test_histories_go_on_in_another_job() -> None:
     assert History().of_job(same=False) == History()
 
 
-@pytest.mark.parametrize("fields", [{}, {"attempts": 0, "stretches": [[0, 0, 0, 1]]}, {"attempts": "0", "stretches": []}])
-def test_no_history(fields: object) -> None:
-    with pytest.raises((ValueError, KeyError, TypeError)):
-        History.parse(fields)
+def test_histories_travel_as_tables() -> None:
+    """Also where an earlier job had fewer blocks, and with blocks that are nobody's."""
+    stretches = (Stretch(0, 0, 0, 3, (0,)), Stretch(1, 1, 0, 3, (NOBODY, 1, NOBODY)), Stretch(2, 1, 3, 4, (0, 0, 1)))
+    for history in (History(3, stretches), History(1, stretches[:1]), History()):
+        assert History.of_array(history.attempts, history.to_array()) == history
+
+
+@pytest.mark.parametrize("attempts", ["0", True, None])
+def test_no_history(attempts: Any) -> None:
+    for table in (np.zeros((2, 5), np.float32), np.zeros((2, 3), np.int32), np.zeros(8, np.int32)):
+        with pytest.raises(ValueError, match=r"a history must be a table of int32, got \w+ \(.*\) of 0 attempts"):
+            History.of_array(0, table)
+    with pytest.raises(ValueError, match="a history must be a table of int32"):
+        History.of_array(attempts, np.zeros((2, 5), np.int32))
 
 
 def test_files_of_workers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

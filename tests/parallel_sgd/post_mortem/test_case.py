@@ -70,7 +70,11 @@ def test_the_first_cause_comes_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "null", "{", '{"time": "now"}', '{"time": 1.0, "event": "verdict", "node": 7}', "[" * 5000, "\x00\x1b[2J"],
+    [
+        *("", "[]", "null", "{", "[" * 5000, "\x00\x1b[2J"),
+        *('{"time": "now"}', '{"time": 1.0, "event": "verdict", "node": 7}'),
+        *(f'{{"time": {at}, "event": "accepted"}}' for at in ("NaN", "Infinity", "-1.0", "1e300")),
+    ],
 )
 def test_what_makes_no_sense_is_left_out(tmp_path: Path, content: str) -> None:
     """SEC-17: and nothing of it can act on a terminal."""

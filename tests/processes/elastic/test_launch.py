@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 import re
 import signal
 import time
@@ -15,7 +16,12 @@ import numpy as np
 import pytest
 
 from parallel_sgd import JobFailed, elastic
+from parallel_sgd.elastic.recruit import NotStarted, Recruit, Running, Task
 from parallel_sgd.elastic.vault import Vault
+from parallel_sgd.elastic.worker import ElasticWorker
+from rpc.identity import new_job_id
+from rpc.membership import Worker
+from rpc.submitting import pack_executable
 from tests.processes.elastic.jobs import SAMPLES, Stage, learn_each_sample_once, log_of, pause, three_epochs
 from tests.processes.harness import Cluster, cluster, wait_for
 
@@ -246,3 +252,50 @@ def test_what_was_kept_outlives_all_workers(free: Cluster, tmp_path: Path) -> No
     for learned, steps, sizes, *_ in results.values():
         assert learned == [1.0] * SAMPLES and steps == SAMPLES // 4
         assert sizes == [1, 1, 2], "the rounds of both jobs"
+
+
+def test_many_workers_come_and_go(free: Cluster, tmp_path: Path) -> None:
+    """EL-22: the program that drives keeps nothing open of workers that have ended, however many there were."""
+    stage = Stage(free, tmp_path, a=1, b=1)
+    fell, opened = tmp_path / "fell", []
+
+    def discovery() -> list[str]:
+        opened.append(len(os.listdir("/proc/self/fd")))
+        return stage.discovery()
+
+    results = launch(stage, fall_often, 6, discovery=discovery, min_workers=2, cool_down=(0.01, 0.01))
+    assert sorted(results) == [0, 1] and len(fell.read_text()) == 6
+    assert max(opened) < opened[0] + 16, "each worker needs a line, a connection with its agent and a bell"
+
+
+def fall_often(folder: str, times: int) -> Any:
+    """Rank 1 is killed so many times."""
+
+    @elastic.run
+    def train(state: Any) -> int:
+        fell = Path(folder, "fell")
+        if elastic.rank() == 1 and (not fell.exists() or len(fell.read_text()) < times):
+            with fell.open("a") as file:
+                file.write("x")
+            os.kill(os.getpid(), signal.SIGKILL)
+        elastic.barrier()
+        return elastic.size()
+
+    return train(elastic.ObjectState(x=0))
+
+
+def test_who_is_given_up_while_its_agent_stands_still_is_not_started(own: Cluster) -> None:
+    """EL-19: an agent that wakes up again starts nobody for a job that has gone on without it."""
+    (agent,) = own.start(1, "--listen", "127.0.0.1")
+    settings = {"function": pause, "arguments": [0.0], "watched": False, "keep_every": None}
+    bundle = pack_executable(ElasticWorker, settings)
+    task = Task(new_job_id(), "elastic", own.key_file, bundle, {}, 0, 1, 0.0)
+    told: queue.SimpleQueue[Running | NotStarted] = queue.SimpleQueue()
+    os.kill(agent.pid, signal.SIGSTOP)
+    recruit = Recruit(Worker(agent.address, 0, 0), 0, task, told.put)
+    recruit.close()
+    os.kill(agent.pid, signal.SIGCONT)
+    recruit.join(20.0)
+    said = told.get(timeout=0)
+    assert isinstance(said, NotStarted) and "It was given up before it had started." in said.reason
+    assert not list(agent.work.glob("jobs/*/Fit-*.log")), "no process was started"

@@ -37,7 +37,9 @@ class UntilTold(Plain):
         return super().update_blocks(block_weight)
 
 
-def test_workers_of_a_job_come_and_go_with_those_of_dask(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_workers_of_a_job_come_and_go_with_those_of_dask(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """2 workers, 3 while Dask has 3, 2 again; the weights are those of a calm run. A Dask worker that is killed takes its agent
     along, and the one that takes its place has another. Within 5 s of the cluster's end there is no agent."""
     caplog.set_level(logging.INFO)
@@ -82,8 +84,30 @@ def test_workers_of_a_job_come_and_go_with_those_of_dask(tmp_path: Path, caplog:
         after = wait_for(lambda: len(found := launcher.discover()) == 2 and found != before and found, "a new agent", LONG)
         assert len(set(before) & set(after)) == 1
         wait_for(lambda: len(processes_below(folder)) == 2, "the agent of the killed worker to be gone")
+        _check_that_nobody_waits_for_a_busy_worker(launcher, client, tmp_path / "busy", monkeypatch)
     wait_for(lambda: not processes_below(folder), "all agents to end with the cluster", 5.0)
     launcher.close()
+
+
+def _hold_up(path: str) -> None:
+    Path(path).touch()
+    time.sleep(1.5)
+
+
+def _check_that_nobody_waits_for_a_busy_worker(
+    launcher: DaskLauncher, client: Any, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose agent is not known yet does not answer: the others are found meanwhile."""
+    assert DaskLauncher._ask.__kwdefaults__ is not None
+    monkeypatch.setitem(DaskLauncher._ask.__kwdefaults__, "seconds", 0.5)
+    both = launcher.discover()
+    busy = next(iter(launcher._agents))
+    address = launcher._agents.pop(busy)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(client.run, _hold_up, str(begun), workers=[busy])
+        wait_for(begun.exists, "the worker to be busy", LONG)
+        assert launcher.discover() == [line for line in both if not line.startswith(str(address))]
+        wait_for(lambda: set(launcher.discover()) == set(both), "the busy worker to answer", LONG)
 
 
 def test_all_agents_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,6 +18,7 @@ from network.errors import ProtocolError
 from network.keys import new_key
 from network.session import Session
 from network.testing.clock import VirtualClock
+from rpc.agent import estates
 from rpc.agent.admission import python_version
 from rpc.agent.audit import AuditLog
 from rpc.agent.estates import Estates
@@ -57,8 +60,8 @@ class Place:
         self._stack = stack
         self.record: JobRecord | None = None
 
-    def session(self) -> Talk:
-        return self._stack.enter_context(talk())
+    def session(self, kind: str = "memory") -> Talk:
+        return self._stack.enter_context(talk(kind))
 
     def begin(self, session: Session, driver: str = SUBMITTER, attempt: int = 0, node: int = 1) -> None:
         order = CanCommit(JOB, "title", node, [node], attempt, python_version(), "1", 1, 1, 5.0, 5.0, driver=driver)
@@ -76,9 +79,8 @@ class Place:
         answers: list[Keeps] = []
 
         def tell(node: int, operation: Any) -> None:
-            answer = (
-                self.estates.entrust(operation, session) if isinstance(operation, Entrust) else self.estates.part(operation)
-            )
+            take = self.estates.entrust if isinstance(operation, Entrust) else self.estates.part
+            answer = take(operation, session)
             if isinstance(answer, Keeps):
                 answers.append(answer)
 
@@ -139,8 +141,39 @@ def test_an_altered_estate_is_refused(place: Place, parts: list[bytes]) -> None:
     assert place.estates.entrust(order, one.server) == Keeps(JOB, 1, False)
     with pytest.raises(ProtocolError, match="An estate came with"):
         for part in parts:
-            place.estates.part(Part(JOB, 1, part))
+            place.estates.part(Part(JOB, 1, part), one.server)
     assert not list(place.folder.glob("estate*"))
+
+
+def test_parts_of_an_attempt_before_do_not_count(place: Place) -> None:
+    """They were under way on its connection when the next attempt announced the estate anew."""
+    one, two = place.session(), place.session()
+    for attempt, wire in enumerate((one, two)):
+        place.begin(wire.server, attempt=attempt)
+        order = Entrust(JOB, 1, attempt, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.heir", "{}")
+        assert place.estates.entrust(order, wire.server) == Keeps(JOB, 1, False)
+    assert place.estates.part(Part(JOB, 1, b"x"), two.server) is None
+    assert place.estates.part(Part(JOB, 1, b"xy"), one.server) is None
+    assert place.estates.part(Part(JOB, 1, b"y"), two.server) == Keeps(JOB, 1, True)
+    assert (place.folder / "estate").read_bytes() == b"xy"
+
+
+def test_a_full_disk_leaves_the_charter_before(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FLT-13: an heir here would read that one, so this is what the node says that it has; the driver is served on."""
+    one, heir = place.session(), place.session()
+    place.begin(one.server)
+    place.entrust(one.server, b"estate")
+    place.begin(one.server, attempt=1)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(estates, "write_private", full)
+    place.entrust(one.server, b"estate", attempt=1)
+    assert json.loads((place.folder / "charter.json").read_text())["attempt"] == 0
+    place.estates.forget(one.server)
+    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate")), heir.server, new_key())
+    assert isinstance(answer, Granted) and (answer.attempt, answer.entrusted) == (1, 0)
 
 
 def test_an_estate_of_nobody_is_refused(place: Place) -> None:
@@ -176,6 +209,18 @@ def test_the_driver_stays_while_one_of_its_sessions_does(place: Place, caplog: p
     assert caplog.messages == ["Job job-1.1: The submitter is gone; Node(0) drives it now."]
     order = CanCommit(JOB, "title", 1, [0, 1], 2, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
     assert place.estates.driver_of(order) == "Node(0) drives it"
+
+
+def test_a_driver_whose_host_vanishes_between_two_attempts(place: Place) -> None:
+    """FD-16: nothing is sent to it meanwhile, so its kernel is asked; it is lost when it has not answered for so long."""
+    one = place.session("tcp")
+    place.begin(one.server)
+    with socket.socket(fileno=os.dup(one.server.link.fileno())) as twin:  # type: ignore[attr-defined]
+        assert twin.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 1
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < estates.SILENT_DRIVER_SECONDS
+            assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * estates.SILENT_DRIVER_SECONDS
 
 
 def test_watchers_are_told_how_it_stands(place: Place) -> None:
@@ -234,6 +279,57 @@ def test_who_is_not_the_driver_may_stop_but_not_conclude(place: Place) -> None:
     place.estates.step()
     (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate")), other.server, new_key())
     assert answer == Denied(JOB, 1, "the job is over", "stopped")
+
+
+def test_a_driver_ends_an_attempt_on_all_its_nodes_here(place: Place) -> None:
+    """It has a session for each of them; that of one is not a stranger's to the other."""
+    one, two = place.session(), place.session()
+    place.begin(one.server, node=0)
+    place.begin(two.server, node=1)
+    place.estates.halt(JOB, "An attempt ends.", one.server)
+    assert [record.outcome for record in place.folders] == ["", ""]
+    assert not [said for said in heard(two) if isinstance(said, Halted)]
+
+
+def test_a_job_without_driver_and_heir_is_over_for_who_watches(place: Place) -> None:
+    """The submitter died before it had entrusted anything, or was refused by another node: nobody drives it any more."""
+    one, watcher = place.session(), place.session()
+    place.begin(one.server)
+    assert place.record is not None and place.estates.jobs == {JOB}
+    standing = place.estates.standing(place.record)
+    assert standing is not None and standing.driver == "The submitter"
+    place.watchers.add(watcher.server, JOB, 1)
+    place.estates.forget(one.server)
+    place.estates.step()
+    assert place.estates.jobs == {JOB}  # its process may still end well
+    place.record.state, place.record.ended = "aborted", 1.0
+    place.estates.step()
+    assert [said.driver for said in heard(watcher) if isinstance(said, Standing)] == [""]
+    assert place.estates.standing(place.record) is None and place.estates.jobs == set()
+
+
+def test_who_stops_a_job_stops_it_for_a_driver_that_comes_back(place: Place) -> None:
+    """Between two attempts, while the driver has no connection with this node."""
+    one, other = place.session(), place.session()
+    place.begin(one.server)
+    assert place.record is not None
+    place.estates.forget(one.server)
+    place.record.state, place.record.ended = "failed", 1.0
+    place.estates.step()
+    place.estates.halt(JOB, "Enough.", other.server)
+    assert JobRecord.read(place.folder / "job.json").outcome == "stopped"
+    order = CanCommit(JOB, "title", 1, [0, 1], 1, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
+    assert place.estates.driver_of(order) == "it is over (stopped)"
+
+
+def test_nobody_goes_on_where_the_folder_was_removed(place: Place) -> None:
+    one = place.session()
+    place.begin(one.server)
+    place.entrust(one.server, b"estate")
+    place.estates.forget(one.server)
+    assert place.estates.deadline is not None
+    place.estates.let_go(["job-1.1"])
+    assert place.estates.deadline is None and place.estates.jobs == set()
 
 
 def test_a_verdict_waits_for_the_next_driver(place: Place) -> None:

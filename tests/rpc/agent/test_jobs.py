@@ -156,6 +156,17 @@ def test_kept_by_size(root: Path, clock: VirtualClock) -> None:
     assert names(folders) == ["run", "d"]
 
 
+def test_what_a_job_needs_that_will_be_started_again(root: Path, clock: VirtualClock) -> None:
+    """Between two attempts neither number nor size of newer jobs costs it its checkpoints; age does."""
+    folders = JobFolders(root, 2, clock)
+    for name, size in (("driven", 2 << 30), ("a", 0), ("b", 0), ("c", 0)):
+        add(folders, clock, name, size=size)
+    assert folders.clean_up({"driven"}) == ["a.0"]
+    assert names(folders) == ["driven", "b", "c"]
+    clock.advance(KEEP_SECONDS)
+    assert "driven.0" in folders.clean_up({"driven"})
+
+
 def test_links_count_for_themselves(root: Path, clock: VirtualClock, tmp_path: Path) -> None:
     """INV-8: neither their targets' size nor their targets are touched."""
     precious = tmp_path / "precious"

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from rpc.agent import succession as who
-from rpc.agent.succession import PLACE_SECONDS, Succession
+from rpc.agent.succession import LONGEST_PAUSE_SECONDS, PLACE_SECONDS, Succession
 from rpc.errors import InvalidTransition
 from rpc.messages import Denied, Granted
 from rpc.succession.takeover import ANSWER_SECONDS, Decision, decide
@@ -78,6 +78,18 @@ def test_an_heir_that_ends_for_nothing_is_started_again_ever_more_rarely() -> No
         assert machine.handle(who.Tick(), now) == [who.StartHeir()]
         machine.handle(who.HeirGone(), now)
     assert pauses == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+
+
+def test_heirs_may_end_for_nothing_for_weeks() -> None:
+    """While a driver that has lost this node alone drives on, one a minute is denied the job."""
+    machine = driven()
+    machine.handle(who.DriverGone("The submitter/a"), 0.0)
+    for _ in range(14 * 24 * 60):
+        assert machine.deadline is not None
+        now = machine.deadline
+        machine.handle(who.Tick(), now)
+        machine.handle(who.HeirGone(), now)
+    assert machine.deadline == now + LONGEST_PAUSE_SECONDS
 
 
 def test_an_heir_of_an_earlier_number_is_the_heir_here() -> None:

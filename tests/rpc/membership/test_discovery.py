@@ -163,9 +163,32 @@ def test_the_poller_asks_again_and_again() -> None:
     assert first == HostsSeen((Host(A),)) == fourth
     assert isinstance(second, DiscoveryFailed) and "got 'not a host'" in second.reason
     assert third == HostsSeen(())
-    while not events.empty():
-        events.get()
-    assert events.empty()
+    assert all(thread.name != "discovery" for thread in threading.enumerate()), "nobody looks any more"
+
+
+def test_a_discovery_of_ones_own_that_raises_anything_is_asked_again() -> None:
+    """EL-17: a failure is told and the next look comes, whatever the failure is."""
+
+    class Rack:
+        looks = 0
+
+        def find(self) -> list[Host]:
+            self.looks += 1
+            if self.looks == 1:
+                raise KeyError("rack 5")
+            return [Host(A)]
+
+        def close(self) -> None:
+            pass
+
+    events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    poller = Poller(discovery_of(Rack()), events.put, period=0.005)
+    try:
+        failed, seen = (events.get(timeout=10) for _ in range(2))
+    finally:
+        poller.close()
+    assert isinstance(failed, DiscoveryFailed) and failed.reason.endswith("Rack failed: KeyError: 'rack 5'")
+    assert seen == HostsSeen((Host(A),))
 
 
 @pytest.mark.slow

@@ -1,0 +1,26 @@
+"""Wrong options of `job_submit.py` end in two short lines, before anything is asked of anybody."""
+
+from __future__ import annotations
+
+import pytest
+
+from parallel_sgd.commands.options import make_parser
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--stop", ""], "argument --stop: must be a job's id, as --jobs shows it, got ''"),
+        (["--jobs", "--stop", "a"], "argument --stop: not allowed with argument --jobs"),
+        (["--attach", "--retrieve"], "argument --retrieve: not allowed with argument --attach"),
+        (["--stop", "a", "--post-mortem", "a"], "argument --post-mortem: not allowed with argument --stop"),
+        (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
+    ],
+)
+def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        make_parser().parse_args(arguments)
+    assert ended.value.code == 2
+    printed = capsys.readouterr().err
+    assert printed.endswith(f"job_submit.py: error: {message}\n")
+    assert len(printed.splitlines()) == 3, printed  # how to call it, not all options
