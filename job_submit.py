@@ -2,7 +2,10 @@
 
 import sys
 
-from parallel_sgd.cli import main
+try:
+    from parallel_sgd.cli import main
+except KeyboardInterrupt:
+    sys.exit(130)
 
 if __name__ == "__main__":
     sys.exit(main())

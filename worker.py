@@ -2,7 +2,10 @@
 
 import sys
 
-from rpc.agent.cli import main
+try:
+    from rpc.agent.cli import main
+except KeyboardInterrupt:
+    sys.exit(130)
 
 if __name__ == "__main__":
     sys.exit(main())

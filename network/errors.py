@@ -22,6 +22,7 @@ class PeerLost(NetworkError):
 
     def __init__(self, node_id: int | None, address: str, reason: str) -> None:
         who = f"Node({node_id}) at {address}" if node_id is not None else address
+        reason = reason.removeprefix(f"{who} is lost: ").rstrip(".")  # as another node told it
         super().__init__(f"{who} is lost: {reason}.")
         self.node_id = node_id
         self.address = address

@@ -54,7 +54,12 @@ class JobFailed(RuntimeError):
 
 def describe_failures(failures: Mapping[int, tuple[str, str]]) -> str:
     """One sentence for each node: how it ended, and the last line of what it said."""
-    return " ".join(f"Node({node}) {state}: {_last_line(detail)}" for node, (state, detail) in failures.items())
+    return " ".join(_sentence(f"Node({node})", state, _last_line(detail)) for node, (state, detail) in failures.items())
+
+
+def _sentence(node: str, state: str, last: str) -> str:
+    end = "" if last.endswith((".", "!", "?")) else "."
+    return f"{last}{end}" if last.startswith(f"{node} at") else f"{node} {state}: {last}{end}"
 
 
 def _rank(state: str, detail: str) -> int:

@@ -121,7 +121,7 @@ def build_worker(
     batches = Batches(len(data[0]), plan.block_size, plan.assignment.block_count)
     start = Progress()
     if resumption is not None:
-        resumption.check(batches.batch_size, batches.count)
+        resumption.check(batches.batch_size, batches.count, plan.epochs)
         restore_values(model, resumption.snapshot)  # before the codecs are made, which look at them
         start = resumption.progress(len(blocks), job)
         for remark in resumption.remarks(plan.seed):

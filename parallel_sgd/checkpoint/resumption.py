@@ -43,12 +43,17 @@ class Resumption:
         """The tables of the part that is over, if they are here."""
         return None if self.tables is None else Earlier(self.tables, self.position)
 
-    def check(self, batch_size: int, batches: int) -> None:
-        """Check that a position within an epoch means the same samples in this job.
+    def check(self, batch_size: int, batches: int, epochs: int) -> None:
+        """Check that the job goes on from there, and that a position within an epoch means the same samples in it.
 
         Raises: CheckpointError.
         """
         header = self.snapshot.header
+        least = header.position.epoch + bool(header.position.batch)
+        if least > epochs:
+            raise CheckpointError(
+                f"The checkpoint is after {header.position}, so 'epoch' must be at least {least}, got {epochs}"
+            )
         if header.position.batch and (header.batch_size, header.batches) != (batch_size, batches):
             raise CheckpointError(
                 f"The checkpoint is from the middle of an epoch of {header.batches} batches of {header.batch_size} samples, so "

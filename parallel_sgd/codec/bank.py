@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from inspect import isabstract
 from typing import Any
 
@@ -264,19 +264,23 @@ class CodecBank:
         self._settings.variable = variable
         self._settings.step = self._step
 
+    def _no_packet(self, variable: int, got: object) -> TypeError:
+        return TypeError(
+            f"{self._names[variable]} must return None, a netEncapsulation or an iterable of them, got {type(got).__name__}"
+        )
+
     def _post(self, variable: int, packets: Packets) -> int:
         if packets is None:
             return 0
         if isinstance(packets, netEncapsulation):
             packets = (packets,)
+        elif not isinstance(packets, Iterable):
+            raise self._no_packet(variable, packets)
         key = (self._attempt, *self._step, variable)
         count = 0
         for packet in packets:
             if not isinstance(packet, netEncapsulation):
-                raise TypeError(
-                    f"{self._names[variable]} must return None, a netEncapsulation or an iterable of them, "
-                    f"got {type(packet).__name__}"
-                )
+                raise self._no_packet(variable, packet)
             for target in packet.targets:
                 if target == self.node_id:
                     raise ValueError(

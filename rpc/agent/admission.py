@@ -30,11 +30,14 @@ def objection(order: CanCommit) -> str:
     """Why this agent does not take `order`, or "" when nothing speaks against it."""
     if not is_job_id(order.job) or order.node not in order.group or order.jobs_on_host < 1:
         return "the order is malformed"
-    limits_fit = 0 < order.start_limit <= MOST_SECONDS and 0 < order.prepare_limit <= MOST_SECONDS
-    silence = (order.stall, order.begin, order.between, order.save)
-    limits_fit = limits_fit and all(limit == 0 or LEAST_SILENCE <= limit <= MOST_SECONDS for limit in silence)
-    if not 0 <= order.blas_threads <= MOST_THREADS or not limits_fit:
-        return "the order has an impossible number of threads or limit"
+    if not 0 <= order.blas_threads <= MOST_THREADS:
+        return f"'blas_threads' must be 0 to {MOST_THREADS}, got {order.blas_threads}"
+    for what, limit in (("start", order.start_limit), ("get its data (its size by 'network_bandwidth')", order.prepare_limit)):
+        if not 0 < limit <= MOST_SECONDS:
+            return f"a job may take at most {MOST_SECONDS:g} s to {what}, got {limit:g} s"
+    for what, limit in (("stall", order.stall), ("begin", order.begin), ("between", order.between), ("save", order.save)):
+        if limit != 0 and not LEAST_SILENCE <= limit <= MOST_SECONDS:
+            return f"the limit '{what}' of silence must be 0 or {LEAST_SILENCE:g} to {MOST_SECONDS:g} s, got {limit:g} s"
     if order.python != python_version():
         return f"it runs Python {python_version()}, the submitter Python {clean(order.python)}; code cannot travel between them"
     if order.version != VERSION:

@@ -12,7 +12,7 @@ LOST = f"Traceback ...\n{PeerLost.__module__}.{PeerLost.__qualname__}: Node(2) a
 def test_control_characters_of_a_worker_do_not_reach_the_terminal() -> None:
     """SEC-17: what a codec raises is shown, not acted upon."""
     text = str(JobFailed({0: ("failed", "ValueError: \x1b[31mred\x07")}, {}, "job"))
-    assert text == r"Job job failed. Node(0) failed: ValueError: \x1b[31mred\x07"
+    assert text == r"Job job failed. Node(0) failed: ValueError: \x1b[31mred\x07."
 
 
 def test_the_cause_comes_first() -> None:
@@ -26,7 +26,7 @@ def test_the_cause_comes_first() -> None:
     error = JobFailed(failures, {}, "j1")
     assert list(error.failures) == [2, 3, 4, 0, 1]
     assert str(error) == (
-        "Job j1 failed. Node(2) failed: ValueError: no Node(3) lost: its worker ended Node(4) failed: no reason given "
+        "Job j1 failed. Node(2) failed: ValueError: no. Node(3) lost: its worker ended. Node(4) failed: no reason given. "
         "Node(0) failed: network.errors.PeerLost: Node(2) at a.b:1 is lost: the connection was closed. "
         "Node(1) stopped: This job has been aborted."
     )
@@ -41,7 +41,7 @@ def test_the_verdicts_order_the_causes() -> None:
     assert list(error.failures) == [1, 0] and error.verdicts == [stuck, late]
     assert str(error) == (
         "Job j1 failed, first Node(1) on beta, process 12, attempt 1, phase 'step', epoch 2, batch 3. "
-        "Node(1) failed: Stuck, silent for 10.1 s. Node(0) failed: TimeoutError: waited 10 s"
+        "Node(1) failed: Stuck, silent for 10.1 s. Node(0) failed: TimeoutError: waited 10 s."
     )
 
 
@@ -50,7 +50,7 @@ def test_a_bystander_is_not_called_the_first() -> None:
     bystander = Verdict("j1", 0, 0, "crashed", "alpha", 11, "step", 2, 3, 0.1, trace=LOST)
     gone = "Node(2) at a.b:1 is lost: its connection ended."
     error = JobFailed({0: ("failed", LOST), 2: ("lost", gone)}, {}, "j1", [bystander])
-    assert str(error).startswith(f"Job j1 failed. Node(2) lost: {gone} Node(0) failed: network.errors.PeerLost")
+    assert str(error).startswith(f"Job j1 failed. {gone} Node(0) failed: network.errors.PeerLost")
     assert error.culprits == [2]
 
 

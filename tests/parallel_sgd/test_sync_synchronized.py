@@ -121,6 +121,11 @@ class Wrong(Sum):
         return [packet, 7]  # type: ignore[list-item]
 
 
+class Number(Sum):
+    def form(self, packet: netEncapsulation) -> Packets:
+        return 42  # type: ignore[return-value]
+
+
 class ToItself(Sum):
     def form(self, packet: netEncapsulation) -> Packets:
         return netEncapsulation(GlobalSettings.get_default().nodes, packet.content)
@@ -140,6 +145,7 @@ class Untransportable(Sum):
     ("codec", "error", "words"),
     [
         (Wrong, TypeError, "Wrong must return None, a netEncapsulation or an iterable of them, got int"),
+        (Number, TypeError, "Number must return None, a netEncapsulation or an iterable of them, got int"),
         (ToItself, ValueError, "ToItself sends variable 1 to its own node 0: use set_result"),
         (ToNobody, ValueError, r"must go to one of the nodes \[0, 1\], got 9"),
         (Untransportable, TypeError, "int or str keys, got a key of type float"),

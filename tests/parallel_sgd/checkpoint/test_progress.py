@@ -215,6 +215,14 @@ def test_the_middle_of_an_epoch_needs_the_same_batches(saved: Path, tmp_path: Pa
     assert len(rows(tmp_path, "EV", 0)) == 1 + 2 and result["Loss"] > 0
 
 
+def test_what_is_behind_the_end_is_no_start(tmp_path: Path) -> None:
+    """A job of fewer epochs would give the result of more."""
+    whole = run(tmp_path / "two", epoch=2, checkpoint_every="epoch")
+    assert bits(run(tmp_path / "again", resume=tmp_path / "two", epoch=2)) == bits(whole)  # nothing is left to do
+    with pytest.raises(CheckpointError, match=r"The checkpoint is after 2 epochs, so 'epoch' must be at least 2, got 1"):
+        run(tmp_path / "one", resume=tmp_path / "two", epoch=1)
+
+
 @pytest.mark.parametrize(
     ("resume", "message"),
     [

@@ -161,7 +161,7 @@ def test_a_killed_agent(tmp_path: Path) -> None:
             )
         assert info.value.failures[1][0] == "lost"
         assert "PeerLost" in info.value.failures[0][1]
-        assert "Node(1) lost" in str(info.value)
+        assert re.search(r"failed\. Node\(1\) at \S+ is lost: ", str(info.value))
         only = LocalNodes(agents.key_file).add(0, agents.addresses[0])
         assert line_job().parallel(only, directory=tmp_path, **QUICK)["Loss"] > 0
 

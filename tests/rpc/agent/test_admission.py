@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -25,4 +26,17 @@ def test_a_good_order() -> None:
 def test_impossible_limits_of_silence(name: str, limit: float) -> None:
     """FD-15: an order with a limit that cannot be kept is refused, with the reason."""
     changed: Any = {name: limit}
-    assert objection(replace(ORDER, **changed)) == "the order has an impossible number of threads or limit"
+    assert objection(replace(ORDER, **changed)) == f"the limit '{name}' of silence must be 0 or 0.1 to 86400 s, got {limit:g} s"
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"blas_threads": 10**6}, "'blas_threads' must be 0 to 4096, got 1000000"),
+        ({"start_limit": 0.0}, "at most 86400 s to start, got 0 s"),
+        ({"start_limit": math.nan}, "at most 86400 s to start, got nan s"),
+        ({"prepare_limit": 1e6}, "at most 86400 s to get its data (its size by 'network_bandwidth'), got 1e+06 s"),
+    ],
+)
+def test_impossible_numbers_are_named(changed: dict[str, Any], words: str) -> None:
+    assert objection(replace(ORDER, **changed)).endswith(words)
