@@ -91,14 +91,18 @@ def discovery_of(value: object, key_file: str | Path | None = None) -> Discovery
     """The discovery that a user means: a folder in which agents register, a `.json` node file, another path (a script), a
     function, or a Discovery. Agents of a folder must hold the key in `key_file`.
 
-    Raises: TypeError for anything else.
+    Raises: ValueError for a path that is none of these, TypeError for anything else.
     """
     if isinstance(value, Discovery):
         return value
     if isinstance(value, (str, os.PathLike)):
-        if Path(value).is_dir():
+        if os.fspath(value) and Path(value).is_dir():
             return FolderDiscovery(value, key_file)
-        return FileDiscovery(value) if Path(value).suffix == ".json" else ScriptDiscovery(value)
+        if Path(value).suffix == ".json":
+            return FileDiscovery(value)
+        if not Path(value).is_file() or not os.access(value, os.X_OK):
+            raise ValueError(f"'discovery' must be a program that may be run, a .json node file or a folder, got '{value}'.")
+        return ScriptDiscovery(value)
     if callable(value):
         return FunctionDiscovery(value)
     raise TypeError(f"'discovery' must be the path of a script, a .json node file or a folder, or a function, got {value!r}.")

@@ -138,7 +138,12 @@ def test_a_watched_file(tmp_path: Path) -> None:
 
 def test_what_a_user_means(tmp_path: Path) -> None:
     """Conventions: `discovery=` takes a script, a node file, a function, or a Discovery."""
+    (tmp_path / "d.sh").touch(mode=0o700)
     assert isinstance(discovery_of(tmp_path / "d.sh"), ScriptDiscovery)
+    (tmp_path / "text").touch(mode=0o600)
+    for wrong in ("", "nowhere", tmp_path / "text"):
+        with pytest.raises(ValueError, match=r"'discovery' must be a program that may be run, .* got '"):
+            discovery_of(wrong)
     assert isinstance(discovery_of("worker.json"), FileDiscovery)
     assert isinstance(discovery_of(tmp_path), FolderDiscovery)
     assert isinstance(discovery_of(list), FunctionDiscovery)
