@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from network.errors import NetworkError
 
+ROLLED_BACK = "Rolled back before the start"
+"""How a job process says that it ends because it has lost another one."""
+
 
 class SubmissionError(NetworkError):
     """The job was not started anywhere; the message names the node and the reason."""

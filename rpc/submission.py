@@ -14,6 +14,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .errors import ROLLED_BACK
 from .machine import Machine
 
 FIRST_PHASE_SECONDS = 7.0
@@ -173,6 +174,8 @@ class Submission(Machine):
         self._start_limit = start_limit
         self._held: list[HasAsked] = []  # asked before the program began to answer
         self._to_abort: set[int] = set()
+        self._failed_in = ""
+        self._follows = False  # whether `reason` is a consequence of what is not known yet
 
     @classmethod
     def of_running(cls, nodes: Sequence[int], names: dict[int, str]) -> Submission:
@@ -268,11 +271,14 @@ class Submission(Machine):
         if event.node in self.ended:
             return []
         self.ended[event.node] = (event.state, event.detail)
+        if self.phase is Phase.FAILED and event.state == "failed":
+            self._find_cause(f"did not start, it ended in {self._failed_in}", event.node, event.detail)
         if self._starting:
             # a node that has run has heard READY from all, so its end belongs to the job, though the start of the last node is
             # not known yet; one that never ran gives the job up on all
             if event.node not in self.running and (event.state != "done" or event.node not in self.accepted):
-                return self._fail(f"{self._names[event.node]} did not start, it ended in {self._word}: {event.detail}")
+                reason = f"{self._names[event.node]} did not start, it ended in {self._word}: {event.detail}"
+                return self._fail(reason, follows=ROLLED_BACK in event.detail)
             self._note_start(event.node, now)
         if self.phase is Phase.RUNNING and len(self.ended) == len(self.nodes):
             self.phase = Phase.ENDED
@@ -301,17 +307,25 @@ class Submission(Machine):
         names = ", ".join(self._names[node] for node in self.nodes if node not in reached)
         return self._fail(f"{names} did not finish {self.phase.value} in time")
 
-    def _fail(self, reason: str) -> list[object]:
+    def _fail(self, reason: str, *, follows: bool = False) -> list[object]:
+        self._failed_in, self._follows = self._word, follows
         self.phase, self.reason, self.deadline = Phase.FAILED, reason, None
         # agents that have not answered may have accepted meanwhile, so they are told, too
         self._to_abort = {node for node in self.nodes if node not in self.ended}
         return [SendAbort(node, reason) for node in self.nodes if node in self._to_abort]
 
     def _after_failure(self, event: object) -> list[object]:
-        """Only who need not be waited for any more matters now."""
+        """Only who need not be waited for any more matters now, and what the others have lost."""
+        if isinstance(event, IsLost) and event.node not in self.ended:
+            self._find_cause(f"was lost in {self._failed_in}", event.node, event.reason)
         if isinstance(event, (HasRefused, IsLost)):
             self._forget(event)
         return []
+
+    def _find_cause(self, what: str, node: int, detail: str) -> None:
+        """Who rolls back because of another node may be heard of before it, or may have taken a third one for the cause."""
+        if self._follows and ROLLED_BACK not in detail:
+            self.reason, self._follows = f"{self._names[node]} {what}: {detail}", False
 
     def _forget(self, event: HasRefused | IsLost) -> None:
         self.ended.setdefault(event.node, ("refused" if isinstance(event, HasRefused) else "lost", event.reason))

@@ -103,7 +103,10 @@ class Submitting:
         try:
             yield
         except BaseException as error:
+            has_failed = any(machine.phase is sub.Phase.FAILED for machine in self.machines)
             self._take_back("the submission was interrupted" if isinstance(error, KeyboardInterrupt) else str(error))
+            if has_failed and isinstance(error, SubmissionError):
+                self._raise_failure()  # the first cause may be known by now
             raise
 
     def _raise_failure(self) -> None:
@@ -112,7 +115,7 @@ class Submitting:
                 if self._driver:
                     raise Deposed(f"The job is not driven from here any more: {clean(self._driver)}.")
                 kind = NodeBusy if self._busy else SubmissionError
-                raise kind(f"The job was not started: {machine.reason.rstrip('.')}.")
+                raise kind(f"The job was not started: {machine.reason.rstrip('.')}.") from None
 
     def _take_back(self, reason: str) -> None:
         """Free all nodes that may have taken the job, and wait for that."""

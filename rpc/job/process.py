@@ -31,7 +31,7 @@ from network.version import VERSION
 from .. import monitor, shipping
 from ..calling import call_all
 from ..communication import Communication
-from ..errors import JobAborted
+from ..errors import ROLLED_BACK, JobAborted
 from ..executable import AbsExecutable, ReplyPackage
 from ..liveness.recorder import Kind, Recorder
 from ..logs import CleanFormatter
@@ -197,7 +197,7 @@ class JobProcess:
                     if isinstance(action, rendezvous.SayReady):
                         controller.post(action.peer, None, _READY)
                     elif isinstance(action, rendezvous.RollBack):
-                        raise Rejected(f"Rolled back before the start: {action.reason}.")
+                        raise Rejected(f"{ROLLED_BACK}: {action.reason}.")
                     else:
                         controller.push()
                         return

@@ -15,6 +15,7 @@ from parallel_sgd.checkpoint import Resumption, Store
 from parallel_sgd.checkpoint.choice import Offer, choose
 from parallel_sgd.checkpoint.places import FOLDER, Holdings
 from parallel_sgd.checkpoint.snapshot import Snapshot
+from rpc.errors import ROLLED_BACK
 from rpc.identity import code_key, peer_key
 from rpc.job import rendezvous as meet
 from rpc.liveness.recorder import Kind, Recorder
@@ -158,7 +159,7 @@ class SimProcess:
                 self.life.send(self.name, f"J{action.peer}", "I am READY")
                 self.life.note("ready", self.name)
             elif isinstance(action, meet.RollBack):
-                self._leave("failed", f"network.errors.Rejected: Rolled back before the start: {action.reason}.")
+                self._leave("failed", f"network.errors.Rejected: {ROLLED_BACK}: {action.reason}.")
             else:
                 self.life.note("ready", self.name)  # a parameter server, which tells nobody
                 self._start()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rpc.errors import InvalidTransition
+from rpc.errors import ROLLED_BACK, InvalidTransition
 from rpc.submission import (
     FIRST_PHASE_SECONDS,
     Answer,
@@ -160,6 +160,31 @@ def test_an_end_before_the_start(events: tuple[Any, ...], state: str) -> None:
     reason = f"Node(1) at b:1 did not start, it ended in {phase}: no luck"
     assert made.handle(HasEnded(1, state, "no luck"), 0.0) == [SendAbort(0, reason)]
     assert made.ended == {1: (state, "no luck")}
+
+
+@pytest.mark.parametrize("cause", [HasEnded(1, "failed", "killed by signal 9"), IsLost(1, "its connection ended")])
+def test_the_first_cause_is_found_when_it_is_heard_of_last(cause: HasEnded | IsLost) -> None:
+    """INV-10: node 0 has lost node 2, which had only lost node 1; whoever was to be told to give up changes nothing either."""
+    made = Submission((0, 1, 2), {**NAMES, 2: "Node(2) at c:1"})
+    steps = [step(node) for step in (HasAccepted, HasLoaded) for node in (0, 1, 2)]
+    for event in (Started(), *steps, Dispatched(3.0), *map(HasPrepared, (0, 1, 2))):
+        made.handle(event, 0.0)
+    made.handle(HasEnded(0, "failed", f"{ROLLED_BACK}: node 2 was lost"), 0.0)
+    assert made.reason.startswith("Node(0) at a:1 did not start, it ended in doCommit: ")
+    made.handle(HasEnded(2, "failed", f"{ROLLED_BACK}: node 1 was lost"), 0.0)
+    assert made.reason.startswith("Node(0)")
+    made.handle(cause, 0.0)
+    said = "did not start, it ended in" if isinstance(cause, HasEnded) else "was lost in"
+    assert made.reason == f"Node(1) at b:1 {said} doCommit: {getattr(cause, 'detail', '') or getattr(cause, 'reason', '')}"
+    assert made.all_free
+
+
+def test_what_happens_to_others_afterwards_is_no_cause() -> None:
+    """INV-10: the first failure is not a consequence, so it stays the reason."""
+    made = machine(*PREPARED)
+    made.handle(HasEnded(0, "failed", "ValueError"), 0.0)
+    made.handle(HasEnded(1, "failed", "killed"), 0.0)
+    assert made.reason.startswith("Node(0)")
 
 
 @pytest.mark.parametrize("state", ["failed", "stopped", "aborted", "lost"])
