@@ -27,6 +27,7 @@ from .payload import unpack_payload
 from .scheduler import Scheduler
 from .tasks import Task, Tasks
 
+LOOK_SECONDS = 0.5
 _AT_ONCE = 1000  # tasks that go to the scheduler, between looks at the nodes
 logger = logging.getLogger(__name__)
 
@@ -35,13 +36,21 @@ class Dispatcher:
     """Carries out what the `Scheduler` decides. `submit`, `order` and what stands beside them may be called from any thread.
 
     `sessions` lead to the `TaskServer` of each node and belong to the dispatcher, `names` are shown in errors; `on_end` is
-    called in its thread at the end, when the nodes have been told that there are no more tasks.
+    called in its thread at the end, when the nodes have been told that there are no more tasks. `look`, called there now and
+    then, gives the nodes that are lost though their connection stands, and why.
     """
 
     def __init__(
-        self, sessions: Mapping[int, Session], names: Mapping[int, str], retries: int, pure: bool, on_end: Callable[[], None]
+        self,
+        sessions: Mapping[int, Session],
+        names: Mapping[int, str],
+        retries: int,
+        pure: bool,
+        on_end: Callable[[], None],
+        look: Callable[[], Mapping[int, str]] = dict,
     ) -> None:
         self._sessions, self._names, self._on_end = dict(sessions), names, on_end
+        self._look, self._next_look = look, time.monotonic()
         self._scheduler = Scheduler(sessions, retries, pure)
         self._outbox = Outbox(self._sessions)
         self._tasks = Tasks(lambda function: self._outbox.forget(function, function.nodes))
@@ -107,6 +116,7 @@ class Dispatcher:
                 self._take_calls()
                 for node in list(self._sessions):
                     self._serve(node)
+                self._look_after()
                 self._feed(plan.Tick())
             hang_up(self._sessions.values())
         except BaseException as error:
@@ -136,8 +146,8 @@ class Dispatcher:
         ):
             links = [session.link for session in self._sessions.values()]
             writing = [session.link for session in self._sessions.values() if session.pending_bytes]
-            deadline = self._scheduler.deadline
-            timeout = None if deadline is None else deadline - time.monotonic()
+            deadlines = [self._next_look, *([] if self._scheduler.deadline is None else [self._scheduler.deadline])]
+            timeout = max(0.0, min(deadlines) - time.monotonic())
             if not any(session.inbox for session in self._sessions.values()):
                 wait_sockets([*links, self._bell.sock], writing, timeout)  # type: ignore[list-item,arg-type]
         self._asleep = False
@@ -198,6 +208,14 @@ class Dispatcher:
             self._tasks.complete(done.task, value, error)
         if problem is not None:
             raise problem
+
+    def _look_after(self) -> None:
+        """Whose host has vanished, or whose agent stands still, does not close its connection."""
+        if time.monotonic() >= self._next_look:
+            for node, reason in self._look().items():
+                if node in self._sessions:
+                    self._lose(node, reason)
+            self._next_look = time.monotonic() + LOOK_SECONDS
 
     def _lose(self, node: int, reason: str) -> None:
         session = self._sessions.pop(node)

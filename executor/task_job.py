@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from network.controller import Controller
-from network.errors import NetworkError, PeerLost, TimedOut
 from network.nodes import NodeAssignment
 from network.request import Request
 from network.session import Session
 from rpc.coordinator import Coordinator
-from rpc.messages import FROM_AGENT, State, parse
 from rpc.submitter_line import watch_for_silence
 
 from .task_server import TaskServer
 
 FREE_SECONDS = 10.0  # for the nodes to be free after the last task
-_UNFINISHED = ("starting", "running", "unknown")
 logger = logging.getLogger("executor")
 
 
@@ -37,7 +32,7 @@ class TaskJob:
         self._com: Controller = Request().request(workers)
         try:
             self.names: Mapping[int, str] = {node: f"Node({node}) at {address}" for node, address in workers.items()}
-            self._coordinator = Coordinator(self._com, logger=logger, title=title, blas_threads=blas_threads)
+            self._coordinator = Coordinator(self._com, logger=logger, title=title, blas_threads=blas_threads, collects=False)
             self._coordinator.submit_group(TaskServer)
             self._coordinator.resources_dispatch(lambda node, request: None)
             self.sessions: Mapping[int, Session] = self._call()
@@ -60,23 +55,15 @@ class TaskJob:
             watch_for_silence(session)
         return sessions
 
+    def lost(self) -> dict[int, str]:
+        """The nodes whose agent is gone or silent, and why; takes no time. To be called now and then."""
+        return self._coordinator.look_after()
+
     def await_free(self) -> None:
         """Wait until the nodes have ended the job, for `FREE_SECONDS`; then close the connections."""
-        deadline = time.monotonic() + FREE_SECONDS
-        left = set(self._com.sessions) - set(self._coordinator.failures)
         try:
-            while left and (seconds := deadline - time.monotonic()) > 0:
-                try:
-                    received = self._com.get_one(timeout=seconds)
-                except PeerLost as lost:
-                    left -= set(self._com.sessions) if lost.node_id is None else {lost.node_id}
-                    continue
-                if received is not None:
-                    with contextlib.suppress(NetworkError):  # an agent that speaks out of turn is waited for like the others
-                        said = parse(received[1], FROM_AGENT)
-                        if isinstance(said, State) and said.job == self.job and said.state not in _UNFINISHED:
-                            left.discard(received[0])
-        except TimedOut:
-            logger.warning("After %g s these nodes have not said that they are free: %s.", FREE_SECONDS, sorted(left))
+            left = self._coordinator.await_end(FREE_SECONDS)
+            if left:
+                logger.warning("After %g s these nodes have not said that they are free: %s.", FREE_SECONDS, left)
         finally:
             self._com.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -249,6 +250,21 @@ class Coordinator:
     def stop_executing(self, reason: str = "It was stopped by the submitter.") -> None:
         """Tell every node to end the job: executors are interrupted at their next send or receive. `join` waits for the end."""
         self._attendant.stop(reason)
+
+    def look_after(self) -> dict[int, str]:
+        """Without waiting: take in what the agents have said, and return the nodes that are lost, and why.
+
+        For who talks with the executors (`call`) instead of waiting by `join`, now and then; a silent host is found so, too.
+        """
+        self._attendant.step(0.0)
+        return {node: detail for node, (state, detail) in self.failures.items() if state == "lost"}
+
+    def await_end(self, seconds: float) -> list[int]:
+        """Wait until all nodes have ended, at most so long, without fetching anything; returns those that have not."""
+        deadline = time.monotonic() + seconds
+        while self._attendant.running and (left := deadline - time.monotonic()) > 0:
+            self._attendant.step(left)
+        return self._attendant.running
 
     # ---- accounts
 

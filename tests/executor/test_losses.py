@@ -103,6 +103,32 @@ def test_a_pure_task_of_a_stopped_worker_runs_elsewhere(agents: NodeAssignment, 
             os.kill(pid, signal.SIGCONT)
 
 
+def test_a_host_that_falls_silent(tmp_path: Path) -> None:
+    """FD-13: agent and process stand still, their connections stand; the task runs elsewhere before the kernel gives up."""
+    with cluster(tmp_path / "cluster") as made:
+        made.start(2)
+        agents = {agent.process.pid for agent in made.agents}
+        with ClusterExecutor(made.nodes(), retries=1) as executor:
+            future = executor.submit(begin_and_await, str(tmp_path / "begun"), str(tmp_path / "gate"))
+            await_path(tmp_path / "begun")
+            pid = int((tmp_path / "begun").read_text())
+            (agent,) = [agent for agent in agents if pid in children(agent)]
+            try:
+                os.kill(agent, signal.SIGSTOP)
+                os.kill(pid, signal.SIGSTOP)
+                (tmp_path / "gate").touch()
+                assert future.result(LIMIT) != pid
+                assert executor.submit(add, 1, 1).result(LIMIT) == 2
+            finally:
+                for stopped in (agent, pid):
+                    os.kill(stopped, signal.SIGCONT)
+        wait_for(lambda: is_gone(pid), "the process of a node that was given up to end")
+
+
+def children(pid: int) -> set[int]:
+    return {int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()}
+
+
 def test_a_job_that_is_stopped_from_outside(agents: NodeAssignment, tmp_path: Path) -> None:
     """Stopping its job frees the node though the task would go on; its future raises NodeLost."""
     nodes = alone(agents)
