@@ -112,10 +112,17 @@ def test_a_stuck_worker_costs_no_finished_epoch(agents: LocalNodes, tmp_path: Pa
 
 
 class SavedBefore(Unlucky):
-    """Worker 1 is killed when its first checkpoint is on disk, which is written beside training."""
+    """Worker 1 is killed when its first checkpoint is on disk, which is written beside training, and worker 0, which may be a
+    batch behind, is in the same batch."""
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        if self.node_id == 0 and self.seen == 7:
+            Path(f"{self.notes}.there").touch()
+        return super().update_blocks(block_weight)
 
     def fail(self) -> None:
         wait_for(lambda: any(Path("checkpoints").glob("checkpoint-*.safetensors")), "the first checkpoint")
+        wait_for(Path(f"{self.notes}.there").exists, "worker 0")
         os.kill(os.getpid(), signal.SIGKILL)
 
 
