@@ -16,7 +16,7 @@ from parallel_sgd.codec.plain import Plain
 from parallel_sgd.profiles import FixedBlockAssignment
 from tests.leaks import no_leaks
 from tests.processes.training.jobs import digits_job, only_weights, some
-from tests.soak.weather import EPOCHS, SPARE, WORKERS, Storm, draw
+from tests.soak.weather import EPOCHS, FIRST, SPARE, WORKERS, Storm, draw
 
 SETTINGS: dict[str, Any] = {"epoch": EPOCHS, "block_size": 8, "assignment_type": FixedBlockAssignment.of(blocks=WORKERS)}
 
@@ -75,7 +75,7 @@ def survived(storm: Storm, calm: bytes) -> tuple[str, str]:
                 return [str(agents[agent]) for agent in last]
 
             settings |= {"discovery": discovery, "min_workers": 1, "max_workers": WORKERS}
-            result = digits_job().parallel(some(agents, 2), **settings)
+            result = digits_job().parallel(some(agents, FIRST), **settings)
         else:
             result = digits_job().parallel(agents, on_failure=storm.policy, **settings)
         return _problem(result, calm), f"{result.restarts} restarts, {_fired(result)} faults"
