@@ -47,7 +47,7 @@ class Dispatcher:
         retries: int,
         pure: bool,
         on_end: Callable[[], None],
-        look: Callable[[], Mapping[int, str]] = dict,
+        look: Callable[[], Mapping[int, str]],
     ) -> None:
         self._sessions, self._names, self._on_end = dict(sessions), names, on_end
         self._look, self._next_look = look, time.monotonic()

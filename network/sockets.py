@@ -27,9 +27,8 @@ class SocketLink(Link):
 
     def __init__(self, sock: socket.socket, peer: str = "") -> None:
         sock.setblocking(False)
-        self._unix = sock.family == socket.AF_UNIX
         self.binding = b""
-        if self._unix:
+        if sock.family == socket.AF_UNIX:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                 sock.setsockopt(socket.SOL_SOCKET, option, UNIX_BUFFER)
             self.local = True
@@ -42,12 +41,6 @@ class SocketLink(Link):
             self.local = is_loopback(host)
             self.peer = peer or str(Address(host, port))
         self._socket: socket.socket | None = sock
-
-    def give_up_after(self, seconds: float) -> None:
-        """Take the peer for lost when it has not acknowledged bytes for so long, where the system can."""
-        option = getattr(socket, "TCP_USER_TIMEOUT", None)
-        if option is not None and not self._unix:
-            self._open().setsockopt(socket.IPPROTO_TCP, option, int(seconds * 1000))
 
     def fileno(self) -> int:
         """The descriptor, for poll; -1 once closed."""

@@ -13,7 +13,7 @@ from network.sockets import SocketLink
 
 LINE_SECONDS = 30.0  # for the submitter to call
 _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 2, 1, 3
-_UNTAKEN_SECONDS = 60  # that sent bytes may stay unacknowledged, or untaken by a process that does not read
+UNTAKEN_SECONDS = 60  # that sent bytes may stay unacknowledged, or untaken by a process that does not read
 
 
 def await_line(controller: Controller, limit: float = LINE_SECONDS) -> Session:
@@ -30,8 +30,8 @@ def await_line(controller: Controller, limit: float = LINE_SECONDS) -> Session:
     return session
 
 
-def watch_for_silence(session: Session) -> None:
-    """Have the kernels ask each other whether they are there: a host that vanishes is lost after a minute at the latest, also
+def watch_for_silence(session: Session, seconds: float = UNTAKEN_SECONDS) -> None:
+    """Have the kernels ask each other whether they are there: a host that vanishes is lost after `seconds` at the latest, also
     when nobody has anything to say to it.
 
     A process that is busy, or holds Python's lock for long, is not: its kernel answers for it. On Linux the limit for bytes
@@ -49,4 +49,4 @@ def watch_for_silence(session: Session) -> None:
         twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_SECONDS)
         twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _UNTAKEN_SECONDS)
+            twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 from collections.abc import Collection, Iterator
@@ -13,7 +12,6 @@ from network.clock import Clock
 from network.errors import ProtocolError
 from network.keyring import Key
 from network.session import Session
-from network.sockets import SocketLink
 
 from ..logs import clean
 from ..messages import CanCommit, Conclude, Denied, Entrust, Granted, Halted, Keeps, Part, Standing, TakeOver, Verdict
@@ -105,10 +103,7 @@ class Estates:
         between two attempts by the kernel's."""
         if session not in entry.sessions:
             entry.sessions.append(session)
-            watch_for_silence(session)
-            if isinstance(session.link, SocketLink):
-                with contextlib.suppress(OSError):  # closed already
-                    session.link.give_up_after(SILENT_DRIVER_SECONDS)
+            watch_for_silence(session, SILENT_DRIVER_SECONDS)
 
     def _announce(self, entry: _Entry, driver: str) -> None:
         """Somebody drives, or begins an attempt: whoever watches is told. A claim alone may come to nothing."""

@@ -30,7 +30,7 @@ class Lair:
     def __init__(self, line: Talk) -> None:
         self.node, self._wait = line.server, line.wait
         self.ended = threading.Event()
-        self.dispatcher = Dispatcher({0: line.client}, {0: "Node(0) at a lair"}, 0, False, self.ended.set)
+        self.dispatcher = Dispatcher({0: line.client}, {0: "Node(0) at a lair"}, 0, False, self.ended.set, dict)
         self._function = Functions(lambda _: None).of(add)
 
     def submit(self) -> Future[Any]:

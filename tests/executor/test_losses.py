@@ -104,7 +104,7 @@ def test_a_pure_task_of_a_stopped_worker_runs_elsewhere(agents: NodeAssignment, 
 
 
 def test_a_host_that_falls_silent(tmp_path: Path) -> None:
-    """FD-13: agent and process stand still, their connections stand; the task runs elsewhere before the kernel gives up."""
+    """Agent and process stand still, their connections stand; the task runs elsewhere before the kernel gives up."""
     with cluster(tmp_path / "cluster") as made:
         made.start(2)
         agents = {agent.process.pid for agent in made.agents}

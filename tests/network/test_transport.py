@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import random
-import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from network.sockets import SocketLink
 from network.transport import Link
 
-from .wires import WIRES, Wire, tcp_sockets
+from .wires import WIRES, Wire
 
 LIMIT = 5.0
 
@@ -182,20 +179,6 @@ def test_a_link_tells_where_it_leads(wire: Wire) -> None:
     assert wire.left.local is True
     assert wire.left.peer
     assert wire.left.binding == wire.right.binding
-
-
-@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system decides by itself how long it waits")
-def test_a_silent_peer_can_be_given_up_sooner() -> None:
-    """A host that vanishes without a word is noticed when it has not acknowledged our bytes for so long."""
-    near, far = tcp_sockets()
-    with far, contextlib.closing(SocketLink(near)) as link:
-        link.give_up_after(2.5)
-        assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2500
-    wire = WIRES["unix"][0]()
-    assert isinstance(wire.left, SocketLink)
-    wire.left.give_up_after(2.5)  # the system knows at once when that peer is gone
-    wire.left.close()
-    wire.right.close()
 
 
 def test_waiting_for_memory_looks_after_other_things_too() -> None:

@@ -89,9 +89,12 @@ def test_workers_of_a_job_come_and_go_with_those_of_dask(
     launcher.close()
 
 
-def _hold_up(path: str) -> None:
-    Path(path).touch()
-    time.sleep(1.5)
+def _hold_up(begun: str, gate: str) -> None:
+    """Keep the event loop of a Dask worker busy."""
+    Path(begun).touch()
+    end = time.monotonic() + LONG
+    while not Path(gate).exists() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def _check_that_nobody_waits_for_a_busy_worker(
@@ -103,10 +106,14 @@ def _check_that_nobody_waits_for_a_busy_worker(
     both = launcher.discover()
     busy = next(iter(launcher._agents))
     address = launcher._agents.pop(busy)
+    gate = begun.with_suffix(".gate")
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(client.run, _hold_up, str(begun), workers=[busy])
-        wait_for(begun.exists, "the worker to be busy", LONG)
-        assert launcher.discover() == [line for line in both if not line.startswith(str(address))]
+        pool.submit(client.run, _hold_up, str(begun), str(gate), workers=[busy])
+        try:
+            wait_for(begun.exists, "the worker to be busy", LONG)
+            assert launcher.discover() == [line for line in both if not line.startswith(str(address))]
+        finally:
+            gate.touch()
         wait_for(lambda: set(launcher.discover()) == set(both), "the busy worker to answer", LONG)
 
 
