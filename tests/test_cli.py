@@ -217,6 +217,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
     ("arguments", "message"),
     [
         ("--codec qsgdd", r"--codec 'qsgdd' is unknown. Known: .*DummyCodec.*Plain.*; or write module.Class or file.py:Class."),
+        ("-m nowhere.model", r"The model file nowhere.model cannot be read: No such file or directory\."),
         ("--codec nowhere.py:Mine", r"--codec: the file nowhere.py does not exist"),
         ("--codec nowhere.Mine", r"--codec: nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
         ("--codec json.Mine", r"--codec: json has no 'Mine'"),

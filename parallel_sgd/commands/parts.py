@@ -91,10 +91,12 @@ def _assignment(text: str) -> Any:
 def load_model(path: str) -> Model:
     """The model in a file.
 
-    Raises: ValueError for a file that holds none, OSError.
+    Raises: ValueError for a file that holds none or cannot be read.
     """
     try:
         return Model.load(path)
+    except OSError as error:
+        raise ValueError(f"The model file {path} cannot be read: {error.strerror or error}.") from error
     except ModelFileError as error:
         raise ValueError(f"The model file {path} cannot be used: {error}") from error
 
