@@ -83,7 +83,7 @@ class ClusterExecutor(Executor):
         self._dispatcher = dispatcher = Dispatcher(job.sessions, job.names, retries, pure, job.await_free, job.lost)
         dispatcher.order(["room", keep_bytes])
         self._functions = Functions(dispatcher.forget)
-        self._lock = threading.Lock()
+        self._lock = dispatcher.lock
         self._shut = False
         self._numbers = itertools.count()
         self._at_exit = _at_exit(dispatcher)

@@ -116,7 +116,7 @@ class Desk:
                 self._asleep = False
                 self._take_messages()
                 if not self._session.alive and not self._end:
-                    raise JobAborted(f"The submitter is gone: {self._session.lost or 'it has left'}.")
+                    raise JobAborted(f"The submitter is gone: {self._session.lost or 'it has left.'}")
                 if not self._session.alive:
                     return
         except BaseException as error:  # noqa: BLE001  the main thread raises it

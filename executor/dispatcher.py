@@ -60,6 +60,7 @@ class Dispatcher:
         self._forgotten: deque[Function] = deque()
         self._cancel = False
         self._finishing = False
+        self.lock = threading.Lock()  # `submit` is called in it, after a look at `broken`
         self.broken: BrokenExecutor | None = None  # why no task can be executed any more
         self.lost: dict[int, str] = {}  # nodes, and why they are lost
         self._asleep = False
@@ -67,7 +68,7 @@ class Dispatcher:
         self.thread = threading.Thread(target=self._run, name="executor", daemon=True)
         self.thread.start()
 
-    # ---- any thread; the executor's lock orders `submit` and `finish`
+    # ---- any thread
 
     def submit(self, task: Task, near: Collection[int] = ()) -> None:
         """Execute `task`, which is its future's only way to an end, on one of the nodes `near` while there is one."""
@@ -121,8 +122,10 @@ class Dispatcher:
             hang_up(self._sessions.values())
         except BaseException as error:
             logger.exception("The executor failed")
-            self.broken = BrokenExecutor(f"The executor failed: {type(error).__name__}: {error}")
-            self.broken.__cause__ = error
+            broken = BrokenExecutor(f"The executor failed: {type(error).__name__}: {error}")
+            broken.__cause__ = error
+            with self.lock:  # a task is either submitted before, and fails below, or not at all
+                self.broken = broken
             for session in self._sessions.values():
                 session.close()
         finally:

@@ -127,7 +127,7 @@ class Liaison:
                 while (message := self._line.take()) is not None:
                     self._obey(parse(message.value, TO_WORKER))
                 if not self._line.alive and not self._over.is_set():
-                    raise JobAborted(f"The driver of the job is gone: {self._line.lost or 'it has left'}.")
+                    raise JobAborted(f"The driver of the job is gone: {self._line.lost or 'it has left.'}")
                 if not self._line.alive:
                     return
         except WorkerRemoved as error:

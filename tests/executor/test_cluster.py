@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import BrokenExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from executor import ClusterExecutor, RemoteError, RemoteTraceback
+from executor.tasks import Task
 from network import NodeAssignment
 
 from . import calls
@@ -197,7 +198,7 @@ def test_an_executor_that_has_ended_is_not_kept(agents: NodeAssignment) -> None:
 
 
 def test_an_error_nobody_foresaw_breaks_the_executor(agents: NodeAssignment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every future and every later call tells of it, as the standard executors do."""
+    """Every future and every later call tells of it, as the standard executors do; also one that is submitted meanwhile."""
 
     class Odd(Exception):
         def __init__(self, one: int, two: int) -> None:
@@ -207,7 +208,15 @@ def test_an_error_nobody_foresaw_breaks_the_executor(agents: NodeAssignment, mon
         raise Odd(3, 4)
 
     with ClusterExecutor(alone(agents)) as executor:
-        monkeypatch.setattr(executor._dispatcher, "_serve", fail)
+        dispatcher, submit = executor._dispatcher, executor._dispatcher.submit
+
+        def submit_late(task: Task, near: Collection[int]) -> None:
+            monkeypatch.setattr(dispatcher, "_serve", fail)
+            dispatcher._bell.ring()
+            dispatcher.thread.join(0.5)  # it waits for us, or has failed all tasks before this one came
+            submit(task, near)
+
+        monkeypatch.setattr(dispatcher, "submit", submit_late)
         future = executor.submit(pow, 2, 2)
         with pytest.raises(BrokenExecutor, match=r"^The executor failed: Odd: 7$") as caught:
             future.result(LIMIT)
