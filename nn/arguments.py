@@ -10,6 +10,8 @@ from nn.arrays import BATCH, Shape
 
 def integer(owner: object, name: str, value: Any, minimum: int) -> int:
     """Return `value` as an int of at least `minimum`; raise TypeError or ValueError otherwise."""
+    if type(value) is int and value >= minimum:
+        return value
     kind = "a positive integer" if minimum == 1 else f"an integer of at least {minimum}"
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{_name(owner)} '{name}' must be {kind}, got {value!r}")

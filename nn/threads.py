@@ -5,11 +5,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 
-from nn.blas import limited_to_one_thread
-
 
 class Team:
-    """Runs several tasks at once, each with a BLAS of one thread.
+    """Runs several tasks at once. They may use the BLAS where that is limited to one thread.
 
     Its threads start with the first use and end when nobody holds the team any more. A copy of a team, also one in the child
     of a fork, has threads of its own.
@@ -27,13 +25,12 @@ class Team:
             return
         if self._pool is None or self._process != os.getpid():
             self._pool, self._process = ThreadPoolExecutor(self.size - 1, "nn"), os.getpid()
-        with limited_to_one_thread():
-            # each with the settings of this thread, such as numpy.errstate
-            others = [self._pool.submit(copy_context().run, task) for task in tasks[1:]]
-            try:
-                tasks[0]()
-            finally:
-                _wait(others)
+        # each with the settings of this thread, such as numpy.errstate
+        others = [self._pool.submit(copy_context().run, task) for task in tasks[1:]]
+        try:
+            tasks[0]()
+        finally:
+            _wait(others)
         for other in others:
             other.result()
 

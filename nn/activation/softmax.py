@@ -30,14 +30,17 @@ class Softmax(Activation):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write the probabilities."""
         row, x = self._row, inputs[0]
-        if x.flags.c_contiguous and self._firsts.size > 1:
+        if self._firsts.size == 1:
+            np.subtract(x, x.item(x.argmax()), out)
+        elif x.flags.c_contiguous:
             # NumPy finds the place of a maximum several times faster than a maximum, and BLAS sums faster than NumPy
             places = x.reshape(-1, x.shape[-1]).argmax(axis=1)
             np.add(places, self._firsts, out=places)
             x.take(places, out=row.reshape(-1), mode="clip")
+            np.subtract(x, row, out)
         else:
             np.maximum.reduce(x, axis=-1, keepdims=True, out=row)
-        np.subtract(x, row, out)
+            np.subtract(x, row, out)
         np.exp(out, out)
         np.matmul(out, self._ones, row)
         np.divide(out, row, out)

@@ -19,6 +19,7 @@ from nn.threads import Team
 from nn.value import Node
 
 CACHED_PLANS = 8
+INFERENCE = Mode()
 
 Purpose = Literal["train", "score", "predict", "forward"]
 
@@ -77,14 +78,14 @@ class Runner:
         """Compute loss and prediction of one block outside training; the prediction is valid until the next run."""
         with self._lock:
             plan, loss = self._compile_scored("score", x.shape)
-            output = plan.forward(x, Mode())
+            output = plan.forward(x, INFERENCE)
             value = loss.value(label, output, weight)
             return value, loss.prediction(output) if self._absorbed else output
 
     def predict(self, x: Array) -> Array:
         """Compute the model's output, an array of its own. Several threads may predict; they take turns."""
         with self._lock:
-            return self._compile("predict", x.shape).plan.forward(x, Mode()).copy()
+            return self._compile("predict", x.shape).plan.forward(x, INFERENCE).copy()
 
     def first_not_finite(self) -> str | None:
         """Say where the last step first got a number that is not finite: a variable or a layer; None if all are finite."""

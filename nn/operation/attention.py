@@ -24,6 +24,8 @@ class Attention(Operation):
     gradient, by the sums is less work. With g' = g / sum E: dv = E^T g', dE = E (g' v^T - sum g' y), dq = dE k, dk = dE^T q.
     """
 
+    multiplies: ClassVar[bool] = True
+
     reads_output: ClassVar[bool] = True
 
     def __init__(self, causal: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Matrix product."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from nn.operation.operation import Operation
 
 class MatMul(Operation):
     """a @ b for a (..., m, k) and b (k, n), or b (..., k, n) with leading axes that broadcast against those of a."""
+
+    multiplies: ClassVar[bool] = True
 
     def infer(self, *shapes: Shape) -> Shape:
         """Return (..., m, n)."""
@@ -48,7 +50,7 @@ class MatMul(Operation):
         """Write a @ b."""
         a, b = inputs
         if self._flat:
-            np.dot(_rows(a), b, _rows(out))
+            np.dot(a, b, out) if a.ndim == 2 else np.dot(_rows(a), b, _rows(out))
         else:
             np.matmul(a, b, out)
 

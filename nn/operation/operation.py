@@ -48,6 +48,9 @@ class Operation(ABC):
     differentiable: ClassVar[bool] = True
     """Whether any input can have a gradient other than 0; backward is not called where none has."""
 
+    multiplies: ClassVar[bool] = False
+    """Its time goes into products of matrices."""
+
     scratch: Scratch = OwnMemory()
     """Where `allocate` gets memory that is needed during one call of forward or backward only. A plan sets it: operations that
     run one after the other share it, so what is in it at the beginning of a call means nothing."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ class TensorDot(Operation):
 
     One matrix product, without copies. Raises ValueError where the contracted axes differ.
     """
+
+    multiplies: ClassVar[bool] = True
 
     def __init__(self, axes: int = 1) -> None:
         self.axes = arguments.integer(self, "axes", axes, minimum=1)

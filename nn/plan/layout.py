@@ -48,6 +48,8 @@ class Layout:
         own = {whole.originals[node]: node for node in graph.nodes}
         shapes = self.shapes if whole.graph is graph else _infer(whole.graph, (shape[0], *whole.graph.placeholder.shape[1:]))
         stages = divide(whole.graph, shapes, dtype, training=training, threads=threads)
+        self.in_lanes = any(len(stage.lanes) > 1 for stage in stages)
+        """Whether threads run at once anywhere in the whole."""
         found = [Stage([own[node] for node in stage.nodes if node in own], stage.lanes) for stage in stages]
         self.stages = [stage for stage in found if stage.nodes]
         self.stage_of: dict[Value, int] = {node: number for number, stage in enumerate(self.stages) for node in stage.nodes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nn.arrays import Array, Shape, empty
+from nn.blas import limited_to_one_thread
 from nn.graph import Graph
 from nn.operation import Mode, Operation
 from nn.plan.backward import Backward, OnGradient
@@ -38,8 +40,10 @@ class Plan:
     what needs no gradient gets none. The gradient of a variable is written to the variable's own gradient.
 
     Where results are large, consecutive operations run on a few samples at a time (`nn.plan.stages`), in as many threads as
-    the team has. Sums over such parts are made in the order of the samples, so equal plans give equal bits. The plan of a part
-    of a graph that names its `whole` makes the same sums and draws the same random numbers as that of the whole.
+    the team has. The BLAS then keeps to one thread throughout: its own ones, once woken by a product, would look for another
+    for some 25 ms and take the cores from the team. Sums over such parts are made in the order of the samples, so equal plans
+    give equal bits. The plan of a part of a graph that names its `whole` makes the same sums and draws the same random
+    numbers as that of the whole.
     """
 
     def __init__(
@@ -67,6 +71,8 @@ class Plan:
         self._calls: dict[tuple[Node, int | None], Call] = {}
         self._arenas = self._open_arenas()
         self._forward = [self._prepare(stage) for stage in self._layout.stages]
+        if not self._layout.in_lanes:
+            self._forward = [[[call for (calls,) in self._forward for call in calls]]]
         self._places[graph.placeholder].arrays[0] = np.empty(0, dtype)
         for inputs, index, _ in self._entries:
             inputs[index] = np.empty(0, dtype)
@@ -84,8 +90,12 @@ class Plan:
             inputs[index] = x if rows is None else x[rows]
         for operation, position in self._random:
             operation.begin(mode, position)
-        for lanes in self._forward:
-            self._team.run([partial(_run, lane) for lane in lanes]) if len(lanes) > 1 else _run(lanes[0])
+        if self._layout.in_lanes:
+            with limited_to_one_thread():
+                for lanes in self._forward:
+                    self._team.run([partial(_run, lane) for lane in lanes])
+        else:
+            _run(self._forward[0][0])
         return self.output
 
     def backward(self, on_gradient: OnGradient | None = None) -> None:
@@ -93,7 +103,8 @@ class Plan:
 
         `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first.
         """
-        self._backward.run(self._team, on_gradient)
+        with limited_to_one_thread() if self._layout.in_lanes else nullcontext():
+            self._backward.run(self._team, on_gradient)
 
     def first_not_finite(self) -> str | None:
         """Say which variable, or which operation's result in the last run, is the first that is not finite; None if all are.

@@ -16,11 +16,19 @@ from nn.value import Node, Value
 PART_BYTES = 1 << 20
 """What a result may take in one part of a stage: it stays in the cache from one operation to the next."""
 
+LANE_PARTS = 4
+"""How many times larger parts are where lanes run at once: after each call into NumPy they meet at the interpreter's lock, so
+that fewer and larger calls save more than the cache."""
+
 LARGE = 1 << 20
 """Results smaller than this stay in the cache anyway."""
 
 REREAD = 4
 """How many times larger than its variables a result must be: each part reads them again and adds to their gradients."""
+
+
+HEAVY = 1 << 26
+"""From so many bytes of variables times samples on, a product is worth waking a thread for."""
 
 
 class Stage(NamedTuple):
@@ -47,32 +55,36 @@ def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, tr
     """Return the stages of a graph, whose values have these shapes.
 
     A convolutional network would write each of its large results to main memory and read it back for the next operation.
-    In parts of a few samples the results stay in the cache, and several threads find work that is independent.
+    In parts of a few samples the results stay in the cache, and several threads find work that is independent. Without such
+    products the threads are better left to the BLAS, which shares out one large product without a lock.
     """
     batch = shapes[graph.placeholder][0]
-    stages: list[Stage] = []
-    run: list[Node] = []
+    runs: list[tuple[list[Node], bool]] = []  # nodes that follow one another, and whether in parts
     for node in graph.nodes:
-        size = _bytes(node, shapes, dtype)
-        kept = sum(_bytes(value, shapes, dtype) for value in node.inputs if not has_batch(value))
+        size, kept = _bytes(node, shapes, dtype), _kept(node, shapes, dtype)
         fits = size >= REREAD * kept and _splits(node, shapes, batch, training)
-        if fits and (run or size >= LARGE):
-            run.append(node)
-            continue
-        if run:
-            stages.append(_stage(run, shapes, dtype, threads))
-            run = []
-        stages.append(Stage([node], [[None]]))
-    if run:
-        stages.append(_stage(run, shapes, dtype, threads))
+        follows = bool(runs) and runs[-1][1]
+        if fits and follows:
+            runs[-1][0].append(node)
+        else:
+            runs.append(([node], fits and size >= LARGE))
+    if not any(cut and node.operation.multiplies for run, cut in runs for node in run):
+        threads = 1
+    part_bytes = PART_BYTES * (LANE_PARTS if threads > 1 else 1)
+    stages = []
+    for run, cut in runs:
+        count = 1
+        if cut:
+            count = max(threads, -(-max(_bytes(node, shapes, dtype) for node in run) // part_bytes))
+        elif run[0].operation.multiplies and batch * _kept(run[0], shapes, dtype) >= HEAVY:
+            count = threads if _splits(run[0], shapes, batch, training) else 1
+        stages.append(_stage(run, batch, count, threads))
     return stages
 
 
-def _stage(nodes: list[Node], shapes: dict[Value, Shape], dtype: np.dtype[Any], threads: int) -> Stage:
-    batch = shapes[nodes[0]][0]
-    largest = max(_bytes(node, shapes, dtype) for node in nodes)
-    count = min(batch, max(threads, -(-largest // PART_BYTES)))
-    count = min(batch, -(-count // threads) * threads)
+def _stage(nodes: list[Node], batch: int, count: int, threads: int) -> Stage:
+    """Cut the batch into `count` parts, or some more, so that all threads get as many."""
+    count = min(batch, -(-count // threads) * threads) if count > 1 else 1
     if count == 1:
         return Stage(nodes, [[None]])
     bounds = [batch * number // count for number in range(count + 1)]
@@ -98,3 +110,8 @@ def has_batch(value: Value) -> bool:
 
 def _bytes(value: Value, shapes: dict[Value, Shape], dtype: np.dtype[Any]) -> int:
     return math.prod(shapes[value]) * dtype.itemsize
+
+
+def _kept(node: Node, shapes: dict[Value, Shape], dtype: np.dtype[Any]) -> int:
+    """The size of what every part of the batch reads."""
+    return sum(_bytes(value, shapes, dtype) for value in node.inputs if not has_batch(value))

@@ -1,8 +1,9 @@
 import os
 import tracemalloc
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -233,13 +234,46 @@ def test_in_parts_and_threads_the_results_are_the_same(monkeypatch: pytest.Monke
         return [*results, np.array([max(len(lanes) for lanes in plan._forward), sum(map(len, plan._forward[-1]))])]
 
     whole = run()
-    for name, value in {"LARGE": 1, "REREAD": 0, "PART_BYTES": 200}.items():
+    for name, value in {"LARGE": 1, "REREAD": 0, "PART_BYTES": 200, "LANE_PARTS": 1}.items():
         monkeypatch.setattr(stages, name, value)
     cut = run()
     for expected, found in zip(whole[:-1], cut[:-1], strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
     assert cut[-1][0] == min(threads, batch)
     assert batch == 1 or cut[-1][1] > whole[-1][1]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_threads_are_shared_out_where_products_can_be_cut_and_else_left_to_the_blas(
+    training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+
+    @contextmanager
+    def limited() -> Iterator[None]:
+        limits.append(1)
+        yield
+
+    def lanes(*layers: nn.layer.Layer, shape: Shape) -> list[int]:
+        model = nn.model.SequentialModel([-1, *shape], list(layers))
+        model.setup(nn.loss.MSELoss())
+        plan = Plan(model.graph, (8, *shape), np.dtype(np.float32), training=training, team=Team(2))
+        plan.forward(np.ones((8, *shape), np.float32), Mode(training=training))
+        if training:
+            plan.output_gradient[:] = 1
+            plan.backward()
+        return [len(stage.lanes) for stage in plan._layout.stages]
+
+    monkeypatch.setattr("nn.plan.plan.limited_to_one_thread", limited)
+    monkeypatch.setattr(stages, "LARGE", 2000)
+    monkeypatch.setattr(stages, "HEAVY", 8 * 4 * 1024 * 32)
+    # the rectifier could be cut, the products before it are too small for their variables
+    assert lanes(nn.layer.Dense(64, activation=nn.activation.ReLU()), shape=(64,)) == [1, 1]
+    assert not limits
+    network = [nn.layer.Conv2D(4, [3, 3], padding="same"), nn.layer.Flatten(), nn.layer.Dense(32), nn.layer.Dense(32)]
+    # the convolution, a product with many variables, its bias and activation, a product with few, its bias and activation
+    assert lanes(*network, shape=(16, 16, 4)) == [2, 2, 1, 1, 1, 1, 1]
+    assert len(limits) == 1 + training
 
 
 def test_an_error_in_a_thread_reaches_the_caller_after_all_have_ended() -> None:
@@ -258,7 +292,7 @@ def test_an_error_in_a_thread_reaches_the_caller_after_all_have_ended() -> None:
 @pytest.mark.parametrize("layer", [nn.layer.LSTM(3, return_sequences=True), nn.layer.GRU(3), nn.layer.BatchNorm()])
 def test_slices_of_two_lengths_have_work_space_enough(layer: nn.layer.Layer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Operations that work in blocks may need more for the shorter slice; the arena would say so."""
-    for name, value in {"LARGE": 1, "REREAD": 0, "PART_BYTES": 3000}.items():
+    for name, value in {"LARGE": 1, "REREAD": 0, "PART_BYTES": 3000, "LANE_PARTS": 1}.items():
         monkeypatch.setattr(stages, name, value)
     x = Placeholder([-1, 9, 4])
     graph = Graph(x, layer(x))

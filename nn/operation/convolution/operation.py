@@ -28,6 +28,8 @@ class Convolution(Operation):
     channels, to at least 16 filters, are computed by `Winograd`, all others by `Columns`: the shapes decide, not the data.
     """
 
+    multiplies: ClassVar[bool] = True
+
     rectified: ClassVar[bool] = False
 
     def __init__(self, strides: Sequence[int], padding: Padding = "valid", groups: int = 1) -> None:

@@ -17,6 +17,8 @@ class Recurrence(Operation, ABC):
     or none. Output: the last state (batch, units), or with `return_sequences` all of them (batch, time, units).
     """
 
+    multiplies: ClassVar[bool] = True
+
     gates: ClassVar[int] = 1
     """Blocks of `units` columns in the kernels."""
 
