@@ -30,6 +30,9 @@ REREAD = 4
 HEAVY = 1 << 26
 """From so many bytes of variables times samples on, a product is worth waking a thread for."""
 
+JOIN = 16
+"""Each lane of such a product adds up a gradient of its own, which takes about as long as the product of so many samples."""
+
 
 class Stage(NamedTuple):
     """Operations that follow one another, and on which slices of the batch they run.
@@ -73,12 +76,12 @@ def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, tr
     part_bytes = PART_BYTES * (LANE_PARTS if threads > 1 else 1)
     stages = []
     for run, cut in runs:
-        count = 1
+        count, lanes = 1, threads
         if cut:
             count = max(threads, -(-max(_bytes(node, shapes, dtype) for node in run) // part_bytes))
-        elif run[0].operation.multiplies and batch * _kept(run[0], shapes, dtype) >= HEAVY:
-            count = threads if _splits(run[0], shapes, batch, training) else 1
-        stages.append(_stage(run, batch, count, threads))
+        elif _is_heavy(run[0], shapes, batch, dtype) and _splits(run[0], shapes, batch, training):
+            count = lanes = max(1, min(threads, batch // JOIN)) if training else threads
+        stages.append(_stage(run, batch, count, lanes))
     return stages
 
 
@@ -91,6 +94,10 @@ def _stage(nodes: list[Node], batch: int, count: int, threads: int) -> Stage:
     parts: list[slice | None] = [slice(start, stop) for start, stop in pairwise(bounds)]
     lanes = min(threads, count)
     return Stage(nodes, [parts[count * lane // lanes : count * (lane + 1) // lanes] for lane in range(lanes)])
+
+
+def _is_heavy(node: Node, shapes: dict[Value, Shape], batch: int, dtype: np.dtype[Any]) -> bool:
+    return node.operation.multiplies and batch * _kept(node, shapes, dtype) >= HEAVY
 
 
 def _splits(node: Node, shapes: dict[Value, Shape], batch: int, training: bool) -> bool:

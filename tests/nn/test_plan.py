@@ -267,13 +267,19 @@ def test_threads_are_shared_out_where_products_can_be_cut_and_else_left_to_the_b
     monkeypatch.setattr("nn.plan.plan.limited_to_one_thread", limited)
     monkeypatch.setattr(stages, "LARGE", 2000)
     monkeypatch.setattr(stages, "HEAVY", 8 * 4 * 1024 * 32)
+    monkeypatch.setattr(stages, "JOIN", 4)
     # the rectifier could be cut, the products before it are too small for their variables
     assert lanes(nn.layer.Dense(64, activation=nn.activation.ReLU()), shape=(64,)) == [1, 1]
     assert not limits
-    network = [nn.layer.Conv2D(4, [3, 3], padding="same"), nn.layer.Flatten(), nn.layer.Dense(32), nn.layer.Dense(32)]
+
+    def network() -> list[nn.layer.Layer]:
+        return [nn.layer.Conv2D(4, [3, 3], padding="same"), nn.layer.Flatten(), nn.layer.Dense(32), nn.layer.Dense(32)]
+
     # the convolution, a product with many variables, its bias and activation, a product with few, its bias and activation
-    assert lanes(*network, shape=(16, 16, 4)) == [2, 2, 1, 1, 1, 1, 1]
+    assert lanes(*network(), shape=(16, 16, 4)) == [2, 2, 1, 1, 1, 1, 1]
     assert len(limits) == 1 + training
+    monkeypatch.setattr(stages, "JOIN", 8)  # one lane's share of the batch costs less than its own gradient
+    assert lanes(*network(), shape=(16, 16, 4))[1] == (1 if training else 2)
 
 
 def test_an_error_in_a_thread_reaches_the_caller_after_all_have_ended() -> None:
