@@ -2,10 +2,7 @@
 
 import sys
 
-try:
-    from parallel_sgd.cli import main
-except KeyboardInterrupt:
-    sys.exit(130)
+from psgd import submit
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(submit())

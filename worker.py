@@ -2,10 +2,7 @@
 
 import sys
 
-try:
-    from rpc.agent.cli import main
-except KeyboardInterrupt:
-    sys.exit(130)
+from psgd import worker
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(worker())

@@ -6,8 +6,9 @@ compares the final weights, bit by bit, with those of a run in which nothing hap
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+
+import psgd
 
 import nn
 import parallel_sgd
@@ -32,6 +33,7 @@ def make_job() -> parallel_sgd.ParallelSGD:
 
 def main() -> int:
     """Train twice and compare; returns 0 when the bits are equal."""
+    psgd.no_options(__doc__)
     job = make_job()
     settings = {"epoch": 5, "block_size": 16, "assignment_type": FixedBlockAssignment.of(blocks=4)}
     with parallel_sgd.in_process(1) as nodes:
@@ -58,4 +60,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -5,6 +5,8 @@ Each error says who, what and after how long, so that a person can act on it wit
 
 from __future__ import annotations
 
+import re
+
 
 class NetworkError(Exception):
     """Anything that stopped a conversation between nodes."""
@@ -22,7 +24,8 @@ class PeerLost(NetworkError):
 
     def __init__(self, node_id: int | None, address: str, reason: str) -> None:
         who = f"Node({node_id}) at {address}" if node_id is not None else address
-        reason = reason.removeprefix(f"{who} is lost: ").rstrip(".")  # as another node told it
+        told = re.match(rf"Node\({node_id}\) at \S+ is lost: |{re.escape(who)} is lost: ", reason)  # by another node
+        reason = reason[told.end() if told else 0 :].rstrip(".")
         super().__init__(f"{who} is lost: {reason}.")
         self.node_id = node_id
         self.address = address

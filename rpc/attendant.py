@@ -136,7 +136,7 @@ class Attendant:
         timeout = min([*waits, patience] if patience is not None else waits, default=None)
         for event in self.lines.wait(timeout, None if self.interrupts is None else self.interrupts.sock):
             if isinstance(event, Gone):
-                self._on_gone(event)
+                self._on_gone(Gone(event.node, self.lookout.explain(*event)))
             else:
                 self.hear(event.node, event.operation)
         self.submitting.tick()
@@ -148,7 +148,7 @@ class Attendant:
                 self.stop(verdict.headline)
         self.collection.check()
         for node, reason in self.collection.missing.items():
-            self.failures.setdefault(node, ("lost", reason))
+            self.failures.setdefault(node, ("lost", f"{reason.rstrip('.')}. Its files have not come."))
 
     def _on_gone(self, gone: Gone) -> None:
         self.handover.lose(gone.node)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("nn", "network", "rpc", "parallel_sgd", "executor")
-SCRIPTS = ("worker.py", "job_submit.py")
+SCRIPTS = ("psgd.py", "worker.py", "job_submit.py")
 
 
 def library_files() -> list[Path]:

@@ -23,6 +23,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import psgd
+from digits_job import Outcome, Scheme, train
+
 import dc_asgd
 import fedavg
 import gossip
@@ -33,7 +36,6 @@ import quantised
 import stragglers
 import ternary
 import top_k
-from digits_job import Outcome, Scheme, train
 
 import parallel_sgd
 from nn.optimizer import LocalUpdateOptimizer
@@ -131,10 +133,12 @@ def draw(rows: list[Row], path: Path, megabits: float) -> str:
 def main() -> int:
     """Train with all of them, print the table, draw the picture."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--workers", type=int, default=4, help="how many take turns in this process (default 4)")
-    parser.add_argument("--epochs", type=int, default=10, help="passes over the images (default 10)")
-    parser.add_argument("--bandwidth", type=float, default=100.0, help="of the imagined link, in Mbit/s (default 100)")
-    parser.add_argument("--picture", type=Path, default=Path("codecs.png"), help="the file to draw into (default codecs.png)")
+    parser.add_argument("--workers", type=psgd.positive, default=4, help="how many take turns in this process (default 4)")
+    parser.add_argument("--epochs", type=psgd.positive, default=10, help="passes over the images (default 10)")
+    parser.add_argument("--bandwidth", type=psgd.above_0, default=100.0, help="of the imagined link, in Mbit/s (default 100)")
+    parser.add_argument(
+        "--picture", type=psgd.new_file, default=Path("codecs.png"), help="the file to draw into (default codecs.png)"
+    )
     names = [scheme.name for scheme in SCHEMES]
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="CODEC", help=f"of {', '.join(names)}")
     options = parser.parse_args()
@@ -151,7 +155,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        raise SystemExit(main())
-    except KeyboardInterrupt:
-        raise SystemExit("Stopped.") from None
+    raise SystemExit(main())

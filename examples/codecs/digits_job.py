@@ -6,19 +6,19 @@ A `Scheme` is a codec with the settings it needs; `main` is the program of an ex
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psgd
 
 import nn
 import nn.dataset.transforms as transforms
 import parallel_sgd
 from network import NodeAssignment
-from network.errors import NetworkError
 from nn.gradient_descent import SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, PSGDOptimizer
@@ -136,36 +136,19 @@ def describe(scheme: Scheme, outcome: Outcome) -> str:
 def parser(text: str, workers: int = 2, epochs: int = 15) -> argparse.ArgumentParser:
     """The options of an example; `text` is its docstring."""
     made = argparse.ArgumentParser(description=text.partition("\n")[0])
-    made.add_argument("-n", type=int, default=workers, help=f"number of workers, from worker.json (default {workers})")
-    made.add_argument("--local", type=int, metavar="N", help="start N workers on this machine instead")
-    made.add_argument("--epochs", type=int, default=epochs, help=f"passes over the images (default {epochs})")
-    made.add_argument("--directory", type=Path, default=OUTPUT, help=f"where logs, reports and models go (default {OUTPUT})")
+    psgd.add_nodes(made, workers)
+    made.add_argument("--epochs", type=psgd.positive, default=epochs, help=f"passes over the images (default {epochs})")
+    made.add_argument(
+        "--directory", type=psgd.folder, default=OUTPUT, help=f"where logs, reports and models go (default {OUTPUT})"
+    )
     return made
-
-
-@contextlib.contextmanager
-def nodes_of(options: argparse.Namespace, scheme: Scheme) -> Iterator[NodeAssignment]:
-    """The nodes that the options ask for, with a parameter server where the scheme needs one."""
-    with contextlib.ExitStack() as stack:
-        try:
-            if options.local is None:
-                nodes = parallel_sgd.parse_worker(options.n, ps=scheme.codec.needs_server)
-            else:
-                nodes = stack.enter_context(parallel_sgd.local_workers(options.local, ps=scheme.codec.needs_server))
-        except (OSError, ValueError) as error:
-            raise SystemExit(str(error)) from None
-        yield nodes
 
 
 def main(text: str | None, scheme: Scheme) -> int:
     """Train as the command line says, print what came out; 0 when the network has learned something."""
-    options = parser(text or "").parse_args()
-    try:
-        with nodes_of(options, scheme) as nodes:
-            outcome = train(scheme, nodes, options.epochs, options.directory)
-    except KeyboardInterrupt:
-        raise SystemExit("Stopped.") from None
-    except NetworkError as error:  # nobody there, another key, a worker that is busy
-        raise SystemExit(f"{error} With --local {options.n} the program starts its own workers.") from None
+    made = parser(text or "")
+    options = made.parse_args()
+    with psgd.nodes_of(made, options, ps=scheme.codec.needs_server) as nodes:
+        outcome = train(scheme, nodes, options.epochs, options.directory)
     print(describe(scheme, outcome))
     return 0 if outcome.accuracy >= 0.8 else 1

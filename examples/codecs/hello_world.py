@@ -6,8 +6,9 @@ python examples/codecs/hello_world.py -n 2         on the first two workers of .
 docs/codec-guide.md builds another one step by step; parallel_sgd/codec/README.md tells all that a codec may do.
 """
 
-import numpy as np
 from digits_job import Scheme, main
+
+import numpy as np
 
 from parallel_sgd.codec import Codec, GlobalSettings, netEncapsulation
 

@@ -16,8 +16,10 @@ import signal
 import time
 from pathlib import Path
 
+import psgd
+from digits_job import Outcome, Scheme, describe, parser, train
+
 import numpy as np
-from digits_job import Outcome, Scheme, describe, nodes_of, parser, train
 
 from parallel_sgd.codec import BlockWeight, FirstCopy, GlobalSettings
 from parallel_sgd.profiles import IIDBlockAssignment
@@ -76,7 +78,7 @@ def main() -> int:
     if given.epochs < 2:
         options.error(f"the misfortune happens in batch {MISFORTUNE}, in the second epoch; --epochs must be at least 2")
     outcomes: dict[str, Outcome] = {}
-    with nodes_of(given, UNLUCKY) as nodes:
+    with psgd.nodes_of(options, given) as nodes:
         for fate in ("none", "late", "killed"):
             luck = {"fate": fate, "victim": victim}
             folder = Path(given.directory) / fate
@@ -97,7 +99,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        raise SystemExit(main())
-    except KeyboardInterrupt:
-        raise SystemExit("Stopped.") from None
+    raise SystemExit(main())

@@ -5,6 +5,8 @@ python examples/executor/helloworld.py
 
 import os
 
+import psgd
+
 import numpy as np
 
 from executor import ClusterExecutor, local_nodes
@@ -12,6 +14,7 @@ from executor import ClusterExecutor, local_nodes
 
 def main() -> int:
     """Call a function here and there."""
+    psgd.no_options(__doc__)
     with local_nodes(2) as nodes, ClusterExecutor(nodes) as executor:
         future = executor.submit(lambda name: f"hello {name} from process {os.getpid()}", "world")
         print(future.result())

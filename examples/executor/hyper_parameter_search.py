@@ -8,6 +8,8 @@ A task builds a model, trains it and returns a score: results are data, so the m
 import argparse
 import itertools
 
+import psgd
+
 from tqdm import tqdm
 
 import nn
@@ -39,8 +41,8 @@ def main() -> int:
     except ImportError:
         raise SystemExit("This example needs joblib: pip install parallel-sgd[joblib]") from None
     parser = argparse.ArgumentParser(description="Search for hyper-parameters on several workers.")
-    parser.add_argument("--workers", type=int, default=2, help="processes on this machine (default 2)")
-    parser.add_argument("--epochs", type=int, default=6, help="passes over the images for each pair (default 6)")
+    parser.add_argument("--workers", type=psgd.positive, default=2, help="processes on this machine (default 2)")
+    parser.add_argument("--epochs", type=psgd.positive, default=6, help="passes over the images for each pair (default 6)")
     options = parser.parse_args()
     pairs = list(itertools.product(UNITS, RATES))
     with local_nodes(options.workers) as nodes, ClusterExecutor(nodes) as executor:

@@ -6,6 +6,8 @@ python examples/executor/pi.py [--workers N] [--tasks N]
 import argparse
 from concurrent.futures import as_completed
 
+import psgd
+
 import numpy as np
 from tqdm import tqdm
 
@@ -23,8 +25,8 @@ def hits(task: int) -> int:
 def main() -> int:
     """Deal the tasks out, and add up what comes, in whatever order."""
     parser = argparse.ArgumentParser(description="Pi from random points.")
-    parser.add_argument("--workers", type=int, default=2, help="processes on this machine (default 2)")
-    parser.add_argument("--tasks", type=int, default=40, help=f"tasks of {POINTS} points each (default 40)")
+    parser.add_argument("--workers", type=psgd.positive, default=2, help="processes on this machine (default 2)")
+    parser.add_argument("--tasks", type=psgd.positive, default=40, help=f"tasks of {POINTS} points each (default 40)")
     options = parser.parse_args()
     total = 0
     with local_nodes(options.workers) as nodes, ClusterExecutor(nodes, pure=True) as executor:

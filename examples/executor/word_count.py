@@ -8,6 +8,8 @@ import contextlib
 import re
 from concurrent.futures import Executor, ThreadPoolExecutor
 
+import psgd
+
 from executor import ClusterExecutor, local_nodes
 from executor.parallel import Context
 
@@ -17,8 +19,8 @@ WORD = re.compile(r"\w+")
 def main() -> int:
     """Count, and show the ten most frequent words."""
     parser = argparse.ArgumentParser(description="Count the words in the files of a directory.")
-    parser.add_argument("directory")
-    parser.add_argument("--workers", type=int, default=2, help="how many (default 2)")
+    parser.add_argument("directory", type=psgd.existing)
+    parser.add_argument("--workers", type=psgd.positive, default=2, help="how many (default 2)")
     parser.add_argument("--threads", action="store_true", help="use threads of this process instead of agents")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:

@@ -9,6 +9,8 @@ import argparse
 import math
 from pathlib import Path
 
+import psgd
+
 import numpy as np
 
 import nn
@@ -38,22 +40,29 @@ def main() -> int:
     """Train, tell how well the model foresees text it has not seen, and let it write."""
     parser = argparse.ArgumentParser(description="Train a character transformer and let it write.")
     parser.add_argument("text", nargs="*", type=Path, help="text files to learn from (default: the source code of nn)")
-    parser.add_argument("--epochs", type=int, default=2, help="passes over the text (default 2, about 40 s)")
-    parser.add_argument("--features", type=int, default=64, help="numbers per position, a multiple of 4 (default 64)")
-    parser.add_argument("--blocks", type=int, default=2, help="blocks of attention and feed-forward (default 2)")
-    parser.add_argument("--characters", type=int, default=400, help="how many characters to write (default 400)")
-    parser.add_argument("--temperature", type=float, default=0.7, help="below 1 it dares less, above 1 more (default 0.7)")
+    parser.add_argument("--epochs", type=psgd.positive, default=2, help="passes over the text (default 2, about 40 s)")
+    parser.add_argument("--features", type=psgd.positive, default=64, help="numbers per position, a multiple of 4 (default 64)")
+    parser.add_argument("--blocks", type=psgd.positive, default=2, help="blocks of attention and feed-forward (default 2)")
+    parser.add_argument("--characters", type=psgd.positive, default=400, help="how many characters to write (default 400)")
+    parser.add_argument(
+        "--temperature", type=psgd.above_0, default=0.7, help="below 1 it dares less, above 1 more (default 0.7)"
+    )
     options = parser.parse_args()
+    if options.features % 4:
+        parser.error(f"argument --features: must be a multiple of 4, got {options.features}")
 
     paths = options.text or sorted(Path(nn.__file__).parent.rglob("*.py"))
     data = nn.dataset.CharacterText(paths, LENGTH, test_fraction=0.05)
-    train_x, train_y, test_x, test_y = data.load()
+    try:
+        train_x, train_y, test_x, test_y = data.load()
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     vocabulary = data.vocabulary
     print(f"{train_x.size + test_x.size} characters, {len(vocabulary)} different ones, from {len(paths)} files.")
 
     model = nn.model.Transformer(len(vocabulary), LENGTH, options.features, blocks=options.blocks)
     model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
-    steps = max(1, options.epochs) * math.ceil(len(train_x) / BATCH)
+    steps = options.epochs * math.ceil(len(train_x) / BATCH)
     warm = max(1, min(50, steps // 10))
     rate = WarmUp(Cosine(4e-3, steps, 1e-4), warm)
     model.compile(nn.gradient_descent.ADAMWOptimizer(rate, beta2=0.99, clip_norm=1.0))
@@ -70,7 +79,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        raise SystemExit(main())
-    except KeyboardInterrupt:
-        raise SystemExit("Stopped.") from None
+    raise SystemExit(main())

@@ -6,6 +6,8 @@ python examples/nn/linear_regression.py --slope 0.5 --noise 1  fits another line
 
 import argparse
 
+import psgd
+
 import numpy as np
 
 import nn
@@ -29,10 +31,10 @@ class LinearRegression(nn.model.Model):
 def main() -> int:
     """Draw the points, fit the line, and compare it with the one that least squares gives in closed form."""
     parser = argparse.ArgumentParser(description="Fit a line to noisy points.")
-    parser.add_argument("--slope", type=float, default=3.0, help="slope of the line (default 3)")
-    parser.add_argument("--intercept", type=float, default=-2.0, help="its value at 0 (default -2)")
-    parser.add_argument("--noise", type=float, default=0.1, help="standard deviation around the line (default 0.1)")
-    parser.add_argument("--epochs", type=int, default=20, help="passes over the points (default 20)")
+    parser.add_argument("--slope", type=psgd.number, default=3.0, help="slope of the line (default 3)")
+    parser.add_argument("--intercept", type=psgd.number, default=-2.0, help="its value at 0 (default -2)")
+    parser.add_argument("--noise", type=psgd.number, default=0.1, help="standard deviation around the line (default 0.1)")
+    parser.add_argument("--epochs", type=psgd.positive, default=20, help="passes over the points (default 20)")
     options = parser.parse_args()
 
     random = keyed(0, "linear regression")
@@ -53,7 +55,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        raise SystemExit(main())
-    except KeyboardInterrupt:
-        raise SystemExit("Stopped.") from None
+    raise SystemExit(main())

@@ -10,6 +10,8 @@ Digits are 1,797 smaller images that are part of the package; the program says w
 import argparse
 from pathlib import Path
 
+import psgd
+
 import nn
 import nn.dataset.transforms as transforms
 from nn.activation import ReLU, Softmax
@@ -22,9 +24,9 @@ def load(directory: Path | None, download: bool) -> tuple[Array, Array, Array, A
     data: nn.dataset.AbsDataset = nn.dataset.MNIST(directory)
     try:
         arrays = data.load(download)
-    except FileNotFoundError as error:
+    except FileNotFoundError:
         if directory is not None or download:
-            raise SystemExit(str(error)) from None
+            raise
         data = nn.dataset.Digits()
         arrays = transforms.Augment(copies=8, flip=False, crop=1)(*data.load())
         print("MNIST is not on this machine (--download fetches it), so this run takes Digits, each moved about 8 times.")
@@ -51,14 +53,17 @@ def build(side: int) -> nn.model.SequentialModel:
 def main() -> int:
     """Train, evaluate after every epoch, and save the model if asked to."""
     parser = argparse.ArgumentParser(description="Train a small convolutional network on handwritten digits.")
-    parser.add_argument("--epochs", type=int, help="passes over the images (default 2; with few images 6)")
-    parser.add_argument("--directory", type=Path, help="where the four files of MNIST are")
+    parser.add_argument("--epochs", type=psgd.positive, help="passes over the images (default 2; with few images 6)")
+    parser.add_argument("--directory", type=psgd.existing, help="where the four files of MNIST are")
     parser.add_argument("--download", action="store_true", help="fetch MNIST if it is not on this machine")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="write the trained model")
+    parser.add_argument("--save", type=psgd.new_file, metavar="FILE", help="write the trained model")
     options = parser.parse_args()
 
-    train_x, train_y, test_x, test_y = load(options.directory, options.download)
-    epochs = options.epochs if options.epochs is not None else 2 if len(train_x) > 20000 else 6
+    try:
+        train_x, train_y, test_x, test_y = load(options.directory, options.download)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    epochs = options.epochs or (2 if len(train_x) > 20000 else 6)
     model = build(train_x.shape[1])
     model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
     model.compile(nn.gradient_descent.ADAMOptimizer(2e-3))
@@ -73,7 +78,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        raise SystemExit(main())
-    except KeyboardInterrupt:
-        raise SystemExit("Stopped.") from None
+    raise SystemExit(main())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import psgd
+
 import nn
 import parallel_sgd
 from nn.dataset.transforms import ImageCls
@@ -9,6 +11,7 @@ from nn.dataset.transforms import ImageCls
 
 def main() -> None:
     """Train with `Model.fit`; inside a job of `rpc` the agent would notice a batch that does not end."""
+    psgd.no_options(__doc__)
     train_x, train_y, test_x, test_y = ImageCls()(*nn.dataset.Digits().load())
     model = nn.model.SequentialModel(input_shape=[-1, 64], seed=1)
     model.add(nn.layer.Dense(32, activation=nn.activation.ReLU()))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from typing import Any
+
+import psgd
 
 import numpy as np
 
@@ -66,6 +67,7 @@ def train_digits() -> tuple[float, list[tuple[int, int]]]:
 
 def main() -> int:
     """Returns 0 when both workers of the last round are equally good, and good."""
+    psgd.no_options(__doc__)
     with parallel_sgd.local_workers(3) as agents:
         first = NodeAssignment(key_file=agents.key_file)
         for node in (0, 1):
@@ -80,4 +82,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

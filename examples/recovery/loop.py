@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
+
+import psgd
 
 import rpc
 from network import Request
@@ -32,6 +33,7 @@ class Loop(rpc.AbsSimpleExecutor):
 
 def main() -> int:
     """Returns 0 when the verdict names the node and the place."""
+    psgd.no_options(__doc__)
     with local_workers(2) as nodes, Request().request(nodes) as com:
         coordinator = rpc.Coordinator(com, stall=STALL_SECONDS)
         coordinator.submit_group(Loop)
@@ -44,4 +46,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

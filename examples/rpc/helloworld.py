@@ -5,10 +5,10 @@ python examples/rpc/helloworld.py -n 2         on the first two workers of ./wor
 """
 
 import argparse
-import contextlib
+
+import psgd
 
 import network
-import parallel_sgd
 import rpc
 
 
@@ -26,19 +26,13 @@ class Hello(rpc.AbsSimpleExecutor):
 def main() -> int:
     """Submit the job, wait for it, and print what the workers said."""
     parser = argparse.ArgumentParser(description="Let every worker say hello.")
-    parser.add_argument("-n", type=int, default=1, help="number of workers, from worker.json")
-    parser.add_argument("--local", type=int, metavar="N", help="start N workers on this machine instead")
+    psgd.add_nodes(parser)
     options = parser.parse_args()
-    with contextlib.ExitStack() as stack:
-        if options.local is not None:
-            nodes = stack.enter_context(parallel_sgd.local_workers(options.local))
-        else:
-            nodes = parallel_sgd.parse_worker(options.n)
-        com = stack.enter_context(network.Request().request(nodes))
+    with psgd.nodes_of(parser, options) as nodes, network.Request().request(nodes) as com:
         job = rpc.Coordinator(com, title="Hello")
         job.submit_group(Hello)
         job.resources_dispatch(lambda node, request: None)
-        results, error = job.join()
+        results, error = job.join(stop_on_interrupt=bool(options.local))
     for greeting in results.values():
         print(greeting)
     return int(error)

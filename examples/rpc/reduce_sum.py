@@ -5,14 +5,14 @@ python examples/rpc/reduce_sum.py -n 3         on the first three workers of ./w
 """
 
 import argparse
-import contextlib
 from collections.abc import Sequence
 from typing import Any
+
+import psgd
 
 import numpy as np
 
 import network
-import parallel_sgd
 import rpc
 
 COUNT = 1_000_000
@@ -49,21 +49,15 @@ class ReduceSum(rpc.AbsExecutable):
 def main() -> int:
     """Deal the numbers out, wait for the sum, and check it."""
     parser = argparse.ArgumentParser(description="Add up a million numbers on several workers.")
-    parser.add_argument("-n", type=int, default=1, help="number of workers, from worker.json")
-    parser.add_argument("--local", type=int, metavar="N", help="start N workers on this machine instead")
+    psgd.add_nodes(parser)
     options = parser.parse_args()
     numbers = np.arange(COUNT, dtype=np.int64)
-    with contextlib.ExitStack() as stack:
-        if options.local is not None:
-            nodes = stack.enter_context(parallel_sgd.local_workers(options.local))
-        else:
-            nodes = parallel_sgd.parse_worker(options.n)
-        com = stack.enter_context(network.Request().request(nodes))
+    with psgd.nodes_of(parser, options) as nodes, network.Request().request(nodes) as com:
         shares = np.array_split(numbers, len(nodes))
         job = rpc.Coordinator(com, title="Sum")
         job.submit_group(ReduceSum, package_size=shares[0].nbytes)
         job.resources_dispatch(lambda node, request: rpc.ReplyPackage(shares[node]))
-        results, error = job.join()
+        results, error = job.join(stop_on_interrupt=bool(options.local))
     print(f"The sum of 0 to {COUNT - 1} is {results.get(0)}, say nodes {', '.join(map(str, results))}.")
     return int(error or set(results.values()) != {COUNT * (COUNT - 1) // 2})
 

@@ -1,9 +1,10 @@
 """The main job in one go: two workers on this machine train a small network on handwritten digits. `make demo` runs it."""
 
 import logging
-import sys
 import time
 from pathlib import Path
+
+import psgd
 
 import nn
 import nn.dataset.transforms as transforms
@@ -16,6 +17,7 @@ OUTPUT = Path("demo-output")
 
 def main() -> int:
     """Train, tell what came out and where it lies; returns 0 when the network has learned something."""
+    psgd.no_options(__doc__)
     model = nn.model.SequentialModel(input_shape=[-1, 64])
     model.add(nn.layer.Dense(128, activation=nn.activation.Tanh()))
     model.add(nn.layer.Dense(128, activation=nn.activation.Tanh()))
@@ -39,4 +41,4 @@ def main() -> int:
 
 if __name__ == "__main__":
     logging.captureWarnings(True)
-    sys.exit(main())
+    raise SystemExit(main())

@@ -8,16 +8,16 @@ In the end the weights are compared, bit for bit, with those of the same network
 """
 
 import argparse
-import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+import psgd
 
 import numpy as np
 
 import network
 import nn
 import nn.dataset.transforms as transforms
-import parallel_sgd
 import rpc
 from nn.blas import blas_threads
 from nn.random import keyed
@@ -104,23 +104,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Train the halves of a network on two workers.")
     parser.add_argument("-n", type=int, default=2, choices=[2], help="number of workers, from worker.json")
     parser.add_argument("--local", type=int, choices=[2], help="start two workers on this machine instead")
-    parser.add_argument("--epochs", type=int, default=10, help="passes over the images (default 10)")
+    parser.add_argument("--epochs", type=psgd.positive, default=10, help="passes over the images (default 10)")
     parser.add_argument("--at", default="dropout_1", help="the layer behind which the network is cut (default dropout_1)")
     options = parser.parse_args()
 
     images, labels, test_x, test_y = transforms.ImageCls()(*nn.dataset.Digits().load())
     whole = network_of_layers()
-    halves = whole.split(options.at)
+    try:
+        halves = whole.split(options.at)
+    except ValueError as error:
+        parser.error(f"argument --at: {error}")
     parts = [
         {"model": half.to_bytes(), "samples": samples, "epochs": options.epochs}
         for half, samples in zip(halves, (images, labels), strict=True)
     ]
-    with contextlib.ExitStack() as stack:
-        if options.local:
-            nodes = stack.enter_context(parallel_sgd.local_workers(options.local))
-        else:
-            nodes = parallel_sgd.parse_worker(options.n)
-        com = stack.enter_context(network.Request().request(nodes))
+    with psgd.nodes_of(parser, options) as nodes, network.Request().request(nodes) as com:
         # bits depend on the number of BLAS threads, so the nodes take as many as this program
         job = rpc.Coordinator(com, title="Split", blas_threads=blas_threads())
         job.submit_group(Half, package_size=images.nbytes)
@@ -143,7 +141,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        raise SystemExit(main())
-    except KeyboardInterrupt:
-        raise SystemExit("Stopped.") from None
+    raise SystemExit(main())

@@ -138,8 +138,8 @@ class CodecBank:
         self._post(variable, self.codecs[variable].update_blocks(BlockWeight(content, block_id)))
         watch.encode += watch.clock() - start - (watch.send - sent)
 
-    def receive(self, variable: int, content: object, sender: int | None = None) -> None:
-        """Give a received packet to its codec.
+    def receive(self, variable: int, content: object, sender: int | None = None, *, late: bool = False) -> None:
+        """Give a received packet to its codec; `late`: for `receive_late` alone.
 
         Raises: BadContent naming sender, codec and variable when it cannot be used; whatever else the codec raises.
         """
@@ -151,7 +151,7 @@ class CodecBank:
         try:
             if codec.sends_finite:
                 check_finite(content)
-            self._post(variable, codec.receive_blocks(content))
+            self._post(variable, codec.receive_late(content) if late else codec.receive_blocks(content))
         except Unusable as error:
             raise BadContent(-1 if sender is None else sender, self._where(variable), str(error)) from error
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -174,12 +174,15 @@ class CodecBank:
         self._post(variable, self.codecs[variable].answer(node))
         watch.encode += watch.clock() - start - (watch.send - sent)
 
-    def receive_late(self, variable: int, content: object, step: tuple[int, int]) -> None:
-        """Give a packet of the batch finished last to its codec; an answer carries the same (epoch, batch)."""
+    def receive_late(self, variable: int, content: object, step: tuple[int, int], sender: int) -> None:
+        """Give a packet of the batch finished last to its codec; an answer carries the same (epoch, batch).
+
+        It may still be merged (under `Delay` its batch goes on), so it is taken, and refused, as one in time.
+        Raises: as `receive`.
+        """
         now, self._step = self._step, step
         try:
-            self._enter(variable)
-            self._post(variable, self.codecs[variable].receive_late(content))
+            self.receive(variable, content, sender, late=True)
         finally:
             self._step = now
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,11 +16,27 @@ def print_json(content: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(content) + "\n")
 
 
+_OPTIONS = {
+    "epoch": "--epochs",
+    "block_size": "--batch-size",
+    "worker_cnt": "-n",
+    "ssgd_timeout_limit": "--ssgd-timeout",
+    "mission_title": "--title",
+}
+"""Arguments whose options have another name; all others differ by dashes only."""
+
+
 def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None:
-    """Say what went wrong; to machines also as JSON, with `more`."""
-    sys.stderr.write(f"job_submit.py: {error}\n")
+    """Say what went wrong; to machines also as JSON, with `more`. A wrong argument goes by the name of its option."""
+    names = {**_OPTIONS, "count": "-n" if options.local is None else "--local"}
+    said = re.sub(
+        r"^(?:parallel\(\) )?'(\w+)'(?= must )",
+        lambda found: names.get(found[1], "--" + found[1].replace("_", "-")),
+        str(error),
+    )
+    sys.stderr.write(f"job_submit.py: {said}\n")
     if options.json:
-        print_json({"error": str(error), **more})
+        print_json({"error": said, **more})
 
 
 def paths_of(files: Mapping[int, Sequence[Path]]) -> dict[str, list[str]]:

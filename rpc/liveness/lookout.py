@@ -19,7 +19,8 @@ class Lookout:
     def __init__(self, job: str, attempt: int, logger: logging.Logger) -> None:
         self._job, self._attempt, self._logger = job, attempt, logger
         self._cluster: ClusterWatch | None = None
-        self._beats: dict[int, Beat] = {}
+        self._beats: dict[int, Beat] = {}  # the last of each node that has not ended
+        self._ended: dict[int, bool] = {}  # the nodes that have, and whether well
         self.verdicts: list[Verdict] = []
 
     @property
@@ -42,8 +43,12 @@ class Lookout:
         They may begin `anew` with other companions: whoever has waited until now, has waited for others.
         """
         self._cluster = ClusterWatch(nodes, self._attempt, now)
-        for beat in () if anew else self._beats.values():  # that came while others were starting
+        if anew:
+            return
+        for beat in self._beats.values():  # that came while others were starting
             self._cluster.handle(_heard(beat), now)
+        for node, well in self._ended.items():  # meanwhile, too: their agents do not beat any more
+            self._cluster.handle(HasEnded(node, well), now)
 
     def take(self, node: int, news: Operation, now: float) -> None:
         """The agent of `node` says something; what is of another job or attempt, or of another node, is left out."""
@@ -60,8 +65,17 @@ class Lookout:
 
     def ended(self, node: int, well: bool, now: float) -> None:
         """The job has ended on `node`, or its agent is gone."""
+        self._beats.pop(node, None)
+        self._ended[node] = well
         if self._cluster is not None:
             self._cluster.handle(HasEnded(node, well), now)
+
+    def explain(self, node: int, reason: str) -> str:
+        """Why a node was lost, and where it was; as it came for one that has ended, has not beaten, or does not signal."""
+        last = self._beats.get(node)
+        if last is None or last.phase == Phase.UNWATCHED.value:
+            return reason
+        return f"{reason.rstrip('.')}. By its last beat it was {last.place}."
 
     def look(self, now: float) -> list[Verdict]:
         """See what the silence of all says; returns the new verdicts."""

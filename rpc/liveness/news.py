@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ..operation import Attempt, Node, Operation
-from .verdict import Count, PhaseName
+from .verdict import Count, PhaseName, describe_place
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,11 @@ class Beat(Operation):
     seconds: float  # since the phase began
     waiting: float  # of them, for peers and without a byte coming or going
     limit: float  # N, as it is now
+
+    @property
+    def place(self) -> str:
+        """Where in the cluster and in the work, in the words of a verdict."""
+        return describe_place(self.host, self.pid, self.attempt, self.phase, self.epoch, self.batch)
 
 
 @dataclass(frozen=True)

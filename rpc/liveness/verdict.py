@@ -64,8 +64,7 @@ class Verdict(Operation):
     @property
     def place(self) -> str:
         """Where in the cluster and in the work."""
-        where = f"epoch {self.epoch}, batch {self.batch}" if self.epoch else "before the first batch"
-        return f"on {self.host}, process {self.pid}, attempt {self.attempt + 1}, phase '{self.phase}', {where}"
+        return describe_place(self.host, self.pid, self.attempt, self.phase, self.epoch, self.batch)
 
     @property
     def reason(self) -> str:
@@ -105,6 +104,12 @@ class Verdict(Operation):
     def to_json(self) -> str:
         """All fields, by name."""
         return json.dumps(asdict(self))
+
+
+def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, batch: int) -> str:
+    """Where in the cluster and in the work, by what a verdict or a beat says; people count attempts from 1."""
+    where = f"epoch {epoch}, batch {batch}" if epoch else "before the first batch"
+    return f"on {host}, process {pid}, attempt {attempt + 1}, phase '{phase}', {where}"
 
 
 def signal_name(number: int) -> str:

@@ -123,7 +123,8 @@ class SimAttempt:
             error = PeerLost(node, str(self.nodes[node]), "it closed the connection during the handshake")
             self._fail_to_start(error)
         elif source[0] == "A" and node in self.nodes:
-            self._gone(node, str(PeerLost(node, str(self.nodes[node]), "its connection ended")))
+            reason = str(PeerLost(node, str(self.nodes[node]), "its connection ended"))
+            self._gone(node, self.lookout.explain(node, reason))
             self._look_on()
         elif self._calls.forget(source):
             self._feed(self._machine_of(node), sub.IsLost(node, "its job process closed the connection during the handshake"))
@@ -256,7 +257,7 @@ class SimAttempt:
         if self.collection.open or not all(len(m.ended) == len(m.nodes) for m in self._machines):
             return
         for node, reason in self.collection.missing.items():
-            self.failures.setdefault(node, ("lost", reason))
+            self.failures.setdefault(node, ("lost", f"{reason.rstrip('.')}. Its files have not come."))
         self.has_ended = True
 
     # ---- time

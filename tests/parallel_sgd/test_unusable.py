@@ -10,6 +10,7 @@ import pytest
 
 from network.errors import BadContent
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, netEncapsulation
+from parallel_sgd.codec.compose import AllToAll, Delay
 from parallel_sgd.codec.int8 import Int8
 from parallel_sgd.codec.parameter_server import SyncPS
 from parallel_sgd.codec.qsgd import QSGD
@@ -90,3 +91,30 @@ def test_the_sender_is_named(kind: type[Codec], spoil: Callable[[Any], Any]) -> 
     with pytest.raises(BadContent, match=rf"^Node\(1\) sent what cannot be used, for {where}: ") as info:
         job.run()
     assert info.value.node_id == 1
+
+
+@pytest.mark.parametrize("spoil", [with_bad_number, of_another_shape])
+def test_what_comes_late_is_refused_in_the_same_way(spoil: Callable[[Any], Any]) -> None:
+    """Under `Delay` packets come when the result of their batch is taken, and are merged all the same."""
+    late = Codec.of(AllToAll(), trigger=Delay(1), name="Late")
+    job = ArrayJob(IIDBlockAssignment(3), codec=spoiled(late, spoil), link=lambda sender, _, key: (sender * key[2] * 1.0,))
+    with pytest.raises(
+        BadContent, match=r"^Node\(1\) sent what cannot be used, for Late, variable 1.*, epoch 1, batch 2: "
+    ) as info:
+        job.run()
+    assert info.value.node_id == 1
+
+
+def test_what_a_codec_does_not_bear_late_is_told_with_its_sender(caplog: pytest.LogCaptureFixture) -> None:
+    """Its own error is raised; the log says of whom and for what the packet was."""
+
+    class Intolerant(Plain):
+        def receive_late(self, content: Any) -> None:
+            raise ValueError(f"it has come late from {GlobalSettings.current().sender}")
+
+    def link(sender: int, _receiver: int, key: Any) -> tuple[float, ...]:
+        return (0.0, 0.5) if sender == 1 else (1.0 * key[2],)  # what node 1 sends comes again in the next batch
+
+    with pytest.raises(ValueError, match="it has come late from 1"):
+        ArrayJob(IIDBlockAssignment(3), codec=Intolerant, link=link).run()
+    assert "with what node(1) had sent for Intolerant, variable" in caplog.text

@@ -14,9 +14,9 @@ class SynchronizedSGD(RescuingSync):
     """Workers that exchange directly never differ by more than one batch.
 
     A message is stashed until a result of its batch is being got, so one of batch k+1 never enters batch k. One that comes
-    after its result was taken is counted in `late` and changes nothing; its codec may answer (`Codec.receive_late`). A
-    result that is overdue by T has all unfinished codecs try their rescue, once; when the awaited one sends something, one
-    more T is waited.
+    after its result was taken is counted in `late` and changes no result of its batch; its codec may answer, or use it in
+    the next one (`Codec.receive_late`). A result that is overdue by T has all unfinished codecs try their rescue, once; when
+    the awaited one sends something, one more T is waited.
     """
 
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
@@ -52,15 +52,15 @@ class SynchronizedSGD(RescuingSync):
         stash, self._arrived = self._stash, False
         for sender, of, content in stash.pop(self._step, ()):
             if self._taken[of]:
-                self._late(of, content, self._step)
+                self._late(sender, of, content, self._step)
             else:
                 self._heard.append((sender, of))
                 self.codecs.receive(of, content, sender)
-        for _, of, content in stash.pop(self._previous, ()):
-            self._late(of, content, self._previous)
+        for sender, of, content in stash.pop(self._previous, ()):
+            self._late(sender, of, content, self._previous)
 
-    def _late(self, variable: int, content: object, step: Step) -> None:
-        """Count it; the codec may answer as long as the result of that batch is its last."""
+    def _late(self, sender: int, variable: int, content: object, step: Step) -> None:
+        """Count it; the codec may answer or use it as long as the result of that batch is its last."""
         self.late += 1
         if step == self._step or not (self._taken[variable] or self.codecs.codecs[variable].is_done()):
-            self.codecs.receive_late(variable, content, step)
+            self.codecs.receive_late(variable, content, step, sender)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from network.errors import PeerLost
 from rpc.liveness.lookout import Lookout
 from rpc.messages import Beat, Notice, Progress, Verdict
 
@@ -90,6 +91,48 @@ def test_a_new_round_begins_with_what_is_heard_in_it() -> None:
     assert made.look(2.25) == []
     made.take(0, waiting, 3.0)
     assert [verdict.kind for verdict in made.look(3.25)] == ["deadlock"]
+
+
+def test_who_has_ended_before_all_have_started_is_not_missed() -> None:
+    """FD-5, INV-9: a short job on one node may be done before the last node says that it runs; its agent beats no more."""
+    made = Lookout("job", 1, LOG)
+    made.take(0, BEAT, 0.5)
+    made.ended(0, True, 0.6)
+    made.begin([0, 1], 1.0)
+    assert listen(made, 10.0, replace(BEAT, node=1)) == []
+
+
+def test_a_lost_connection_is_told_with_the_place_of_the_last_beat() -> None:
+    """INV-10: host, process, attempt, phase, epoch and batch, in the words of a verdict."""
+    made = lookout()
+    for batch in (16, 17):
+        made.take(0, replace(BEAT, batch=batch), 1.0)
+    told = made.explain(0, "Node(0) at a.b:1 is lost: its connection ended.")
+    place = "on alpha, process 4711, attempt 2, phase 'step', epoch 3, batch 17"
+    assert told == f"Node(0) at a.b:1 is lost: its connection ended. By its last beat it was {place}."
+    assert f"Node(1) {place}: " in replace(VERDICT, pid=4711).headline
+    lost = PeerLost(0, "a.b:1", told)  # as a node says it that has been told
+    assert str(lost) == told
+    assert str(PeerLost(0, "a.b", told)) == told.replace("a.b:1", "a.b")  # under another of its addresses
+    made.take(0, replace(BEAT, phase="start", epoch=0, batch=0), 2.0)
+    assert "phase 'start', before the first batch." in made.explain(0, "its worker has ended")
+
+
+@pytest.mark.parametrize("heard", [None, replace(BEAT, phase="unwatched", epoch=0, batch=0), replace(BEAT, attempt=0)])
+def test_where_a_lost_node_was_is_not_made_up(heard: Beat | None) -> None:
+    """INV-10: of one that has not beaten in this attempt, or does not signal, the loss is all that is known."""
+    made = lookout()
+    if heard is not None:
+        made.take(0, heard, 1.0)
+    assert made.explain(0, "its worker has ended") == "its worker has ended"
+
+
+def test_whose_job_has_ended_was_nowhere() -> None:
+    """INV-10: what is lost with an agent afterwards are its files."""
+    made = lookout()
+    made.take(0, BEAT, 1.0)
+    made.ended(0, True, 1.5)
+    assert made.explain(0, "its connection ended.") == "its connection ended."
 
 
 def test_before_the_start_nobody_is_missed() -> None:

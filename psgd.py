@@ -1,0 +1,131 @@
+"""What programs at a terminal share: a quiet end on Ctrl-C, options that say what they expect, the nodes that options name.
+
+    import psgd  # first, because Ctrl-C shall be quiet while the others are imported, too
+
+    parser.add_argument("--tasks", type=psgd.positive)
+    psgd.add_nodes(parser)
+    with psgd.nodes_of(parser, parser.parse_args()) as nodes:
+        ...
+
+A wrong option ends a program with exit code 2 and a sentence, Ctrl-C ends it with 130 and in silence. The console scripts
+`psgd-worker` and `psgd-submit` are here, too; worker.py and job_submit.py are the same.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def _end_quietly(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    """Whatever else nobody caught is shown as ever."""
+    if issubclass(kind, KeyboardInterrupt):
+        sys.exit(130)
+    sys.__excepthook__(kind, error, traceback)
+
+
+sys.excepthook = _end_quietly
+
+import argparse
+import contextlib
+import math
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from network import NodeAssignment
+
+
+def worker() -> int:
+    """`psgd-worker`: serve jobs on this machine."""
+    return int(import_module("rpc.agent.cli").main())
+
+
+def submit() -> int:
+    """`psgd-submit`: train a saved model on several workers, or look after a job."""
+    return int(import_module("parallel_sgd.cli").main())
+
+
+def positive(text: str) -> int:
+    """The `type` of an option that takes an integer from 1 on."""
+    with contextlib.suppress(ValueError):
+        if (value := int(text)) > 0:
+            return value
+    raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
+
+
+def above_0(text: str) -> float:
+    """The `type` of an option that takes a number above 0."""
+    value = number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"must be a number > 0, got {text!r}")
+    return value
+
+
+def number(text: str) -> float:
+    """The `type` of an option that takes any number but infinity and NaN."""
+    with contextlib.suppress(ValueError):
+        if math.isfinite(value := float(text)):
+            return value
+    raise argparse.ArgumentTypeError(f"must be a number, got {text!r}")
+
+
+def existing(text: str) -> Path:
+    """The `type` of an option that takes a file or directory to read."""
+    if not Path(text).exists():
+        raise argparse.ArgumentTypeError(f"must be a file or directory that exists, got {text!r}")
+    return Path(text)
+
+
+def new_file(text: str) -> Path:
+    """The `type` of an option that takes a file to write; that it cannot be is better known before the work is done."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"must be a file in a directory that exists, got {text!r}")
+    return path
+
+
+def folder(text: str) -> Path:
+    """The `type` of an option that takes a directory to write into, which is made if need be."""
+    path = Path(text)
+    if any(each.exists() and not each.is_dir() for each in (path, *path.parents)):
+        raise argparse.ArgumentTypeError(f"must be a directory, there or not yet there, got {text!r}")
+    return path
+
+
+def no_options(text: str | None) -> None:
+    """Read the command line of a program that has but --help; `text` is its docstring."""
+    argparse.ArgumentParser(description=(text or "").partition("\n")[0]).parse_args()
+
+
+def add_nodes(parser: argparse.ArgumentParser, count: int = 1) -> None:
+    """The options -n, by default `count`, and --local, for `nodes_of`."""
+    parser.add_argument("-n", type=positive, default=count, help=f"number of workers, from worker.json (default {count})")
+    parser.add_argument("--local", type=positive, metavar="N", help="start N workers on this machine instead")
+
+
+@contextlib.contextmanager
+def nodes_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ps: bool = False) -> Iterator[NodeAssignment]:
+    """The nodes that the options of `add_nodes` name, with `ps` a parameter server too.
+
+    Where worker.json names none, or one cannot be reached (nobody there, another key, busy), the program ends with a sentence.
+    """
+    import parallel_sgd  # noqa: PLC0415 - this module is the first that a program imports, and must not take long
+    from network import NetworkError  # noqa: PLC0415
+
+    hint = "" if options.local else f" With --local {options.n} the program starts its own workers."
+    with contextlib.ExitStack() as stack:
+        if options.local:
+            nodes: NodeAssignment = stack.enter_context(parallel_sgd.local_workers(options.local, ps))
+        else:
+            try:
+                nodes = parallel_sgd.parse_worker(options.n, ps)
+            except (OSError, ValueError) as error:
+                parser.error(f"argument -n: {error}{hint}")
+        try:
+            yield nodes
+        except NetworkError as error:
+            parser.exit(2, f"{parser.prog}: error: {error}{hint}\n")

@@ -1,0 +1,123 @@
+"""What the driver of a job says of nodes that it loses, over real connections with agents that the test speaks for."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from network.controller import Controller
+from network.keyring import Key
+from network.nodes import Address
+from network.session import Session
+from network.sockets import wait_sockets
+from network.testing import VirtualClock
+from rpc.attendant import Attendant
+from rpc.messages import Beat, Lose, Operation, State, parse
+from rpc.orders import Orders
+from tests.network.wires import talk
+
+BEAT = Beat("job", 1, 0, "alpha", 4711, "step", 3, 17, 0.5, 0.0, 10.0)
+PLACE = "on alpha, process 4711, attempt 1, phase 'step', epoch 3, batch 17"
+
+
+class Team:
+    """The attendant of a job that runs on nodes 0 and 1, and the agents' ends of its connections."""
+
+    def __init__(self, com: Controller, agents: dict[int, Session], directory: Path) -> None:
+        com.addresses = {node: Address(f"host{node}", 1) for node in agents}
+        orders = Orders("job", "title", com.addresses, Key(b"k" * 32), 1, 60.0)
+        self.clock, self.agents = VirtualClock(), agents
+        self.attendant = Attendant(
+            com,
+            orders,
+            logging.getLogger("attendant test"),
+            self.clock,
+            title="title",
+            directory=directory,
+            start_limit=60.0,
+            collects=True,
+        )
+        self.attendant.submitting.adopt(list(agents))
+        self.attendant.watch()
+
+    def say(self, node: int, *operations: Operation) -> None:
+        for operation in operations:
+            self.agents[node].queue(operation.to_value())
+        self.agents[node].send()
+
+    def step_until(self, reached: Callable[[], bool]) -> None:
+        for _ in range(100):
+            if reached():
+                return
+            self.attendant.step(1.0)
+        raise AssertionError("it has heard of something else a hundred times")
+
+    def beat_once(self) -> None:
+        """Node 1 is where `PLACE` says."""
+        self.say(1, BEAT)
+        self.step_until(lambda: self.attendant.lookout.explain(1, "") != "")
+
+    def reason_told(self, node: int) -> str:
+        """Why a node is lost, as the agent of another one is told."""
+        agent = self.agents[node]
+        message = agent.take()
+        if message is None:  # one write of some hundred bytes comes as a whole
+            wait_sockets([agent.link], [], 5.0)
+            agent.receive()
+            message = agent.take()
+        assert message is not None
+        told = parse(message.value, (Lose,))
+        assert isinstance(told, Lose) and told.node == 1
+        return told.reason
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Iterator[Team]:
+    with contextlib.ExitStack() as stack:
+        ends = {node: stack.enter_context(talk("tcp")) for node in (0, 1)}
+        com = Controller(-1, {node: end.client for node, end in ends.items()})
+        stack.callback(com.close, farewell=False)
+        yield Team(com, {node: end.server for node, end in ends.items()}, tmp_path)
+
+
+def test_an_agent_lost_by_its_connection_is_told_with_its_place(team: Team) -> None:
+    """INV-10: node, address and loss, and where it was by its last beat; the others hear the same."""
+    team.beat_once()
+    team.agents[1].link.close()
+    team.step_until(lambda: bool(team.attendant.failures))
+    state, detail = team.attendant.failures[1]
+    assert state == "lost" and detail.startswith("Node(1) at ") and " is lost: " in detail
+    assert detail.endswith(f". By its last beat it was {PLACE}.")
+    assert team.attendant.machines[0].ended[1] == ("lost", detail)
+    assert team.reason_told(0) == detail
+
+
+def test_a_silent_host_is_told_of_once(team: Team) -> None:
+    """INV-10: its verdict says where it was."""
+    heard = team.attendant.lookout
+    team.beat_once()
+    for second in range(3):
+        team.say(0, replace(BEAT, node=0, batch=second))
+        team.step_until(lambda batch=second: f"batch {batch}." in heard.explain(0, ""))  # type: ignore[misc]
+        for _ in range(4):
+            team.clock.advance(0.25)
+            team.attendant.step(0.0)
+    assert list(team.attendant.failures) == [1]
+    assert team.attendant.failures[1][1].startswith(f"Node(1) {PLACE}: its host has been silent for ")
+    assert "By its last beat" not in team.attendant.failures[1][1]
+
+
+def test_files_that_are_lost_with_an_agent_are_told_of(team: Team) -> None:
+    """INV-10: its job had ended well, and it was nowhere in it."""
+    team.say(1, BEAT, State("job", 1, "done", ""))
+    team.step_until(lambda: bool(team.attendant.collection.open))
+    team.agents[1].link.close()
+    team.step_until(lambda: bool(team.attendant.failures))
+    detail = team.attendant.failures[1][1]
+    assert detail.startswith("Node(1) at ") and detail.endswith(". Its files have not come.")
+    assert "By its last beat" not in detail
