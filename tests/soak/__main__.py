@@ -19,6 +19,7 @@ from tests.processes.training.jobs import digits_job, only_weights, some
 from tests.soak.weather import EPOCHS, FIRST, SPARE, WORKERS, Storm, draw
 
 SETTINGS: dict[str, Any] = {"epoch": EPOCHS, "block_size": 8, "assignment_type": FixedBlockAssignment.of(blocks=WORKERS)}
+NOBODY = "No hosts from previous set remaining"  # the one that discovery let stay had failed
 
 
 class Slow(Plain):
@@ -40,24 +41,26 @@ def main() -> int:
         logging.basicConfig(handlers=[logging.NullHandler()])
     with tempfile.TemporaryDirectory() as folder, parallel_sgd.in_process(1) as nodes:
         calm = only_weights(digits_job().parallel(nodes, directory=folder, **SETTINGS))
-    deadline, seed, bad = time.monotonic() + 60.0 * options.minutes, options.seed, 0
+    deadline, seed, bad, lone = time.monotonic() + 60.0 * options.minutes, options.seed, 0, 0
     while seed == options.seed or time.monotonic() < deadline:
-        storm, begin = draw(seed), time.monotonic()
+        storm, begin, problem = draw(seed), time.monotonic(), ""
         try:
             with no_leaks():
                 problem, told = survived(storm, calm)
+            told = f"{told}  {problem or 'weights equal, ledger complete'}"
         except Exception as error:  # every storm is reported, whatever it did
-            problem, told = f"{type(error).__name__}: {error}", ""
-        seconds = time.monotonic() - begin
-        print(
-            f"storm {seed:4}  {storm.policy:8} {seconds:5.1f} s  {told}  {problem or 'weights equal, ledger complete'}",
-            flush=True,
-        )
+            told = f"{type(error).__name__}: {error}"
+            if storm.seen and NOBODY in told:
+                lone += 1
+                told = "EL-20: nobody was left who had the state, so the job ended"
+            else:
+                problem = told
+        print(f"storm {seed:4}  {storm.policy:8} {time.monotonic() - begin:5.1f} s  {told}", flush=True)
         if problem:
             bad += 1
             print(f"            {storm.plan}", flush=True)
         seed += 1
-    print(f"{seed - options.seed} storms, {bad} not survived.")
+    print(f"{seed - options.seed} storms, {bad} not survived, {lone} in which nobody was left.")
     return 1 if bad else 0
 
 
