@@ -150,7 +150,7 @@ class ClusterExecutor(Executor):
         broken = self._dispatcher.broken
         if broken is not None:
             raise like(broken)
-        if self._shut:
+        if self._shut or self._dispatcher.ended:  # as it has at the end of the program, for exit handlers that come later
             raise RuntimeError("This ClusterExecutor has been shut down and takes no tasks.")
 
     def map(

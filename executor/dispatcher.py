@@ -60,8 +60,9 @@ class Dispatcher:
         self._forgotten: deque[Function] = deque()
         self._cancel = False
         self._finishing = False
-        self.lock = threading.Lock()  # `submit` is called in it, after a look at `broken`
+        self.lock = threading.Lock()  # `submit` is called in it, after a look at `broken` and `ended`
         self.broken: BrokenExecutor | None = None  # why no task can be executed any more
+        self.ended = False  # by `finish`: nobody would execute another task
         self.lost: dict[int, str] = {}  # nodes, and why they are lost
         self._asleep = False
         self._bell = Bell()
@@ -129,8 +130,10 @@ class Dispatcher:
             for session in self._sessions.values():
                 session.close()
         finally:
-            if self.broken is None and len(self._tasks):
-                self.broken = BrokenExecutor("The executor ended before its tasks.")
+            with self.lock:  # and so with the end
+                self.ended = True
+                if self.broken is None and len(self._tasks):
+                    self.broken = BrokenExecutor("The executor ended before its tasks.")
             if self.broken is not None:
                 self._tasks.fail_all(self.broken)
             try:

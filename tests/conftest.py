@@ -7,12 +7,16 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.leaks import adopt_orphans, no_leaks
 
 
 def pytest_configure() -> None:
     adopt_orphans()
+    # how long an example takes says how busy the machine is; what never ends meets the time-out of its test
+    settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any load")
     # a shell that runs the suite in the background makes it ignore Ctrl-C, and its children inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

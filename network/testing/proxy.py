@@ -96,6 +96,10 @@ class Proxy:
             yield
         self._bell.ring()
 
+    def move(self) -> None:
+        """Move all bytes that can be moved now; to be called within `changing`."""
+        self._step()
+
     def _run(self) -> None:
         while True:
             with self._lock:

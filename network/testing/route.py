@@ -24,6 +24,9 @@ class Mover(Protocol):
     def changing(self) -> AbstractContextManager[None]:
         """Keep bytes from being moved in the block."""
 
+    def move(self) -> None:
+        """Move all bytes that can be moved now; to be called within `changing`."""
+
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         """Call `action` after some time."""
 
@@ -108,7 +111,9 @@ class Route:
         if fault.kind in ("lose", "duplicate", "reorder") and not self._frames:
             raise ValueError(f"The fault {str(fault)!r} needs a route that knows frames: pass frames=True.")
         begin, end = begin_end[fault.kind]
-        begin()
+        with self._proxy.changing():
+            self._proxy.move()  # what was sent before, though the proxy's thread may not have come to it yet
+            begin()
         if fault.seconds is not None:
             self._proxy.after(fault.seconds, end)
 

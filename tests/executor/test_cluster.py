@@ -197,6 +197,14 @@ def test_an_executor_that_has_ended_is_not_kept(agents: NodeAssignment) -> None:
     assert dispatcher() is None
 
 
+def test_exit_handlers_that_come_later_submit_nothing(agents: NodeAssignment) -> None:
+    """What ends the executor at the end of a program refuses what comes then, instead of forgetting it."""
+    with ClusterExecutor(alone(agents)) as executor:
+        executor._at_exit()
+        with pytest.raises(RuntimeError, match="has been shut down and takes no tasks"):
+            executor.submit(add, 1)
+
+
 def test_an_error_nobody_foresaw_breaks_the_executor(agents: NodeAssignment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every future and every later call tells of it, as the standard executors do; also one that is submitted meanwhile."""
 

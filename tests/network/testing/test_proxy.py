@@ -345,6 +345,19 @@ def inject(route: Route, clause: str) -> LinkFault:
     return fault
 
 
+@pytest.mark.parametrize("kind", ["swallow", "cut"])
+def test_what_was_sent_before_a_fault_arrives(kind: str) -> None:
+    """Though the proxy's thread, which is kept off here, has not come to it when the fault begins."""
+    near, far = socket.socketpair()
+    with far, Proxy() as proxy:
+        ours, route = proxy.interpose(near)
+        with ours, proxy.changing():
+            ours.sendall(b"before")
+            inject(route, f"{kind} 0-1")
+        far.settimeout(LIMIT)
+        assert far.recv(10) == b"before"
+
+
 def test_what_a_plan_says() -> None:
     """Each kind of link fault comes into force, and ends after its seconds."""
     with Proxy() as proxy, plain(proxy) as (caller, called, route):

@@ -124,13 +124,13 @@ class Stage:
         self.folder = folder
         self._agents = dict(zip("abcdefgh", cluster.agents, strict=False))
         self._key_file = cluster.key_file
-        self.slots = slots
-        self.further: list[str] = []  # hosts that are none
+        self.slots = slots  # by the letter of an agent, or the address of a host that is none
         self.problem: BaseException | None = None
         self._thread: threading.Thread | None = None
 
     def discovery(self) -> list[str]:
-        return [f"{self._agents[name].address} slots={count}" for name, count in self.slots.items()] + self.further
+        slots = list(self.slots.items())  # another thread changes them
+        return [f"{self._agents[name].address if name in self._agents else name} slots={count}" for name, count in slots]
 
     def agent(self, name: str) -> AgentProcess:
         return self._agents[name]

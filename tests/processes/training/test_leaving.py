@@ -19,7 +19,7 @@ import parallel_sgd
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from rpc.launch import BatchLauncher
-from tests.processes.harness import AgentProcess, Cluster, cluster
+from tests.processes.harness import AgentProcess, Cluster, cluster, wait_for
 from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weights, said
 
 pytestmark = pytest.mark.processes
@@ -121,4 +121,4 @@ def test_workers_in_the_folder_are_discovered(slurm: Slurm, tmp_path: Path, calm
     assert only_weights(result) == calm
     assert sorted(result.models) == [0, 1]
     assert result.restarts <= 1  # none where the folder was looked at before the worker had ended
-    assert [agent.process.poll() is None for agent in agents].count(True) == 2
+    wait_for(lambda: [agent.process.poll() is None for agent in agents].count(True) == 2, "the agent that leaves to have left")

@@ -176,12 +176,30 @@ def test_no_more_than_max_restarts(agents: LocalNodes, tmp_path: Path, caplog: p
     assert run(agents, tmp_path / "next", "kill", 0).restarts == 0
 
 
-@pytest.mark.parametrize("fault", ["kill", ""])
+class Together(Unlucky):
+    """Worker 1 sends itself the signal `fault` in epoch 2, batch 2, when the others, which may be a batch behind, are there."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.job = GlobalSettings.current()
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        if self.job.step == (1, 1):
+            Path(f"{self.notes}.there-{self.node_id}").touch()
+        return super().update_blocks(block_weight)
+
+    def fail(self) -> None:
+        there = [Path(f"{self.notes}.there-{node}") for node in range(3)]
+        wait_for(lambda: all(path.exists() for path in there), "the other workers")
+        os.kill(os.getpid(), signal.Signals[GlobalSettings.get_params("fault")])
+
+
+@pytest.mark.parametrize("fault", ["SIGKILL", "SIGSTOP"])
 def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str) -> None:
     """EL-19, EL-28, FD-8: without the worker that was killed, or that is stuck, the others go on after the last batch that was
     applied, numbered anew; the batch stays the same, so the weights are those of a calm run of three."""
     caplog.set_level(logging.INFO)
-    settings: dict[str, Any] = {"workers": 3, "epoch": 4, "when": 4, "codec": {0: Sleeper}, "on_failure": "shrink"}
+    settings: dict[str, Any] = {"workers": 3, "epoch": 4, "when": 4, "codec": {0: Together}, "on_failure": "shrink"}
     (tmp_path / "calm").mkdir()
     calm = run(agents, tmp_path / "calm", "", 0, **settings)
     result = run(agents, tmp_path, fault, 1, stall_timeout=1.0, **settings)
