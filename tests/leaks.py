@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.proc import children_of
+
 GRACE_SECONDS = 3.0  # for what is on its way out when the test returns
 _PR_SET_CHILD_SUBREAPER = 36
 # helpers that tools start once per process and keep: pytest-timeout's timer, tqdm's monitor, the tracker of multiprocessing,
@@ -46,18 +48,15 @@ def state() -> State:
 
 def _children() -> Iterator[int]:
     """Running children (Linux; none elsewhere). Those that have ended are no leak."""
-    for path in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            yield from (pid for pid in map(int, path.read_text().split()) if _runs(pid))
+    return (pid for pid in children_of() if _counts(pid))
 
 
-def _runs(pid: int) -> bool:
+def _counts(pid: int) -> bool:
     try:
-        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return status not in "ZX" and not any(kept in command for kept in _KEPT_COMMANDS)
+    return not any(kept in command for kept in _KEPT_COMMANDS)
 
 
 def _sockets() -> Iterator[tuple[int, int]]:

@@ -16,6 +16,7 @@ from executor import ClusterExecutor, NodeLost
 from network import NodeAssignment, Rejected, Request
 from rpc import Reclaimer
 from rpc.agent.environment import project_root
+from tests.proc import children_of, is_gone
 from tests.processes.harness import cluster, wait_for
 
 from .calls import LIMIT, add, await_path, begin_and_await, die, own_pid
@@ -26,13 +27,6 @@ pytestmark = pytest.mark.processes
 def alone(agents: NodeAssignment) -> NodeAssignment:
     """The first node only."""
     return NodeAssignment(key_file=agents.key_file).add(0, agents[0])
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
 
 
 @pytest.mark.parametrize("retries", [0, 1])
@@ -112,7 +106,7 @@ def test_a_host_that_falls_silent(tmp_path: Path) -> None:
             future = executor.submit(begin_and_await, str(tmp_path / "begun"), str(tmp_path / "gate"))
             await_path(tmp_path / "begun")
             pid = int((tmp_path / "begun").read_text())
-            (agent,) = [agent for agent in agents if pid in children(agent)]
+            (agent,) = [agent for agent in agents if pid in children_of(agent)]
             try:
                 os.kill(agent, signal.SIGSTOP)
                 os.kill(pid, signal.SIGSTOP)
@@ -123,10 +117,6 @@ def test_a_host_that_falls_silent(tmp_path: Path) -> None:
                 for stopped in (agent, pid):
                     os.kill(stopped, signal.SIGCONT)
         wait_for(lambda: is_gone(pid), "the process of a node that was given up to end")
-
-
-def children(pid: int) -> set[int]:
-    return {int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()}
 
 
 def test_a_job_that_is_stopped_from_outside(agents: NodeAssignment, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from network.nodes import Address
 from network.sockets import wait_sockets
 from rpc import Coordinator
 from rpc.agent.environment import project_root
+from tests.proc import children_of
 
 LIMIT = 20.0
 
@@ -77,15 +78,7 @@ class AgentProcess:
 
     def job_pids(self) -> list[int]:
         """The agent's living children."""
-        found = []
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = stat.read_text(errors="replace").rpartition(")")[2].split()
-            except OSError:
-                continue
-            if fields[1] == str(self.pid) and fields[0] != "Z":
-                found.append(int(stat.parent.name))
-        return found
+        return sorted(children_of(self.pid))
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; returns the exit code."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from network.keys import create_key_file
 from parallel_sgd import cli
 from rpc.agent.environment import project_root
 from rpc.launch import BatchLauncher, SSHLauncher
+from tests.proc import children_of
 
 from .executors import Stepping, Sum
 from .harness import processes_below, start_job, wait_for
@@ -112,20 +112,12 @@ def test_agents_end_with_their_connection(ssh: dict[str, Any], tmp_path: Path) -
     with SSHLauncher(["node-a", "node-b"], **ssh) as launcher, parallel_sgd.nodes_from(launcher, 2) as nodes:
         with Request().request(nodes) as com:
             coordinator = start_job(com, Stepping, tmp_path)
-            client = next(pid for pid in children() if b"node-b" in Path(f"/proc/{pid}/cmdline").read_bytes())
+            client = next(pid for pid in children_of() if b"node-b" in Path(f"/proc/{pid}/cmdline").read_bytes())
             os.kill(client, signal.SIGKILL)
             _, error = coordinator.join()
         assert error and coordinator.failures[1][0] in ("lost", "aborted", "failed")
         assert launcher.discover() == [f"{nodes[0]} slots=1"]
     wait_for(lambda: not processes_below(tmp_path / "home"), "the agents to end")
-
-
-def children() -> list[int]:
-    found: list[int] = []
-    for path in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
-            found += map(int, path.read_text().split())
-    return found
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from network import NetworkError, NodeAssignment, Request
 from rpc.agent.environment import project_root
 from rpc.launch import LocalAgents, local_agents
+from tests.proc import is_gone
 
 from .executors import Stepping, Sum
 from .harness import Cluster, processes_below, start_job, wait_for
@@ -39,14 +40,14 @@ def test_they_serve_and_go(tmp_path: Path) -> None:
             results, error = start_job(com, Sum, tmp_path).join()
         assert not error and len(results) == 2
         assert [path.name for path in directory.glob("agent-*/log/Worker-127.0.0.1 *.log")]
-    assert not directory.exists() and not any(running(pid) for pid in agents.pids)
+    assert not directory.exists() and all(is_gone(pid) for pid in agents.pids)
 
 
 def test_they_go_after_an_error_within_a_job(tmp_path: Path) -> None:
     with pytest.raises(KeyError), local_agents(2, slots=2) as agents, Request().request(nodes_of(agents)) as com:
         start_job(com, Stepping, tmp_path)
         raise KeyError("the program's own")
-    assert not any(running(pid) for pid in agents.pids) and not processes_below(agents.directory)
+    assert all(is_gone(pid) for pid in agents.pids) and not processes_below(agents.directory)
 
 
 @pytest.mark.parametrize("count", [0, -1, True, 1.5, "2"])
@@ -75,16 +76,9 @@ def test_they_end_with_their_program(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", program], env=environ, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         pids = [int(word) for word in process.stdout.readline().split()]
-        assert len(pids) == 2 and all(running(pid) for pid in pids)
+        assert len(pids) == 2 and not any(is_gone(pid) for pid in pids)
         process.send_signal(signal.SIGKILL)
-    wait_for(lambda: not any(running(pid) for pid in pids), "the agents to end", 3.0)
-
-
-def running(pid: int) -> bool:
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
+    wait_for(lambda: all(is_gone(pid) for pid in pids), "the agents to end", 3.0)
 
 
 def test_start_is_quick() -> None:

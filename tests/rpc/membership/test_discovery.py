@@ -28,6 +28,7 @@ from rpc.membership import (
 )
 from rpc.membership.poller import CLOSE_SECONDS
 from rpc.membership.rounds import DiscoveryFailed, HostsSeen
+from tests.proc import is_gone
 
 A, B = Address("a", DEFAULT_PORT), Address("b", DEFAULT_PORT)
 
@@ -37,14 +38,6 @@ def script(folder: Path, body: str) -> Path:
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return path
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has waited for yet has."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
@@ -95,7 +88,7 @@ def test_a_script_that_hangs(tmp_path: Path) -> None:
         ScriptDiscovery(path, limit=1.5).find()
     for name in ("child", "self"):
         pid = int((tmp_path / name).read_text())
-        wait_until(lambda pid=pid: gone(pid))  # type: ignore[misc]
+        wait_until(lambda pid=pid: is_gone(pid))  # type: ignore[misc]
 
 
 def test_a_function() -> None:
@@ -224,7 +217,7 @@ def test_a_poller_with_a_hanging_script_closes_at_once(tmp_path: Path) -> None:
     before = time.monotonic()
     poller.close()
     assert time.monotonic() - before < CLOSE_SECONDS
-    assert events == [] and gone(int((tmp_path / "pid").read_text()))
+    assert events == [] and is_gone(int((tmp_path / "pid").read_text()))
     with pytest.raises(DiscoveryError, match="is not run any more"):
         closed = ScriptDiscovery(path)
         closed.close()
