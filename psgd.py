@@ -111,21 +111,25 @@ def add_nodes(parser: argparse.ArgumentParser, count: int = 1) -> None:
 def nodes_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ps: bool = False) -> Iterator[NodeAssignment]:
     """The nodes that the options of `add_nodes` name, with `ps` a parameter server too.
 
-    Where worker.json names none, or one cannot be reached (nobody there, another key, busy), the program ends with a sentence.
+    Where worker.json names none, or an agent does not start, the program ends with a sentence and 2; with 1 where one cannot be
+    reached (nobody there, another key, busy) or the connection to it ends.
     """
     import parallel_sgd  # noqa: PLC0415 - this module is the first that a program imports, and must not take long
     from network import NetworkError  # noqa: PLC0415
+    from rpc import SubmissionError  # noqa: PLC0415
 
     hint = "" if options.local else f" With --local {options.n} the program starts its own workers."
     with contextlib.ExitStack() as stack:
-        if options.local:
-            nodes: NodeAssignment = stack.enter_context(parallel_sgd.local_workers(options.local, ps))
-        else:
-            try:
+        try:
+            if options.local:
+                nodes: NodeAssignment = stack.enter_context(parallel_sgd.local_workers(options.local, ps))
+            else:
                 nodes = parallel_sgd.parse_worker(options.n, ps)
-            except (OSError, ValueError) as error:
-                parser.error(f"argument -n: {error}{hint}")
+        except (NetworkError, OSError, ValueError) as error:
+            parser.error(f"argument {'--local' if options.local else '-n'}: {error}{hint}")
         try:
             yield nodes
+        except SubmissionError as error:
+            parser.exit(1, f"{parser.prog}: error: {error}\n")
         except NetworkError as error:
-            parser.exit(2, f"{parser.prog}: error: {error}{hint}\n")
+            parser.exit(1, f"{parser.prog}: error: {error}{hint}\n")

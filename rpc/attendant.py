@@ -148,7 +148,8 @@ class Attendant:
                 self.stop(verdict.headline)
         self.collection.check()
         for node, reason in self.collection.missing.items():
-            self.failures.setdefault(node, ("lost", f"{reason.rstrip('.')}. Its files have not come."))
+            told = reason if reason.startswith("its files") else f"{reason.rstrip('.')}. Its files have not come."
+            self.failures.setdefault(node, ("lost", told))
 
     def _on_gone(self, gone: Gone) -> None:
         self.handover.lose(gone.node)

@@ -104,20 +104,24 @@ def test_codecs_train_on_local_workers(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code", "message"),
     [
-        ([], "argument -n: The node file worker.json does not exist"),
-        (["-n", "1"], "Node(0) at 127.0.0.1:1 is lost: cannot connect: Connection refused. With --local 1 the program starts"),
+        ([], 2, "argument -n: The node file worker.json does not exist"),
+        (
+            ["-n", "1"],
+            1,
+            "Node(0) at 127.0.0.1:1 is lost: cannot connect: Connection refused. With --local 1 the program",
+        ),
     ],
 )
 @pytest.mark.parametrize("program", ["codecs/hello_world.py", "rpc/helloworld.py"])
-def test_who_has_no_workers_reads_a_sentence(tmp_path: Path, program: str, options: list[str], message: str) -> None:
+def test_who_has_no_workers_reads_a_sentence(tmp_path: Path, program: str, options: list[str], code: int, message: str) -> None:
     if "-n" in options:
         (tmp_path / "worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
     key = ["-c", f"from network.keys import create_key_file; create_key_file({str(tmp_path / 'config/psgd/key')!r})"]
     subprocess.run([sys.executable, *key], env=environment(tmp_path), check=True)
     finished = run(tmp_path, program, *options)
-    assert finished.returncode == 2
+    assert finished.returncode == code
     last = finished.stderr.splitlines()[-1]
     assert last.startswith(f"{Path(program).name}: error: {message}") and "Traceback" not in finished.stderr
 

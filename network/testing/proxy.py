@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import random
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -98,7 +99,12 @@ class Proxy:
 
     def move(self) -> None:
         """Move all bytes that can be moved now; to be called within `changing`."""
-        self._step()
+        while True:
+            poll = select.poll()
+            for sock in self._step()[0]:
+                poll.register(sock, select.POLLIN)
+            if not poll.poll(0):
+                return
 
     def _run(self) -> None:
         while True:

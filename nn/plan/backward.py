@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nn.arrays import Array, empty
+from nn.blas import limited_to_one_thread
 from nn.operation import Operation
 from nn.plan.layout import Layout
 from nn.plan.place import Place
@@ -99,8 +100,9 @@ class Backward:
             if on_gradient is not None and variable.id >= 0:
                 on_gradient(variable)
         for lanes, joins, complete in self._passes:
-            if len(lanes) > 1:
-                team.run([partial(_run, lane) for lane in lanes])
+            if self._layout.in_lanes:
+                with limited_to_one_thread():  # not so what `on_gradient` does
+                    team.run([partial(_run, lane) for lane in lanes])
             else:
                 _run(lanes[0])
             for target, part in joins:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
@@ -103,8 +102,7 @@ class Plan:
 
         `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first.
         """
-        with limited_to_one_thread() if self._layout.in_lanes else nullcontext():
-            self._backward.run(self._team, on_gradient)
+        self._backward.run(self._team, on_gradient)
 
     def first_not_finite(self) -> str | None:
         """Say which variable, or which operation's result in the last run, is the first that is not finite; None if all are.

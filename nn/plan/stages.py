@@ -30,6 +30,9 @@ REREAD = 4
 HEAVY = 1 << 26
 """From so many bytes of variables times samples on, a product is worth waking a thread for."""
 
+GRADIENTS = 1 << 28
+"""Bytes that the gradients of all lanes of such a product but the first may take."""
+
 JOIN = 16
 """Each lane of such a product adds up a gradient of its own, which takes about as long as the product of so many samples."""
 
@@ -80,7 +83,9 @@ def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, tr
         if cut:
             count = max(threads, -(-max(_bytes(node, shapes, dtype) for node in run) // part_bytes))
         elif _is_heavy(run[0], shapes, batch, dtype) and _splits(run[0], shapes, batch, training):
-            count = lanes = max(1, min(threads, batch // JOIN)) if training else threads
+            if training:
+                lanes = max(1, min(threads, batch // JOIN, 1 + GRADIENTS // _kept(run[0], shapes, dtype)))
+            count = lanes
         stages.append(_stage(run, batch, count, lanes))
     return stages
 

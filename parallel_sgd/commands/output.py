@@ -22,8 +22,10 @@ _OPTIONS = {
     "worker_cnt": "-n",
     "ssgd_timeout_limit": "--ssgd-timeout",
     "mission_title": "--title",
+    "assignment_type": "--block-assignment",
+    "codec_extra_parameters": "--codec-params",
 }
-"""Arguments whose options have another name; all others differ by dashes only."""
+"""Arguments whose options have another name; others differ by dashes only, or are none."""
 
 
 def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None:
@@ -31,7 +33,7 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
     names = {**_OPTIONS, "count": "-n" if options.local is None else "--local"}
     said = re.sub(
         r"^(?:parallel\(\) )?'(\w+)'(?= must )",
-        lambda found: names.get(found[1], "--" + found[1].replace("_", "-")),
+        lambda found: names.get(found[1]) or (f"--{found[1].replace('_', '-')}" if found[1] in options else found[0]),
         str(error),
     )
     sys.stderr.write(f"job_submit.py: {said}\n")

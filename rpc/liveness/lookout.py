@@ -44,6 +44,7 @@ class Lookout:
         """
         self._cluster = ClusterWatch(nodes, self._attempt, now)
         if anew:
+            self._ended.clear()
             return
         for beat in self._beats.values():  # that came while others were starting
             self._cluster.handle(_heard(beat), now)
@@ -55,7 +56,8 @@ class Lookout:
         if not isinstance(news, NEWS) or (news.job, news.node, news.attempt) != (self._job, node, self._attempt):
             return
         if isinstance(news, Beat):
-            self._beats[node] = news
+            if node not in self._ended:  # it was on its way when the end was told
+                self._beats[node] = news
             if self._cluster is not None:
                 self._cluster.handle(_heard(news), now)
         elif isinstance(news, Notice):

@@ -132,6 +132,7 @@ def test_whose_job_has_ended_was_nowhere() -> None:
     made = lookout()
     made.take(0, BEAT, 1.0)
     made.ended(0, True, 1.5)
+    made.take(0, BEAT, 1.6)  # it was on its way
     assert made.explain(0, "its connection ended.") == "its connection ended."
 
 
