@@ -140,6 +140,7 @@ def part(controller: Controller, seconds: float) -> list[int]:
         session.leave()
     with contextlib.suppress(TimedOut):
         controller.wait_until(lambda: not controller.available_clients, seconds, lambda: "the farewell of the others")
+    controller.pump(0.0)  # who read the farewell while it sent has read what came before it, too, and not yet handed it over
     _give_up(controller, [peer for peer, session in controller.sessions.items() if session.pending_bytes], seconds)
     return controller.available_clients
 

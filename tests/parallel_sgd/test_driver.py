@@ -130,7 +130,8 @@ def test_a_peer_that_is_needed_is_waited_for() -> None:
         assert list(channel.peers()) == [0] and not one.lost
 
 
-def test_leaving_takes_in_what_is_still_on_its_way() -> None:
+@pytest.mark.parametrize("read", [False, True], ids=["on the wire", "read while something was sent"])
+def test_leaving_takes_in_what_is_still_on_its_way(read: bool) -> None:
     """SUB-40: so that every packet is in the accounts of its receiver."""
     taken: list[tuple[int, Key, Any]] = []
 
@@ -142,6 +143,8 @@ def test_leaving_takes_in_what_is_still_on_its_way() -> None:
         zero.post(1, "late", KEY)
         zero.sessions[1].leave()
         zero.push()
+        if read:
+            one.read()
         assert part(one, 5.0) == []
         assert taken == [(0, KEY, "late")]
 
