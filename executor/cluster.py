@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 from network.nodes import NodeAssignment
@@ -213,6 +214,10 @@ class ClusterExecutor(Executor):
         if wait and threading.current_thread() is not thread:  # a callback of a future runs in that thread
             thread.join()
             atexit.unregister(self._at_exit)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """As `shutdown()`. Who leaves the block by Ctrl-C does not wait for what no node has begun on: it is cancelled."""
+        self.shutdown(cancel_futures=kind is not None and issubclass(kind, KeyboardInterrupt))
 
 
 def _at_exit(dispatcher: Dispatcher) -> Callable[[], None]:

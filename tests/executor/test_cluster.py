@@ -21,7 +21,7 @@ from executor.tasks import Task
 from network import NodeAssignment
 
 from . import calls
-from .calls import LIMIT, Point, add, begin_and_await
+from .calls import LIMIT, Point, add, await_path, begin_and_await
 
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).parents[2]
@@ -195,6 +195,20 @@ def test_an_executor_that_has_ended_is_not_kept(agents: NodeAssignment) -> None:
     del executor
     gc.collect()
     assert dispatcher() is None
+
+
+def test_ctrl_c_does_not_wait_for_what_has_not_begun(agents: NodeAssignment, tmp_path: Path) -> None:
+    """The task that a node works on ends, here when the last one is seen to be cancelled."""
+    gate = tmp_path / "gate"
+    futures = []
+    with pytest.raises(KeyboardInterrupt), ClusterExecutor(alone(agents)) as executor:
+        running = executor.submit(begin_and_await, str(tmp_path / "begun"), str(gate))
+        await_path(tmp_path / "begun")
+        futures += [executor.submit(add, 1, 1) for _ in range(100)]
+        futures[-1].add_done_callback(lambda future: gate.touch() if future.cancelled() else None)
+        raise KeyboardInterrupt
+    running.result(0)
+    assert futures[-1].cancelled() and all(future.done() for future in futures)
 
 
 def test_exit_handlers_that_come_later_submit_nothing(agents: NodeAssignment) -> None:
