@@ -10,8 +10,26 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-STATEMENTS = {"FD": 21, "EL": 29, "FLT": 24, "INV": 13, "SUB": 43, "SEC": 18}  # how many there are of each kind
-EXEMPT: dict[str, str] = {}
+STATEMENTS = {"FD": 21, "EL": 29, "FLT": 28, "INV": 14, "SUB": 48, "SEC": 25}  # how many there are of each kind
+EXEMPT: dict[str, str] = {
+    "FLT-25": "not built yet",
+    "FLT-26": "not built yet",
+    "FLT-27": "not built yet",
+    "FLT-28": "not built yet",
+    "INV-14": "not built yet",
+    "SUB-44": "not built yet",
+    "SUB-45": "not built yet",
+    "SUB-46": "not built yet",
+    "SUB-47": "not built yet",
+    "SUB-48": "not built yet",
+    "SEC-19": "not built yet",
+    "SEC-20": "not built yet: frames between machines are sealed, not encrypted",
+    "SEC-21": "not built yet",
+    "SEC-22": "not built yet",
+    "SEC-23": "not built yet",
+    "SEC-24": "not built yet",
+    "SEC-25": "not built yet",
+}
 _ID = re.compile(r"\b(FD|EL|FLT|INV|SUB|SEC)-(\d+)\b")
 
 
