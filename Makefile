@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-engine test-rest test-jobs test-agents test-programs check soak faults bench clean
+.PHONY: demo test test-engine test-rest test-jobs test-agents test-programs check soak faults golden bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -59,6 +59,10 @@ soak: $(VENV)/.dev
 faults: $(VENV)/.dev
 	FAULT_EXAMPLES=1000 $(BIN)/python -m pytest -q --timeout 7200 -o faulthandler_timeout=7000 tests/faults/test_schedules.py
 	$(BIN)/python -m tests.faults
+
+# the answers of torch and scikit-learn that the tests of nn compare with: needed when one of these tests asks for something new
+golden: $(VENV)/.bench
+	$(BIN)/python -m tests.nn.golden
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -1,11 +1,10 @@
-"""Cross-check with torch, where it is installed: values, gradients and training."""
+"""Cross-check with torch: values, gradients and training."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import nn
 from nn.arrays import Array
@@ -14,10 +13,11 @@ from nn.operation import Mode
 from nn.plan import Plan
 from nn.random import keyed
 from nn.value import Node, Placeholder, VariableStore
+from tests.nn.golden import DTYPES, SEEDS, Golden, drawn, optional, whole
 
-torch = pytest.importorskip("torch")
+torch = optional("torch")
 
-ACTIVATIONS: list[tuple[nn.activation.Activation, Callable[..., object]]] = [
+ACTIVATIONS: list[tuple[nn.activation.Activation, Callable[..., Any]]] = [
     (nn.activation.Linear(), lambda x: x),
     (nn.activation.Tanh(), torch.tanh),
     (nn.activation.Sigmoid(), torch.sigmoid),
@@ -27,16 +27,18 @@ ACTIVATIONS: list[tuple[nn.activation.Activation, Callable[..., object]]] = [
 PRECISION = {"float32": (1e-5, 1e-4), "float64": (1e-9, 1e-9)}
 
 
-@settings(max_examples=30, deadline=None, database=None)
-@given(
-    batch=st.integers(1, 9),
-    features=st.integers(1, 17),
-    units=st.integers(1, 13),
-    place=st.integers(0, len(ACTIVATIONS) - 1),
-    dtype=st.sampled_from(["float32", "float64"]),
-    seed=st.integers(0, 1000),
+@drawn(
+    20,
+    batch=whole(1, 9),
+    features=whole(1, 17),
+    units=whole(1, 13),
+    place=whole(0, len(ACTIVATIONS) - 1),
+    dtype=DTYPES,
+    seed=SEEDS,
 )
-def test_dense_with_every_activation(batch: int, features: int, units: int, place: int, dtype: str, seed: int) -> None:
+def test_dense_with_every_activation(
+    golden: Golden, batch: int, features: int, units: int, place: int, dtype: str, seed: int
+) -> None:
     activation, reference = ACTIVATIONS[place]
     generator = keyed(seed, "torch")
     placeholder = Placeholder((-1, features))
@@ -51,35 +53,43 @@ def test_dense_with_every_activation(batch: int, features: int, units: int, plac
     result = plan.forward(x, Mode(training=True))
     forward, backward = PRECISION[dtype]
 
-    tensors = [torch.tensor(array, requires_grad=True) for array in (x, layer.kernel.value, layer.bias.value)]
-    expected = reference(tensors[0] @ tensors[1] + tensors[2])
-    expected.backward(torch.tensor(weights))  # type: ignore[attr-defined]
-    np.testing.assert_allclose(result, expected.detach().numpy(), rtol=forward, atol=forward)  # type: ignore[attr-defined]
+    def compute() -> list[Any]:
+        tensors = [torch.tensor(array, requires_grad=True) for array in inputs]
+        expected = reference(tensors[0] @ tensors[1] + tensors[2])
+        expected.backward(torch.tensor(weights))
+        return [expected, *(tensor.grad for tensor in tensors)]
+
+    inputs = (x, layer.kernel.value, layer.bias.value)
+    value, *expected = golden(compute, *inputs, weights, needs=torch)
+    value.close(result, rtol=forward, atol=forward)
     plan.output_gradient[:] = weights
     plan.backward()
-    gradients = (plan.input_gradient, layer.kernel.gradient, layer.bias.gradient)
-    for found, tensor in zip(gradients, tensors, strict=True):
-        assert found is not None
-        np.testing.assert_allclose(found, tensor.grad.numpy(), rtol=backward, atol=backward)
+    for found, gradient in zip((plan.input_gradient, layer.kernel.gradient, layer.bias.gradient), expected, strict=True):
+        gradient.close(found, rtol=backward, atol=backward)
 
 
 @pytest.mark.parametrize("rows", [False, True], ids=["class numbers", "rows"])
-def test_cross_entropy(rows: bool) -> None:
+def test_cross_entropy(golden: Golden, rows: bool) -> None:
     generator = keyed(0, "torch")
     score = generator.standard_normal((7, 5)) * 30
     label = generator.dirichlet(np.ones(5), 7) if rows else generator.integers(0, 5, 7)
     loss, gradient = nn.loss.Cross_Entropy_With_Softmax(), np.empty_like(score)
     prepared = loss.prepare(label, score.shape, score.dtype)
     loss.allocate(score.shape, score.dtype)
-    tensor = torch.tensor(score, requires_grad=True)
-    expected = torch.nn.functional.cross_entropy(tensor, torch.tensor(label))
-    expected.backward()
-    assert loss.value(prepared, score) == pytest.approx(expected.item(), rel=1e-12)
+
+    def compute() -> list[Any]:
+        tensor = torch.tensor(score, requires_grad=True)
+        expected = torch.nn.functional.cross_entropy(tensor, torch.tensor(label))
+        expected.backward()
+        return [expected, tensor.grad]
+
+    value, expected = golden(compute, score, label, needs=torch)
+    value.close(loss.value(prepared, score), rtol=1e-12)
     loss.gradient(prepared, score, gradient)
-    np.testing.assert_allclose(gradient, tensor.grad.numpy(), rtol=1e-12, atol=1e-15)
+    expected.close(gradient, rtol=1e-12, atol=1e-15)
 
 
-def test_training_a_whole_network() -> None:
+def test_training_a_whole_network(golden: Golden) -> None:
     generator = keyed(1, "torch")
     x, y = generator.standard_normal((96, 12)), generator.integers(0, 4, 96)
     model = nn.model.SequentialModel([-1, 12], dtype="float64")
@@ -88,19 +98,22 @@ def test_training_a_whole_network() -> None:
     model.setup(nn.loss.Cross_Entropy_With_Softmax())
     model.compile(nn.gradient_descent.ADAMOptimizer(0.01))
 
-    network = torch.nn.Sequential(torch.nn.Linear(12, 20), torch.nn.Tanh(), torch.nn.Linear(20, 4)).double()
-    for place, variable in zip((0, 0, 2, 2), model.trainable_variables(), strict=True):
-        name = "weight" if variable.value.ndim == 2 else "bias"
-        value: Array = variable.value.T.copy() if variable.value.ndim == 2 else variable.get_value()
-        setattr(network[place], name, torch.nn.Parameter(torch.tensor(value)))
-    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
-    inputs, labels = torch.tensor(x), torch.tensor(y)
-    for _ in range(5):
-        for start in range(0, 96, 16):
-            optimizer.zero_grad()
-            part = slice(start, start + 16)
-            torch.nn.functional.cross_entropy(network(inputs[part]), labels[part]).backward()
-            optimizer.step()
+    def compute() -> list[Any]:
+        network = torch.nn.Sequential(torch.nn.Linear(12, 20), torch.nn.Tanh(), torch.nn.Linear(20, 4)).double()
+        for place, variable in zip((0, 0, 2, 2), model.trainable_variables(), strict=True):
+            name = "weight" if variable.value.ndim == 2 else "bias"
+            value: Array = variable.value.T.copy() if variable.value.ndim == 2 else variable.get_value()
+            setattr(network[place], name, torch.nn.Parameter(torch.tensor(value)))
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+        inputs, labels = torch.tensor(x), torch.tensor(y)
+        for _ in range(5):
+            for start in range(0, 96, 16):
+                optimizer.zero_grad()
+                part = slice(start, start + 16)
+                torch.nn.functional.cross_entropy(network(inputs[part]), labels[part]).backward()
+                optimizer.step()
+        return [torch.softmax(network(inputs), -1)]
+
+    [expected] = golden(compute, x, y, model.store.values, needs=torch)
     model.fit(x, y, epoch=5, batch_size=16, shuffle=False, verbose=0)
-    expected = torch.softmax(network(inputs), -1).detach().numpy()
-    np.testing.assert_allclose(model.predict(x), expected, rtol=1e-6)
+    expected.close(model.predict(x), rtol=1e-6)

@@ -1,11 +1,8 @@
-"""Cross-check of convolution and pooling with torch, where it is installed."""
+"""Cross-check of convolution and pooling with torch."""
 
 from typing import Any
 
 import numpy as np
-import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 import nn
 from nn.arrays import Array
@@ -15,17 +12,15 @@ from nn.operation import Mode
 from nn.plan import Plan
 from nn.random import keyed
 from nn.value import Node, Placeholder, VariableStore
+from tests.nn.golden import DTYPES, SEEDS, Answer, Golden, drawn, each, one_of, optional, whole
 
-torch = pytest.importorskip("torch")
+torch = optional("torch")
 
 PRECISION = {"float32": (1e-5, 1e-4), "float64": (1e-9, 1e-9)}
 """Largest error of values and of gradients, relative to the largest number."""
 
-DTYPES = st.sampled_from(["float32", "float64"])
-SEEDS = st.integers(0, 1000)
 
-
-def compute(layer: Layer, x: Array, seed: int) -> tuple[list[Array], Array]:
+def run(layer: Layer, x: Array, seed: int) -> tuple[list[Array], Array]:
     """Return output, gradient of the input and of every variable, and the gradient of the output that gave them."""
     placeholder = Placeholder((-1, *x.shape[1:]))
     output = layer(placeholder)
@@ -44,10 +39,9 @@ def compute(layer: Layer, x: Array, seed: int) -> tuple[list[Array], Array]:
     return [result, plan.input_gradient, *(variable.gradient for variable in layer.variables)], weights
 
 
-def close(found: list[Array], expected: list[Any], dtype: str) -> None:
+def close(found: list[Array], expected: list[Answer], dtype: str) -> None:
     for place, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
-        array = theirs.detach().numpy()
-        np.testing.assert_allclose(ours, array, rtol=0, atol=PRECISION[dtype][place > 0] * max(np.abs(array).max(), 1e-3))
+        theirs.close(ours, rtol=0, atol=PRECISION[dtype][place > 0] * max(theirs.largest, 1e-3))
 
 
 def first_channels(array: Array) -> Any:
@@ -59,23 +53,30 @@ def last_channels(tensor: Any) -> Any:
     return tensor.movedim(1, -1)
 
 
-@settings(max_examples=60, deadline=None, database=None)
-@given(
-    batch=st.integers(1, 6),
-    height=st.integers(3, 13),
-    width=st.integers(3, 13),
-    channels=st.sampled_from([1, 2, 3, 8, 16, 20]),
-    filters=st.sampled_from([1, 2, 5, 8, 16, 24]),
-    kernel_size=st.tuples(st.integers(1, 6), st.integers(1, 6)) | st.just((3, 3)),
-    stride=st.tuples(st.integers(1, 3), st.integers(1, 3)) | st.just((1, 1)),
-    padding=st.sampled_from(["valid", "same", 0, 1, 2, 3]),
-    grouped=st.booleans(),
-    rectified=st.booleans(),
-    use_bias=st.booleans(),
+def fits(height: int, width: int, kernel_size: tuple[int, int], padding: str | int, **_: object) -> bool:
+    around = padding if isinstance(padding, int) else 0
+    return padding == "same" or all(n + 2 * around >= k for n, k in zip((height, width), kernel_size, strict=True))
+
+
+@drawn(
+    40,
+    where=fits,
+    batch=whole(1, 4),
+    height=whole(3, 13),
+    width=whole(3, 13),
+    channels=one_of(1, 2, 3, 8, 16, 20),
+    filters=one_of(1, 2, 5, 8, 16, 24),
+    kernel_size=one_of(each(whole(1, 6), whole(1, 6)), (3, 3)),
+    stride=one_of(each(whole(1, 3), whole(1, 3)), (1, 1)),
+    padding=one_of("valid", "same", 0, 1, 2, 3),
+    grouped=one_of(False, True),
+    rectified=one_of(False, True),
+    use_bias=one_of(False, True),
     dtype=DTYPES,
     seed=SEEDS,
 )
 def test_conv2d(
+    golden: Golden,
     batch: int,
     height: int,
     width: int,
@@ -90,25 +91,26 @@ def test_conv2d(
     dtype: str,
     seed: int,
 ) -> None:
-    around = padding if isinstance(padding, int) else 0
-    assume(padding == "same" or all(n + 2 * around >= k for n, k in zip((height, width), kernel_size, strict=True)))
     # a sum near 0 may be rectified by one and not by the other if it is rounded as coarsely as float32
     dtype = "float64" if rectified else dtype
     groups = int(np.gcd(channels, filters)) if grouped else 1
     activation = nn.activation.ReLU() if rectified else None
     layer = Conv2D(filters, kernel_size, stride, padding, groups, activation, use_bias)
     x = keyed(seed, "torch").standard_normal((batch, height, width, channels)).astype(dtype)
-    found, weights = compute(layer, x, seed)
+    found, weights = run(layer, x, seed)
 
-    tensor = first_channels(x)
-    kernel = torch.tensor(layer.kernel.value.transpose(3, 2, 0, 1).copy(), requires_grad=True)
-    bias = torch.tensor(layer.bias.get_value(), requires_grad=True) if use_bias else None
-    padded = torch.nn.functional.pad(tensor, sides((height, width), kernel_size, stride, padding))
-    y = torch.nn.functional.conv2d(padded, kernel, bias, stride=stride, groups=groups)
-    y = torch.relu(y) if rectified else y
-    last_channels(y).backward(torch.tensor(weights))
-    expected = [last_channels(y), last_channels(tensor.grad), kernel.grad.permute(2, 3, 1, 0)]
-    close(found, expected if bias is None else [*expected, bias.grad], dtype)
+    def compute() -> list[Any]:
+        tensor = first_channels(x)
+        kernel = torch.tensor(layer.kernel.value.transpose(3, 2, 0, 1).copy(), requires_grad=True)
+        bias = torch.tensor(layer.bias.get_value(), requires_grad=True) if use_bias else None
+        padded = torch.nn.functional.pad(tensor, sides((height, width), kernel_size, stride, padding))
+        y = torch.nn.functional.conv2d(padded, kernel, bias, stride=stride, groups=groups)
+        y = torch.relu(y) if rectified else y
+        last_channels(y).backward(torch.tensor(weights))
+        expected = [last_channels(y), last_channels(tensor.grad), kernel.grad.permute(2, 3, 1, 0)]
+        return expected if bias is None else [*expected, bias.grad]
+
+    close(found, golden(compute, x, weights, *(variable.value for variable in layer.variables), needs=torch), dtype)
 
 
 def sides(lengths: tuple[int, ...], sizes: tuple[int, ...], strides: tuple[int, ...], padding: str | int) -> list[int]:
@@ -120,47 +122,62 @@ def sides(lengths: tuple[int, ...], sizes: tuple[int, ...], strides: tuple[int, 
     return found
 
 
-@settings(max_examples=25, deadline=None, database=None)
-@given(
-    batch=st.integers(1, 6),
-    time=st.integers(4, 20),
-    channels=st.integers(1, 5),
-    filters=st.integers(1, 5),
-    size=st.integers(1, 4),
-    stride=st.integers(1, 3),
-    padding=st.integers(0, 3),
+@drawn(
+    12,
+    batch=whole(1, 6),
+    time=whole(4, 20),
+    channels=whole(1, 5),
+    filters=whole(1, 5),
+    size=whole(1, 4),
+    stride=whole(1, 3),
+    padding=whole(0, 3),
     dtype=DTYPES,
     seed=SEEDS,
 )
 def test_conv1d(
-    batch: int, time: int, channels: int, filters: int, size: int, stride: int, padding: int, dtype: str, seed: int
+    golden: Golden,
+    batch: int,
+    time: int,
+    channels: int,
+    filters: int,
+    size: int,
+    stride: int,
+    padding: int,
+    dtype: str,
+    seed: int,
 ) -> None:
     layer = Conv1D(filters, size, stride, padding)
     x = keyed(seed, "torch").standard_normal((batch, time, channels)).astype(dtype)
-    found, weights = compute(layer, x, seed)
-    tensor = first_channels(x)
-    kernel = torch.tensor(layer.kernel.value.transpose(2, 1, 0).copy(), requires_grad=True)
-    bias = torch.tensor(layer.bias.get_value(), requires_grad=True)
-    y = torch.nn.functional.conv1d(tensor, kernel, bias, stride=stride, padding=padding)
-    last_channels(y).backward(torch.tensor(weights))
-    close(found, [last_channels(y), last_channels(tensor.grad), kernel.grad.permute(2, 1, 0), bias.grad], dtype)
+    found, weights = run(layer, x, seed)
+
+    def compute() -> list[Any]:
+        tensor = first_channels(x)
+        kernel = torch.tensor(layer.kernel.value.transpose(2, 1, 0).copy(), requires_grad=True)
+        bias = torch.tensor(layer.bias.get_value(), requires_grad=True)
+        y = torch.nn.functional.conv1d(tensor, kernel, bias, stride=stride, padding=padding)
+        last_channels(y).backward(torch.tensor(weights))
+        return [last_channels(y), last_channels(tensor.grad), kernel.grad.permute(2, 1, 0), bias.grad]
+
+    close(found, golden(compute, x, weights, *(variable.value for variable in layer.variables), needs=torch), dtype)
 
 
-@settings(max_examples=40, deadline=None, database=None)
-@given(
-    batch=st.integers(1, 6),
-    height=st.integers(4, 11),
-    width=st.integers(4, 11),
-    channels=st.integers(1, 5),
-    size=st.tuples(st.integers(1, 4), st.integers(1, 4)),
-    stride=st.tuples(st.integers(1, 4), st.integers(1, 4)) | st.none(),
-    padding=st.integers(0, 2),
-    largest=st.booleans(),
-    ties=st.booleans(),
+@drawn(
+    20,
+    where=lambda size, padding, **_: 2 * padding <= min(size),  # torch takes no more
+    batch=whole(1, 6),
+    height=whole(4, 11),
+    width=whole(4, 11),
+    channels=whole(1, 5),
+    size=each(whole(1, 4), whole(1, 4)),
+    stride=one_of(each(whole(1, 4), whole(1, 4)), None),
+    padding=whole(0, 2),
+    largest=one_of(False, True),
+    ties=one_of(False, True),
     dtype=DTYPES,
     seed=SEEDS,
 )
 def test_pools(
+    golden: Golden,
     batch: int,
     height: int,
     width: int,
@@ -173,22 +190,25 @@ def test_pools(
     dtype: str,
     seed: int,
 ) -> None:
-    assume(2 * padding <= min(size))  # torch takes no more
     layer = MaxPool(size, stride, padding) if largest else AveragePool(size, stride, padding)
     generator = keyed(seed, "torch")
     shape = (batch, height, width, channels)
     x = (generator.integers(0, 3, shape) if ties else generator.standard_normal(shape)).astype(dtype)
-    found, weights = compute(layer, x, seed)
-    tensor = first_channels(x)
-    if largest:
-        y = torch.nn.functional.max_pool2d(tensor, size, stride, padding)
-    else:
-        y = torch.nn.functional.avg_pool2d(tensor, size, stride, padding, count_include_pad=False)
-    last_channels(y).backward(torch.tensor(weights))
-    close(found, [last_channels(y), last_channels(tensor.grad)], dtype)
+    found, weights = run(layer, x, seed)
+
+    def compute() -> list[Any]:
+        tensor = first_channels(x)
+        if largest:
+            y = torch.nn.functional.max_pool2d(tensor, size, stride, padding)
+        else:
+            y = torch.nn.functional.avg_pool2d(tensor, size, stride, padding, count_include_pad=False)
+        last_channels(y).backward(torch.tensor(weights))
+        return [last_channels(y), last_channels(tensor.grad)]
+
+    close(found, golden(compute, x, weights, needs=torch), dtype)
 
 
-def test_training_a_whole_network() -> None:
+def test_training_a_whole_network(golden: Golden) -> None:
     generator = keyed(1, "torch")
     x, y = generator.standard_normal((48, 12, 12, 2)), generator.integers(0, 4, 48)
     relu = nn.activation.ReLU()
@@ -205,22 +225,27 @@ def test_training_a_whole_network() -> None:
         model.add(layer)
     model.setup(nn.loss.Cross_Entropy_With_Softmax())
     model.compile(nn.gradient_descent.ADAMOptimizer(0.01))
-    tensors = [torch.tensor(variable.get_value(), requires_grad=True) for variable in model.trainable_variables()]
-    optimizer = torch.optim.Adam(tensors, lr=0.01)
 
-    def network(images: Any) -> Any:
-        k1, b1, k2, b2, w, b = tensors
-        z = torch.relu(torch.nn.functional.conv2d(images.movedim(-1, 1), k1.permute(3, 2, 0, 1), b1, padding=1))
-        z = torch.nn.functional.max_pool2d(z, 2)
-        z = torch.relu(torch.nn.functional.conv2d(z, k2.permute(3, 2, 0, 1), b2))
-        return last_channels(torch.nn.functional.avg_pool2d(z, 2)).flatten(1) @ w + b
+    def compute() -> list[Any]:
+        tensors = [torch.tensor(variable.get_value(), requires_grad=True) for variable in model.trainable_variables()]
+        optimizer = torch.optim.Adam(tensors, lr=0.01)
 
-    inputs, labels = torch.tensor(x), torch.tensor(y)
-    for _ in range(3):
-        for start in range(0, 48, 16):
-            optimizer.zero_grad()
-            part = slice(start, start + 16)
-            torch.nn.functional.cross_entropy(network(inputs[part]), labels[part]).backward()
-            optimizer.step()
+        def network(images: Any) -> Any:
+            k1, b1, k2, b2, w, b = tensors
+            z = torch.relu(torch.nn.functional.conv2d(images.movedim(-1, 1), k1.permute(3, 2, 0, 1), b1, padding=1))
+            z = torch.nn.functional.max_pool2d(z, 2)
+            z = torch.relu(torch.nn.functional.conv2d(z, k2.permute(3, 2, 0, 1), b2))
+            return last_channels(torch.nn.functional.avg_pool2d(z, 2)).flatten(1) @ w + b
+
+        inputs, labels = torch.tensor(x), torch.tensor(y)
+        for _ in range(3):
+            for start in range(0, 48, 16):
+                optimizer.zero_grad()
+                part = slice(start, start + 16)
+                torch.nn.functional.cross_entropy(network(inputs[part]), labels[part]).backward()
+                optimizer.step()
+        return [network(inputs)]
+
+    [expected] = golden(compute, x, y, model.store.values, needs=torch)
     model.fit(x, y, epoch=3, batch_size=16, shuffle=False, verbose=0)
-    np.testing.assert_allclose(model.predict(x), network(inputs).detach().numpy(), rtol=1e-6, atol=1e-9)
+    expected.close(model.predict(x), rtol=1e-6, atol=1e-9)

@@ -1,121 +1,127 @@
-"""Cross-check of normalisations, embeddings, attention and operations with torch, where it is installed."""
+"""Cross-check of normalisations, embeddings, attention and operations with torch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import nn
 from nn import function
 from nn.arrays import Array
 from nn.random import keyed
 from nn.value import Value, Variable
+from tests.nn.golden import DTYPES, SEEDS, Answer, Golden, drawn, each, one_of, optional, several, whole
 from tests.nn.graphs import Compiled
 
-torch = pytest.importorskip("torch")
+torch = optional("torch")
 
 PRECISION = {"float32": (1e-5, 1e-4), "float64": (1e-9, 1e-9)}
-DTYPES = st.sampled_from(sorted(PRECISION))
-SEEDS = st.integers(0, 1000)
 
 
-def compare(compiled: Compiled, x: Array, reference: Callable[..., Any], others: Sequence[Array] = ()) -> None:
-    """Compare value and gradients with those of `reference(x, *variables)`, for a random gradient of the output."""
+def compare(
+    golden: Golden, compiled: Compiled, x: Array, reference: Callable[..., Any], *extra: Callable[[], Any]
+) -> list[Answer]:
+    """Compare value and gradients with those of `reference(x, *variables)`, for a random gradient of the output.
+
+    Returns what `extra` gives after that.
+    """
     dtype = compiled.dtype.name
     forward, backward = PRECISION[dtype]
     x = x.astype(dtype)
-    tensors = [torch.tensor(array, requires_grad=True) for array in (x, *(variable.value for variable in compiled.variables))]
-    expected = reference(*tensors)
     result = compiled.value(x, training=True)
-    np.testing.assert_allclose(result, expected.detach().numpy(), rtol=forward, atol=forward)
     weights = keyed(0, "weights").standard_normal(result.shape).astype(dtype)
-    expected.backward(torch.tensor(weights))
+    inputs = [x, *(variable.value.copy() for variable in compiled.variables)]
+
+    def compute() -> list[Any]:
+        tensors = [torch.tensor(array, requires_grad=True) for array in inputs]
+        expected = reference(*tensors)
+        expected.backward(torch.tensor(weights))
+        return [expected, *(tensor.grad for tensor in tensors), *(further() for further in extra)]
+
+    value, *expected = golden(compute, *inputs, weights, needs=torch)
+    value.close(result, rtol=forward, atol=forward)
     gradient, gradients = compiled.gradients(x, weights)
-    for found, tensor in zip([gradient, *gradients], tensors, strict=True):
+    for found, answer in zip([gradient, *gradients], expected, strict=False):
         # a variable's gradient is a sum over the whole batch: the error of its terms counts relative to the largest
-        size = max(1.0, float(np.abs(tensor.grad.numpy()).max()))
-        np.testing.assert_allclose(found, tensor.grad.numpy(), rtol=backward, atol=backward * size)
+        answer.close(found, rtol=backward, atol=backward * max(1.0, answer.largest))
+    return expected[len(inputs) :]
 
 
 def randomize(compiled: Compiled, seed: int) -> None:
     compiled.store.values[:] = keyed(seed, "values").standard_normal(compiled.store.values.shape)
 
 
-@settings(max_examples=25, deadline=None, database=None)
-@given(
-    batch=st.integers(2, 9),
-    inner=st.lists(st.integers(1, 5), max_size=2),
-    features=st.integers(1, 17),
+@drawn(
+    10,
+    batch=whole(2, 9),
+    inner=several(whole(1, 5), 0, 2),
+    features=whole(1, 17),
     dtype=DTYPES,
     seed=SEEDS,
 )
-def test_batch_norm(batch: int, inner: list[int], features: int, dtype: str, seed: int) -> None:
+def test_batch_norm(golden: Golden, batch: int, inner: list[int], features: int, dtype: str, seed: int) -> None:
     layer = nn.layer.BatchNorm(momentum=0.9, epsilon=0.01)
     compiled = Compiled(layer, (*inner, features), dtype)
     randomize(compiled, seed)
     x = keyed(seed, "x").standard_normal((batch, *inner, features)) * 2 + 1
-    mean = torch.zeros(features, dtype=getattr(torch, dtype))
-    variance = torch.ones_like(mean)
+    running: list[Any] = []
 
     def reference(x: Any, gamma: Any, beta: Any) -> Any:
+        mean = torch.zeros(features, dtype=getattr(torch, dtype))
+        running[:] = mean, torch.ones_like(mean)
         rows = x.reshape(-1, features)
-        result = torch.nn.functional.batch_norm(rows, mean, variance, gamma, beta, training=True, momentum=0.1, eps=0.01)
+        result = torch.nn.functional.batch_norm(rows, *running, gamma, beta, training=True, momentum=0.1, eps=0.01)
         return result.reshape(x.shape)
 
-    compare(compiled, x, reference)
+    mean, variance = compare(golden, compiled, x, reference, lambda: running[0], lambda: running[1])
     compiled.store.apply_changes()
     positions = x.size // features
     corrected = (layer.moving_variance.value - 0.9) * positions / (positions - 1) + 0.9
-    np.testing.assert_allclose(layer.moving_mean.value, mean.numpy(), rtol=PRECISION[dtype][0], atol=1e-6)
-    np.testing.assert_allclose(corrected, variance.numpy(), rtol=10 * PRECISION[dtype][0])
+    mean.close(layer.moving_mean.value, rtol=PRECISION[dtype][0], atol=1e-6)
+    variance.close(corrected, rtol=10 * PRECISION[dtype][0])
 
 
-@settings(max_examples=25, deadline=None, database=None)
-@given(
-    batch=st.integers(1, 9),
-    inner=st.lists(st.integers(1, 5), max_size=2),
-    features=st.integers(2, 33),
+@drawn(
+    10,
+    batch=whole(1, 9),
+    inner=several(whole(1, 5), 0, 2),
+    features=whole(2, 33),
     dtype=DTYPES,
     seed=SEEDS,
 )
-def test_layer_norm(batch: int, inner: list[int], features: int, dtype: str, seed: int) -> None:
+def test_layer_norm(golden: Golden, batch: int, inner: list[int], features: int, dtype: str, seed: int) -> None:
     compiled = Compiled(nn.layer.LayerNorm(epsilon=0.01), (*inner, features), dtype)
     randomize(compiled, seed)
     x = keyed(seed, "x").standard_normal((batch, *inner, features)) * 2 + 1
-    compare(compiled, x, lambda x, gamma, beta: torch.nn.functional.layer_norm(x, (features,), gamma, beta, 0.01))
+    compare(golden, compiled, x, lambda x, gamma, beta: torch.nn.functional.layer_norm(x, (features,), gamma, beta, 0.01))
 
 
-@settings(max_examples=15, deadline=None, database=None)
-@given(
-    batch=st.integers(1, 9),
-    length=st.integers(1, 7),
-    rows=st.integers(1, 20),
-    features=st.integers(1, 9),
+@drawn(
+    6,
+    batch=whole(1, 9),
+    length=whole(1, 7),
+    rows=whole(1, 20),
+    features=whole(1, 9),
     dtype=DTYPES,
     seed=SEEDS,
 )
-def test_embedding(batch: int, length: int, rows: int, features: int, dtype: str, seed: int) -> None:
+def test_embedding(golden: Golden, batch: int, length: int, rows: int, features: int, dtype: str, seed: int) -> None:
     compiled = Compiled(nn.layer.Embedding(rows, features), (length,), dtype)
     randomize(compiled, seed)
     x = keyed(seed, "x").integers(0, rows, (batch, length))
-    compare(compiled, x, lambda x, table: torch.nn.functional.embedding(x.long(), table) + 0 * x[..., None])
+    compare(golden, compiled, x, lambda x, table: torch.nn.functional.embedding(x.long(), table) + 0 * x[..., None])
 
 
-@settings(max_examples=25, deadline=None, database=None)
-@given(
-    batch=st.integers(1, 5),
-    positions=st.integers(1, 9),
-    heads=st.integers(1, 4),
-    key_dim=st.integers(1, 6),
-    causal=st.booleans(),
+@drawn(
+    10,
+    batch=whole(1, 5),
+    positions=whole(1, 9),
+    heads=whole(1, 4),
+    key_dim=whole(1, 6),
+    causal=one_of(False, True),
     dtype=DTYPES,
     seed=SEEDS,
 )
 def test_multi_head_attention(
-    batch: int, positions: int, heads: int, key_dim: int, causal: bool, dtype: str, seed: int
+    golden: Golden, batch: int, positions: int, heads: int, key_dim: int, causal: bool, dtype: str, seed: int
 ) -> None:
     features = heads * key_dim
     compiled = Compiled(nn.layer.MultiHeadAttention(heads, key_dim, causal=causal), (positions, features), dtype)
@@ -136,13 +142,12 @@ def test_multi_head_attention(
         )  # fmt: skip
         return result.transpose(0, 1)
 
-    compare(compiled, x, reference)
+    compare(golden, compiled, x, reference)
 
 
-def test_cross_attention() -> None:
+def test_cross_attention(golden: Golden) -> None:
     compiled = Compiled(lambda x: nn.layer.MultiHeadAttention(2, 4)([x[:, :3], x[:, 3:]]), (8, 8))
     randomize(compiled, 1)
-    module = torch.nn.MultiheadAttention(8, 2, batch_first=True, dtype=torch.float64)
 
     def reference(x: Any, *variables: Any) -> Any:
         kernels = [kernel.reshape(8, 8).T for kernel in variables[::2]]
@@ -150,9 +155,10 @@ def test_cross_attention() -> None:
             "in_proj_weight": torch.cat(kernels[:3]), "in_proj_bias": torch.cat([bias.reshape(8) for bias in variables[1:7:2]]),
             "out_proj.weight": kernels[3], "out_proj.bias": variables[7],
         }  # fmt: skip
+        module = torch.nn.MultiheadAttention(8, 2, batch_first=True, dtype=torch.float64)
         return torch.func.functional_call(module, parameters, (x[:, :3], x[:, 3:], x[:, 3:]))[0]
 
-    compare(compiled, keyed(0, "x").standard_normal((4, 8, 8)), reference)
+    compare(golden, compiled, keyed(0, "x").standard_normal((4, 8, 8)), reference)
 
 
 def doubled(x: Value) -> Value:
@@ -187,21 +193,20 @@ OPERATIONS: dict[str, tuple[Callable[[Value], Value], Callable[[Any], Any]]] = {
 }
 
 
-@settings(max_examples=60, deadline=None, database=None)
-@given(
-    name=st.sampled_from(sorted(OPERATIONS)),
-    shape=st.tuples(st.integers(1, 6), st.integers(1, 5), st.integers(1, 7)),
+@drawn(
+    30,
+    name=one_of(*sorted(OPERATIONS)),
+    shape=each(whole(1, 6), whole(1, 5), whole(1, 7)),
     dtype=DTYPES,
     seed=SEEDS,
 )
-def test_operations(name: str, shape: tuple[int, ...], dtype: str, seed: int) -> None:
+def test_operations(golden: Golden, name: str, shape: tuple[int, ...], dtype: str, seed: int) -> None:
     build, reference = OPERATIONS[name]
-    compare(Compiled(build, shape[1:], dtype), keyed(seed, "x").standard_normal(shape), reference)
+    compare(golden, Compiled(build, shape[1:], dtype), keyed(seed, "x").standard_normal(shape), reference)
 
 
-@settings(max_examples=20, deadline=None, database=None)
-@given(batch=st.integers(1, 5), axes=st.lists(st.integers(1, 4), min_size=3, max_size=3), dtype=DTYPES, seed=SEEDS)
-def test_broadcasting_with_variables(batch: int, axes: list[int], dtype: str, seed: int) -> None:
+@drawn(8, batch=whole(1, 5), axes=several(whole(1, 4), 3, 3), dtype=DTYPES, seed=SEEDS)
+def test_broadcasting_with_variables(golden: Golden, batch: int, axes: list[int], dtype: str, seed: int) -> None:
     a, b, c = axes
     shapes = [(a, 1, c), (b, c), (1, 1, 1, c), (c, 3)]
     variables = [Variable(shape) for shape in shapes]
@@ -215,4 +220,4 @@ def test_broadcasting_with_variables(batch: int, axes: list[int], dtype: str, se
         u, v, w, kernel = (tensors[order.index(place)] for place in range(4))
         return ((x - u) * v / (w * w + 1) + x) @ kernel
 
-    compare(compiled, keyed(seed, "x").standard_normal((batch, a, b, c)), reference)
+    compare(golden, compiled, keyed(seed, "x").standard_normal((batch, a, b, c)), reference)

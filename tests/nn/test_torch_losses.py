@@ -1,24 +1,22 @@
-"""Cross-check of the losses with torch and scikit-learn, where they are installed: values, gradients, weights."""
+"""Cross-check of the losses with torch and scikit-learn: values, gradients, weights."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nn import loss
 from nn.arrays import Array
 from nn.random import keyed
+from tests.nn.golden import DTYPES, SEEDS, Golden, drawn, one_of, optional, several, whole
 
-torch = pytest.importorskip("torch")
+torch = optional("torch")
+metrics = optional("sklearn.metrics")
 functional = torch.nn.functional
 
 PRECISION = {"float32": (1e-5, 1e-4), "float64": (1e-9, 1e-9)}
-DTYPES = st.sampled_from(["float32", "float64"])
-SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=4)
-SEEDS = st.integers(0, 1000)
+SHAPES = several(whole(1, 7), 1, 4)
 
 
 def scores(generator: np.random.Generator, shape: list[int]) -> Array:
@@ -56,7 +54,14 @@ ELEMENTWISE: dict[str, Case] = {
 }
 
 
-def compare(ours: loss.Loss, label: Array, output: Array, weight: Array | None, each: Callable[[Any, Any], Any]) -> None:
+def compare(
+    golden: Golden,
+    ours: loss.Loss,
+    label: Array,
+    output: Array,
+    weight: Array | None,
+    each: Callable[[Any, Any], Any],
+) -> None:
     """Compare with what torch gives for `each(output, label)`, (batch,)."""
     prepared = ours.prepare(label, output.shape, output.dtype)
     given = () if weight is None else (ours.check_weights(weight, len(output), output.dtype),)
@@ -64,13 +69,18 @@ def compare(ours: loss.Loss, label: Array, output: Array, weight: Array | None, 
     gradient = np.empty_like(output)
     value = ours.value(prepared, output, *given)
     ours.gradient(prepared, output, gradient, *given)
-    tensor = torch.tensor(output, requires_grad=True)
-    losses = each(tensor, torch.tensor(label))
-    expected = (losses if weight is None else losses * torch.tensor(given[0])).sum() / len(output)
-    expected.backward()
+
+    def compute() -> list[Any]:
+        tensor = torch.tensor(output, requires_grad=True)
+        losses = each(tensor, torch.tensor(label))
+        expected = (losses if weight is None else losses * torch.tensor(given[0])).sum() / len(output)
+        expected.backward()
+        return [expected, tensor.grad]
+
+    expected, wanted = golden(compute, output, label, *given, needs=torch)
     forward, backward = PRECISION[output.dtype.name]
-    np.testing.assert_allclose(value, expected.item(), rtol=forward, atol=forward)
-    np.testing.assert_allclose(gradient, tensor.grad.numpy(), rtol=backward, atol=backward)
+    expected.close(value, rtol=forward, atol=forward)
+    wanted.close(gradient, rtol=backward, atol=backward)
 
 
 def by_sample(losses: Any) -> Any:
@@ -78,26 +88,27 @@ def by_sample(losses: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
-@settings(max_examples=20, deadline=None, database=None)
-@given(shape=SHAPES, dtype=DTYPES, weighted=st.booleans(), seed=SEEDS)
-def test_losses_of_single_outputs(name: str, shape: list[int], dtype: str, weighted: bool, seed: int) -> None:
+@drawn(10, shape=SHAPES, dtype=DTYPES, weighted=one_of(False, True), seed=SEEDS)
+def test_losses_of_single_outputs(golden: Golden, name: str, shape: list[int], dtype: str, weighted: bool, seed: int) -> None:
     ours, draw, reference = ELEMENTWISE[name]
     generator = keyed(seed, "torch")
     output, label = scores(generator, shape).astype(dtype), draw(generator, shape).astype(dtype)
     weight = generator.uniform(0, 3, shape[0]) if weighted else None
-    compare(ours, label, output, weight, lambda x, y: by_sample(reference(x, y)))
+    compare(golden, ours, label, output, weight, lambda x, y: by_sample(reference(x, y)))
 
 
-@settings(max_examples=40, deadline=None, database=None)
-@given(
-    shape=st.lists(st.integers(1, 7), min_size=2, max_size=4),
-    rows=st.booleans(),
-    smoothing=st.sampled_from([0.0, 0.1, 0.7]),
+@drawn(
+    20,
+    shape=several(whole(1, 7), 2, 4),
+    rows=one_of(False, True),
+    smoothing=one_of(0.0, 0.1, 0.7),
     dtype=DTYPES,
-    weighted=st.booleans(),
+    weighted=one_of(False, True),
     seed=SEEDS,
 )
-def test_cross_entropy_of_scores(shape: list[int], rows: bool, smoothing: float, dtype: str, weighted: bool, seed: int) -> None:
+def test_cross_entropy_of_scores(
+    golden: Golden, shape: list[int], rows: bool, smoothing: float, dtype: str, weighted: bool, seed: int
+) -> None:
     generator = keyed(seed, "torch")
     output = scores(generator, shape).astype(dtype)
     label: Array = generator.dirichlet(np.ones(shape[-1]), shape[:-1]).astype(dtype)
@@ -110,18 +121,20 @@ def test_cross_entropy_of_scores(shape: list[int], rows: bool, smoothing: float,
         found = functional.cross_entropy(x.reshape(-1, shape[-1]), flat, reduction="none", label_smoothing=smoothing)
         return by_sample(found.reshape(shape[:-1]))
 
-    compare(loss.Cross_Entropy_With_Softmax(smoothing), label, output, weight, each)
+    compare(golden, loss.Cross_Entropy_With_Softmax(smoothing), label, output, weight, each)
 
 
-@settings(max_examples=40, deadline=None, database=None)
-@given(
-    shape=st.lists(st.integers(2, 7), min_size=2, max_size=4),
-    rows=st.booleans(),
+@drawn(
+    20,
+    shape=several(whole(2, 7), 2, 4),
+    rows=one_of(False, True),
     dtype=DTYPES,
-    weighted=st.booleans(),
+    weighted=one_of(False, True),
     seed=SEEDS,
 )
-def test_cross_entropy_of_probabilities(shape: list[int], rows: bool, dtype: str, weighted: bool, seed: int) -> None:
+def test_cross_entropy_of_probabilities(
+    golden: Golden, shape: list[int], rows: bool, dtype: str, weighted: bool, seed: int
+) -> None:
     generator = keyed(seed, "torch")
     output = 0.05 + generator.dirichlet(np.ones(shape[-1]), shape[:-1])
     output = (output / output.sum(axis=-1, keepdims=True)).astype(dtype)
@@ -134,12 +147,11 @@ def test_cross_entropy_of_probabilities(shape: list[int], rows: bool, dtype: str
         wanted = y if rows else functional.one_hot(y, shape[-1])
         return by_sample(-(wanted * torch.log(x)).sum(dim=-1))
 
-    compare(loss.Cross_Entropy(), label, output, weight, each)
+    compare(golden, loss.Cross_Entropy(), label, output, weight, each)
 
 
-@settings(max_examples=20, deadline=None, database=None)
-@given(batch=st.integers(1, 9), classes=st.integers(2, 6), dtype=DTYPES, weighted=st.booleans(), seed=SEEDS)
-def test_hinge_of_classes(batch: int, classes: int, dtype: str, weighted: bool, seed: int) -> None:
+@drawn(10, batch=whole(1, 9), classes=whole(2, 6), dtype=DTYPES, weighted=one_of(False, True), seed=SEEDS)
+def test_hinge_of_classes(golden: Golden, batch: int, classes: int, dtype: str, weighted: bool, seed: int) -> None:
     generator = keyed(seed, "torch")
     output, label = scores(generator, [batch, classes]).astype(dtype), generator.integers(0, classes, batch)
     weight = generator.uniform(0, 3, batch) if weighted else None
@@ -149,12 +161,11 @@ def test_hinge_of_classes(batch: int, classes: int, dtype: str, weighted: bool, 
         rival = x.masked_fill(chosen, -np.inf).max(dim=1).values
         return functional.relu(1 + rival - x[chosen])
 
-    compare(loss.Hinge(), label, output, weight, each)
+    compare(golden, loss.Hinge(), label, output, weight, each)
 
 
 @pytest.mark.parametrize("classes", [2, 5])
-def test_hinge_is_that_of_scikit_learn(classes: int) -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
+def test_hinge_is_that_of_scikit_learn(golden: Golden, classes: int) -> None:
     generator = keyed(0, "scikit-learn")
     label = np.concatenate([np.arange(classes), generator.integers(0, classes, 20)])
     output = generator.standard_normal((len(label), classes))
@@ -163,5 +174,6 @@ def test_hinge_is_that_of_scikit_learn(classes: int) -> None:
     ours = loss.Hinge()
     prepared = ours.prepare(label, output.shape, output.dtype)
     ours.allocate(output.shape, output.dtype)
-    expected = metrics.hinge_loss(label, output[:, 0] if classes == 2 else output)
-    assert ours.value(prepared, output) == pytest.approx(expected, rel=1e-12)
+    rows = output[:, 0] if classes == 2 else output
+    [expected] = golden(lambda: [metrics.hinge_loss(label, rows)], label, output, needs=metrics)
+    expected.close(ours.value(prepared, output), rtol=1e-12)

@@ -1,9 +1,9 @@
 """ResNet20 and the transformer against torch, with the same weights: outputs, loss, every gradient, moving statistics."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 import nn
@@ -11,8 +11,9 @@ from nn.arrays import Array
 from nn.loss import Cross_Entropy_With_Softmax
 from nn.model import Model, ResNet20, Transformer
 from nn.random import keyed
+from tests.nn.golden import Golden, optional
 
-torch = pytest.importorskip("torch")
+torch = optional("torch")
 functional = torch.nn.functional
 PRECISION = {"float32": 1e-4, "float64": 1e-9}
 
@@ -83,18 +84,26 @@ def dense(x: Any, weights: Weights) -> Any:
     return x @ of["kernel"] + of["bias"]
 
 
-def compare(model: Model, weights: Weights, score: Any, label: Array, x: Array, prediction: Any) -> None:
-    """Compare loss, prediction, and the gradient of every variable."""
+def compare(
+    golden: Golden, model: Model, forward: Callable[[Any, Weights], Any], x: Array, label: Array, *, scores: bool = False
+) -> None:
+    """Compare loss, prediction (`scores`: before softmax), and the gradient of every variable."""
     precision = PRECISION[model.dtype.name]
-    loss = functional.cross_entropy(score.flatten(0, -2), torch.tensor(label).flatten())
-    loss.backward()
+    names = [variable.name for variable in model.trainable_variables()]
+
+    def compute() -> list[Any]:
+        weights = Weights(model)
+        score = forward(torch.tensor(x), weights)
+        loss = functional.cross_entropy(score.flatten(0, -2), torch.tensor(label).flatten())
+        loss.backward()
+        return [loss, score if scores else torch.softmax(score, -1), *(weights.tensors[name].grad for name in names)]
+
+    loss, prediction, *gradients = golden(compute, x, label, model.store.values, needs=torch)
     found, output = model.compute_gradients(x, label)
-    assert found == pytest.approx(loss.item(), rel=precision)
-    np.testing.assert_allclose(output, prediction.detach().numpy(), rtol=precision, atol=precision)
-    for variable in model.trainable_variables():
-        expected = weights.tensors[variable.name].grad.numpy()
-        limit = precision * max(1, np.abs(expected).max())
-        np.testing.assert_allclose(variable.gradient, expected, rtol=precision, atol=limit, err_msg=variable.name)
+    loss.close(found, rtol=precision)
+    prediction.close(output, rtol=precision, atol=precision)
+    for variable, expected in zip(model.trainable_variables(), gradients, strict=True):
+        expected.close(variable.gradient, rtol=precision, atol=precision * max(1, expected.largest), message=variable.name)
 
 
 def disturb(model: Model) -> None:
@@ -106,22 +115,18 @@ def disturb(model: Model) -> None:
 
 @pytest.mark.parametrize("dtype", PRECISION)
 @pytest.mark.parametrize("shortcut", ["A", "B"])
-def test_resnet20(shortcut: str, dtype: str) -> None:
+def test_resnet20(golden: Golden, shortcut: str, dtype: str) -> None:
     model = ResNet20(shortcut=shortcut, input_shape=[-1, 16, 16, 3], dtype=dtype)
     disturb(model)
-    weights = Weights(model)
     generator = keyed(0, "resnet")
     x, label = generator.standard_normal((5, 16, 16, 3)).astype(dtype), generator.integers(0, 10, 5)
-    score = resnet(torch.tensor(x), weights, shortcut)
-    compare(model, weights, score, label, x, torch.softmax(score, -1))
+    compare(golden, model, lambda x, weights: resnet(x, weights, shortcut), x, label)
 
 
 @pytest.mark.parametrize("dtype", PRECISION)
-def test_transformer(dtype: str) -> None:
+def test_transformer(golden: Golden, dtype: str) -> None:
     model = Transformer(13, 9, features=12, heads=3, blocks=2, hidden=20, dtype=dtype)
     disturb(model)
-    weights = Weights(model)
     generator = keyed(0, "transformer")
     x, label = generator.integers(0, 13, (4, 9)), generator.integers(0, 13, (4, 9))
-    score = transformer(torch.tensor(x), weights, blocks=2)
-    compare(model, weights, score, label, x, score)
+    compare(golden, model, lambda x, weights: transformer(x, weights, blocks=2), x, label, scores=True)

@@ -1,4 +1,4 @@
-"""Cross-check of the recurrent layers with torch, where it is installed: values and all gradients over random shapes."""
+"""Cross-check of the recurrent layers with torch: values and all gradients over random shapes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import nn
 from nn.arrays import Array
@@ -17,8 +15,9 @@ from nn.operation import Mode
 from nn.plan import Plan
 from nn.random import keyed
 from nn.value import Node, Placeholder, VariableStore
+from tests.nn.golden import DTYPES, SEEDS, Golden, drawn, one_of, optional, whole
 
-torch = pytest.importorskip("torch")
+torch = optional("torch")
 
 PRECISION = {"float32": (1e-5, 1e-4), "float64": (1e-9, 1e-9)}
 
@@ -71,20 +70,29 @@ def gradients(network: Any, order: Callable[[Array], Array], layer: nn.layer.Rec
     return result
 
 
-@settings(max_examples=60, deadline=None, database=None)
-@given(
-    kind=st.sampled_from(sorted(KINDS)),
-    batch=st.integers(1, 9),
-    time=st.integers(1, 12),
-    features=st.integers(1, 9),
-    units=st.integers(1, 11),
-    sequences=st.booleans(),
-    use_bias=st.booleans(),
-    dtype=st.sampled_from(["float32", "float64"]),
-    seed=st.integers(0, 1000),
+@drawn(
+    32,
+    kind=one_of(*sorted(KINDS)),
+    batch=whole(1, 9),
+    time=whole(1, 12),
+    features=whole(1, 9),
+    units=whole(1, 11),
+    sequences=one_of(False, True),
+    use_bias=one_of(False, True),
+    dtype=DTYPES,
+    seed=SEEDS,
 )
 def test_values_and_gradients(
-    kind: str, batch: int, time: int, features: int, units: int, sequences: bool, use_bias: bool, dtype: str, seed: int
+    golden: Golden,
+    kind: str,
+    batch: int,
+    time: int,
+    features: int,
+    units: int,
+    sequences: bool,
+    use_bias: bool,
+    dtype: str,
+    seed: int,
 ) -> None:
     make, reference, order = KINDS[kind]
     generator = keyed(seed, "torch")
@@ -98,26 +106,28 @@ def test_values_and_gradients(
     plan = Plan(Graph(placeholder, output), x.shape, store.dtype, training=True, input_gradient=True)
     forward, backward = PRECISION[dtype]
 
-    network = reference(features, units, batch_first=True, bias=use_bias, dtype=getattr(torch, dtype))
-    load(network, order, layer)
-    tensor = torch.tensor(x, requires_grad=True)
-    everything, _ = network(tensor)
-    expected = everything if sequences else everything[:, -1]
-    weights = generator.standard_normal(tuple(expected.shape)).astype(dtype)
-    expected.backward(torch.tensor(weights))
+    weights = generator.standard_normal((batch, time, units) if sequences else (batch, units)).astype(dtype)
 
+    def compute() -> list[Any]:
+        network = reference(features, units, batch_first=True, bias=use_bias, dtype=getattr(torch, dtype))
+        load(network, order, layer)
+        tensor = torch.tensor(x, requires_grad=True)
+        everything, _ = network(tensor)
+        expected = everything if sequences else everything[:, -1]
+        expected.backward(torch.tensor(weights))
+        return [expected, tensor.grad, *gradients(network, order, layer)]
+
+    value, *wanted = golden(compute, x, weights, store.values, needs=torch)
     result = plan.forward(x, Mode(training=True))
-    np.testing.assert_allclose(result, expected.detach().numpy(), rtol=forward, atol=forward)
+    value.close(result, rtol=forward, atol=forward)
     plan.output_gradient[:] = weights
     plan.backward()
-    wanted = [tensor.grad.numpy(), *gradients(network, order, layer)]
     for found, other in zip([plan.input_gradient, *(v.gradient for v in layer.variables)], wanted, strict=True):
-        assert found is not None
-        np.testing.assert_allclose(found, other, rtol=backward, atol=backward * max(1.0, float(np.abs(other).max())))
+        other.close(found, rtol=backward, atol=backward * max(1.0, other.largest))
 
 
 @pytest.mark.parametrize("kind", ["SimpleRNN", "LSTM", "GRU"])
-def test_a_batch_as_large_as_in_training(kind: str) -> None:
+def test_a_batch_as_large_as_in_training(golden: Golden, kind: str) -> None:
     """Long enough for several windows of backward."""
     make, reference, order = KINDS[kind]
     generator = keyed(1, "torch")
@@ -128,12 +138,17 @@ def test_a_batch_as_large_as_in_training(kind: str) -> None:
     VariableStore(layer.variables, [], np.dtype(np.float64), 0)
     x, weights = generator.standard_normal((64, 20, 12)), generator.standard_normal((64, 20, 32))
     plan = Plan(Graph(placeholder, output), x.shape, np.dtype(np.float64), training=True)
-    network = reference(12, 32, batch_first=True, dtype=torch.float64)
-    load(network, order, layer)
-    expected, _ = network(torch.tensor(x))
-    expected.backward(torch.tensor(weights))
-    np.testing.assert_allclose(plan.forward(x, Mode(training=True)), expected.detach().numpy(), rtol=1e-9, atol=1e-9)
+
+    def compute() -> list[Any]:
+        network = reference(12, 32, batch_first=True, dtype=torch.float64)
+        load(network, order, layer)
+        expected, _ = network(torch.tensor(x))
+        expected.backward(torch.tensor(weights))
+        return [expected, *gradients(network, order, layer)]
+
+    value, *wanted = golden(compute, x, weights, *(variable.value for variable in layer.variables), needs=torch)
+    value.close(plan.forward(x, Mode(training=True)), rtol=1e-9, atol=1e-9)
     plan.output_gradient[:] = weights
     plan.backward()
-    for variable, other in zip(layer.variables, gradients(network, order, layer), strict=True):
-        np.testing.assert_allclose(variable.gradient, other, rtol=1e-9, atol=1e-9)
+    for variable, other in zip(layer.variables, wanted, strict=True):
+        other.close(variable.gradient, rtol=1e-9, atol=1e-9)

@@ -1,4 +1,4 @@
-"""Cross-check of rules, schedules and clipping with torch, where it is installed: 100 steps in double precision, 1e-6."""
+"""Cross-check of rules, schedules and clipping with torch: 100 steps in double precision, 1e-6."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 from nn import gradient_descent as gd
 from nn.arrays import Array
 from nn.random import keyed
+from tests.nn.golden import Golden, optional
 
-torch = pytest.importorskip("torch")
-torchs = pytest.importorskip("torch.optim.lr_scheduler")
+torch = optional("torch")
+torchs = optional("torch.optim.lr_scheduler")
 
 STEPS, PARAMETERS = 100, 500
 
@@ -71,45 +72,65 @@ SCHEDULES: list[tuple[gd.SGDOptimizer, Callable[[Any], Any]]] = [
 
 
 @pytest.mark.parametrize(("rule", "reference"), RULES, ids=lambda value: repr(value) if not callable(value) else "")
-def test_rules_over_a_hundred_steps(rule: gd.IGradientDescent, reference: Callable[[Any], Any]) -> None:
-    parameters, tensor = start()
-    optimizer = reference(tensor)
-    for gradient in gradients():
-        rule.update(parameters, gradient)
-        tensor.grad = torch.tensor(gradient)
-        optimizer.step()
-    np.testing.assert_allclose(parameters, tensor.detach().numpy(), rtol=1e-6, atol=1e-12)
+def test_rules_over_a_hundred_steps(golden: Golden, rule: gd.IGradientDescent, reference: Callable[[Any], Any]) -> None:
+    def compute() -> list[Any]:
+        tensor = torch.nn.Parameter(torch.tensor(start()))
+        optimizer = reference(tensor)
+        for gradient in gradients():
+            tensor.grad = torch.tensor(gradient)
+            optimizer.step()
+        return [tensor]
+
+    [expected] = golden(compute, start(), *gradients()[:2], needs=torch)
+    expected.close(trained(rule), rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize(("rule", "clip"), LIMITS, ids=lambda value: repr(value) if not callable(value) else "")
-def test_clipping(rule: gd.IGradientDescent, clip: Callable[[Any], object]) -> None:
-    parameters, tensor = start()
-    optimizer = torch.optim.SGD([tensor], lr=0.1)
-    for gradient in gradients():
-        rule.update(parameters, gradient)
-        tensor.grad = torch.tensor(gradient)
-        clip(tensor)
-        optimizer.step()
-    np.testing.assert_allclose(parameters, tensor.detach().numpy(), rtol=1e-6, atol=1e-6)
+def test_clipping(golden: Golden, rule: gd.IGradientDescent, clip: Callable[[Any], object]) -> None:
+    def compute() -> list[Any]:
+        tensor = torch.nn.Parameter(torch.tensor(start()))
+        optimizer = torch.optim.SGD([tensor], lr=0.1)
+        for gradient in gradients():
+            tensor.grad = torch.tensor(gradient)
+            clip(tensor)
+            optimizer.step()
+        return [tensor]
+
+    [expected] = golden(compute, start(), *gradients()[:2], needs=torch)
+    expected.close(trained(rule), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(("rule", "scheduler"), SCHEDULES, ids=lambda value: repr(value) if not callable(value) else "")
-def test_schedules(rule: gd.IGradientDescent, scheduler: Callable[[Any], Any]) -> None:
-    parameters, tensor = start()
-    optimizer = torch.optim.SGD([tensor], lr=0.1)
-    reference = scheduler(optimizer)
+def test_schedules(golden: Golden, rule: gd.IGradientDescent, scheduler: Callable[[Any], Any]) -> None:
+    def compute() -> list[Any]:
+        tensor = torch.nn.Parameter(torch.tensor(start()))
+        optimizer = torch.optim.SGD([tensor], lr=0.1)
+        reference, rates = scheduler(optimizer), []
+        for gradient in gradients():
+            rates.append(optimizer.param_groups[0]["lr"])
+            tensor.grad = torch.tensor(gradient)
+            optimizer.step()
+            reference.step()
+        return [tensor, np.array(rates)]
+
+    rates: list[float] = []
+    parameters, expected = golden(compute, start(), *gradients()[:2], needs=torch)
+    parameters.close(trained(rule, rates), rtol=1e-6, atol=1e-12)
+    expected.close(rates, rtol=1e-9)
+
+
+def trained(rule: gd.IGradientDescent, rates: list[float] | None = None) -> Array:
+    """The parameters after all steps; the rate of each step is added to `rates`."""
+    parameters = start()
     for gradient in gradients():
         rule.update(parameters, gradient)
-        assert rule.rate == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-9)
-        tensor.grad = torch.tensor(gradient)
-        optimizer.step()
-        reference.step()
-    np.testing.assert_allclose(parameters, tensor.detach().numpy(), rtol=1e-6, atol=1e-12)
+        if rates is not None:
+            rates.append(rule.rate)
+    return parameters
 
 
-def start() -> tuple[Array, Any]:
-    values = keyed(0, "torch").standard_normal(PARAMETERS)
-    return values.copy(), torch.nn.Parameter(torch.tensor(values))
+def start() -> Array:
+    return keyed(0, "torch").standard_normal(PARAMETERS)
 
 
 def gradients() -> list[Array]:

@@ -1,12 +1,9 @@
-"""Cross-check of every activation with torch, where it is installed."""
+"""Cross-check of every activation with torch."""
 
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nn import activation
 from nn.graph import Graph
@@ -14,8 +11,9 @@ from nn.operation import Mode
 from nn.plan import Plan
 from nn.random import keyed
 from nn.value import Node, Placeholder
+from tests.nn.golden import DTYPES, SEEDS, Golden, drawn, one_of, optional, several, whole
 
-torch = pytest.importorskip("torch")
+torch = optional("torch")
 functional = torch.nn.functional
 
 PAIRS: dict[str, tuple[activation.Activation, Callable[[Any], Any]]] = {
@@ -36,14 +34,8 @@ PRECISION = {"float32": (1e-5, 1e-4), "float64": (1e-9, 1e-9)}
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@settings(max_examples=15, deadline=None, database=None)
-@given(
-    shape=st.lists(st.integers(1, 9), min_size=2, max_size=4),
-    scale=st.sampled_from([0.01, 1.0, 5.0]),
-    dtype=st.sampled_from(["float32", "float64"]),
-    seed=st.integers(0, 1000),
-)
-def test_values_and_gradients(name: str, shape: list[int], scale: float, dtype: str, seed: int) -> None:
+@drawn(6, shape=several(whole(1, 7), 2, 4), scale=one_of(0.01, 1.0, 5.0), dtype=DTYPES, seed=SEEDS)
+def test_values_and_gradients(golden: Golden, name: str, shape: list[int], scale: float, dtype: str, seed: int) -> None:
     ours, reference = PAIRS[name]
     generator = keyed(seed, "torch")
     x, weights = (scale * generator.standard_normal((2, *shape))).astype(dtype)
@@ -52,12 +44,16 @@ def test_values_and_gradients(name: str, shape: list[int], scale: float, dtype: 
     assert isinstance(output, Node)
     plan = Plan(Graph(placeholder, output), x.shape, x.dtype, training=True, input_gradient=True)
     found = plan.forward(x, Mode(training=True))
-    tensor = torch.tensor(x, requires_grad=True)
-    expected = reference(tensor)
-    expected.backward(torch.tensor(weights))
+
+    def compute() -> list[Any]:
+        tensor = torch.tensor(x, requires_grad=True)
+        expected = reference(tensor)
+        expected.backward(torch.tensor(weights))
+        return [expected, tensor.grad]
+
+    value, gradient = golden(compute, x, weights, needs=torch)
     forward, backward = PRECISION[dtype]
-    np.testing.assert_allclose(found, expected.detach().numpy(), rtol=forward, atol=forward)
+    value.close(found, rtol=forward, atol=forward)
     plan.output_gradient[:] = weights
     plan.backward()
-    assert plan.input_gradient is not None
-    np.testing.assert_allclose(plan.input_gradient, tensor.grad.numpy(), rtol=backward, atol=backward)
+    gradient.close(plan.input_gradient, rtol=backward, atol=backward)

@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nn import metric
 from nn.arrays import Array
+from tests.nn.golden import Answer, Golden, drawn, one_of, optional, several, whole
 
-reference = pytest.importorskip("sklearn.metrics")
+reference = optional("sklearn.metrics")
 
-RANDOM = settings(max_examples=40, deadline=None, database=None)
-SIZES = st.lists(st.integers(1, 9), min_size=2, max_size=12)
+SEEDS, SIZES = whole(0, 2**32), several(whole(1, 9), 2, 12)
 
 
 def fed(made: metric.Metric, sizes: list[int], label: Array, prediction: Array) -> metric.Metric:
@@ -26,8 +24,8 @@ def fed(made: metric.Metric, sizes: list[int], label: Array, prediction: Array) 
     return made
 
 
-def close(found: float, expected: Any) -> bool:
-    return bool(np.isclose(found, float(expected), rtol=1e-12, atol=1e-15, equal_nan=True))
+def close(found: float, expected: Answer) -> None:
+    expected.close(found, rtol=1e-12, atol=1e-15)
 
 
 def two_classes(seed: int, sizes: list[int], levels: int) -> tuple[Array, Array]:
@@ -63,36 +61,47 @@ def counted(row: int, column: int) -> Callable[[Array, Array], float]:
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-@RANDOM
-@given(seed=st.integers(0, 2**32), sizes=SIZES, levels=st.sampled_from([1, 2, 5, 50, 10**6]))
-def test_two_classes(kind: type[metric.Metric], expected: Any, seed: int, sizes: list[int], levels: int) -> None:
+@drawn(16, seed=SEEDS, sizes=SIZES, levels=one_of(1, 2, 5, 50, 10**6))
+def test_two_classes(
+    golden: Golden, kind: type[metric.Metric], expected: Any, seed: int, sizes: list[int], levels: int
+) -> None:
     label, score = two_classes(seed, sizes, levels)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a value is not defined, which is what is compared here too
-        wanted = expected(label, score)
-    assert close(fed(kind(), sizes, label, score).result(), wanted)
+
+    def compute() -> list[Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a value is not defined, which is what is compared here too
+            return [expected(label, score)]
+
+    [wanted] = golden(compute, label, score, needs=reference)
+    close(fed(kind(), sizes, label, score).result(), wanted)
 
 
-@RANDOM
-@given(seed=st.integers(0, 2**32), sizes=SIZES, classes=st.integers(3, 8))
-def test_many_classes(seed: int, sizes: list[int], classes: int) -> None:
+@drawn(20, seed=SEEDS, sizes=SIZES, classes=whole(3, 8))
+def test_many_classes(golden: Golden, seed: int, sizes: list[int], classes: int) -> None:
     random = np.random.Generator(np.random.Philox(seed))
     label, score = random.integers(0, classes, sum(sizes)), random.standard_normal((sum(sizes), classes))
-    chosen, names = score.argmax(axis=1), list(range(classes))
-    assert close(fed(metric.CategoricalAccuracy(), sizes, label, score).result(), reference.accuracy_score(label, chosen))
-    k = int(random.integers(1, classes))
-    found = fed(metric.TopKAccuracy(k), sizes, label, score).result()
-    assert close(found, reference.top_k_accuracy_score(label, score, k=k, labels=names))
+    chosen, names, k = score.argmax(axis=1), list(range(classes)), int(random.integers(1, classes))
+
+    def compute() -> list[Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a class is predicted which does not occur
+            return [
+                reference.accuracy_score(label, chosen),
+                reference.top_k_accuracy_score(label, score, k=k, labels=names),
+                reference.confusion_matrix(label, chosen, labels=names),
+                reference.balanced_accuracy_score(label, chosen),
+            ]
+
+    accuracy, among_k, counts, balanced = golden(compute, label, score, needs=reference)
+    close(fed(metric.CategoricalAccuracy(), sizes, label, score).result(), accuracy)
+    close(fed(metric.TopKAccuracy(k), sizes, label, score).result(), among_k)
     confusion = metric.ConfusionMatrix()
     fed(confusion, sizes, label, score)
-    assert np.array_equal(confusion.matrix(), reference.confusion_matrix(label, chosen, labels=names))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a class is predicted which does not occur
-        assert close(confusion.result(), reference.balanced_accuracy_score(label, chosen))
+    counts.close(confusion.matrix(), rtol=0)
+    close(confusion.result(), balanced)
 
 
-@RANDOM
-@given(seed=st.integers(0, 2**32), sizes=SIZES, classes=st.integers(2, 6), levels=st.integers(1, 3))
+@drawn(20, seed=SEEDS, sizes=SIZES, classes=whole(2, 6), levels=whole(1, 3))
 def test_the_first_of_equal_outputs_counts_as_in_argmax(seed: int, sizes: list[int], classes: int, levels: int) -> None:
     random = np.random.Generator(np.random.Philox(seed))
     label, score = random.integers(0, classes, sum(sizes)), random.integers(0, levels, (sum(sizes), classes)) * 0.5
@@ -100,20 +109,22 @@ def test_the_first_of_equal_outputs_counts_as_in_argmax(seed: int, sizes: list[i
     assert fed(metric.TopKAccuracy(1), sizes, label, score).result() == expected
 
 
-@RANDOM
-@given(seed=st.integers(0, 2**32), sizes=SIZES, outputs=st.integers(1, 4), zeros=st.booleans())
-def test_numbers(seed: int, sizes: list[int], outputs: int, zeros: bool) -> None:
+@drawn(20, seed=SEEDS, sizes=SIZES, outputs=whole(1, 4), zeros=one_of(False, True))
+def test_numbers(golden: Golden, seed: int, sizes: list[int], outputs: int, zeros: bool) -> None:
     random = np.random.Generator(np.random.Philox(seed))
     label = random.standard_normal((sum(sizes), outputs)) * 10.0 ** random.integers(-3, 4)
     prediction = label + random.standard_normal(label.shape)
     if zeros:
         label[random.random(label.shape) < 0.2] = 0
-    squares = fed(metric.MeanSquareError(), sizes, label, prediction).result()
-    assert close(squares, reference.mean_squared_error(label, prediction))
-    relative = fed(metric.RelativeError(), sizes, label, prediction).result()
-    assert close(relative, reference.mean_absolute_percentage_error(label, prediction))
-    if not np.ptp(label, axis=0).all():
-        return  # scikit-learn leaves out the errors of outputs whose labels do not vary
-    explained = reference.r2_score(label, prediction, multioutput="variance_weighted")
-    ratio = fed(metric.RelativeMeanSquareError(), sizes, label, prediction).result()
-    assert ratio == pytest.approx(1 - explained, rel=1e-9, abs=1e-9)
+    varies = bool(np.ptp(label, axis=0).all())  # scikit-learn leaves out the errors of outputs whose labels do not vary
+
+    def compute() -> list[Any]:
+        errors = [reference.mean_squared_error, reference.mean_absolute_percentage_error]
+        explained = [reference.r2_score(label, prediction, multioutput="variance_weighted")] if varies else []
+        return [*(error(label, prediction) for error in errors), *(1 - ratio for ratio in explained)]
+
+    squares, relative, *ratios = golden(compute, label, prediction, needs=reference)
+    close(fed(metric.MeanSquareError(), sizes, label, prediction).result(), squares)
+    close(fed(metric.RelativeError(), sizes, label, prediction).result(), relative)
+    for ratio in ratios:
+        ratio.close(fed(metric.RelativeMeanSquareError(), sizes, label, prediction).result(), rtol=1e-9, atol=1e-9)

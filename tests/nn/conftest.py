@@ -1,0 +1,11 @@
+"""What tests of nn share."""
+
+import pytest
+
+from tests.nn.golden import Golden
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """The answers of torch or scikit-learn to what this test asks."""
+    return Golden(request.node.nodeid.removeprefix("tests/nn/"))
