@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rpc.coordinator import GROUP_SLACK_SECONDS
+from rpc.recovery import FAIL, REDUNDANT
 from rpc.submission import START_SECONDS
 
 from .checkpoint.given import GivenCheckpoint
@@ -15,7 +16,6 @@ from .codec.bank import CodecChoice
 from .codec.interfaces import Codec
 from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER
 from .node_ids import Parameter_Server
-from .recovery import FAIL, REDUNDANT
 from .spec import JobSpec
 from .training import Samples
 

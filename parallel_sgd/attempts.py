@@ -19,6 +19,7 @@ from rpc import Coordinator, SubmissionError
 from rpc.errors import Deposed
 from rpc.listing import jobs_known
 from rpc.logs import SUBMIT_LOGGER
+from rpc.recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
 from rpc.succession.will import Will
 
 from .answers import answers, package_bytes
@@ -30,7 +31,6 @@ from .membership import Membership
 from .node_ids import Parameter_Server
 from .patience import Patience
 from .quorum import silent_majority
-from .recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
 from .training import Samples
 from .verdicts import places_of, report_of
 

@@ -14,13 +14,13 @@ from typing import Any
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
 from rpc import shipping
+from rpc.recovery import Recovery
 from rpc.result import read_result
 from rpc.shipping import Bundle
 from rpc.submitting import pack_executable
 
 from .answers import Replies, replies_of
 from .executors import WorkerExecutor
-from .recovery import Recovery
 from .server_executor import ServerExecutor
 from .spec import JobSpec
 

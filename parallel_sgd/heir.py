@@ -23,6 +23,7 @@ from rpc.agent.heir import CHARTER, ESTATE
 from rpc.agent.succession import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 from rpc.logs import CleanFormatter
 from rpc.messages import Conclude
+from rpc.recovery import SHRINK, Recovery
 from rpc.succession.takeover import Claim, Decision, claim
 from rpc.succession.will import new_driver
 
@@ -31,7 +32,6 @@ from .errors import JobFailed
 from .estate import Charter, Estate
 from .job_executor import DATA
 from .membership import Membership, SameNodes, Survivors
-from .recovery import SHRINK, Recovery
 from .training import Samples
 
 ORPHANED = 70  # exit code of an heir whose agent is gone

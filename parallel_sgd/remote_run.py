@@ -15,6 +15,7 @@ from rpc import Coordinator
 from rpc.errors import Deposed
 from rpc.identity import new_job_id
 from rpc.logs import SUBMIT_LOGGER
+from rpc.recovery import SHRINK, Recovery
 from rpc.succession.will import new_driver
 
 from .accounts import AccountError, Entry, NodeAccounts, check_conserved, unread
@@ -25,7 +26,6 @@ from .estate import make_estate
 from .ledger import collect
 from .membership import Membership, SameNodes, Survivors
 from .nodes import LocalNodes
-from .recovery import SHRINK, Recovery
 from .result import JobResult
 from .spec import JobSpec
 from .times import Times

@@ -21,6 +21,7 @@ from rpc.agent.admission import LEAST_SILENCE, MOST_SECONDS
 from rpc.download import is_safe_name
 from rpc.membership.discovery import Discovery
 from rpc.membership.script import discovery_of
+from rpc.recovery import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy
 
 from .admission import check_parts
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice
@@ -37,7 +38,6 @@ from .ledger import Grid
 from .node_ids import Parameter_Server
 from .parameter_server import server_codecs
 from .profiles import ISetting
-from .recovery import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy
 from .report import check_title
 from .worker import WorkerPlan
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from network.version import VERSION
+from rpc.recovery import POLICIES
 
 from ..checkpoint.schedule import AUTO
-from ..recovery import POLICIES
 
 
 def make_parser() -> argparse.ArgumentParser:

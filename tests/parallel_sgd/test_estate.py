@@ -16,9 +16,9 @@ from parallel_sgd.estate import Charter, Estate, make_estate
 from parallel_sgd.job import ParallelSGD
 from parallel_sgd.job_executor import MISC, MODEL, SAMPLES, SETTING, TRANSFER
 from parallel_sgd.profiles import FixedBlockAssignment
-from parallel_sgd.recovery import DETERMINISTIC, Recovery
 from parallel_sgd.redealing import redealt
 from parallel_sgd.spec import JobSpec
+from rpc.recovery import DETERMINISTIC, Recovery
 from tests.parallel_sgd.digits_job import mlp
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parallel_sgd.recovery import Recovery
+from rpc.recovery import Recovery
 
 
 @pytest.mark.parametrize("policy", ["fail", "redundant"])

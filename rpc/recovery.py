@@ -13,14 +13,49 @@ Survivors leave their state on disk when they end, so no batch that was applied 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any
+
+from .liveness.verdict import Verdict
 
 FAIL, REDUNDANT, RESTART, WAIT, SHRINK = "fail", "redundant", "restart", "wait", "shrink"
 POLICIES = (FAIL, REDUNDANT, RESTART, WAIT, SHRINK)
 AGAIN = (RESTART, WAIT, SHRINK)
 Place = tuple[int, int, int]  # node, epoch, batch
 DETERMINISTIC = 3  # failures of the same node at the same batch, after which nobody believes in chance
+REPEATED = f"the same failure has come {DETERMINISTIC} times at the same place, so it would come again"
+
+
+def places_of(verdicts: Iterable[Verdict], culprits: Collection[int] | None = None) -> set[Place]:
+    """Where an attempt failed first, by nodes, epochs and batches; nowhere for a failure at no batch in particular, a lost
+    connection for example.
+
+    All that failed by themselves count, because which of them is heard of first is chance. Where no verdict says so of anybody,
+    the `culprits` if there are any (those that sent what others had to refuse), else those that waited in vain. Bystanders
+    do not count.
+    """
+    told = list(verdicts)
+    late = [verdict for verdict in told if verdict.rank == 1]
+    if any(verdict.rank == 0 for verdict in told):
+        found = {(verdict.node, verdict.epoch, verdict.batch) for verdict in told if verdict.rank == 0}
+    elif culprits is not None:
+        found = {(node, verdict.epoch, verdict.batch) for verdict in late for node in culprits}
+    else:
+        found = {(verdict.node, verdict.epoch, verdict.batch) for verdict in late}
+    return {place for place in found if place[1]}  # epochs count from 1
+
+
+class Repeats:
+    """Failures by the place where they came: what fails three times at the same place is no chance."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[Hashable] = Counter()
+
+    def note(self, places: Iterable[Hashable]) -> bool:
+        """One more failure, at these places; whether any of them has been seen as often as chance allows."""
+        here = set(places)
+        self.seen.update(here)
+        return any(self.seen[place] >= DETERMINISTIC for place in here)
 
 
 class Recovery:
@@ -35,28 +70,26 @@ class Recovery:
             raise ValueError(f"'max_restarts' must be an integer of 0 or more, got {max_restarts!r}")
         self.max_restarts = max_restarts
         self.restarts = 0
-        self._seen: Counter[Place] = Counter()
+        self._repeats = Repeats()
 
     def state_dict(self) -> dict[str, Any]:
         """What it remembers, as JSON knows it."""
-        return {"restarts": self.restarts, "seen": [[place, count] for place, count in self._seen.items()]}
+        return {"restarts": self.restarts, "seen": [[place, count] for place, count in self._repeats.seen.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what another one remembered."""
         self.restarts = int(state["restarts"])
-        self._seen = Counter({(node, epoch, batch): int(count) for (node, epoch, batch), count in state["seen"]})
+        self._repeats.seen = Counter({(node, epoch, batch): int(count) for (node, epoch, batch), count in state["seen"]})
 
     def give_up(self, places: Iterable[Place]) -> str:
         """Why nothing more is tried after a failure, or "" when the job is to be started again.
 
-        `places` tell failures apart: where it failed first in the attempt (`verdicts.places_of`).
+        `places` tell failures apart: where it failed first in the attempt (`places_of`).
         """
         if self.policy not in AGAIN:
             return f"on_failure is {self.policy!r}"
-        here = set(places)
-        self._seen.update(here)
-        if any(self._seen[place] >= DETERMINISTIC for place in here):
-            return f"the same failure has come {DETERMINISTIC} times at the same place, so it would come again"
+        if self._repeats.note(places):
+            return REPEATED
         if self.restarts >= self.max_restarts:
             return f"it was started again as often as 'max_restarts' allows, {self.max_restarts}"
         self.restarts += 1
