@@ -92,7 +92,7 @@ class TrainingReport:
         self._saved = 0.0  # the time of the first row since the last `save`
         heads: list[tuple[str, ...]] = [
             ("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics),
-            ("Loss", *metrics),
+            ("Loss", *metrics, "Epoch"),
             ("Epochs", "Total", *(name.capitalize() for name in Times._fields)),
         ]
         for path, head in zip(self.paths, heads, strict=False):
@@ -116,9 +116,9 @@ class TrainingReport:
             self.save()
             self._saved = row[0]
 
-    def evaluation(self, values: Sequence[float]) -> None:
-        """One epoch: loss and metrics on the test set."""
-        _write(self.evaluations_path, "a", [values])
+    def evaluation(self, epoch: int, values: Sequence[float]) -> None:
+        """One epoch, from 1: loss and metrics on the test set."""
+        _write(self.evaluations_path, "a", [(*values, epoch)])
 
     def times(self, epoch: int, times: Times) -> None:
         """One epoch, from 1: the seconds that it took, and what for. `times` are those until now, of all epochs together."""

@@ -141,7 +141,7 @@ class TrainingProcess:
                 if not (result and self._exchange.sync.staleness and result["Loss"] <= evaluation["Loss"]):
                     result = evaluation
                 if self._report is not None:
-                    self._report.evaluation(list(evaluation.values()))
+                    self._report.evaluation(epoch + 1, list(evaluation.values()))
                     self._report.times(epoch + 1, self._exchange.accounts.watch.times())
                     self._report.save()
                 self._unsaved.append(epoch + 1)

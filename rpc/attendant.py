@@ -241,9 +241,18 @@ class Attendant:
         self._logger.info("Node(%s) is done, {%s} is done.", node, ", ".join(map(str, sorted(self.collection.files))))
 
     def _take_result(self, node: int) -> None:
-        """The result comes as a file; it is returned by `join`, not left in the folder."""
+        """The result comes as a file; it is returned by `join`, not left in the folder.
+
+        A worker that has done its work has one, be it None; of a parameter server nothing is needed but its logs.
+        """
         paths = self.collection.files[node]
         for path in [path for path in paths if path.name == RESULT_FILE]:
             self.results[node] = read_result(path, self.submitting.classes_of(node))
             paths.remove(path)
             path.unlink()
+        machine = self.submitting.machine_of(node)
+        state = "" if machine is None else machine.ended.get(node, ("", ""))[0]
+        if state == "done" and node >= 0 and node not in self.results:
+            problem = self.collection.problems.get(node) or "it is not among its files."
+            self.failures.setdefault(node, ("lost", f"It has ended without its result: {problem}"))
+            self._logger.error("Node(%s) has ended without its result: %s", node, problem)

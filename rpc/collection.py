@@ -23,12 +23,14 @@ class Collection:
 
     The directory is made where it does not exist. Raises: OSError when that fails.
 
-    Attributes: `files`, the saved paths of each node; `missing`, the nodes whose files will not come, and why.
+    Attributes: `files`, the saved paths of each node; `missing`, the nodes whose files will not come, and why;
+    `problems`, what a node says of files that it could not send.
     """
 
     def __init__(self, directory: Path, title: str, logger: logging.Logger, clock: Clock) -> None:
         self.files: dict[int, list[Path]] = {}
         self.missing: dict[int, str] = {}
+        self.problems: dict[int, str] = {}
         directory.mkdir(parents=True, exist_ok=True)
         self._directory, self._title = directory, title
         self._logger, self._clock = logger, clock
@@ -70,7 +72,8 @@ class Collection:
         if not download.done:
             return False
         if download.problem:
-            self._logger.warning("Node(%s): %s", node, clean(download.problem))
+            self.problems[node] = clean(download.problem)
+            self._logger.warning("Node(%s): %s", node, self.problems[node])
         if download.state in ("starting", "running"):
             self._logger.info("Node(%s): the job is still running, so only its logs are here yet.", node)
         self.files[node] = download.files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -55,9 +56,16 @@ def make_report(
     logger: logging.Logger,
     further: Sequence[str] = (),
 ) -> Reached:
-    """The report for the agent; `output` is the folder of the report files, `further` names some beside the executor's."""
+    """The report for the agent; `output` is the folder of the report files, `further` names some beside the executor's.
+
+    An executor that has done its work, but whose result is not there any more, has failed.
+    """
+    files = _files(executable, output, logger, further)
+    if state == "done" and RESULT_FILE not in files:
+        state, detail = "failed", f"The result is lost: {RESULT_FILE} is not in the output directory any more."
+        logger.error("%s", detail)
     cut = detail.encode("utf-8", "backslashreplace")[-DETAIL_BYTES:].decode("utf-8", "ignore")
-    return Reached(state, cut, _files(executable, output, logger, further))
+    return Reached(state, cut, files)
 
 
 def _files(executable: AbsExecutable | None, output: Path, logger: logging.Logger, further: Sequence[str]) -> list[str]:
@@ -72,7 +80,7 @@ def _files(executable: AbsExecutable | None, output: Path, logger: logging.Logge
     room = _NAME_BYTES
     for name in dict.fromkeys([RESULT_FILE, *named, *further]):
         encoded = name.encode("utf-8", "replace")
-        if Path(name).name != name or not (output / name).is_file():
+        if Path(name).name != name or not os.path.isfile(output / name):  # Path.is_file raises for a name that is too long
             if name != RESULT_FILE:
                 logger.error("The report %r is no file in the output directory and is left out.", name)
         elif len(found) == MOST_FILES or len(encoded) > room or encoded.decode() != name:

@@ -11,10 +11,10 @@ from parallel_sgd.report import TrainingReport, check_title
 
 
 def test_tables_have_the_documented_names_columns_and_rows(tmp_path: Path) -> None:
-    """SUB-17: TR per block step, EV per epoch."""
+    """SUB-17: TR per block step, EV per epoch, whose number is its last column."""
     report = TrainingReport(tmp_path, "P-SGD", 3, ["accuracy"])
     report.step((0.25, 1, 2, 10, 2, 0.1 + 0.2, 0.5))
-    report.evaluation([1 / 3, 0.9576])
+    report.evaluation(1, [1 / 3, 0.9576])
     report.save()
     report.step((0.5, 1, 3, 10, 3, 1e-17, 1.0))
     report.save()
@@ -22,12 +22,12 @@ def test_tables_have_the_documented_names_columns_and_rows(tmp_path: Path) -> No
     assert (tmp_path / "TR-P-SGD-N(3).csv").read_text() == (
         "Time,Epochs,Batches,in,Total,Loss,accuracy\n0.25,1,2,10,2,0.30000000000000004,0.5\n0.5,1,3,10,3,1e-17,1.0\n"
     )
-    assert (tmp_path / "EV-P-SGD-N(3).csv").read_text() == "Loss,accuracy\n0.3333333333333333,0.9576\n"
+    assert (tmp_path / "EV-P-SGD-N(3).csv").read_text() == "Loss,accuracy,Epoch\n0.3333333333333333,0.9576,1\n"
 
 
 def test_numbers_read_back_equal(tmp_path: Path) -> None:
     report = TrainingReport(tmp_path, "t", 0, [])
-    report.evaluation([0.1 + 0.7])
+    report.evaluation(1, [0.1 + 0.7])
     with report.evaluations_path.open() as file:
         assert float(list(csv.reader(file))[1][0]) == 0.1 + 0.7
 

@@ -316,3 +316,13 @@ class Unread(AbsSimpleExecutor):
         except TimedOut as error:
             return str(error)
         return "it went through"
+
+
+class Replacing(AbsSimpleExecutor):
+    """Node 0 puts a link in the place of its output directory, which the agent does not follow."""
+
+    def run(self, com: Communication) -> Any:
+        if com.rank == 0:
+            output = com.output_directory
+            output.rename(output.with_name("moved"))
+            output.symlink_to("moved")

@@ -22,7 +22,7 @@ from network.version import VERSION
 from rpc import Cohort, Reclaimer
 from rpc.agent.settings import AgentSettings
 
-from .executors import Begun, Stepping, Sum
+from .executors import Begun, Replacing, Stepping, Sum
 from .harness import AgentProcess, Cluster, processes_below, start_job, wait_for
 
 pytestmark = pytest.mark.alone
@@ -228,3 +228,12 @@ def test_the_source_text_is_kept_beside_the_results(trio: Cluster, tmp_path: Pat
     trio.run(Sum, tmp_path)
     kept = (tmp_path / "Node-1-Retrieve" / f"SOURCE-{Sum.__module__}.py").read_text("utf-8")
     assert kept == Path(__file__).with_name("executors.py").read_text("utf-8")
+
+
+def test_a_lost_result_is_an_error(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-48: the executor ends well, and its result cannot be fetched; the other nodes' None is a result."""
+    outcome = trio.run(Replacing, tmp_path)
+    assert outcome.error and outcome.results == {1: None, 2: None}
+    assert list(outcome.failures) == [0]
+    state, detail = outcome.failures[0]
+    assert state == "lost" and detail.startswith("It has ended without its result: ") and "result.psgd" in detail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,8 +18,9 @@ from network.session import Session
 from network.sockets import wait_sockets
 from network.testing import VirtualClock
 from rpc.attendant import Attendant
-from rpc.messages import Beat, Lose, Operation, State, parse
+from rpc.messages import Beat, FetchEnd, FileBegin, FileChunk, FileEnd, Lose, Operation, State, parse
 from rpc.orders import Orders
+from rpc.result import RESULT_FILE, write_result
 from tests.network.wires import talk
 
 BEAT = Beat("job", 1, 0, "alpha", 4711, "step", 3, 17, 0.5, 0.0, 10.0)
@@ -121,3 +123,32 @@ def test_files_that_are_lost_with_an_agent_are_told_of(team: Team) -> None:
     detail = team.attendant.failures[1][1]
     assert detail.startswith("Node(1) at ") and detail.endswith(". Its files have not come.")
     assert "By its last beat" not in detail
+
+
+def file(name: str, content: bytes) -> list[Operation]:
+    return [FileBegin(name, len(content)), FileChunk(content), FileEnd(hashlib.sha256(content).hexdigest())]
+
+
+def test_a_worker_without_its_result_has_failed(team: Team, tmp_path: Path) -> None:
+    """SUB-48: it says that it is done, its files come, and what it has computed is not among them; None would be a result."""
+    write_result(tmp_path / "none", None, ())
+    team.say(
+        0, State("job", 0, "done", ""), *file(RESULT_FILE, (tmp_path / "none").read_bytes()), FetchEnd("job", "done", "", "t")
+    )
+    problem = f"{RESULT_FILE} cannot be read: Not a directory."
+    team.say(1, State("job", 1, "done", ""), *file("log", b"text"), FetchEnd("job", "done", problem, "t"))
+    team.step_until(lambda: team.attendant.all_home)
+    assert team.attendant.results == {0: None}
+    assert team.attendant.failures == {1: ("lost", f"It has ended without its result: {problem}")}
+    assert [path.name for path in team.attendant.collection.files[1]] == ["log"]
+
+
+def test_a_parameter_server_needs_no_result(tmp_path: Path) -> None:
+    """SUB-48: it sends logs."""
+    with talk("tcp") as end:
+        com = Controller(-1, {-2: end.client})
+        with contextlib.closing(com):
+            team = Team(com, {-2: end.server}, tmp_path)
+            team.say(-2, State("job", -2, "done", ""), *file("log", b"text"), FetchEnd("job", "done", "", "t"))
+            team.step_until(lambda: team.attendant.all_home)
+            assert team.attendant.failures == {}

@@ -143,8 +143,8 @@ def test_rows_beyond_the_position_are_dropped(tmp_path: Path) -> None:
     report = TrainingReport(tmp_path, "T", 0, ["accuracy"])
     for step in range(8):
         report.step((0.5 * step, step // 4 + 1, step % 4 + 1, 4, step + 1, 0.25, 1.0))
-    report.evaluation([0.5, 0.1])
-    report.evaluation([0.4, 0.2])
+    report.evaluation(1, [0.5, 0.1])
+    report.evaluation(2, [0.4, 0.2])
     for epoch in (1, 2):
         report.times(epoch, Times(*(float(epoch),) * 5))
     report.save()
@@ -154,7 +154,7 @@ def test_rows_beyond_the_position_are_dropped(tmp_path: Path) -> None:
     again = TrainingReport(tmp_path / ".", "T", 0, ["accuracy"], earlier)
     assert again.steps_path.read_text().splitlines()[-1].startswith("2.5,2,2,4,6,")
     assert len(again.steps_path.read_text().splitlines()) == 1 + 6
-    assert again.evaluations_path.read_text().splitlines()[1:] == ["0.5,0.1"]
+    assert again.evaluations_path.read_text().splitlines()[1:] == ["0.5,0.1,1"]
     assert len(again.times_path.read_text().splitlines()) == 2
     other = TrainingReport(tmp_path / ".", "T", 0, ["precision"], Earlier(tmp_path, (2, 0)))
     assert len(other.steps_path.read_text().splitlines()) == 1

@@ -68,14 +68,23 @@ def test_everything_fits(tmp_path: Path, text: str, caplog: pytest.LogCaptureFix
 
 
 def test_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The result first; what is no file of the folder is named in the log and left out."""
+    """The result first; what is no file of the folder, and cannot be one, is named in the log and left out."""
     for name in (RESULT_FILE, "a.csv", "b.csv"):
         (tmp_path / name).touch()
     (tmp_path / "folder").mkdir()
-    names = ["b.csv", "a.csv", "b.csv", "../secret", "folder", "missing", "", 7]
+    names = ["b.csv", "a.csv", "b.csv", "../secret", "folder", "missing", "", 7, "x" * 300, "nul\0", "\udc80"]
     report = make_report("done", "", Reporter(names), tmp_path, logger)
     assert report.files == [RESULT_FILE, "b.csv", "a.csv"]
     assert "'../secret' is no file" in caplog.text and "'missing' is no file" in caplog.text
+
+
+def test_a_lost_result_is_a_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-48: an executor that has replaced its output directory has done its work for nothing; the agent is told so."""
+    (tmp_path / "a.csv").touch()
+    report = make_report("done", "", Reporter(["a.csv"]), tmp_path, logger)
+    assert (report.state, report.files) == ("failed", ["a.csv"])
+    assert report.detail == f"The result is lost: {RESULT_FILE} is not in the output directory any more." in caplog.text
+    assert make_report("stopped", "by hand", Reporter([]), tmp_path, logger).detail == "by hand"  # which leaves none
 
 
 def test_broken_trace_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
