@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from parallel_sgd import JobFailed, local_workers
+from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from tests.processes.training.jobs import FOUR_BLOCKS, line_job, only_weights, said, some
@@ -22,6 +25,22 @@ class Unhurried(Plain):
 
     def update_blocks(self, block_weight: Any) -> Any:
         time.sleep(0.03)
+        return super().update_blocks(block_weight)
+
+
+class StopsOnce(Unhurried):
+    """Worker 1 stands still in its ninth batch; the file `note` says which process does."""
+
+    seen = 0
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        self.seen += 1
+        note = Path(GlobalSettings.get_params("note"))
+        if self.node_id == 1 and self.seen > 16 and not note.exists():
+            draft = note.with_suffix(".draft")
+            draft.write_text(str(os.getpid()))
+            draft.rename(note)
+            os.kill(os.getpid(), signal.SIGSTOP)
         return super().update_blocks(block_weight)
 
 
@@ -87,13 +106,17 @@ def test_a_worker_joins_during_a_stall(
 ) -> None:
     """FLT-24: one of two stands still, and while the detector only suspects that, a third host appears: the job goes on with
     it, and every block of every batch was applied exactly once."""
+    note = tmp_path / "stopped"
 
     def hosts() -> list[str]:
         late = any("half of what it may be" in line for line in said(caplog.records))
+        if late and note.exists():  # it was the first look at hosts that have changed: the stall ends now
+            os.kill(int(note.read_text()), signal.SIGCONT)
         return [str(agents[node]) for node in ((0, 1, 2) if late else (0, 1))]
 
-    settings: dict[str, Any] = {"fault": "stop 1@e3.b1 for 2500ms", "min_workers": 1, "max_workers": 3, "codec": None}
-    result = run(agents, tmp_path, 2, discovery=hosts, stall_timeout=3.0, **settings)
+    settings: dict[str, Any] = {"codec": {0: StopsOnce}, "codec_extra_parameters": {"note": str(note)}}
+    settings |= {"min_workers": 1, "max_workers": 3, "stall_timeout": 6.0}
+    result = run(agents, tmp_path, 2, discovery=hosts, **settings)
     assert only_weights(result) == calm
     assert result.ledger.problems == () and len(result.models) >= 2
     assert "The hosts have changed: workers have come." in said(caplog.records)

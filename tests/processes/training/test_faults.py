@@ -24,14 +24,15 @@ from tests.processes.harness import wait_for
 from tests.processes.training.jobs import FOUR_BLOCKS, assert_serves, line_job, log_of, only_weights, said, some
 
 pytestmark = pytest.mark.processes
-LONG_PAUSE = 1.4  # seconds; a batch may take one
+STALL = 2.0  # seconds that a batch may take where somebody is to be found stuck; nobody else may take as long
+LONG_PAUSE = 1.4 * STALL
 SLACK = 1.0  # seconds by which a verdict may come late on a loaded machine
 
 
 def run(agents: LocalNodes, folder: Path, fault: str, workers: int = 3, **further: Any) -> Any:
     folder.mkdir(exist_ok=True)
     settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 3, "block_size": 2, "on_failure": "restart"}
-    settings |= {"fault": fault, "directory": folder, "stall_timeout": 1.0}
+    settings |= {"fault": fault, "directory": folder, "stall_timeout": 30.0}
     return line_job().parallel(some(agents, workers), **settings | further)
 
 
@@ -60,7 +61,7 @@ def calm(agents: LocalNodes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def test_faults_of_a_process(agents: LocalNodes, tmp_path: Path, calm: bytes, fault: str) -> None:
     """FLT-1, FLT-2, FLT-5, FLT-6, INV-3: it fires once, the job starts again, and the weights are those of a calm run; every
     block of every batch was applied exactly once."""
-    result = run(agents, tmp_path, fault)
+    result = run(agents, tmp_path, fault, stall_timeout=STALL)
     assert result.restarts == 1
     assert only_weights(result) == calm
     assert result.ledger.problems == ()
@@ -163,7 +164,12 @@ def test_a_full_disk_a_death_while_saving_a_slow_worker_and_a_clock_that_jumps(
     lost that it was writing; a slow worker whose clock jumps back and forth, and which is stopped between two batches, is not
     accused, and no batch is lost."""
     note = tmp_path / "note"
-    settings: dict[str, Any] = {"codec": {0: BadDay}, "codec_extra_parameters": {"note": str(note)}, "checkpoint_every": 1}
+    settings: dict[str, Any] = {
+        "codec": {0: BadDay},
+        "codec_extra_parameters": {"note": str(note)},
+        "checkpoint_every": 1,
+        "stall_timeout": STALL,
+    }
     result = run(agents, tmp_path / "run", "", **settings)
     assert note.exists() and (result.restarts, only_weights(result)) == (1, calm)
     verdicts = [line for line in said(caplog.records) if line.startswith("Node(") and "attempt 1" in line]
