@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-engine test-rest test-jobs test-agents test-programs check soak faults golden bench clean
+.PHONY: demo test test-engine test-rest test-jobs test-agents test-programs check steady soak faults golden bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -50,6 +50,10 @@ test-agents: $(VENV)/.dev
 
 test-programs: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m "processes and not alone" --ignore tests/processes --ignore tests/executor/parallel
+
+# the tests that start processes, twenty times beside two busy loops: which of them fails now and then?
+steady: $(VENV)/.dev
+	$(BIN)/python -m tests.repeat
 
 # for half an hour jobs are killed, stopped, cut off, grown and shrunk; each must end with the bits of a calm one
 soak: $(VENV)/.dev
