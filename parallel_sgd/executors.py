@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
 from nn.model import Model
 from rpc import Communication
+from rpc.files import when_there_is_room
 from rpc.monitor import job_monitor
 
 from .batches import Batches
@@ -69,7 +71,10 @@ class WorkerExecutor(JobExecutor):
             arrays: Samples = tuple(self._parts[SAMPLES])
             if checksum_of(arrays) != self._parts[DATA]["checksum"]:
                 raise ValueError(f"The samples of data set {self._parts[DATA]['name']} arrived with a wrong checksum.")
-            save_arrays(self.cache_directory, arrays)
+            try:
+                save_arrays(self.cache_directory, arrays)
+            except OSError as error:
+                self.logger.warning("The data set cannot be kept for later jobs: %s.", error.strerror)
             self._samples = arrays
         transform = self.shipped["transform"]
         if transform is not None:
@@ -115,8 +120,9 @@ class WorkerExecutor(JobExecutor):
         result = self._run(com, plan, worker)
         self._result["batches"] = batches.count
         report.accounts(self._accounts, worker.exchange.sync.names)
+        when_there_is_room(report.close, "The tables of the job", self.logger)
         model_name = f"MODEL-{title}-N({self.node_id}).model"
-        self._model.save(com.output_directory / model_name)
+        when_there_is_room(partial(self._model.save, com.output_directory / model_name), model_name, self.logger)
         self._files.append(model_name)
         self.logger.info("Training has ended: %s", json.dumps(result))
         self._log_accounts(com)

@@ -101,6 +101,7 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
         path = folders[node] / f"MODEL-{spec.title}-N({node}).model"
         worker.model.save(path)
         reports[node].accounts(accounts[node], worker.exchange.sync.names)
+        reports[node].close()
         files[node] = [*reports[node].paths, path]
     models = {node: worker.model for node, worker in workers.items()}
     batches = Batches(len(samples[0]), spec.plan.block_size, spec.plan.assignment.block_count)

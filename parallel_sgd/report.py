@@ -13,6 +13,7 @@ from pathlib import Path
 from .accounts import Entry
 from .ledger.history import COLUMNS, History
 from .ledger.table import LedgerTable
+from .table import Table
 from .times import Times
 
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
@@ -73,7 +74,7 @@ class TrainingReport:
 
     Files of that name are replaced; with `earlier` they begin with the rows of the part that is over. Rows of block steps go
     out once a second and with `save`, so that most steps cost no file access, and a worker that is killed takes no more than
-    its last second with it; no file stays open.
+    its last second with it; no file stays open. What the disk refuses is kept until there is room; only `close` insists.
     """
 
     def __init__(
@@ -95,10 +96,11 @@ class TrainingReport:
             ("Loss", *metrics, "Epoch"),
             ("Epochs", "Total", *(name.capitalize() for name in Times._fields)),
         ]
-        for path, head in zip(self.paths, heads, strict=False):
-            rows: list[list[str]] = [] if earlier is None else earlier.rows(path, node_id, head)
-            _write(path, "w", [head, *rows])
-        _write(self.accounts_path, "w", [_ACCOUNT_COLUMNS])
+        tables = []
+        for path, head in zip(self.paths, [*heads, _ACCOUNT_COLUMNS], strict=True):
+            rows = [] if earlier is None or path == self.accounts_path else earlier.rows(path, node_id, head)
+            tables.append(Table(path, [head, *rows]))
+        self._steps, self._evaluations, self._epochs, self._packets = tables
 
     def ledger(self, blocks: Iterable[int], begun: History) -> LedgerTable:
         """Begin the ledger of this worker, which computes `blocks` and goes on from `begun`; it is saved with the rest."""
@@ -118,27 +120,38 @@ class TrainingReport:
 
     def evaluation(self, epoch: int, values: Sequence[float]) -> None:
         """One epoch, from 1: loss and metrics on the test set."""
-        _write(self.evaluations_path, "a", [(*values, epoch)])
+        self._evaluations.add([(*values, epoch)])
+        self._evaluations.save()
 
     def times(self, epoch: int, times: Times) -> None:
         """One epoch, from 1: the seconds that it took, and what for. `times` are those until now, of all epochs together."""
         passed = Times(*(now - before for now, before in zip(times, self._times, strict=True)))
         self._times = times
-        _write(self.times_path, "a", [(epoch, round(passed.total, 6), *(round(seconds, 6) for seconds in passed))])
+        self._epochs.add([(epoch, round(passed.total, 6), *(round(seconds, 6) for seconds in passed))])
+        self._epochs.save()
 
     def accounts(self, entries: Iterable[Entry], names: Sequence[str]) -> None:
         """All packets, one row per variable, peer and direction; sizes in bytes. `names` are those of the variables."""
         rows = [(e.codec, e.variable, names[e.variable] if e.variable < len(names) else "", *e[2:]) for e in entries]
-        _write(self.accounts_path, "a", rows)
+        self._packets.add(rows)
+        self._packets.save()
 
     def save(self) -> None:
-        """Bring the rows of block steps and of the ledger into their files."""
-        _write(self.steps_path, "a", self._rows)
+        """Bring the rows of block steps and of the ledger into their files, and what the disk has refused before."""
+        for table in self._tables():
+            table.save()
+
+    def close(self) -> None:
+        """The job is over: bring everything into the files.
+
+        Raises: OSError when the disk refuses; it may be called again.
+        """
+        for table in self._tables():
+            table.close()
+
+    def _tables(self) -> list[Table]:
+        """All of them, with the rows that have come."""
+        self._steps.add(self._rows)
         self._rows.clear()
-        if self._ledger is not None:
-            self._ledger.save()
-
-
-def _write(path: Path, mode: str, rows: Sequence[Sequence[object]]) -> None:
-    with path.open(mode, newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+        tables = [self._steps, self._evaluations, self._epochs, self._packets]
+        return tables if self._ledger is None else [*tables, self._ledger.table()]

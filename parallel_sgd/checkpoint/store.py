@@ -90,11 +90,11 @@ class Store:
         """Those of all valid checkpoints, the newest first. Each file is read and checked as a whole."""
         return [snapshot.header for snapshot in self.snapshots()]
 
-    def snapshots(self) -> Iterator[Snapshot]:
+    def snapshots(self, *, warns_of_others: bool = True) -> Iterator[Snapshot]:
         """All valid checkpoints, the newest first."""
         for position in self._positions():
             with contextlib.suppress(CheckpointError):
-                yield self.load(position)
+                yield self._load(position, warns_of_others)
 
     def newest(self) -> Snapshot | None:
         """The newest valid checkpoint."""
@@ -103,16 +103,16 @@ class Store:
     def load(self, position: Position) -> Snapshot:
         """The checkpoint of a position.
 
-        Raises: CheckpointError when it is not there or cannot be used; a warning tells that too, the first time, unless it is
-            one of another job.
+        Raises: CheckpointError when it is not there or cannot be used; a warning tells that too, the first time.
         """
+        return self._load(position, warns_of_others=True)
+
+    def _load(self, position: Position, warns_of_others: bool) -> Snapshot:
         path = self.folder / file_name(position)
         try:
             return read_checkpoint(path, self._job, self._disk)
-        except OtherJob:
-            raise
         except CheckpointError as error:
-            if path.name not in self._refused:
+            if path.name not in self._refused and (warns_of_others or not isinstance(error, OtherJob)):
                 self._refused.add(path.name)
                 _log.warning("%s It is skipped.", error)
             raise
@@ -137,7 +137,8 @@ class Store:
     def _known(self) -> dict[Position, float]:
         """The losses of the valid ones; those of earlier attempts are read before the first save."""
         if self._losses is None:
-            headers = self.headers()
+            # a run that begins where another one has left its own replaces them, and need not say so
+            headers = [snapshot.header for snapshot in self.snapshots(warns_of_others=False)]
             self._losses = {h.position: math.nan if h.loss is None else h.loss for h in headers}
             self._commits = {h.position for h in headers if h.commit}
         return self._losses

@@ -8,6 +8,7 @@ import os
 import time
 from pathlib import Path
 
+from ..files import append
 from ..logs import clean
 
 MAX_BYTES = 10 << 20
@@ -24,12 +25,5 @@ class AuditLog:
         """Note `event`; what peers have a say in is cleaned and cut. A full disk must not end the agent."""
         entry = {"time": round(time.time(), 3), "event": event, "detail": clean(detail)}
         with contextlib.suppress(OSError):
-            with open(self._path, "a", encoding="utf-8", opener=_private) as file:
-                file.write(json.dumps(entry) + "\n")
-                size = file.tell()
-            if size > MAX_BYTES:
+            if append(self._path, json.dumps(entry) + "\n") > MAX_BYTES:
                 os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

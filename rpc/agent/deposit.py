@@ -53,18 +53,6 @@ class Deposit:
             self._draft.unlink(missing_ok=True)
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file that its owner alone can read, wholly or not at all.
-
-    Raises: OSError when the disk refuses.
-    """
-    draft = path.with_suffix(".new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(draft, flags, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(draft, path)
-
-
 def is_there(path: Path, sha256: str, size: int) -> bool:
     """Whether the whole estate is at `path` already."""
     try:

@@ -13,13 +13,14 @@ from network.errors import ProtocolError
 from network.keyring import Key
 from network.session import Session
 
+from ..files import write_private
 from ..logs import clean
 from ..messages import CanCommit, Conclude, Denied, Entrust, Granted, Halted, Keeps, Part, Standing, TakeOver, Verdict
 from ..submitter_line import watch_for_silence
 from . import succession as who
 from .audit import AuditLog
 from .delivery import deliver
-from .deposit import MOST_BYTES, Deposit, is_there, write_private
+from .deposit import MOST_BYTES, Deposit, is_there
 from .heir import CHARTER, ESTATE, Heir
 from .jobs import JobFolders, JobRecord
 from .verdict_file import keep_verdict
@@ -233,11 +234,13 @@ class Estates:
         """Remove the estate, and record how the job has ended."""
         folder = self._folders.folder(record)
         try:
-            for name in (ESTATE, CHARTER):
-                (folder / name).unlink(missing_ok=True)
-            if report:
-                keep_verdict(record, folder, record.outcome_detail, report)
-            self._folders.save(record)
+            try:
+                for name in (ESTATE, CHARTER):
+                    (folder / name).unlink(missing_ok=True)
+                if report:
+                    keep_verdict(record, folder, record.outcome_detail, report)
+            finally:
+                self._folders.save(record)
         except OSError as error:
             self._logger.error("The end of job %s cannot be recorded: %s", record.name, error)
 

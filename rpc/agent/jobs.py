@@ -15,15 +15,17 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from network.clock import Clock, SystemClock
 
+from ..files import write_private
 from ..identity import process_name
 
 KEEP_SECONDS = 14 * 86400.0
 KEEP_BYTES = 1 << 30
+RETRY_SECONDS = 1.0  # between two tries to write what the disk has refused
 _UNFINISHED = ("starting", "running")
 _RECORD = "job.json"
 
@@ -85,6 +87,8 @@ class JobFolders:
         self.root = root
         self._keep = keep
         self._clock = clock or SystemClock()
+        self._unsaved: dict[str, JobRecord] = {}  # by name
+        self._next_try = 0.0
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._records = sorted(self._read_all(), key=lambda r: r.started)
         for record in self._records:
@@ -123,9 +127,9 @@ class JobFolders:
         """
         earlier = next((known for known in self._records if (known.job, known.node) == (job, node)), None)
         if earlier is not None and earlier.attempt < attempt and earlier.state not in _UNFINISHED:
-            earlier.state, earlier.detail, earlier.ended, earlier.files = "starting", "", 0.0, []
-            earlier.attempt = attempt
-            self.save(earlier)
+            begun = replace(earlier, state="starting", detail="", ended=0.0, files=[], attempt=attempt)
+            self._write(begun)  # first: an attempt that the disk refuses has not been here, and may be tried again
+            vars(earlier).update(vars(begun))
             return earlier
         record = JobRecord(job, node, title, started=self._clock.time(), attempt=attempt)
         record.log = f"Fit-{node} {time.strftime('%Y-%m-%d %H%M', time.localtime(record.started))}.log"
@@ -133,7 +137,7 @@ class JobFolders:
         folder.mkdir(mode=0o700)
         try:
             (folder / "out").mkdir(mode=0o700)
-            self.save(record)
+            self._write(record)
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -145,15 +149,31 @@ class JobFolders:
         return self.root / record.name
 
     def save(self, record: JobRecord) -> None:
-        """Write the record, wholly or not at all.
+        """Write the record, wholly or not at all; one that the disk refuses is written later, by `save_again`.
 
         Raises: OSError when the disk refuses.
         """
-        target = self.folder(record) / _RECORD
-        draft = target.with_suffix(".new")
-        with open(draft, "w", encoding="utf-8", opener=_private) as file:
-            json.dump(asdict(record), file)
-        os.replace(draft, target)
+        self._unsaved[record.name] = record
+        self._write(record)
+        del self._unsaved[record.name]
+
+    @property
+    def deadline(self) -> float | None:
+        """When to call `save_again` (monotonic), or None."""
+        return self._next_try if self._unsaved else None
+
+    def save_again(self) -> None:
+        """Write what the disk has refused before, if it is time for that."""
+        now = self._clock.monotonic()
+        if not self._unsaved or now < self._next_try:
+            return
+        self._next_try = now + RETRY_SECONDS
+        for record in list(self._unsaved.values()):
+            with contextlib.suppress(OSError):  # it was told of the first time
+                self.save(record)
+
+    def _write(self, record: JobRecord) -> None:
+        write_private(self.folder(record) / _RECORD, json.dumps(asdict(record)))
 
     def clean_up(self, needed: Collection[str] = ()) -> list[str]:
         """Remove the oldest ended jobs beyond number, age and size; returns their names. A running job stays, and so does one
@@ -168,6 +188,7 @@ class JobFolders:
             if number >= self._keep or is_old or (total > KEEP_BYTES and number):
                 shutil.rmtree(self.folder(record), ignore_errors=True)
                 self._records.remove(record)
+                self._unsaved.pop(record.name, None)
                 removed.append(record.name)
             number += 1
         return removed + self._remove_unknown(now)
@@ -181,10 +202,6 @@ class JobFolders:
                 shutil.rmtree(folder, ignore_errors=True)
                 removed.append(folder.name)
         return removed
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _size(folder: Path) -> int:

@@ -20,7 +20,7 @@ from . import slot
 from .admission import objection
 from .audit import AuditLog
 from .estates import Estates
-from .jobs import JobFolders
+from .jobs import JobFolders, JobRecord
 from .run import Run
 from .settings import AgentSettings
 from .watchers import Watchers
@@ -64,7 +64,8 @@ class Runs:
     @property
     def deadline(self) -> float | None:
         """When `step` must be called again (monotonic), even if no process speaks."""
-        deadlines = [deadline for run in self._runs if (deadline := run.deadline) is not None]
+        ours = [self._folders.deadline, *(run.deadline for run in self._runs)]
+        deadlines = [deadline for deadline in ours if deadline is not None]
         if any(run.pair is None for run in self._runs):  # it has hung up and will be reaped
             deadlines.append(self._clock.monotonic() + _REAP_SECONDS)
         return min(deadlines, default=None)
@@ -117,12 +118,13 @@ class Runs:
             )
         except OSError as error:
             record.state, record.detail, record.ended = "failed", str(error), time.time()
-            self._folders.save(record)
+            self._save(record)
             raise
 
     def step(self) -> None:
         """Take in what the processes say, and free the slots of those that have ended."""
         now = self._clock.monotonic()
+        self._folders.save_again()
         for run in list(self._runs):
             for event in [*run.read(), slot.Tick()]:
                 run.handle(event, now)
@@ -197,11 +199,14 @@ class Runs:
             level = logging.INFO if tell.state == "done" else logging.WARNING
             lines = tell.detail.strip().splitlines()
             self._logger.log(level, "Job %s: %s. %s", run.name, tell.state, clean(lines[-1] if lines else ""))
+        self._save(record)
+        self._watchers.tell(record.job, record.node, State(record.job, record.node, tell.state, tell.detail))
+
+    def _save(self, record: JobRecord) -> None:
         try:
             self._folders.save(record)
         except OSError as error:
-            self._logger.error("The record of job %s cannot be written: %s", run.name, error)
-        self._watchers.tell(record.job, record.node, State(record.job, record.node, tell.state, tell.detail))
+            self._logger.error("The record of job %s cannot be written, and will be tried again: %s", record.name, error)
 
     def _news(self, run: Run, operation: Operation) -> None:
         """Tell everybody who watches that a job is alive, late, well again or dead."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from ..files import append
 from ..liveness.recorder import Signal
 
 TIMELINE: Final = "events.jsonl"
@@ -47,16 +47,18 @@ class Timeline:
         return json.dumps({"time": round(at, 4), "attempt": self._attempt, "event": event, **fields}) + "\n"
 
     def _write(self, lines: Iterable[str]) -> None:
-        with contextlib.suppress(OSError), open(self._path, "a", encoding="utf-8", opener=_private) as file:
-            for line in lines:
-                if file.tell() + len(line) <= MAX_BYTES:
-                    file.write(line)
+        size = 0
+        with contextlib.suppress(OSError):
+            size = self._path.lstat().st_size
+        kept = []
+        for line in lines:
+            if size + len(line) <= MAX_BYTES:
+                kept.append(line)
+                size += len(line)
+        with contextlib.suppress(OSError):
+            append(self._path, "".join(kept))
 
 
 def _told(signal: Signal) -> dict[str, str | int]:
     """What it says; epoch and batch are counted from 1 as people do."""
     return {"kind": signal.kind.name, "epoch": signal.epoch + 1, "batch": signal.batch + 1}
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

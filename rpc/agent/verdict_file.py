@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ..download import is_safe_name
-from .deposit import write_private
+from ..files import write_private
 from .jobs import JobRecord
 
 

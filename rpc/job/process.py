@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from ..calling import call_all
 from ..communication import Communication
 from ..errors import ROLLED_BACK, JobAborted
 from ..executable import AbsExecutable, ReplyPackage
+from ..files import when_there_is_room
 from ..liveness.recorder import Kind, Recorder
 from ..logs import CleanFormatter
 from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Audit, Begin, Load, Loaded, Prepared, Reached
@@ -121,7 +123,8 @@ class JobProcess:
         self.controller.flush(timeout=self.begin.start_limit)
         package = executable.done()
         content = package.content if isinstance(package, ReplyPackage) else package
-        write_result(self.output / RESULT_FILE, content, self.controller.classes)
+        write = partial(write_result, self.output / RESULT_FILE, content, self.controller.classes)
+        when_there_is_room(write, "The result", self.logger)
 
     def _await_code_session(self) -> Session:
         try:

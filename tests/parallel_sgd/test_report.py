@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from parallel_sgd.accounts import Entry
+from parallel_sgd.ledger.history import History, Stretch
 from parallel_sgd.report import TrainingReport, check_title
+from parallel_sgd.times import Times
+from tests.fulldisk import FullDisk
 
 
 def test_tables_have_the_documented_names_columns_and_rows(tmp_path: Path) -> None:
@@ -42,3 +47,55 @@ def test_a_title_that_cannot_be_a_file_name_is_refused(title: str, tmp_path: Pat
 @pytest.mark.parametrize("title", ["P-SGD", "第一 run", "a.b(1)"])
 def test_an_ordinary_title_is_kept(title: str) -> None:
     assert check_title(title) == title
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
+    return FullDisk(monkeypatch)
+
+
+def fill(report: TrainingReport, disk: FullDisk, epochs: Sequence[int]) -> None:
+    """Three epochs of two steps; there is no room in `epochs`."""
+    ledger = report.ledger([0], History())
+    for epoch in (1, 2, 3):
+        disk.full = epoch in epochs
+        for batch in (1, 2):
+            report.step((float(2 * epoch + batch), epoch, batch, 2, 2 * epoch + batch, 0.5))
+            ledger.applied(Stretch(0, epoch - 1, batch - 1, batch, (0,)))
+        report.evaluation(epoch, [1 / epoch])
+        report.times(epoch, Times(epoch, epoch, 0.0, 0.0, 0.0))
+        report.save()
+    report.accounts([Entry("Plain", 0, 1, "sent", 2, 3, 4, 5)], ["kernel"])
+
+
+@pytest.mark.parametrize("epochs", [(1,), (2,), (1, 2), (2, 3)])
+def test_a_disk_that_is_full_for_a_moment_costs_no_row(
+    tmp_path: Path, disk: FullDisk, epochs: Sequence[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """FLT-26: each table (TR, EV, TI, AC, LEDGER) is in the end what it would have been; a warning names each file once."""
+    tables = []
+    for folder, no_room in (("calm", ()), ("full", epochs)):
+        (tmp_path / folder).mkdir()
+        disk.full = 1 in no_room
+        report = TrainingReport(tmp_path / folder, "t", 0, [])
+        fill(report, disk, no_room)
+        disk.full = False
+        report.close()
+        tables.append({path.name: path.read_text() for path in report.paths})
+    calm, full = tables
+    assert disk.refused and len(calm) == 5 and all(text.count("\n") > 1 for text in calm.values())
+    assert full == calm
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warned) == len(set(warned)) >= 4 and all("No space left on device" in line for line in warned)
+
+
+def test_a_disk_that_stays_full_is_an_error_at_the_end(tmp_path: Path, disk: FullDisk) -> None:
+    """FLT-26: only whole rows are in the files then, and `close` may be called again."""
+    report = TrainingReport(tmp_path, "t", 0, [])
+    fill(report, disk, (3,))
+    with pytest.raises(OSError, match="No space left on device"):
+        report.close()
+    assert len(report.steps_path.read_text().splitlines()) == 1 + 4
+    disk.full = False
+    report.close()
+    assert len(report.steps_path.read_text().splitlines()) == 1 + 6

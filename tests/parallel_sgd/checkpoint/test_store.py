@@ -46,13 +46,17 @@ def test_the_newest_valid_one_counts(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 
 def test_checkpoints_of_another_job_are_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Who looks for a state to go on from is told of one that is passed over; who begins in its place is not."""
     Store(tmp_path, "a-job").save(snapshot(4))
+    assert Store(tmp_path, "b-job").newest() is None
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told.endswith(f"{file_name(Position(4, 0))} cannot be used: it is of job 'a-job', not of 'b-job'. It is skipped.")
+    caplog.clear()
     other = Store(tmp_path, "b-job")
-    assert other.newest() is None and not caplog.records
     with pytest.raises(CheckpointError, match="it is of job 'a-job', not of 'b-job'"):
         read_checkpoint(tmp_path / file_name(Position(4, 0)), "b-job")
     other.save(snapshot(1, job="b-job"))  # a new run in the same folder replaces what was there
-    assert names(tmp_path) == [file_name(Position(1, 0))]
+    assert names(tmp_path) == [file_name(Position(1, 0))] and not caplog.records
 
 
 def test_no_file_and_no_folder(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -218,3 +219,64 @@ def test_too_few_are_left(agents: LocalNodes, tmp_path: Path, caplog: pytest.Log
     with pytest.raises(JobFailed, match=r"Node\(1\) failed"):
         run(agents, tmp_path, "kill", 1, on_failure="shrink", min_workers=2)
     assert "Giving up: 1 workers are left, 'min_workers' is 2." in said(caplog.records)
+
+
+def room(pid: int, is_there: bool) -> None:
+    """Let a process write to files, or refuse every byte of it as a full disk does."""
+    hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if is_there else 0, hard))
+
+
+class FullForAMoment(Unlucky):
+    """In the first attempt worker 0 has no room from the second batch to the second epoch; worker 1 is killed in that epoch,
+    when its agent has none."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.first = not self.notes.exists()
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        if self.first and self.node_id == 0 and self.seen in (3, 7):
+            room(os.getpid(), self.seen == 7)
+        return super().update_blocks(block_weight)
+
+    def fail(self) -> None:
+        self.notes.with_suffix(".agent").write_text(str(os.getppid()))
+        room(os.getppid(), False)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class MakesRoom(logging.Handler):
+    """When the submitter says that a node was refused, and tries again, there is room again."""
+
+    def __init__(self, notes: Path) -> None:
+        super().__init__()
+        self._note, self.seen = notes.with_suffix(".agent"), 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "Trying again" in record.getMessage():
+            self.seen += 1
+            room(int(self._note.read_text()), True)
+
+
+def test_disks_that_are_full_for_a_moment(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """FLT-26: under a worker, which trains on and loses no row; and under an agent, which refuses an attempt and takes the next
+    one when there is room again."""
+    caplog.set_level(logging.INFO)
+    (tmp_path / "calm").mkdir()
+    calm = run(agents, tmp_path / "calm", "", 0)
+    handler = MakesRoom(tmp_path / "notes")
+    logging.getLogger("P-SGD Submit").addHandler(handler)
+    try:
+        result = run(agents, tmp_path, "", 1, codec={0: FullForAMoment})
+    finally:
+        logging.getLogger("P-SGD Submit").removeHandler(handler)
+    assert (handler.seen, result.restarts, result.ledger.problems) == (1, 1, ())
+    assert only_weights(result) == only_weights(calm)
+    told = "\n".join(said(caplog.records))
+    assert "the job process cannot be started: File too large" in told and "File exists" not in told
+    lengths = [  # but of the accounts, which are those of an attempt
+        {path.name: len(path.read_text().splitlines()) for path in files if path.suffix == ".csv" and path.name[:2] != "AC"}
+        for files in (result.files[0], calm.files[0])
+    ]
+    assert lengths[0] == lengths[1] and len(lengths[0]) >= 4

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from network.testing import VirtualClock
-from rpc.agent import jobs
-from rpc.agent.jobs import KEEP_SECONDS, JobFolders, JobRecord
+from rpc.agent.audit import AuditLog
+from rpc.agent.jobs import KEEP_SECONDS, RETRY_SECONDS, JobFolders, JobRecord
+from rpc.agent.timeline import TIMELINE, Timeline
+from tests.fulldisk import FullDisk
 
 
 def add(folders: JobFolders, clock: VirtualClock, name: str, state: str = "done", size: int = 0, node: int = 0) -> JobRecord:
@@ -212,18 +214,73 @@ def test_a_job_comes_once(root: Path, clock: VirtualClock) -> None:
     folders.create("a", 1, "another node of it")
 
 
-def test_a_refusing_disk_leaves_nothing(root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
+    return FullDisk(monkeypatch)
+
+
+def test_a_refusing_disk_leaves_nothing(root: Path, clock: VirtualClock, disk: FullDisk) -> None:
     """FLT-13: no folder, no record that would seem to run for ever."""
     folders = JobFolders(root, 20, clock)
-
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(jobs.json, "dump", full)
+    disk.full = True
     with pytest.raises(OSError, match="No space"):
         folders.create("a", 0, "t")
     assert list(root.iterdir()) == []
     assert list(folders) == []
+    disk.full = False
+    assert folders.create("a", 0, "t").state == "starting"
+
+
+def test_an_attempt_that_the_disk_refuses_may_be_tried_again(root: Path, clock: VirtualClock, disk: FullDisk) -> None:
+    """FLT-26: a job that is known here stays what it was, on the disk and in memory; when there is room again it begins."""
+    folders = JobFolders(root, 20, clock)
+    record = add(folders, clock, "a", "failed")
+    before = (record.state, record.attempt, record.ended)
+    disk.full = True
+    for attempt in (1, 2):
+        with pytest.raises(OSError, match="No space"):
+            folders.create("a", 0, "title of a", attempt)
+    assert (record.state, record.attempt, record.ended) == before
+    assert list(JobFolders(root, 20, clock)) == [record]
+    assert sorted(path.name for path in (root / "a.0").iterdir()) == ["job.json", "out"]
+    disk.full = False
+    assert folders.create("a", 0, "title of a", 2) is record
+    assert (record.state, record.attempt) == ("starting", 2)
+    assert JobRecord.read(root / "a.0" / "job.json") == record
+
+
+def test_what_the_disk_refuses_is_written_later(root: Path, clock: VirtualClock, disk: FullDisk) -> None:
+    """FLT-26: the end of a job that came while the disk was full is known to the next agent, once there was room."""
+    folders = JobFolders(root, 20, clock)
+    record = folders.create("a", 0, "title of a")
+    record.state, record.ended = "done", clock.time()
+    assert folders.deadline is None
+    disk.full = True
+    with pytest.raises(OSError, match="No space"):
+        folders.save(record)
+    folders.save_again()  # still no room
+    deadline = folders.deadline
+    assert deadline == clock.monotonic() + RETRY_SECONDS
+    assert JobRecord.read(root / "a.0" / "job.json").state == "starting"
+    disk.full = False
+    folders.save_again()  # not yet
+    assert JobRecord.read(root / "a.0" / "job.json").state == "starting"
+    clock.advance(RETRY_SECONDS)
+    folders.save_again()
+    assert (folders.deadline, JobRecord.read(root / "a.0" / "job.json")) == (None, record)
+
+
+@pytest.mark.parametrize("kind", ["audit", "timeline"])
+def test_logs_of_events_have_whole_lines_only(root: Path, clock: VirtualClock, disk: FullDisk, kind: str) -> None:
+    """FLT-26: what came while the disk was full is missing, what comes afterwards begins on a line of its own."""
+    root.mkdir(parents=True)
+    log, events = AuditLog(root / "log"), Timeline(root, 0)
+    note = log.write if kind == "audit" else lambda event, detail: events.note(event, detail=detail)
+    path = root / ("log" if kind == "audit" else TIMELINE)
+    for number, disk.full in enumerate([False, True, True, False]):
+        note("event", f"number {number}")
+    told = [json.loads(line)["detail"] for line in path.read_text().splitlines()]
+    assert told == ["number 0", "number 3"]
 
 
 def test_half_a_draft_is_no_record(root: Path, clock: VirtualClock) -> None:
