@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import _thread
 import logging
-import os
-import signal
 import threading
 from collections import deque
 from typing import Any, NamedTuple
@@ -14,6 +12,7 @@ from network.controller import Controller
 from network.errors import NetworkError, ProtocolError
 from network.session import Session
 from rpc.errors import JobAborted
+from rpc.hardening import end_process
 
 from .broadcast import Arrived
 from .messages import BATCH_BYTES, BATCH_TASKS
@@ -133,9 +132,7 @@ class Desk:
             if not self._idle.wait(GRACE_SECONDS / 2):
                 logger.error("The running task does not end, so its process is ended: %s", error)
                 logging.shutdown()
-                if os.getpgrp() == os.getpid():
-                    os.killpg(0, signal.SIGKILL)
-                os._exit(1)
+                end_process(1)
 
     def _send_results(self) -> None:
         while self._results and self._session.pending_bytes < HIGH_WATER:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import secrets
@@ -79,9 +80,12 @@ def load_key_file(path: str | os.PathLike[str]) -> Keyring:
 def take_key_from_environment(environ: MutableMapping[str, str]) -> Keyring | None:
     """Remove `PSGD_KEY` from `environ` and return its keys, None where it is not set.
 
-    Call it with `os.environ` before the first child process starts: a variable left there would be inherited.
+    Call it with `os.environ` before the first child process starts: a variable left there would be inherited. Where the system
+    keeps what this process was started with, and shows it to others of the same user, the text is overwritten.
     KeyFileError for a malformed text, which is removed too.
     """
+    if environ is os.environ:
+        _overwrite(KEY_VARIABLE)
     text = environ.pop(KEY_VARIABLE, None)
     return None if text is None else parse_keyring(text, f"Environment variable {KEY_VARIABLE}")
 
@@ -102,6 +106,15 @@ def find_keys(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str
     if create and _load(path) is None:
         _publish(path, format_keyring(Keyring((new_key(),))))
     return load_key_file(path)
+
+
+def _overwrite(variable: str) -> None:
+    """Put zeros in place of the value in the memory from which /proc/<pid>/environ is read; `os.environ` has a copy."""
+    getenv = ctypes.CDLL(None).getenv
+    getenv.argtypes, getenv.restype = [ctypes.c_char_p], ctypes.c_void_p
+    address = getenv(variable.encode())
+    if address:
+        ctypes.memset(address, 0, len(ctypes.string_at(address)))
 
 
 def _publish(path: Path, text: str) -> bool:

@@ -24,9 +24,7 @@ EXEMPT: dict[str, str] = {
     "SEC-20": "not built yet: frames between machines are sealed, not encrypted",
     "SEC-21": "not built yet",
     "SEC-22": "not built yet",
-    "SEC-23": "not built yet",
     "SEC-24": "not built yet",
-    "SEC-25": "not built yet",
 }
 _ID = re.compile(r"\b(FD|EL|FLT|INV|SUB|SEC)-(\d+)\b")
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import queue
-import signal
 import threading
 import time
 from collections import deque
@@ -16,6 +14,7 @@ from network.controller import Controller
 from network.errors import NetworkError
 from network.session import Session
 from rpc.errors import JobAborted
+from rpc.hardening import end_process
 from rpc.membership import HostUpdateResult
 from rpc.monitor import monitor_alive
 from rpc.operation import Operation, parse
@@ -170,6 +169,4 @@ class Liaison:
         if not self._closed.wait(GRACE_SECONDS):
             logger.error("The function does not end, so its process is ended: %s", error)
             logging.shutdown()
-            if os.getpgrp() == os.getpid():
-                os.killpg(0, signal.SIGKILL)
-            os._exit(1)
+            end_process(1)

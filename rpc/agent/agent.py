@@ -26,6 +26,7 @@ from ..logs import attach_file, clean
 from . import departure
 from .agent_logs import new_log
 from .audit import AuditLog
+from .children import ChildProcesses
 from .desk import Desk
 from .estates import Estates
 from .jobs import JobFolders
@@ -43,10 +44,11 @@ _MOST_ACCEPTED = 64  # visitors per listener and round
 class Agent:
     """Listens from the moment it is made; `address` is where. Call `serve_forever`, then `close`.
 
+    `owns_process`: this process is an agent and nothing else, so all children that it does not start are of its jobs.
     Raises: NetworkError when the port, the key or the work directory cannot be used.
     """
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(self, settings: AgentSettings, *, owns_process: bool = False) -> None:
         self._settings = settings
         self._clock = SystemClock()
         self._keyring = _find_keyring(settings)
@@ -64,11 +66,22 @@ class Agent:
             self._audit = AuditLog(work.audit)
             self._throttle = Throttle(self._clock)
             folders = JobFolders(work.jobs, settings.keep_jobs)
+            children = ChildProcesses(adopts=owns_process)
+            held.callback(children.close)
             watchers = Watchers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
-            self._estates = Estates(folders, watchers, work.cache, self._audit, self.logger, self._clock)
+            self._estates = Estates(folders, watchers, work.cache, self._audit, self.logger, self._clock, children)
             held.callback(self._estates.close)
             self._runs = Runs(
-                settings, work, folders, self._estates, watchers, self._audit, self.logger, self._clock, unix_path
+                settings,
+                work,
+                folders,
+                self._estates,
+                watchers,
+                self._audit,
+                self.logger,
+                self._clock,
+                unix_path,
+                children,
             )
             self._desk = Desk(self._runs, folders, self._estates, watchers, self._audit, self.logger, work.log)
             held.callback(self._desk.close)

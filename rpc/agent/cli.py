@@ -20,6 +20,7 @@ from network.keys import create_key_file, default_key_path
 from network.version import VERSION
 
 from ..allocation import SYSTEMS
+from ..hardening import refuse_inspection
 from ..logs import attach_console
 from ..shipping import ANY_CODE, NO_CODE
 from .agent import Agent
@@ -75,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent until Ctrl-C or SIGTERM; returns 0, or 2 when it cannot start."""
+    refuse_inspection()
     options = vars(_parser().parse_args(arguments))
     new_key, no_code, allowed = options.pop("new_key"), options.pop("no_shipped_code"), options.pop("allow_code")
     announce, end_with_parent = options.pop("announce"), options.pop("end_with_parent")
@@ -99,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             settings = replace(settings, work_dir=held.enter_context(temporary_directory()))
         _show_log(settings.level)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the key
-        agent = Agent(settings)
+        agent = Agent(settings, owns_process=True)
     except (NetworkError, SettingsError) as error:
         held.close()
         return _explain(error)

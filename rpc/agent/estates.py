@@ -19,6 +19,7 @@ from ..messages import CanCommit, Conclude, Denied, Entrust, Granted, Halted, Ke
 from ..submitter_line import watch_for_silence
 from . import succession as who
 from .audit import AuditLog
+from .children import ChildProcesses
 from .delivery import deliver
 from .deposit import MOST_BYTES, Deposit, is_there
 from .heir import CHARTER, ESTATE, Heir
@@ -53,10 +54,17 @@ class Estates:
     """By job and node. Jobs whose submitter names no driver are none of its business: nobody starts them again."""
 
     def __init__(
-        self, folders: JobFolders, watchers: Watchers, cache: Path, audit: AuditLog, logger: logging.Logger, clock: Clock
+        self,
+        folders: JobFolders,
+        watchers: Watchers,
+        cache: Path,
+        audit: AuditLog,
+        logger: logging.Logger,
+        clock: Clock,
+        children: ChildProcesses,
     ) -> None:
         self._folders, self._watchers, self._cache = folders, watchers, cache
-        self._audit, self._logger, self._clock = audit, logger, clock
+        self._audit, self._logger, self._clock, self._children = audit, logger, clock, children
         self._entries: dict[tuple[str, int], _Entry] = {}
 
     @property
@@ -295,7 +303,7 @@ class Estates:
     def _start_heir(self, entry: _Entry, order: Entrust) -> None:
         folder = self._folders.folder(entry.record)
         try:
-            entry.heir = Heir(order.heir, folder, entry.record.node, self._cache, entry.key)
+            entry.heir = Heir(order.heir, folder, entry.record.node, self._cache, entry.key, self._children)
         except OSError as error:
             self._complain(entry, error)
             self._handle(entry, who.HeirGone())

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
+import socket
 import sys
 from pathlib import Path
 
 from network.keyring import Key
 
+from .children import ChildProcesses
 from .environment import child_environment
 
 ESTATE, CHARTER = "estate", "charter.json"
+_CHILD = "from rpc.hardening import refuse_inspection; refuse_inspection(); from {} import main; main()"
 
 
 def log_name(node: int) -> str:
@@ -27,24 +29,27 @@ class Heir:
     Its standard input gives it the cluster's key, and ends when the agent does. Raises: OSError when it cannot be started.
     """
 
-    def __init__(self, module: str, folder: Path, node: int, cache: Path, key: Key) -> None:
-        log = os.open(folder / log_name(node), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", f"from {module} import main; main()", str(folder), str(cache)],
-                cwd=folder,
-                env=child_environment(os.environ, 1),
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                umask=0o077,
-            )
-        finally:
-            os.close(log)
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):  # it has ended already, which `ended` will tell
-                os.write(self._process.stdin.fileno(), key.secret)
+    def __init__(self, module: str, folder: Path, node: int, cache: Path, key: Key, children: ChildProcesses) -> None:
+        with contextlib.ExitStack() as held:
+            log = os.open(folder / log_name(node), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            held.callback(os.close, log)
+            # not a pipe: until the heir refuses inspection, a pipe could be opened through /proc, and the key read from it
+            self._line, theirs = socket.socketpair()
+            held.callback(theirs.close)
+            try:
+                self._process = children.start(
+                    [sys.executable, "-c", _CHILD.format(module), str(folder), str(cache)],
+                    cwd=folder,
+                    env=child_environment(os.environ, 1),
+                    stdin=theirs,
+                    stdout=log,
+                    stderr=log,
+                )
+            except BaseException:
+                self._line.close()
+                raise
+        with contextlib.suppress(OSError):  # it has ended already, which `ended` will tell
+            self._line.send(key.secret, getattr(socket, "MSG_NOSIGNAL", 0))
 
     @property
     def pid(self) -> int:
@@ -56,7 +61,7 @@ class Heir:
         """Whether it is gone; then nothing is left of it."""
         if self._process.poll() is None:
             return False
-        self._let_go()
+        self._line.close()
         return True
 
     def end(self) -> None:
@@ -64,9 +69,4 @@ class Heir:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
+        self._line.close()

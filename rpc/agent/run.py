@@ -42,12 +42,14 @@ from ..messages import (
 from ..pair import Pair, make_pair
 from . import slot
 from .admission import threads_of
+from .children import ChildProcesses
 from .environment import child_environment
 from .jobs import JobRecord
 from .timeline import Timeline
 
 MOST_UNTAKEN = 64  # visitors sent to the process that it has not taken yet
 _MOST_READ = 256  # operations of one process per round, so that a talkative one cannot hold up the others
+_LEFT_SECONDS = 5.0  # until a node counts as free though something of its job lives: another user's, or one in the kernel
 _CHILD = "from rpc.job.process import main; main()"
 
 logger = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ class Run:
         submitter: Session,
         cluster: Key,
         *,
+        children: ChildProcesses,
         cache: Path,
         code_policy: str,
         now: float,
@@ -84,6 +87,8 @@ class Run:
         self.slot = slot.Slot(order.prepare_limit + order.start_limit, now)
         self.free = False
         self._on_tell, self._on_progress, self._on_news, self._on_audit = on_tell, on_progress, on_news, on_audit
+        self._children = children
+        self._reaped: float | None = None
         self._untaken = 0
         self._order_to_halt: str | None = None
         self._exit_code = -1
@@ -92,7 +97,7 @@ class Run:
         self.timeline = Timeline(folder, order.attempt)
         self._guard = Guard(order, Reader(memory), folder / record.log, now)
         try:
-            self._process, ours = _start(folder, record.log, threads_of(order), memory)
+            self._process, ours = _start(children, folder, record.log, threads_of(order), memory)
         except BaseException:
             self._guard.close()
             raise
@@ -162,8 +167,8 @@ class Run:
         self.timeline.note_signals(self._guard.recent)
         self._guard.recent.clear()
 
-    def read(self) -> list[object]:
-        """Take in what the process says; returns events for `handle`."""
+    def read(self, now: float) -> list[object]:
+        """Take in what the process has said up to `now`; returns events for `handle`."""
         events: list[object] = []
         for _ in range(_MOST_READ):
             if self.pair is None:
@@ -182,9 +187,19 @@ class Run:
             if connection is not None:
                 connection.close()
             events += self._take(operation)
-        if self.pair is None and self._process.poll() is not None:
+        if self.pair is None and self._process.poll() is not None and self._nothing_left(now):
             events.append(slot.ProcessGone(_how(self._process.returncode)))
         return events
+
+    def _nothing_left(self, now: float) -> bool:
+        """Whether what the process, which has ended, has started is gone too, or cannot be ended."""
+        left = self._children.end_adopted()
+        self._reaped = now if self._reaped is None else self._reaped
+        if left and now < self._reaped + _LEFT_SECONDS:
+            return False
+        if left:
+            logger.warning("Job %s has left processes that cannot be ended: %s.", self.name, ", ".join(map(str, sorted(left))))
+        return True
 
     def _take(self, operation: Operation) -> list[object]:
         if isinstance(operation, Took):
@@ -258,13 +273,15 @@ class Run:
         self._process.wait()
 
 
-def _start(folder: Path, log_name: str, blas_threads: int, memory: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _start(
+    children: ChildProcesses, folder: Path, log_name: str, blas_threads: int, memory: int
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """A fresh interpreter with its output in the job's log, and our end of the pair with it; `memory` is its recorder's."""
     ours, theirs = make_pair()
     log = -1
     try:
         log = os.open(folder / log_name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        process = subprocess.Popen(
+        process = children.start(
             [sys.executable, "-c", _CHILD, str(theirs.fileno()), str(memory)],
             cwd=folder,
             env=child_environment(os.environ, blas_threads),
@@ -272,8 +289,6 @@ def _start(folder: Path, log_name: str, blas_threads: int, memory: int) -> tuple
             stdout=log,
             stderr=log,
             pass_fds=[theirs.fileno(), memory],
-            start_new_session=True,
-            umask=0o077,
         )
     except BaseException:
         ours.close()

@@ -19,6 +19,7 @@ from ..messages import Accepted, CanCommit, Lose, Notice, Operation, Progress, R
 from . import slot
 from .admission import objection
 from .audit import AuditLog
+from .children import ChildProcesses
 from .estates import Estates
 from .jobs import JobFolders, JobRecord
 from .run import Run
@@ -43,11 +44,12 @@ class Runs:
         logger: logging.Logger,
         clock: Clock,
         unix_path: str,
+        children: ChildProcesses,
     ) -> None:
         self._settings, self._work, self._folders = settings, work, folders
         self._estates, self._watchers = estates, watchers
         self._audit, self._logger, self._clock = audit, logger, clock
-        self._unix_path = unix_path
+        self._unix_path, self._children = unix_path, children
         self._runs: list[Run] = []
         self._leaving = ""  # why no more jobs are taken
 
@@ -108,6 +110,7 @@ class Runs:
                 self._folders.folder(record),
                 submitter,
                 cluster,
+                children=self._children,
                 cache=self._work.cache,
                 code_policy=self._settings.code_policy,
                 now=self._clock.monotonic(),
@@ -126,7 +129,7 @@ class Runs:
         now = self._clock.monotonic()
         self._folders.save_again()
         for run in list(self._runs):
-            for event in [*run.read(), slot.Tick()]:
+            for event in [*run.read(now), slot.Tick()]:
                 run.handle(event, now)
             run.look(now)
             if run.free:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import queue
-import signal
 import threading
 from collections.abc import Callable
 
@@ -22,6 +20,7 @@ from network.nodes import SUBMITTER
 from network.session import Session
 from network.sockets import wait_sockets
 
+from ..hardening import end_process
 from ..identity import process_name
 from ..logs import clean
 from ..messages import Audit, Begin, Halt, LosePeer, Operation, SuspectPeer, Took, Visitor
@@ -98,7 +97,7 @@ class Porter:
                     self._settle(outcome)
         except BaseException:  # without this thread nobody could reach or stop the process
             logger.exception("The porter failed")
-            _end_all()
+            end_process(ORPHANED)
 
     def _take_all(self) -> None:
         while True:
@@ -108,10 +107,10 @@ class Porter:
                 return
             except ProtocolError as error:
                 logger.error("The agent sent something wrong: %s", error)
-                _end_all()
+                end_process(ORPHANED)
                 return
             if received is None:  # the agent has died; nobody would ever ask for our result
-                _end_all()
+                end_process(ORPHANED)
                 return
             operation, connection = received
             if isinstance(operation, Visitor) and connection is not None:
@@ -165,10 +164,3 @@ class Porter:
     def _is_free(self, node: int) -> bool:
         first = self._admitted.get(node)
         return first is None or first.lost is not None
-
-
-def _end_all() -> None:
-    """End this process, and what the executor has started with it."""
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(ORPHANED)

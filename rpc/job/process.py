@@ -35,6 +35,7 @@ from ..communication import Communication
 from ..errors import ROLLED_BACK, JobAborted
 from ..executable import AbsExecutable, ReplyPackage
 from ..files import when_there_is_room
+from ..hardening import adopt_orphans, end_descendants, wake_when_orphaned
 from ..liveness.recorder import Kind, Recorder
 from ..logs import CleanFormatter
 from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Audit, Begin, Load, Loaded, Prepared, Reached
@@ -46,7 +47,6 @@ from .cores import look_if_cores_suffice
 from .limits import set_limits
 from .lobby import Lobby
 from .meetings import Meetings, peer_target
-from .orphan import wake_when_orphaned
 from .porter import ORPHANED, Porter
 from .recording import open_recorder
 from .report import exit_code_of, keep_sources, make_report, outcome_of
@@ -258,6 +258,7 @@ def main() -> None:
     """Entry point of the interpreter that the agent starts."""
     faulthandler.enable()
     set_limits()
+    adopt_orphans()
     wake_when_orphaned()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a killed process must not take its last printed lines with it
@@ -288,6 +289,7 @@ def main() -> None:
     )
     process.run()
     sys.stdout.flush()
+    end_descendants()
     os._exit(0)  # the report is out and the logs are flushed; tearing the interpreter down would only keep the node busy
 
 

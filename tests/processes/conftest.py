@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .harness import Cluster, cluster, wait_for
+from .ordinary_user import is_ordinary, run_as_nobody
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,3 +39,11 @@ def own(tmp_path: Path) -> Iterator[Cluster]:
     """A cluster for one test, which starts its agents itself."""
     with cluster(tmp_path / "cluster") as made:
         yield made
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if pyfuncitem.get_closest_marker("ordinary_user") is None or is_ordinary():
+        return None
+    run_as_nobody(pyfuncitem.nodeid)
+    return True

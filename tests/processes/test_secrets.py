@@ -68,9 +68,10 @@ def test_no_secret_anywhere(own: Cluster, tmp_path: Path) -> None:
         secrets += [form for key in coordinator._orders.code_keys.values() for form in forms(key)]
         for agent in agents:
             (pid,) = agent.job_pids()
-            for name in ("environ", "cmdline"):
-                content = Path(f"/proc/{pid}/{name}").read_bytes()
-                assert b"PSGD_KEY" not in content and not any(secret in content for secret in secrets)
+            for place in (f"{pid}/environ", f"{pid}/cmdline", f"{agent.pid}/environ", f"{agent.pid}/cmdline"):
+                content = Path("/proc", place).read_bytes()
+                assert not any(secret in content for secret in (*secrets, text.encode())), place
+            assert b"PSGD_KEY" not in Path(f"/proc/{pid}/environ").read_bytes()
         coordinator.stop_executing()
         coordinator.join()
     failed = own.run(Raising, tmp_path)

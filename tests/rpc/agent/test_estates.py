@@ -21,6 +21,7 @@ from network.testing.clock import VirtualClock
 from rpc.agent import estates
 from rpc.agent.admission import python_version
 from rpc.agent.audit import AuditLog
+from rpc.agent.children import ChildProcesses
 from rpc.agent.estates import Estates
 from rpc.agent.jobs import JobFolders, JobRecord
 from rpc.agent.watchers import Watchers
@@ -55,8 +56,8 @@ class Place:
         self.folders = JobFolders(root / "jobs", 20, self.clock)
         self.watchers = Watchers(lambda job, node: (here := self.folders.newest(job, node)) is not None and here.node == node)
         self.audit = root / "audit.jsonl"
-        logger = logging.getLogger("estates test")
-        self.estates = Estates(self.folders, self.watchers, root, AuditLog(self.audit), logger, self.clock)
+        logger, children = logging.getLogger("estates test"), ChildProcesses(adopts=False)
+        self.estates = Estates(self.folders, self.watchers, root, AuditLog(self.audit), logger, self.clock, children)
         self._stack = stack
         self.record: JobRecord | None = None
 

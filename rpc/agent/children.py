@@ -1,0 +1,61 @@
+"""The child processes of an agent: those that it starts, and those of jobs that it adopts."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import Any
+
+from ..hardening import adopt_orphans, children, kill_and_wait
+
+_MOST_ROUNDS = 100  # in one go, against who forks faster than it is killed
+_CLOSE_SECONDS = 2.0
+_LOOK_SECONDS = 0.005
+
+
+class ChildProcesses:
+    """Starts the agent's children, each the leader of a session, and ends those that it did not start.
+
+    With `adopts` this process becomes the parent of whatever a job has left behind. Any child that it has not started and
+    that was not there before is taken for that, so say so only for a process that is an agent and nothing else.
+    """
+
+    def __init__(self, adopts: bool) -> None:
+        self._adopts = adopts
+        self._before = children() if adopts else set()
+        self._started: list[subprocess.Popen[bytes]] = []
+        if adopts:
+            adopt_orphans()
+
+    def start(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        """`subprocess.Popen` with `options`, in a new session and under a private umask.
+
+        Raises: OSError.
+        """
+        self._started = [process for process in self._started if process.returncode is None]
+        process = subprocess.Popen(command, start_new_session=True, umask=0o077, **options)
+        self._started.append(process)
+        return process
+
+    def end_adopted(self) -> set[int]:
+        """Kill what has been adopted; returns what is still there of it, which takes some milliseconds to end.
+
+        Job processes adopt what they have started themselves, so what comes here is of a job process that has ended.
+        """
+        if not self._adopts:
+            return set()
+        ours = self._before | {process.pid for process in self._started if process.returncode is None}
+        last: set[int] = set()
+        for _ in range(_MOST_ROUNDS):
+            left = children() - ours
+            if left == last:
+                break
+            kill_and_wait(left)
+            last = left
+        return last
+
+    def close(self) -> None:
+        """End what has been adopted, and wait for that."""
+        deadline = time.monotonic() + _CLOSE_SECONDS
+        while self.end_adopted() and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)

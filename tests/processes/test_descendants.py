@@ -1,0 +1,78 @@
+"""What a job has started goes with it, wherever it hides; what other jobs have started stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.proc import is_gone
+
+from .harness import AgentProcess, Cluster, start_job, wait_for
+from .host_executors import Multiprocessing, Scatters
+
+
+def scattered(agent: AgentProcess, jobs: int = 1) -> list[list[int]]:
+    """The sleepers of each job that has begun, as soon as there are so many; they live."""
+    begun = wait_for(lambda: len(found := sorted(agent.work.glob("jobs/*/out/begun"))) == jobs and found, "the jobs to begin")
+    pids = [list(map(int, (path.parent / "pids").read_text().split())) for path in begun]
+    assert all(len(each) == 4 and not any(map(is_gone, each)) for each in pids)
+    return pids
+
+
+@pytest.mark.parametrize("end", ["well", "killed", "stopped"])
+def test_they_are_gone_when_the_node_is_free(own: Cluster, tmp_path: Path, end: str) -> None:
+    """SEC-25: sessions and groups of their own, parents that have ended. When the submitter hears of the end, nothing is left,
+    not even a zombie."""
+    (agent,) = own.start(1)
+    with own.request() as com:
+        coordinator = start_job(com, Scatters, tmp_path, objects={"stays": end != "well"})
+        (pids,) = scattered(agent) if end != "well" else ([],)
+        if end == "killed":
+            os.kill(agent.job_pids()[0], signal.SIGKILL)
+        elif end == "stopped":
+            coordinator.stop_executing()
+        results, error = coordinator.join()
+        pids = pids or results[0]
+        assert error == (end != "well") and len(pids) == 4 and all(map(is_gone, pids))
+        assert [path.read_text() for path in Path(f"/proc/{agent.pid}/task").glob("*/children") if path.read_text()] == []
+
+
+def test_other_jobs_keep_theirs(own: Cluster, tmp_path: Path) -> None:
+    """SEC-25: with two slots, the end of one job by a signal ends nothing of the other one."""
+    (agent,) = own.start(1, "--slots", "2")
+    with own.request() as one, own.request() as other:
+        first = start_job(one, Scatters, tmp_path, objects={"stays": True})
+        (pids,) = scattered(agent)
+        (victim,) = agent.job_pids()
+        second = start_job(other, Scatters, tmp_path, objects={"stays": True})
+        both = scattered(agent, 2)
+        (kept,) = (each for each in both if each != pids)
+        os.kill(victim, signal.SIGKILL)
+        assert first.join()[1]
+        assert all(map(is_gone, pids)) and not any(map(is_gone, kept))
+        assert len(agent.job_pids()) == 1
+        second.stop_executing()
+        second.join()
+    assert all(map(is_gone, kept))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_they_go_with_the_agent(own: Cluster, tmp_path: Path, number: int) -> None:
+    """SEC-25: an agent that is killed takes them along, too: the job process ends what it has started."""
+    (agent,) = own.start(1)
+    with own.request() as com:
+        start_job(com, Scatters, tmp_path, objects={"stays": True})
+        (pids,) = scattered(agent)
+        (job,) = agent.job_pids()
+        agent.end(number)
+        wait_for(lambda: all(map(is_gone, [*pids, job])), "all that the job has started to end", 5.0)
+
+
+def test_a_pool_of_processes_works(own: Cluster, tmp_path: Path) -> None:
+    """Nobody takes exit codes or children from an executor that starts processes of its own."""
+    own.start(1)
+    outcome = own.run(Multiprocessing, tmp_path)
+    assert not outcome.error and outcome.results == {0: ([1, 1, 2, 6, 24], 7)}
