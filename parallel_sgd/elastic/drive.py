@@ -69,7 +69,7 @@ class Drive:
         """What the workers of the last round have returned, by rank. Raises: JobFailed."""
         try:
             if self._vault is not None and self._vault.content is not None:
-                self._tell(CheckpointSeen())
+                self._tell(CheckpointSeen(self._vault.digest))
             while self._failure is None:
                 now, deadline = time.monotonic(), self._driver.deadline
                 self._muster.wait(LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - now))
@@ -102,7 +102,7 @@ class Drive:
             recruit.ended = True
             if not recruit.fenced:
                 _log.warning("%s cannot be started: %s", item.worker, clean(item.reason))
-            self._fail(recruit, "lost", item.reason, None)
+            self._fail(recruit, "lost", item.reason, started=False, agent_lost=item.agent_lost)
             return
         self._awaited[item.worker] = time.monotonic()
         if recruit.fenced:
@@ -113,7 +113,7 @@ class Drive:
         if isinstance(heard, Ended):
             self._on_ended(recruit, heard)
         elif isinstance(heard, Unreachable):
-            self._give_up(worker, self._lookout.explain(recruit.node, heard.reason))
+            self._give_up(worker, self._lookout.explain(recruit.node, heard.reason), agent_lost=True)
         elif isinstance(heard, NEWS):
             self._lookout.take(recruit.node, heard, time.monotonic())
         elif recruit.fenced:
@@ -142,7 +142,7 @@ class Drive:
     def _keep(self, content: Any) -> None:
         self._nobody_holds = False
         if self._vault is not None and self._vault.keep(content):
-            self._tell(CheckpointSeen())
+            self._tell(CheckpointSeen(self._vault.digest))
 
     def _on_ended(self, recruit: Recruit, ended: Ended) -> None:
         worker, well = recruit.worker, ended.state in ("done", "left")
@@ -155,19 +155,32 @@ class Drive:
         verdict = next((verdict for verdict in self._lookout.verdicts if verdict.node == recruit.node), None)
         if not recruit.fenced:
             _log.error("%s %s:\n%s", worker, ended.state, ended.detail.rstrip())
-        headline = "" if verdict is None else verdict.headline
-        self._fail(recruit, ended.state, ended.detail, _exit_code(ended, verdict), headline)
+        self._fail(recruit, ended.state, ended.detail, _exit_code(ended, verdict), verdict)
 
-    def _fail(self, recruit: Recruit, state: str, detail: str, code: int | None, verdict: str = "") -> None:
+    def _fail(
+        self,
+        recruit: Recruit,
+        state: str,
+        detail: str,
+        code: int | None = None,
+        verdict: Verdict | None = None,
+        *,
+        started: bool = True,
+        agent_lost: bool = False,
+    ) -> None:
         worker = recruit.worker
         if not recruit.fenced:  # else it is a consequence
             self._failures.setdefault(recruit.node, (state, detail))
         last = detail.strip().splitlines()[-1:] or ["no reason given"]
         self._break(worker, f"{worker} has failed: {clean(last[0])}")
         self._watching.asks_for_next(self._attempt, worker)
-        self._tell(WorkerEnded(worker, False, code, verdict or clean(last[0]), returned=False))
+        said = clean(last[0]) if verdict is None else verdict.headline
+        place: tuple[int, int] | None = (0, 0)
+        if verdict is not None:
+            place = None if verdict.rank == 2 else (verdict.epoch, verdict.batch)
+        self._tell(WorkerEnded(worker, False, code, said, False, started, agent_lost, place))
 
-    def _give_up(self, worker: Worker, reason: str) -> None:
+    def _give_up(self, worker: Worker, reason: str, *, agent_lost: bool = False) -> None:
         """Nothing more is expected of a worker, though its process may exist."""
         recruit = self._muster[worker]
         if recruit.fenced or recruit.ended or worker in self._results:
@@ -175,7 +188,7 @@ class Drive:
         _log.error("%s is given up: %s", worker, clean(reason))
         self._failures.setdefault(recruit.node, ("lost", reason))
         self._watching.asks_for_next(self._attempt, worker)
-        self._tell(WorkerStuck(worker, reason))
+        self._tell(WorkerStuck(worker, reason, agent_lost))
 
     def _look_out(self, now: float) -> None:
         """See who is silent, cut off, or missing where others wait."""
@@ -185,7 +198,7 @@ class Drive:
                 continue
             silent = self._muster.of_node(verdict.node).worker
             self._silent.update(recruit.worker for recruit in self._muster if recruit.worker.address == silent.address)
-            self._give_up(silent, verdict.headline)
+            self._give_up(silent, verdict.headline, agent_lost=True)
         for recruit in self._muster:
             if not recruit.is_cut_off:
                 self._cut_off.pop(recruit.worker, None)

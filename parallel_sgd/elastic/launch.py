@@ -69,11 +69,12 @@ def launch(
         max_workers: how many there are at most; default as many as there are slots.
         discovery: where hosts come from while the job runs: the path of a script that prints `host[:port] [slots=n]`
             lines, of a watched `worker.json`, or a function that returns such lines. Default: those of `nodes`, for ever.
-        cool_down: (low, high) seconds for which a host is left alone after a failure: low, 2 low, ... at most high.
-            Default: for ever.
+        cool_down: (low, high) seconds for which a slot, or a host whose agent is lost, is left alone after a failure: low,
+            2 low, ... at most high. Default: for ever; and without `checkpoint`, too, a host as a whole after a failure of
+            one of its workers.
         reset_limit: how many rounds may follow the first; default any number.
-        timeout: seconds to wait for slots. Where nobody can come, neither by discovery nor after a cool-down, the job ends at
-            once.
+        timeout: seconds to wait for slots. Where nobody can come, neither by discovery nor after a cool-down nor because of
+            `checkpoint`, the job ends at once.
         stall_timeout: seconds without progress after which a worker counts as stuck, once it has ended its first group
             operation: each of them is progress, and so are the signals of `rpc.monitor` in programs that give these. Default:
             only programs that give signals are watched so.
@@ -81,8 +82,10 @@ def launch(
         stop_after: seconds until those are given up; 0 for never.
         discovery_every: seconds from one look for hosts to the next.
         checkpoint: a file in which this program keeps the state (an `ObjectState` or `ModelState` of plain data) as rank 0 has
-            saved it last. The job goes on from it when all that hold the state are lost; and it begins with it if it is there
-            already, so that the same call continues a job that has ended badly. Remove it to begin anew.
+            saved it last. The job goes on from it when all that hold the state are lost, killed, crashed or stuck, on every
+            host that answers, unless it was lost so three times at the same place: by the same rank at the same epoch and
+            batch of its signals; without signals, by the same rank with nothing else kept in between. It begins with the
+            file if it is there already, so that the same call continues a job that has ended badly. Remove it to begin anew.
         checkpoint_every: seconds from one writing of that file to the next.
         blas_threads: BLAS threads of each worker.
         title: what others see while the nodes are busy.
@@ -110,12 +113,13 @@ def launch(
     arguments.integer("elastic.launch", "blas_threads", blas_threads, minimum=1)
     arguments.number("elastic.launch", "timeout", timeout, 0, open_low=True)
     found = None if discovery is None else discovery_of(discovery, nodes.key_file)
-    hopeless = found is None and cool_down is None
+    hopeless = found is None and cool_down is None and checkpoint is None
     driver = ElasticDriver(
         len(nodes.worker_ids),
         min_workers,
         max_workers,
         cool_down=None if cool_down is None else CoolDown(*cool_down),
+        resumes=checkpoint is not None,
         reset_limit=reset_limit,
         timeout=min(timeout, _HOPELESS_SECONDS) if hopeless else timeout,
         now=time.monotonic(),

@@ -18,7 +18,7 @@ from network.request import Request
 from network.session import Session
 from network.transport import Link
 from rpc import Coordinator
-from rpc.errors import JobAborted, NodeBusy
+from rpc.errors import JobAborted, NodeBusy, SubmissionError
 from rpc.membership import Worker
 from rpc.messages import FROM_AGENT, State, StopNode
 from rpc.operation import Operation, parse
@@ -29,6 +29,7 @@ from .words import FROM_WORKER
 
 BUSY_SECONDS = 15.0  # for a slot whose last worker is being ended
 _PAUSE_SECONDS = 0.2
+_SLOTS = "An agent runs as many workers at once as its option '--slots' says, one by default."
 _UNFINISHED = ("starting", "running", "unknown")
 _quiet = logging.getLogger("parallel_sgd.elastic.submission")
 _quiet.setLevel(logging.ERROR)  # the driver tells of rounds, not of the submission of each worker
@@ -61,10 +62,11 @@ class Running:
 
 @dataclass(frozen=True)
 class NotStarted:
-    """The worker could not be started."""
+    """The worker could not be started; `agent_lost` where its agent could not be reached."""
 
     worker: Worker
     reason: str
+    agent_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,11 @@ class Recruit:
             except NodeBusy as error:
                 if time.monotonic() < deadline and not self._given_up.wait(_PAUSE_SECONDS):
                     continue
+                self._deliver(NotStarted(self.worker, f"{error} {_SLOTS}"))
+            except SubmissionError as error:
                 self._deliver(NotStarted(self.worker, str(error)))
+            except NetworkError as error:
+                self._deliver(NotStarted(self.worker, str(error), agent_lost=True))
             except Exception as error:  # noqa: BLE001  whatever it is, the driver decides what follows
                 self._deliver(NotStarted(self.worker, str(error)))
             return

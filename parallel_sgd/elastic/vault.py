@@ -22,13 +22,14 @@ _log = logging.getLogger(SUBMIT_LOGGER)
 
 
 class Vault:
-    """`content` is what the file held, or what was kept since; None for nothing.
+    """`content` is what the file held, or what was kept since, None for nothing; `digest` tells one content from another.
 
     Raises: ValueError for a file that is no such state, or a damaged one; OSError when it cannot be read.
     """
 
     def __init__(self, path: str | Path, disk: Disk | None = None) -> None:
         self._path, self._disk = Path(path).absolute(), disk or Disk()
+        self.digest = ""
         self.content: Any = self._read() if self._path.exists() else None
 
     def keep(self, content: Any) -> bool:
@@ -46,7 +47,7 @@ class Vault:
                 self._disk.remove(draft)
             _log.warning("The state cannot be kept in %s: %s", self._path, error.strerror or error)
             return False
-        self.content = content
+        self.content, self.digest = content, digest.hex()
         return True
 
     def _read(self) -> Any:
@@ -56,8 +57,10 @@ class Vault:
             raise ValueError(
                 f"'checkpoint' must be a file that elastic.launch has written, or none yet; {self._path} is another"
             )
-        if hashlib.sha256(data[begin:]).digest() != data[len(_MAGIC) : begin]:
+        digest = hashlib.sha256(data[begin:])
+        if digest.digest() != data[len(_MAGIC) : begin]:
             raise ValueError(f"The checkpoint {self._path} is damaged")
+        self.digest = digest.hexdigest()
         try:
             return _unpack(memoryview(data)[begin:])
         except ProtocolError as error:

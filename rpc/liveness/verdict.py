@@ -11,6 +11,7 @@ from typing import Annotated
 from network.errors import BadContent, PeerLost, TimedOut
 
 from ..operation import Attempt, Length, Node, Operation
+from .limits import Phase
 
 Count = Annotated[int, range(1 << 40)]
 ExitCode = Annotated[int, range(-1, 256)]
@@ -108,8 +109,10 @@ class Verdict(Operation):
 
 def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, batch: int) -> str:
     """Where in the cluster and in the work, by what a verdict or a beat says; people count attempts from 1."""
-    where = f"epoch {epoch}, batch {batch}" if epoch else "before the first batch"
-    return f"on {host}, process {pid}, attempt {attempt + 1}, phase '{phase}', {where}"
+    who = f"on {host}, process {pid}, attempt {attempt + 1}"
+    if phase == Phase.UNWATCHED.value:
+        return f"{who}, which gave no signals of its progress"
+    return f"{who}, phase '{phase}', " + (f"epoch {epoch}, batch {batch}" if epoch else "before the first batch")
 
 
 def signal_name(number: int) -> str:

@@ -46,11 +46,16 @@ class Crew:
         """Workers of the round that were given up, and may be working on where nobody sees them."""
         return set(self.round) & self.alive & self.fenced
 
-    def fence(self, worker: Worker) -> list[Worker]:
-        """Give up a worker and all others of the round on its host; returns those that were not given up before."""
-        here = [other for other in self.round if other.address == worker.address and other not in self.fenced]
-        self.fenced.update(here)
-        return here
+    def fence(self, worker: Worker, *, neighbours: bool) -> list[Worker]:
+        """Give up a worker, with `neighbours` all others of the round on its host, too; returns who was not given up before."""
+        given_up = {worker, *(other for other in self.round if neighbours and other.address == worker.address)}
+        news = [other for other in self.round if other in given_up and other not in self.fenced]
+        self.fenced.update(news)
+        return news
+
+    def has_neighbours(self, worker: Worker) -> bool:
+        """Whether others that count are on its host."""
+        return any(other.address == worker.address and other != worker for other in self.living)
 
     def occupants(self, places: Collection[Place], seats: Collection[Worker]) -> list[Worker]:
         """Living processes in these slots that are none of `seats`: workers of earlier rounds that have not left."""

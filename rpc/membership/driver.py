@@ -3,23 +3,27 @@
 waiting   there are too few slots, or none were seen yet; survivors of the last round wait for the next one
 running   a round trains; host changes are told to rank 0, which makes all workers ask for the next round
 over      the job has ended, well or badly
+
+A worker that fails takes its whole host out. A job that may use what has failed again (after a cool-down, or because its state
+outlives all workers) loses the slot of that worker alone, unless the agent of the host is lost.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from network.nodes import Address
 
 from ..machine import Machine
+from ..recovery import REPEATED, Repeats
 from .blacklist import Blacklist, CoolDown
 from .crew import Crew
-from .hosts import Host, order_hosts
+from .hosts import Host, Place, order_hosts, slots_of
 from .majority import may_go_on
 from .notices import Notices
-from .registry import Decision, Recorded, Registry
+from .registry import ALL_FAILED, Decision, Recorded, Registry
 from .rounds import (
     CheckpointSeen,
     DiscoveryFailed,
@@ -60,7 +64,10 @@ class ElasticDriver(Machine):
         workers: how many the job waits for before its first round.
         min_workers: how many later rounds need; None: as many as the first.
         max_workers: how many there are at most; None: as many as there are slots.
-        cool_down: for how long a host that failed is left alone; None: for ever.
+        cool_down: for how long what has failed is left alone; None: for ever.
+        resumes: whether the state is kept on disk, so that the job goes on from it, or from the beginning as long as there is
+            nothing, when all workers have failed; what has failed is used again then, and whenever there are too few slots
+            otherwise. What fails at the same place three times is not tried again so.
         reset_limit: how many rounds may follow the first; None: any number.
         timeout: how many seconds to wait for slots.
         seed: of the jitter of cool-downs.
@@ -76,6 +83,7 @@ class ElasticDriver(Machine):
         max_workers: int | None = None,
         *,
         cool_down: CoolDown | None = None,
+        resumes: bool = False,
         reset_limit: int | None = None,
         timeout: float = ELASTIC_TIMEOUT,
         seed: int = 0,
@@ -93,6 +101,7 @@ class ElasticDriver(Machine):
         self.stage = Stage.WAITING
         self.attempt = -1
         self._first, self._low, self._max, self._timeout = workers, low, max_workers, timeout
+        self._resumes, self._by_slot = resumes, resumes or cool_down is not None
         self._blacklist = Blacklist(cool_down, seed)
         self._registry = Registry(reset_limit)
         self._now = self._since = now  # the present, and when it began to wait
@@ -101,9 +110,15 @@ class ElasticDriver(Machine):
         self._order: list[Address] = []  # hosts by age
         self._crew = Crew()
         self._notices = Notices()
-        self._checkpoint = False
+        self._checkpoint: str | None = None  # what is kept on disk
         self._submitter = True
         self._first_failure = ""
+        self._repeats = Repeats()
+        self._places: set[Hashable] = set()  # where workers of this round have failed
+        self._failing = False  # some have, and nothing was given back for it yet
+        self._anew = False  # all have, so that the next round begins with what is on disk, or from the beginning
+        self._has_run = False  # a worker has started
+        self._void = False  # a worker of this round has not, so that it never began
 
     @property
     def deadline(self) -> float | None:
@@ -112,7 +127,7 @@ class ElasticDriver(Machine):
             return None
         moments = [self._blacklist.next_release(self._now)]
         if self.stage is Stage.WAITING:
-            moments.append(self._since + self._timeout)
+            moments += [self._since + self._timeout, self._blacklist.next_ask(self._now) if self._resumes else None]
         elif not self._registry.begun:
             moments.append(self._notices.deadline)
         return min((moment for moment in moments if moment is not None), default=None)
@@ -137,6 +152,7 @@ class ElasticDriver(Machine):
         worker = event.worker
         if not self._crew.counts(worker):
             return [_removal(worker)]
+        self._has_run = True
         if event.attempt != self.attempt:
             return []  # on its way when the next round began
         if event.holds:
@@ -157,18 +173,20 @@ class ElasticDriver(Machine):
         elif not wanted:
             self._registry.record(worker, Recorded.REMOVED)
         else:
-            return self._failed(worker, event.code, event.detail)
+            return self._failed(event)
         return self._barrier()
 
     def _on_stuck(self, event: WorkerStuck) -> list[Any]:
-        return self._failed(event.worker, None, event.detail) if self._crew.counts(event.worker) else []
+        if not self._crew.counts(event.worker):
+            return []
+        return self._failed(WorkerEnded(event.worker, False, None, event.detail, agent_lost=event.agent_lost))
 
     def _on_notified(self, event: Notified) -> list[Any]:
         self._notices.heard(event.sequence)
         return []
 
     def _on_checkpoint(self, event: CheckpointSeen) -> list[Any]:
-        self._checkpoint = True
+        self._checkpoint = event.content
         return []
 
     def _on_submitter(self, event: SubmitterSeen) -> list[Any]:
@@ -184,26 +202,44 @@ class ElasticDriver(Machine):
             )
         return actions
 
-    def _failed(self, worker: Worker, code: int | None, detail: str) -> list[Any]:
-        """A worker has failed: nobody is sent to its host, and its neighbours there are stopped."""
+    def _failed(self, event: WorkerEnded) -> list[Any]:
+        """A worker has failed: nobody is sent to its slot, or to its host, whose other workers are stopped then."""
+        worker = event.worker
         if not self._first_failure:
-            told = "" if code is None else f"\nExit code: {code}"
-            self._first_failure = f"The first worker to fail was:\nProcess name: {worker}{told}" + (detail and f"\n{detail}")
-        self._blacklist.add(worker.address, self._now)
+            told = "" if event.code is None else f"\nExit code: {event.code}"
+            self._first_failure = f"The first worker to fail was:\nProcess name: {worker}{told}"
+            self._first_failure += event.detail and f"\n{event.detail}"
+        self._note_place(event)
+        # an agent that does not take another worker may be there for those that it has
+        lost = event.agent_lost and (event.started or not self._crew.has_neighbours(worker))
+        whole = lost or not self._by_slot
+        self._blacklist.add(worker.address if whole else worker.place, self._now, answers=not event.agent_lost)
         actions: list[Any] = []
-        for other in self._crew.fence(worker):
+        for other in self._crew.fence(worker, neighbours=whole):
             self._registry.record(other, Recorded.FAILURE)
             if other in self._crew.alive:
                 why = "it is given up" if other == worker else f"{worker} on the same host has failed"
                 actions.append(StopWorker(other, f"{other} is stopped: {why}."))
         return actions + self._barrier()
 
+    def _note_place(self, event: WorkerEnded) -> None:
+        """Where the program failed: by rank and its signals, or by what was on disk where it gives none."""
+        self._has_run = self._has_run or event.started
+        self._void = self._void or not event.started
+        self._failing = True
+        if event.place is None or event.agent_lost:
+            return
+        rank = self._crew.round.index(event.worker)
+        where = event.place if event.place[0] else (self._checkpoint,)
+        self._places.add((rank, event.started, *where))
+
     def _barrier(self) -> list[Any]:
         """What follows from what the workers of the round have recorded."""
         if self.stage is Stage.WAITING:
             return self._try_start()
-        hosts_left = any(not self._blacklist.holds(worker.address, self._now) for worker in self._crew.round)
-        outcome = self._registry.outcome(hosts_left=hosts_left)
+        hosts_left = any(not self._is_out(worker.place) for worker in self._crew.round)
+        resumes = self._resumes and self._has_run
+        outcome = self._registry.outcome(hosts_left=hosts_left, resumes=resumes, counts=not self._void)
         if outcome.decision is Decision.WAIT:
             return []
         if outcome.decision is Decision.FINISH:
@@ -211,7 +247,9 @@ class ElasticDriver(Machine):
             return [*self._stop_all("The job has ended well."), Finish()]
         if outcome.decision is Decision.FAIL:
             return self._fail(outcome.reason)
-        self.stage, self._since, self._paused = Stage.WAITING, self._now, ""
+        self.stage, self._paused = Stage.WAITING, ""
+        if not self._void:  # else it has not waited for nothing until now
+            self._since = self._now
         return self._try_start()
 
     def _review(self) -> list[Any]:
@@ -234,20 +272,43 @@ class ElasticDriver(Machine):
             return []
         crew = self._crew
         later = self.attempt >= 0
-        if later and not self._checkpoint and not crew.holders & crew.living:
+        needed = self._low if later else self._first
+        actions = self._give_back(needed) if self._resumes and self._failing else []
+        if self.stage is Stage.OVER:
+            return actions
+        may_resume = self._checkpoint is not None or self._anew
+        if later and not may_resume and not crew.holders & crew.living:
             return self._fail(NO_SURVIVOR)
         seats = self._seats()
-        needed = self._low if later else self._first
+        if later and self._resumes and len(seats) < needed:
+            self._blacklist.lift(self._now, silent=True)
+            seats = self._seats()
         if len(seats) < needed:
-            return self._pause(f"there are {len(seats)} slot(s) of the {needed} that are needed")
+            return actions + self._pause(f"there are {len(seats)} slot(s) of the {needed} that are needed")
         resume = later and not crew.holders.intersection(seats)
-        if resume and not self._checkpoint:
+        if resume and not may_resume:
             return self._fail(NO_SURVIVOR)
         if later and not may_go_on(crew.round, crew.living, crew.ended, submitter=self._submitter):
-            return self._pause(
+            return actions + self._pause(
                 f"{len(crew.silent)} of {len(crew.round)} workers of the last round are out of reach, and may go on"
             )
-        return self._start(seats, resume=resume)
+        return actions + self._start(seats, resume=resume)
+
+    def _give_back(self, needed: int) -> list[Any]:
+        """Where workers have failed and the others are too few, or nobody is left: use again what has failed."""
+        lost = not self._crew.living
+        if not lost and len(self._seats()) >= needed:
+            return []
+        self._failing = False
+        places, self._places = self._places, set()
+        if self._repeats.note(places):
+            return self._fail(f"{ALL_FAILED if lost else 'Too few workers are left.'} {REPEATED.capitalize()}.")
+        self._blacklist.lift(self._now)
+        if not lost:
+            return []
+        self._anew = True
+        begin = "the beginning, as nothing was kept yet" if self._checkpoint is None else "the state that was kept last"
+        return [Warn(f"{ALL_FAILED} The job goes on from {begin}.")]
 
     def _start(self, seats: tuple[Worker, ...], *, resume: bool) -> list[Any]:
         self.attempt += 1
@@ -261,6 +322,8 @@ class ElasticDriver(Machine):
         self._crew.begin(seats, equal=resume or not self.attempt)
         self._notices.begin(places)
         self._registry.begin(seats)
+        self._failing = self._anew = self._void = False
+        self._places.clear()
         self.stage, self._paused = Stage.RUNNING, ""
         return [*actions, StartRound(self.attempt, seats, self._notices.sequence, resume)]
 
@@ -278,14 +341,20 @@ class ElasticDriver(Machine):
     def _stop_all(self, reason: str) -> list[Any]:
         return [StopWorker(worker, reason) for worker in sorted(self._crew.alive - self._crew.fenced)]
 
-    def _available(self) -> list[Host]:
-        """Hosts that may be used now, by age."""
-        hosts = self._hosts or {}
-        usable = [address for address in hosts if not self._blacklist.holds(address, self._now)]
-        return [Host(address, hosts[address]) for address in order_hosts(self._order, usable)]
+    def _is_out(self, place: Place) -> bool:
+        """Whether nobody is sent to this slot now."""
+        return self._blacklist.holds(place[0], self._now) or self._blacklist.holds(place, self._now)
 
     def _seats(self) -> tuple[Worker, ...]:
-        return seat(self._available(), self._crew.living, self._crew.holders, self._max, self.attempt + 1)
+        hosts = self._available()
+        out = {place for host in hosts for place in slots_of(host) if self._is_out(place)}
+        return seat(hosts, out, self._crew.living, self._crew.holders, self._max, self.attempt + 1)
+
+    def _available(self) -> list[Host]:
+        """Hosts with slots that may be used now, by age."""
+        hosts = [Host(*item) for item in (self._hosts or {}).items()]
+        usable = {host.address: host for host in hosts if not all(map(self._is_out, slots_of(host)))}
+        return [usable[address] for address in order_hosts(self._order, usable)]
 
 
 def _removal(worker: Worker) -> RemoveWorker:

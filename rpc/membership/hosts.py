@@ -90,11 +90,19 @@ def order_hosts(previous: Iterable[Address], available: Iterable[Address]) -> li
     return [*survivors, *(address for address in there if address not in survivors)]
 
 
-def deal(hosts: Sequence[Host], maximum: int | None = None, keep: Collection[Place] = ()) -> list[Place]:
+def slots_of(host: Host) -> list[Place]:
+    """All slots of a host."""
+    return [(host.address, index) for index in range(host.slots)]
+
+
+def deal(
+    hosts: Sequence[Host], maximum: int | None = None, keep: Collection[Place] = (), out: Collection[Place] = ()
+) -> list[Place]:
     """The slots that get a worker, at most `maximum` of them, host by host in the given order, so that slot i gets rank i.
 
     Slots in `keep` come before others, as long as their host has them: a worker that lives is not sent away for a new one.
+    Those in `out` get none.
     """
-    places = [(host.address, index) for host in hosts for index in range(host.slots)]
+    places = [place for host in hosts for place in slots_of(host) if place not in out]
     chosen = sorted(range(len(places)), key=lambda rank: places[rank] not in keep)[:maximum]
     return [places[rank] for rank in sorted(chosen)]

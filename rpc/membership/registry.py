@@ -6,6 +6,8 @@ import enum
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
+ALL_FAILED = "All workers have failed."
+
 
 class Recorded(enum.Enum):
     """What a worker of the round has come to."""
@@ -69,22 +71,23 @@ class Registry:
         """Whether any worker of the round has recorded."""
         return any(state is not None for state in self._states.values())
 
-    def outcome(self, *, hosts_left: bool) -> Outcome:
+    def outcome(self, *, hosts_left: bool, resumes: bool = False, counts: bool = True) -> Outcome:
         """What follows now. `hosts_left` tells whether any host of the round is not blacklisted.
 
-        When every worker has recorded: any SUCCESS ends the job well; all FAILURE, or no host left, or the limit of resets
-        reached ends it badly; else there is another round, and it is counted.
+        When every worker has recorded: any SUCCESS ends the job well; all FAILURE, or no host left, ends it badly unless it
+        `resumes` from what is on disk; so does the limit of resets; else there is another round, and it is counted, unless the
+        one before was none that `counts`.
         """
         states = list(self._states.values())
         if not states or None in states:
             return Outcome(Decision.WAIT)
         if Recorded.SUCCESS in states:
             return Outcome(Decision.FINISH)
-        if all(state is Recorded.FAILURE for state in states):
-            return Outcome(Decision.FAIL, "All workers have failed.")
-        if not hosts_left:
+        if not resumes and all(state is Recorded.FAILURE for state in states):
+            return Outcome(Decision.FAIL, ALL_FAILED)
+        if not resumes and not hosts_left:
             return Outcome(Decision.FAIL, "All hosts have been blacklisted.")
-        if self._limit is not None and self._resets >= self._limit:
+        if counts and self._limit is not None and self._resets >= self._limit:
             return Outcome(Decision.FAIL, f"The number of resets during elastic job exceeded limit: {self._limit}")
-        self._resets += 1
+        self._resets += counts
         return Outcome(Decision.NEXT_ROUND)

@@ -60,7 +60,9 @@ class WorkerReady:
 class WorkerEnded:
     """A worker's process has ended: `ok` with exit code 0, `detail` is the verdict on it, if there is one.
 
-    `returned` tells whether its function had returned; None where nobody knows, so that the exit code has to do.
+    `returned` tells whether its function had returned; None where nobody knows, so that the exit code has to do. `started` is
+    false for a process that never was; `agent_lost` where its agent cannot be reached, either. `place` is where the program
+    was, epoch and batch from 1, (0, 0) where nobody knows; None for who failed only because another one had.
     """
 
     worker: Worker
@@ -68,14 +70,18 @@ class WorkerEnded:
     code: int | None = None
     detail: str = ""
     returned: bool | None = None
+    started: bool = True
+    agent_lost: bool = False
+    place: tuple[int, int] | None = (0, 0)
 
 
 @dataclass(frozen=True)
 class WorkerStuck:
-    """The failure detector has given up a worker, whether its process exists or not."""
+    """The failure detector has given up a worker, whether its process exists or not; with `agent_lost` its whole host."""
 
     worker: Worker
     detail: str = ""
+    agent_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,9 @@ class Notified:
 
 @dataclass(frozen=True)
 class CheckpointSeen:
-    """There is a checkpoint on disk, from which a round may start whose workers hold no state."""
+    """There is a checkpoint on disk, from which a round may start whose workers hold no state; `content` tells which."""
+
+    content: str = ""
 
 
 @dataclass(frozen=True)

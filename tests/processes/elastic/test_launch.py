@@ -231,7 +231,8 @@ def test_when_all_fail(free: Cluster, tmp_path: Path) -> None:
 
 
 def test_what_was_kept_outlives_all_workers(free: Cluster, tmp_path: Path) -> None:
-    """EL-12: no survivor of the previous hosts, but a checkpoint: the job goes on from it, and so does the next job."""
+    """EL-12, EL-20: no survivor of the previous hosts, but a checkpoint: the job goes on from it, up to the limit of resets,
+    and so does the next job."""
     stage, kept = Stage(free, tmp_path, a=1), tmp_path / "kept"
 
     def story() -> None:
@@ -245,8 +246,8 @@ def test_what_was_kept_outlives_all_workers(free: Cluster, tmp_path: Path) -> No
 
     stage.meanwhile(story)
     options: dict[str, Any] = {"checkpoint": kept, "checkpoint_every": 0}
-    with pytest.raises(JobFailed, match="All workers have failed"):
-        launch(stage, learn_each_sample_once, [5, 8], discovery=stage.discovery, **options)
+    with pytest.raises(JobFailed, match="number of resets during elastic job exceeded limit: 1"):
+        launch(stage, learn_each_sample_once, [5, 8], discovery=stage.discovery, reset_limit=1, **options)
     stage.open(8)
     stage.slots = {"b": 1, "d": 1}
     results = launch(stage, learn_each_sample_once, [5, 8], **options)

@@ -34,6 +34,7 @@ def test_it_names_everything() -> None:
         (replace(STUCK, kind="silent"), "its host has been silent for 10.2 s"),
         (replace(STUCK, kind="deadlock"), "waits for others that wait, for 10.2 s"),
         (replace(STUCK, epoch=0, batch=0, phase="start"), "phase 'start', before the first batch"),
+        (replace(STUCK, epoch=0, batch=0, phase="unwatched"), ", which gave no signals of its progress: stuck"),
     ],
 )
 def test_every_kind_has_its_words(verdict: Verdict, words: str) -> None:

@@ -1,10 +1,11 @@
 """The driver of an elastic job under hypothesis's hand: hosts come and go, workers die in a round that forms, are ready and
-then fail, end well or are removed, fall silent, come back late; hosts cool down, discovery fails, the submitter leaves.
+then fail, end well or are removed, fall silent, come back late, do not start; what failed cools down, or is used again when all
+is lost; discovery fails, the submitter leaves.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from network.nodes import Address
 from rpc.membership import CoolDown, ElasticDriver, Host, Worker
+from rpc.membership.blacklist import Where
 from rpc.membership.driver import NO_SURVIVOR, Stage
 from rpc.membership.rounds import (
     CheckpointSeen,
@@ -45,24 +47,29 @@ ENDS = (
     NO_SURVIVOR,
     "Timed out waiting for minimum number of slots to become available",
     "The first discovery of hosts failed",
+    "Too few workers are left.",
 )
+PLACES = st.sampled_from([None, (0, 0), (1, 1), (1, 2), (2, 1)])
 
 
 class Membership(RuleBasedStateMachine):
-    """See the module, and `_judge` for what must hold."""
+    """See the module, and `_judge` for what must hold. Nothing is used again that has failed; a host fails as a whole."""
+
+    options: ClassVar[dict[str, Any]] = {}
+    by_slot = resumes = False
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 50.0
-        self.driver = ElasticDriver(FIRST, LOW, HIGH, cool_down=COOL, reset_limit=RESETS, timeout=TIMEOUT, seed=1, now=self.now)
+        self.driver = ElasticDriver(FIRST, LOW, HIGH, reset_limit=RESETS, timeout=TIMEOUT, seed=1, now=self.now, **self.options)
         self.hosts: dict[Address, int] = {}
         self.round: tuple[Worker, ...] = ()
         self.alive: set[Worker] = set()
         self.fenced: set[Worker] = set()  # stopped, removed or given up: nothing they say counts
         self.settled: set[Worker] = set()  # have recorded something in this round
-        self.blamed: dict[Address, list[float]] = {}  # when a worker of a host has failed: one entry for each cool-down
-        self.returned = self.checkpoint = False
-        self.rounds = self.sequence = 0
+        self.blamed: dict[Where, list[float]] = {}  # when a slot or a host has failed: one entry for each cool-down
+        self.returned = self.checkpoint = self.fell = self.gives_back = self.void = self.started = False
+        self.rounds = self.resets = self.sequence = 0
         self.waits_since = self.now
         self.over: Any = None
 
@@ -101,8 +108,8 @@ class Membership(RuleBasedStateMachine):
                 self._counts(worker)
                 self._tell(WorkerReady(worker, self.driver.attempt))
 
-    @rule(choice=CHOICE, code=st.sampled_from([-9, 1, 3]))
-    def die(self, choice: int, code: int) -> None:
+    @rule(choice=CHOICE, code=st.sampled_from([-9, 1, 3]), place=PLACES)
+    def die(self, choice: int, code: int, place: Any) -> None:
         """A process ends badly: of the round, also when it was ready; of an earlier one; or one that was given up."""
         worker = self._pick(sorted(self.alive), choice)
         if worker is not None:
@@ -111,7 +118,20 @@ class Membership(RuleBasedStateMachine):
                 self.settled.add(worker)
                 if self.hosts.get(worker.address, 0) > worker.slot:
                     self._blame(worker)
-            self._tell(WorkerEnded(worker, False, code, returned=False))
+            self._tell(WorkerEnded(worker, False, code, returned=False, place=place))
+
+    @rule(choice=CHOICE, agent_lost=st.booleans())
+    def do_not_start(self, choice: int, agent_lost: bool) -> None:
+        """EL-20: a host refuses a worker, or does not answer; the round comes to nothing."""
+        worker = self._pick([each for each in self.round if each.born == self.driver.attempt], choice)
+        if worker is not None and worker in self.alive and worker not in self.settled:
+            self.alive.discard(worker)
+            self.settled.add(worker)
+            if self.hosts.get(worker.address, 0) > worker.slot:
+                self.void = True
+                neighbours = [each for each in self.round if each.address == worker.address and self._counting(each)]
+                self._blame(worker, agent_lost=agent_lost and not neighbours)
+            self._tell(WorkerEnded(worker, False, returned=False, started=False, agent_lost=agent_lost))
 
     @rule(choice=CHOICE)
     def end_after_removal(self, choice: int) -> None:
@@ -121,13 +141,13 @@ class Membership(RuleBasedStateMachine):
             self.alive.discard(worker)
             self._tell(WorkerEnded(worker, True, 0))
 
-    @rule(choice=CHOICE)
-    def fall_silent(self, choice: int) -> None:
+    @rule(choice=CHOICE, agent_lost=st.booleans())
+    def fall_silent(self, choice: int, agent_lost: bool) -> None:
         """EL-27: the detector gives a worker up, and it may be alive."""
         worker = self._pick(self.round, choice)
         if worker is not None and worker in self.alive and worker not in self.fenced:
-            self._blame(worker)
-            self._tell(WorkerStuck(worker))
+            self._blame(worker, agent_lost=agent_lost)
+            self._tell(WorkerStuck(worker, agent_lost=agent_lost))
 
     @precondition(lambda self: self.rounds > 3)
     @rule(choice=CHOICE)
@@ -172,14 +192,34 @@ class Membership(RuleBasedStateMachine):
     def _counts(self, worker: Worker) -> None:
         if worker in self.round and worker not in self.fenced:
             self.settled.add(worker)
+            self.started = True
 
-    def _blame(self, worker: Worker) -> None:
-        """EL-19: its host fails, and all that run there are given up, so that nobody fails on a host that cools down."""
-        self.blamed.setdefault(worker.address, []).append(self.now)
+    def _counting(self, worker: Worker) -> bool:
+        return worker in self.alive and worker not in self.fenced
+
+    def _blame(self, worker: Worker, *, agent_lost: bool = False) -> None:
+        """EL-19: its host fails, and all that run there are given up; or its slot, and no other worker."""
+        self.fell = True
+        whole = agent_lost or not self.by_slot
+        self.blamed.setdefault(worker.address if whole else worker.place, []).append(self.now)
         for other in self.round:
-            if other.address == worker.address:
+            if other == worker or (whole and other.address == worker.address):
                 self.fenced.add(other)
                 self.settled.add(other)
+
+    def _looks_again(self) -> bool:
+        """EL-20: whether what has failed may be used again: nobody is left, or too few slots are."""
+        old = [worker for worker in self.round if self._counting(worker)]
+        slots = [(address, slot) for address, count in self.hosts.items() for slot in range(count)]
+        return self.fell and (not old or sum(self._is_free(place) for place in slots) < LOW)
+
+    def _is_free(self, place: Any) -> bool:
+        """EL-22: a slot that has not failed, or has cooled down, on such a host."""
+        for where in (place, place[0]):
+            times = self.blamed.get(where, [])
+            if times and ("cool_down" not in self.options or self.now < times[-1] + COOL.seconds(len(times)) - 1e-9):
+                return False
+        return True
 
     def _tell(self, event: Any) -> list[Any]:
         was_over = self.over
@@ -188,6 +228,8 @@ class Membership(RuleBasedStateMachine):
         for action in actions:
             assert self.over is None, "nothing follows the end"
             self._judge(action)
+        if self.resumes and self.driver.stage is Stage.WAITING:
+            self.gives_back = self.gives_back or self._looks_again()
         return actions
 
     # ---- what must hold
@@ -220,10 +262,12 @@ class Membership(RuleBasedStateMachine):
             assert isinstance(action, Warn)
 
     def _judge_round(self, start: StartRound) -> None:
-        """EL-11, EL-13, EL-15, EL-19, EL-20, EL-22: a round begins when everybody of the last one has come to an end. It
+        """EL-11, EL-12, EL-13, EL-15, EL-19, EL-20, EL-22: a round begins when everybody of the last one has come to an end. It
         has the slots that there are, no more than `max_np` and no fewer than are needed; living workers stay, one of them leads
-        unless the state comes from the disk; nobody who was given up takes part, and no host that cools down."""
-        old = [worker for worker in self.round if worker in self.alive and worker not in self.fenced]
+        unless the state comes from the disk, or all failed before there was one; nobody who was given up takes part; no slot
+        and no host that has failed does before it has cooled down, or before all is lost."""
+        old = [worker for worker in self.round if self._counting(worker)]
+        again = self.resumes and (self.gives_back or self._looks_again())
         places = [worker.place for worker in start.workers]
         assert set(self.round) <= self.settled
         assert len(set(places)) == len(places)
@@ -232,12 +276,14 @@ class Membership(RuleBasedStateMachine):
         assert not self.fenced & set(start.workers)
         assert all(worker in old or worker.born == start.attempt for worker in start.workers)
         if start.attempt:
-            assert start.workers[0] in old or (start.resume and self.checkpoint)
-        for worker in start.workers:
-            times = self.blamed.get(worker.address, [])
-            assert not times or self.now >= times[-1] + COOL.seconds(len(times)) - 1e-9
-        assert start.attempt == self.rounds and start.attempt <= RESETS
+            assert start.workers[0] in old or (start.resume and (self.checkpoint or (again and not old)))
+        assert all(self._is_free(worker.place) for worker in start.workers) or (again and "cool_down" not in self.options)
+        if again and "cool_down" not in self.options:
+            self.blamed.clear()
+        self.resets += bool(self.rounds) and not self.void
+        assert start.attempt == self.rounds and self.resets <= RESETS
         self.rounds += 1
+        self.fell = self.gives_back = self.void = False
         self.alive.update(start.workers)
         self.round, self.settled = start.workers, set()
 
@@ -246,6 +292,8 @@ class Membership(RuleBasedStateMachine):
         assert message.startswith(ENDS), message
         if self.blamed:
             assert "Process name: " in message
+        if self.resumes and self.started and message.startswith(ENDS[:2]):
+            assert "the same failure has come 3 times at the same place" in message.lower()
         if message.startswith(NO_SURVIVOR):
             assert not self.checkpoint
         if message.startswith("Timed out"):
@@ -267,5 +315,20 @@ class Membership(RuleBasedStateMachine):
             assert self.over is not None or self.driver.attempt > attempt
 
 
-Membership.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None, print_blob=True)
-TestMembership = Membership.TestCase
+class Cooling(Membership):
+    """What failed is used again after a while; a slot fails by itself unless the agent of its host is lost."""
+
+    options: ClassVar[dict[str, Any]] = {"cool_down": COOL}
+    by_slot = True
+
+
+class Resuming(Membership):
+    """The state outlives all workers, so what failed is used again when nothing else is left."""
+
+    options: ClassVar[dict[str, Any]] = {"resumes": True}
+    by_slot = resumes = True
+
+
+for machine in (Membership, Cooling, Resuming):
+    machine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None, print_blob=True)
+TestMembership, TestCooling, TestResuming = Membership.TestCase, Cooling.TestCase, Resuming.TestCase
