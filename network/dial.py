@@ -163,7 +163,7 @@ class _Call:
         link = SocketLink(sock, str(self.target.address))
         self.sock, self.connecting = link, False
         wish = self.target.caps or {}
-        self._seal = not link.local or bool(wish.get("seal"))
+        self._seal = not link.private or bool(wish.get("seal"))
         self._handshake = ClientHandshake(
             self.target.key,
             self.target.role,

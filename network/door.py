@@ -156,7 +156,7 @@ class _Visitor:
         self._reader = HelloReader()
         self._reader.feed(hello)
         self._handshake: ServerHandshake | None = None
-        self._seal = not link.local
+        self._seal = not link.private
         self._read = len(hello)
         self._sent = 0
 

@@ -26,7 +26,7 @@ class MemoryLink(Link):
 
     def __init__(self, outgoing: _Pipe, incoming: _Pipe, changed: threading.Condition, peer: str) -> None:
         self.peer = peer
-        self.local = True
+        self.private = True
         self.binding = b""
         self._out = outgoing
         self._in = incoming

@@ -33,7 +33,7 @@ class Session:
     `queue` frames a message and `send` moves what the link takes; until `pending_bytes` is 0 the arrays of queued messages
     must stay unchanged. `receive` moves what has arrived into `inbox`. When the connection ends, `lost` holds the reason:
     None while it lives, ClosedByUs after `close`, PeerLost otherwise; `left` tells that the peer said farewell first.
-    Not thread-safe.
+    Not thread-safe. Raises: ValueError for frames without seals on a link that is not private.
     """
 
     def __init__(
@@ -49,6 +49,8 @@ class Session:
         caps: Mapping[str, object] | None = None,
         limits: Limits = Limits(),  # noqa: B008
     ) -> None:
+        if not sealed and not link.private:
+            raise ValueError(f"The frames of a session with {link.peer} must be sealed: somebody may stand on its path.")
         self.link = link
         self.role = role  # the peer's role, proven by the handshake
         self.node_id = node_id  # the peer's

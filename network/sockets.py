@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import pwd
 import select
 import socket
 import stat
@@ -14,12 +16,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import NetworkError, TimedOut
-from .nodes import Address, is_ip, is_loopback
+from .nodes import Address, is_ip
 from .transport import Link, Waiter
 
 UNIX_BUFFER = 1 << 20  # bytes; TCP sizes its buffers by itself, and better
 MAX_UNIX_PATH = 107
+_LISTENS = "0A"  # the state of a socket in /proc/net/tcp
 _MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once gains nothing
+
+
+class PortInUse(NetworkError):
+    """Another process listens on this port. `holder` says which, as far as the system tells us."""
+
+    def __init__(self, address: Address) -> None:
+        self.holder = _holder(address)
+        super().__init__(
+            f"Port {address.port} on {address.host} is in use, by {self.holder}. If it is another worker, "
+            f"choose another port with --port, or 0 for a free one."
+        )
 
 
 class SocketLink(Link):
@@ -31,14 +45,14 @@ class SocketLink(Link):
         if sock.family == socket.AF_UNIX:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                 sock.setsockopt(socket.SOL_SOCKET, option, UNIX_BUFFER)
-            self.local = True
+            self.private = True  # in a folder that only we can enter: see `trusted_unix_path`
             self.peer = peer or "a process of this host"
             self.binding = b"unix uid %d" % _peer_uid(sock)
         else:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             host, port = sock.getpeername()[:2]
-            self.local = is_loopback(host)
+            self.private = False  # any user of the host may own the port that was called, and lead the bytes on
             self.peer = peer or str(Address(host, port))
         self._socket: socket.socket | None = sock
 
@@ -176,10 +190,13 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
 def listen_tcp(address: Address, backlog: int = 1024) -> socket.socket:
     """A listening, non-blocking TCP socket; port 0 picks a free one.
 
-    Raises: NetworkError naming the address and, for a port in use, what to do.
+    Raises: NetworkError naming the address; PortInUse, which tells what to do.
     """
     family, sockaddr = resolve(address, 5.0)[0]
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:  # a family that this system lacks
+        raise NetworkError(f"Cannot listen on {address}: {error.strerror}.") from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
@@ -189,13 +206,40 @@ def listen_tcp(address: Address, backlog: int = 1024) -> socket.socket:
     except OSError as error:
         sock.close()
         if error.errno == errno.EADDRINUSE:
-            raise NetworkError(
-                f"Port {address.port} on {address.host} is in use; is another worker running? "
-                f"Choose another with --port, or 0 for a free one."
-            ) from error
+            raise PortInUse(address) from error
         raise NetworkError(f"Cannot listen on {address}: {error.strerror}.") from error
     sock.setblocking(False)
     return sock
+
+
+def _holder(address: Address) -> str:
+    """Who listens on a port of this host, in words. Linux tells the user, and the process where we may look at it."""
+    for table in ("tcp6", "tcp"):
+        try:
+            lines = Path("/proc/net", table).read_text("ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if int(fields[1].rpartition(":")[2], 16) == address.port and fields[3] == _LISTENS:
+                return f"{_process_with(fields[9])} of user {_user_name(int(fields[7]))}"
+    return "another process"
+
+
+def _process_with(inode: str) -> str:
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # of another user, or gone
+            if os.readlink(link) == f"socket:[{inode}]":
+                process = link.parents[1]
+                return f"process {process.name} ({(process / 'comm').read_text('utf-8', 'replace').strip()!r})"
+    return "a process"
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def listen_unix(path: Path, backlog: int = 1024) -> socket.socket:

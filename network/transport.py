@@ -15,7 +15,7 @@ class Link(ABC):
     """One end of a byte stream."""
 
     peer: str  # address of the other end, for people
-    local: bool  # the stream cannot leave this machine, so nobody is on the path
+    private: bool  # nobody can stand between its ends: memory, or a Unix socket whose other end the kernel names
     binding: bytes  # what the handshake ties its keys to
 
     @abstractmethod

@@ -11,6 +11,7 @@ from network.nodes import Address
 from network.version import VERSION
 
 from .agent.admission import python_version
+from .host import host_name
 from .identity import code_key, peer_key, process_name
 from .messages import Accepted, CanCommit, Load
 from .shipping import Bundle
@@ -68,9 +69,11 @@ class Orders:
         self._roster[node] = [str(self._addresses[node]), accepted.host, accepted.unix_path]
 
     def target(self, node: int) -> Target:
-        """How to call the job process of `node`."""
+        """How to call the job process of `node`: where it runs on this host, straight through its agent's Unix socket."""
         name = process_name(self.job, node)
-        return Target(self._addresses[node], self.code_keys[node], "code", "peer", name, node)
+        _, host, unix_path = self._roster.get(node, ("", "", ""))
+        near = unix_path if host == host_name() else ""
+        return Target(self._addresses[node], self.code_keys[node], "code", "peer", name, node, unix_path=near)
 
     def load(self, bundle: Bundle) -> Load:
         """The code, and where the nodes are that have accepted so far."""

@@ -41,7 +41,7 @@ class Slots:
         """Offer our slots to every peer of this host that has not been asked; the offers are put in line."""
         for peer in self._group:
             session = self._controller.sessions.get(peer)
-            if session is None or not session.alive or not session.link.local or session.sealed:
+            if session is None or not session.alive or not session.link.private or session.sealed:
                 continue
             if self._offered.get(peer) is not session and (window := self._make()) is not None:
                 self._offered[peer] = session
@@ -61,7 +61,7 @@ class Slots:
         if kind == ACCEPT:
             if self._window is not None and value == self._window.ticket.name:  # else it was abandoned meanwhile
                 self._readers[sender] = session
-        elif kind == OFFER and session.alive and session.link.local and not session.sealed:
+        elif kind == OFFER and session.alive and session.link.private and not session.sealed:
             with contextlib.suppress(OSError, TypeError, ValueError):  # no such window: its pieces come in messages
                 ticket = Ticket(*value)
                 if ticket.size == self._size:

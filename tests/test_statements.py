@@ -20,7 +20,6 @@ EXEMPT: dict[str, str] = {
     "SUB-45": "not built yet",
     "SUB-46": "not built yet",
     "SUB-47": "not built yet",
-    "SEC-19": "not built yet",
     "SEC-20": "not built yet: frames between machines are sealed, not encrypted",
     "SEC-21": "not built yet",
     "SEC-22": "not built yet",

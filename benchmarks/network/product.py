@@ -1,7 +1,8 @@
-"""Our sessions, as jobs use them: `<workload>:plain` as on loopback, `<workload>:sealed` as between hosts."""
+"""Our sessions, as jobs use them: `<workload>:plain` over a Unix socket, as peers on one host, `<workload>:sealed` over TCP."""
 
 from __future__ import annotations
 
+import socket
 import sys
 import tempfile
 import time
@@ -11,10 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.network.workload import WORKLOADS, held, other_end
-from network import Controller, Serve
+from network import Controller
 from network.dial import Target, dial
-from network.keys import create_key_file
+from network.door import Arrived, Door, Terms
+from network.keys import Keyring, create_key_file, load_key_file
 from network.nodes import SUBMITTER, Address
+from network.session import Session
+from network.sockets import listen_tcp, listen_unix, wait_sockets
 
 NODE = 0
 
@@ -28,9 +32,11 @@ def rounds(name: str, mode: str) -> Iterator[Callable[[], float]]:
     data = np.zeros(workload.size, np.uint8)
     with tempfile.TemporaryDirectory() as folder:
         key = create_key_file(Path(folder, "key")).offered
-        with other_end("benchmarks.network.product", f"{name}:{Path(folder, 'key')}") as (_, port):
-            caps = {"node": NODE, "seal": mode == "sealed"}
-            session = dial(Target(Address("127.0.0.1", int(port)), key, "submitter", "agent", node_id=NODE, caps=caps))
+        with other_end("benchmarks.network.product", f"{name}:{mode}:{folder}") as (_, port):
+            path = str(Path(folder, "socket")) if mode == "plain" else ""
+            session = dial(Target(Address("127.0.0.1", int(port)), key, "submitter", "agent", node_id=NODE, unix_path=path))
+            if session.sealed != (mode == "sealed"):
+                raise RuntimeError(f"The session is to be {mode}; the folder for its socket is {folder}.")
             com = Controller(SUBMITTER, {NODE: session})
 
             def run() -> float:
@@ -46,11 +52,11 @@ def rounds(name: str, mode: str) -> Iterator[Callable[[], float]]:
             yield run
 
 
-def serve(name: str, key_file: str) -> None:
+def serve(name: str, mode: str, folder: str) -> None:
     workload = WORKLOADS[name]
-    with Serve("127.0.0.1:0", key_file) as listener:
-        print(listener.address.port, flush=True)
-        com = listener.acquire()
+    listener = listen_unix(Path(folder, "socket")) if mode == "plain" else listen_tcp(Address("127.0.0.1", 0))
+    print(1 if mode == "plain" else listener.getsockname()[1], flush=True)
+    com = Controller(NODE, {SUBMITTER: admitted(listener, load_key_file(Path(folder, "key")))})
     while True:
         for _ in range(workload.count):
             if not workload.echo:
@@ -61,5 +67,17 @@ def serve(name: str, key_file: str) -> None:
             com.send_one(SUBMITTER, None)
 
 
+def admitted(listener: socket.socket, keys: Keyring) -> Session:
+    """The session of the first that proves the key."""
+    door = Door(lambda _hello: Terms({"submitter": keys}, "agent"))
+    wait_sockets([listener], [], None)
+    door.add(listener.accept()[0])
+    while True:
+        for outcome in door.step():
+            if isinstance(outcome, Arrived):
+                return outcome.session
+        wait_sockets(door.links, [], None)
+
+
 if __name__ == "__main__":
-    serve(*sys.argv[1].split(":", 1))
+    serve(*sys.argv[1].split(":", 2))

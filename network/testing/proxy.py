@@ -36,7 +36,7 @@ LOOPBACK = "127.0.0.1"
 class Proxy:
     """Connections with faults. `seed` is that of jitter and losses; what the same bytes meet is the same for equal seeds.
 
-    Callers come to `host`, an address of this machine. To one that is not loopback they seal their frames, as between machines.
+    Callers come to `host`, an address of this machine.
     """
 
     def __init__(self, seed: int = 0, clock: Clock | None = None, host: str = LOOPBACK) -> None:

@@ -19,7 +19,7 @@ from network.errors import NetworkError
 from network.hello import Hello, Hint
 from network.keys import Keyring, find_keys, take_key_from_environment
 from network.nodes import Address, is_loopback
-from network.sockets import MAX_UNIX_PATH, listen_tcp, listen_unix, wait_sockets
+from network.sockets import MAX_UNIX_PATH, PortInUse, listen_tcp, listen_unix, wait_sockets
 from network.version import VERSION
 
 from ..logs import attach_file, clean
@@ -32,6 +32,7 @@ from .estates import Estates
 from .jobs import JobFolders
 from .runs import Runs
 from .settings import AgentSettings, default_work_dir
+from .starter import temporary_directory
 from .throttle import Throttle
 from .watchers import Watchers
 from .work_dir import WorkDirectory
@@ -54,7 +55,8 @@ class Agent:
         self._keyring = _find_keyring(settings)
         self._stopping = False
         with contextlib.ExitStack() as held:
-            self._listeners = _listen(settings, held.callback)
+            self._listeners = [listen_tcp(Address(settings.listen, settings.port))]
+            held.callback(self._listeners[0].close)
             self.address = Address(settings.listen, self._listeners[0].getsockname()[1])
             work = WorkDirectory(Path(settings.work_dir or default_work_dir(self.address.port)))
             held.callback(work.close)
@@ -62,7 +64,8 @@ class Agent:
             self.logger = logging.getLogger(name)
             log = new_log(work.log, name)
             held.callback(_detach, attach_file(log))
-            unix_path = self._listen_unix(work.socket, held.callback)
+            self._listen_on_ipv6(held.callback)
+            unix_path = self._listen_unix(work.socket, held)
             self._audit = AuditLog(work.audit)
             self._throttle = Throttle(self._clock)
             folders = JobFolders(work.jobs, settings.keep_jobs)
@@ -95,13 +98,40 @@ class Agent:
             held.callback(self._bell.close)
             self._held = held.pop_all()
 
-    def _listen_unix(self, path: Path, at_end: Callable[..., object]) -> str:
-        if len(os.fsencode(path)) > MAX_UNIX_PATH:
-            self.logger.info("The work directory's path is too long for a Unix socket; peers on this host use TCP.")
+    def _listen_on_ipv6(self, at_end: Callable[..., object]) -> None:
+        """Listen on ::1 beside 127.0.0.1: `localhost` may be either."""
+        if self.address.host != "127.0.0.1":
+            return
+        try:
+            listener = listen_tcp(Address("::1", self.address.port))
+        except PortInUse as error:
+            self.logger.warning(
+                "Port %s on ::1 is held by %s: who calls this worker by a name that stands for ::1 reaches that instead.",
+                self.address.port,
+                clean(error.holder),
+            )
+        except NetworkError:
+            pass  # this machine has no IPv6
+        else:
+            self._listeners.append(listener)
+            at_end(listener.close)
+
+    def _listen_unix(self, path: Path, held: contextlib.ExitStack) -> str:
+        """Listen where processes of this host call, and return the path: a folder of ours that nobody else can enter."""
+        try:
+            runtime = os.environ.get(
+                "XDG_RUNTIME_DIR"
+            )  # the user's own folder for sockets, where the session manager makes one
+            if len(os.fsencode(path)) > MAX_UNIX_PATH and runtime:
+                path = Path(held.enter_context(temporary_directory(runtime)), path.name)
+            listener = listen_unix(path)
+        except (OSError, NetworkError) as error:
+            self.logger.warning(
+                "There is no Unix socket for peers on this host, so they use TCP, sealed, and share no memory: %s", error
+            )
             return ""
-        listener = listen_unix(path)
-        at_end(path.unlink, missing_ok=True)
-        at_end(listener.close)
+        held.callback(path.unlink, missing_ok=True)
+        held.callback(listener.close)
         self._listeners.append(listener)
         return str(path)
 
@@ -226,16 +256,6 @@ def _find_keyring(settings: AgentSettings) -> Keyring:
             f"copy it to every machine, and start with '--key-file FILE'."
         )
     return find_keys(settings.key_file, os.environ, create=loopback)
-
-
-def _listen(settings: AgentSettings, at_end: Callable[..., object]) -> list[socket.socket]:
-    listeners = [listen_tcp(Address(settings.listen, settings.port))]
-    at_end(listeners[0].close)
-    if settings.listen == "127.0.0.1":
-        with contextlib.suppress(NetworkError):  # a host without IPv6, or a stranger's port there
-            listeners.append(listen_tcp(Address("::1", listeners[0].getsockname()[1])))
-            at_end(listeners[1].close)
-    return listeners
 
 
 def _detach(handler: logging.Handler) -> None:

@@ -29,9 +29,9 @@ def read_keys(descriptor: int) -> Keyring:
 
 
 @contextlib.contextmanager
-def temporary_directory() -> Iterator[str]:
-    """A work directory that goes with the block."""
-    path = tempfile.mkdtemp(prefix="psgd-agent-")
+def temporary_directory(parent: str | None = None) -> Iterator[str]:
+    """A directory of our own in `parent`, by default where temporary files go, which goes with the block."""
+    path = tempfile.mkdtemp(prefix="psgd-agent-", dir=parent)
     try:
         yield path
     finally:

@@ -105,10 +105,11 @@ def test_silence_is_watched_for(
     import socket
 
     monkeypatch.chdir(tmp_path)
-    coordinator, _ = running
+    coordinator, com = running
     session = coordinator.call()[0]
-    watch_for_silence(session)
-    with socket.socket(fileno=os.dup(session.link.fileno())) as twin:  # type: ignore[attr-defined]
+    watch_for_silence(session)  # a Unix socket: its other end is on this host
+    watch_for_silence(com.sessions[0])
+    with socket.socket(fileno=os.dup(com.sessions[0].link.fileno())) as twin:  # type: ignore[attr-defined]
         options = [twin.getsockopt(socket.IPPROTO_TCP, option) for option in (socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)]
         assert options == [1, 3]
         assert twin.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

@@ -1,6 +1,6 @@
 """A tap on an agent's port: everybody calls the agent through it, and it sees in which phase a job is.
 
-Connections on loopback are authentic but not sealed, so the names of operations can be read as they go by.
+Frames are sealed, not secret, so the names of operations can be read as they go by.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from network.session import INBOX_LIMIT
 from network.testing import VirtualClock
 from network.transport import Link
 
-from .wires import WIRES, Talk, talk
+from .wires import SEALED_WIRES, WIRES, Talk, talk
 
 LIMIT = 10.0
 Result = TypeVar("Result")
@@ -78,8 +78,7 @@ def received(com: Controller, count: int) -> list[tuple[int, Any]]:
     return [item for item in found if item is not None]
 
 
-@pytest.mark.parametrize("sealed", [False, True])
-@pytest.mark.parametrize("kind", sorted(WIRES))
+@pytest.mark.parametrize(("kind", "sealed"), SEALED_WIRES)
 def test_what_one_sends_the_other_gets_in_order(kind: str, sealed: bool) -> None:
     with nodes(kind, sealed=sealed) as (one, zero):
         for value in ("a", {"b": (1, None)}, [2.5]):

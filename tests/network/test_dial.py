@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +22,7 @@ from network.handshake import Hint, Refused
 from network.keys import Key, Keyring
 from network.nodes import Address
 from network.session import Session
-from network.sockets import listen_tcp, listen_unix, resolve, wait_sockets
+from network.sockets import PortInUse, listen_tcp, listen_unix, resolve, wait_sockets
 
 KEY, OTHER_KEY = Key(b"1" * 32), Key(b"2" * 32)
 
@@ -96,14 +98,20 @@ def test_a_session_opens(host: str) -> None:
         session = dial(target(Address(host, address.port)))
         assert session.alive
         assert session.caps["slots"] == 2
-        assert session.sealed is False
+        assert session.sealed is True
         assert session.node_id == 3
         assert session.peer == f"node 3 ({Address(host, address.port)})"
         session.close()
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(True, False), (False, True)])
-def test_either_side_may_ask_for_seals(ours: bool, theirs: bool) -> None:
+@pytest.mark.parametrize(("ours", "theirs"), [(True, False), (False, True), (False, False)])
+def test_either_side_of_a_unix_socket_may_ask_for_seals(private: Path, ours: bool, theirs: bool) -> None:
+    """SEC-4: only there a session may have none; on loopback TCP it is sealed whatever the sides say."""
+    server = Server(listen_unix(private), Terms({"submitter": Keyring((KEY,))}, "agent", "", {"seal": theirs}))
+    with contextlib.closing(server):
+        goal = target(Address("127.0.0.1", 1), caps={"seal": ours}, unix_path=str(private))
+        with contextlib.closing(dial(goal)) as session:
+            assert session.sealed is (ours or theirs)
     with serving(seal=theirs) as address, contextlib.closing(dial(target(address, caps={"seal": ours}))) as session:
         assert session.sealed is True
 
@@ -251,7 +259,7 @@ def test_a_trusted_unix_socket_is_preferred(private: Path) -> None:
     listener = listen_unix(private)
     with contextlib.closing(Server(listener, Terms({"submitter": Keyring((KEY,))}, "agent"))):
         session = dial(target(Address("127.0.0.1", 1), unix_path=str(private)))
-        assert session.link.local
+        assert session.link.private
         assert session.link.binding == b"unix uid %d" % os.getuid()
         session.close()
 
@@ -292,8 +300,16 @@ def test_a_port_in_use_is_told_with_what_to_do() -> None:
     """SUB-39."""
     with listen_tcp(Address("127.0.0.1", 0)) as first:
         port = first.getsockname()[1]
-        with pytest.raises(NetworkError, match=rf"Port {port} on 127\.0\.0\.1 is in use.*--port, or 0 for a free one"):
+        with pytest.raises(
+            PortInUse, match=rf"Port {port} on 127\.0\.0\.1 is in use, by .*--port, or 0 for a free one"
+        ) as told:
             listen_tcp(Address("127.0.0.1", port))
+        if sys.platform == "linux":
+            assert f"process {os.getpid()} (" in told.value.holder and told.value.holder.endswith(f" of user {user_name()}")
+
+
+def user_name() -> str:
+    return pwd.getpwuid(os.getuid()).pw_name
 
 
 def test_an_address_of_another_machine_cannot_be_listened_on() -> None:

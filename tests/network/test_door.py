@@ -287,21 +287,22 @@ def test_a_malformed_hello_from_elsewhere_is_turned_away(entrance: Entrance) -> 
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(False, False), (True, False), (False, True), (True, True)])
-def test_frames_are_sealed_when_one_side_wants_it(ours: bool, theirs: bool) -> None:
+def test_frames_over_tcp_are_sealed_whatever_either_side_wants(ours: bool, theirs: bool) -> None:
+    """SEC-5: nobody can talk us out of it, on loopback neither."""
     terms = Terms({"submitter": RING}, "agent", "", {"seal": ours})
     with contextlib.closing(Entrance(lambda _hello: terms)) as entrance:
         handshake = ClientHandshake(KEY, "submitter", "agent", caps={"seal": theirs})
         client = entrance.connect(handshake.start())
         arrived = let_in(entrance, client, handshake).session
-        assert arrived.sealed == (ours or theirs)
-        assert handshake.peer_caps["seal"] == ours
+        assert arrived.sealed is True
+        assert handshake.peer_caps["seal"] is True
         keys = handshake.keys
         mine = Session(
             SocketLink(client),
             keys.client_key,
             keys.server_key,
             role="agent",
-            sealed=theirs or bool(handshake.peer_caps["seal"]),
+            sealed=True,
             is_server=False,
         )
         while not mine.confirm():

@@ -15,7 +15,7 @@ from network.memory import MemoryNetwork
 from network.session import INBOX_LIMIT, Session
 from network.wire import HEADER, Kind, Limits
 
-from .wires import CLIENT_KEY, SERVER_KEY, WIRES, Talk, memory_wire, talk
+from .wires import CLIENT_KEY, SEALED_WIRES, SERVER_KEY, WIRES, Talk, memory_wire, talk
 
 
 def move(ends: Talk, until: Any, rounds: int = 100_000) -> None:
@@ -32,8 +32,7 @@ def move(ends: Talk, until: Any, rounds: int = 100_000) -> None:
     raise AssertionError("nothing came")
 
 
-@pytest.mark.parametrize("sealed", [False, True])
-@pytest.mark.parametrize("kind", sorted(WIRES))
+@pytest.mark.parametrize(("kind", "sealed"), SEALED_WIRES)
 def test_messages_arrive_in_order_both_ways(kind: str, sealed: bool) -> None:
     rng = np.random.default_rng(1)
     sent: list[dict[str, Any]] = [{"number": i, "data": rng.integers(0, 9, size=rng.integers(0, 50_000))} for i in range(40)]
@@ -61,8 +60,7 @@ def test_a_large_array_crosses_in_many_frames(kind: str) -> None:
         assert np.array_equal(ends.server.inbox[0].value, data)
 
 
-@pytest.mark.parametrize("sealed", [False, True])
-@pytest.mark.parametrize("kind", sorted(WIRES))
+@pytest.mark.parametrize(("kind", "sealed"), SEALED_WIRES)
 def test_bytes_are_conserved(kind: str, sealed: bool) -> None:
     """SUB-40: sent = received, and what each message was said to cost is what travelled."""
     with talk(kind, sealed=sealed) as ends:

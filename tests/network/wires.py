@@ -58,6 +58,10 @@ WIRES: dict[str, tuple[Callable[[], Wire], type[Link]]] = {
 }
 
 
+# a kind of link, and whether its sessions are sealed: over TCP they always are
+SEALED_WIRES = [(kind, sealed) for kind in sorted(WIRES) for sealed in (False, True) if sealed or kind != "tcp"]
+
+
 class Talk(NamedTuple):
     """Two ends of one session, its READY exchanged."""
 
@@ -69,6 +73,7 @@ class Talk(NamedTuple):
 @contextlib.contextmanager
 def talk(kind: str = "memory", *, sealed: bool = False, limits: Limits | None = None) -> Iterator[Talk]:
     wire = WIRES[kind][0]()
+    sealed = sealed or not wire.left.private
     limits = limits or Limits()
     client = Session(wire.left, CLIENT_KEY, SERVER_KEY, role="peer", sealed=sealed, is_server=False, node_id=0, limits=limits)
     server = Session(wire.right, SERVER_KEY, CLIENT_KEY, role="peer", sealed=sealed, is_server=True, node_id=1, limits=limits)

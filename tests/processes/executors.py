@@ -23,6 +23,14 @@ class Sum(AbsSimpleExecutor):
         return com.node_id, com.allreduce(np.full(4, com.rank + 1.0), "sum")
 
 
+class Seals(AbsSimpleExecutor):
+    """Whether what goes to and from each other node is sealed."""
+
+    def run(self, com: Communication) -> Any:
+        com.barrier()
+        return {peer: session.sealed for peer, session in com.controller.sessions.items()}
+
+
 class Begun(AbsSimpleExecutor):
     """When it began, by the host's clock."""
 

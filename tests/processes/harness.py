@@ -42,6 +42,7 @@ class AgentProcess:
         self.console_path = root / "console.txt"
         self.announcement = root / "address"
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
+        environ.pop("XDG_RUNTIME_DIR", None)  # so that a work directory with a long path has no Unix socket
         environ.update(XDG_CONFIG_HOME=str(root / "config"), XDG_STATE_HOME=str(root / "state"), PYTHONPATH=project_root())
         command = [sys.executable, "-m", "rpc.agent.cli", "--port", "0", "--key-file", str(key_file)]
         command += ["--work-dir", str(self.work), "--announce", str(self.announcement), "--end-with-parent", *options]
@@ -105,10 +106,10 @@ class Cluster:
     key_file: Path
     agents: list[AgentProcess] = field(default_factory=list)
 
-    def start(self, count: int, *options: str, **variables: str) -> list[AgentProcess]:
+    def start(self, count: int, *options: str, work: Path | None = None, **variables: str) -> list[AgentProcess]:
         started = []
         for _ in range(count):
-            agent = AgentProcess(self.root / f"agent-{len(self.agents)}", self.key_file, *options, **variables)
+            agent = AgentProcess(self.root / f"agent-{len(self.agents)}", self.key_file, *options, work=work, **variables)
             self.agents.append(agent)
             started.append(agent)
         for agent in started:

@@ -1,8 +1,10 @@
-"""Jobs of real agents whose peers talk through the proxy: over TCP, because the path of a Unix socket would be too long."""
+"""Jobs of real agents whose peers talk through the proxy: over TCP, because the path of a Unix socket would be too long.
+
+Their frames are sealed, so what the proxy alters is noticed.
+"""
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +14,9 @@ import pytest
 
 from network.hello import Hello
 from network.nodes import NodeAssignment
+from network.seal import Sealer
 from network.sockets import MAX_UNIX_PATH
 from network.testing import Proxy, Route
-from network.testing.proxy import LOOPBACK
 from network.wire import Kind, pack
 from parallel_sgd import JobResult
 from tests.processes.harness import Cluster, cluster
@@ -31,16 +33,6 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-def own_address() -> str:
-    """One of this machine that is not loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # nothing is sent
-        except OSError:
-            pytest.skip("This machine has no address but loopback.")
-        return str(probe.getsockname()[0])
-
-
 def from_node_2(hello: Hello) -> bool:
     """Whether the job process of node 2 calls; the higher id calls the lower one."""
     return hello.role == "peer" and hello.caps.get("node") == 2
@@ -52,11 +44,10 @@ def run(
     epochs: int = 1,
     delay: float = 0.0,
     flip: int | None = None,
-    host: str = LOOPBACK,
     **further: Any,
 ) -> tuple[JobResult, Route, float]:
     """A job of three workers; the route of what node 2 (there) and node 0 (back) send each other; the seconds it took."""
-    with Proxy(host=host) as proxy:
+    with Proxy() as proxy:
         nodes, routes = NodeAssignment(key_file=agents.key_file), []
         for node, agent in enumerate(agents.agents):
             routes.append(proxy.route(agent.address, selects=from_node_2))
@@ -86,10 +77,9 @@ def test_a_late_link_changes_no_weight(agents: Cluster, tmp_path: Path) -> None:
 
 def test_a_flipped_bit_reaches_no_weight(agents: Cluster, tmp_path: Path) -> None:
     """FLT-11, SEC-7: a bit flips on the way from node 2 to node 0 in the midst of a job: the connection ends there, the job
-    starts again, and its weights are those of a calm run. Within a machine frames carry no seal, so this one leaves it."""
-    host = own_address()
+    starts again, and its weights are those of a calm run."""
     plain = here(line_job(18), 3, tmp_path / "plain", epoch=8, block_size=2)
-    mended, route, _ = run(agents, tmp_path / "flipped", epochs=8, flip=FLIPPED, host=host, on_failure="restart")
+    mended, route, _ = run(agents, tmp_path / "flipped", epochs=8, flip=FLIPPED, on_failure="restart")
     assert route.there.counts["flip"] == 1
     assert (mended.restarts, only_weights(mended)) == (1, only_weights(plain))
 
@@ -99,7 +89,7 @@ def test_the_books_agree_with_the_proxy(agents: Cluster, tmp_path: Path) -> None
 
     Who has heard the other's farewell says none, so that this one frame comes by in one direction or in both.
     """
-    farewell = pack(Kind.BYE, (), None).wire
+    farewell = pack(Kind.BYE, (), None, Sealer(bytes(32))).wire
     short, short_route, _ = run(agents, tmp_path / "short", epochs=1)
     long, long_route, _ = run(agents, tmp_path / "long", epochs=5)
     for node, peer, there in ((2, 0, True), (0, 2, False)):
