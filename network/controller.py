@@ -311,6 +311,13 @@ class Controller:
         """Take over the session of a newcomer (thread-safe)."""
         self._calls.admit(peer, session)
 
+    def take_over(self, other: Controller) -> None:
+        """Go on with the sessions of `other` in place of ours with the same peers; `other` is closed."""
+        for peer, session in other.sessions.items():
+            self._add(peer, session)
+        other.sessions.clear()
+        other.close(farewell=False)
+
     def lose(self, peer: int, reason: str) -> None:
         """Treat `peer` as lost, though its connection may stand: somebody knows better (thread-safe)."""
         self._calls.lose(peer, reason)

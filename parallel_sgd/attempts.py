@@ -19,6 +19,7 @@ from rpc import Coordinator, SubmissionError
 from rpc.errors import Deposed
 from rpc.listing import jobs_known
 from rpc.logs import SUBMIT_LOGGER
+from rpc.patience import Patience
 from rpc.recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
 from rpc.succession.will import Will
 
@@ -29,7 +30,6 @@ from .estate import HEIR, Charter, Estate
 from .job_executor import MISC
 from .membership import Membership
 from .node_ids import Parameter_Server
-from .patience import Patience
 from .quorum import silent_majority
 from .training import Samples
 from .verdicts import places_of, report_of

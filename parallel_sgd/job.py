@@ -19,6 +19,7 @@ from nn.optimizer import IOptimizer, PSGDOptimizer
 from rpc.errors import NodeBusy
 from rpc.identity import new_job_id
 from rpc.logs import SUBMIT_LOGGER, attach_console
+from rpc.patience import Patience
 
 from .batch_sync import SyncChoice, SynchronizedSGD
 from .batches import Batches
@@ -27,7 +28,6 @@ from .checkpoint.schedule import AUTO, Every
 from .codec.size_adaptive import CodecArgument
 from .local_run import run_here
 from .nodes import InProcessNodes
-from .patience import Patience
 from .profiles import IIDBlockAssignment
 from .remote_run import run_on_agents
 from .result import JobResult
@@ -140,7 +140,7 @@ class ParallelSGD:
             raise ValueError(f"'nodes' must hold the workers 0..n-1, got {workers}")
         if not self._model.built:
             raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
-        patience, folder = Patience(wait, NodeBusy), _folder(directory)
+        patience, folder = Patience(arguments.number("parallel()", "wait", wait, 0), NodeBusy), _folder(directory)
         arrays = self._data.load()
         spec = make_spec(
             self._model,

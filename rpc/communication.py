@@ -27,7 +27,8 @@ class Communication:
     """The `com` of an executor.
 
     Attributes: `node_id`, `group` (ids of the working group, ascending), `rank` and `size` within it, `output_directory`
-    for reports, `cache_directory` for data worth keeping between jobs, `controller` for those who move bytes themselves,
+    for reports and for what an executor saves to go on from, which lasts over all attempts at its job on this node; `job`, and
+    `attempt` from 0; `cache_directory` for data worth keeping between jobs, `controller` for those who move bytes themselves,
     `meetings` for executors that connect with their peers by themselves (`AbsExecutable.meets_peers`), else None; `suspects`,
     the peers of which the failure detector has a doubt.
     """

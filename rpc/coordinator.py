@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from network.clock import SystemClock
 from network.controller import Controller
+from network.errors import NetworkError
 from network.session import Session
 from network.version import VERSION
 
@@ -28,6 +30,9 @@ from .messages import (
     Verdict,
 )
 from .orders import Orders
+from .patience import Patience
+from .recovery import FAIL
+from .restarts import RETURN_SECONDS, Group, Restarts, reconnect
 from .shipping import Bundle
 from .submission import START_SECONDS
 from .succession.will import Will
@@ -57,7 +62,8 @@ class Coordinator:
         collects: whether `join` fetches files and results; else they stay with the agents.
 
     Attributes: `job`, its id; `failures`, {node: (state, detail)} of nodes that did not end well; `files`, the saved paths
-    of each node; `verdicts`, what the failure detector says, first causes first; `ended_for`, why `look` has ended it.
+    of each node; `verdicts`, what the failure detector says, first causes first; `ended_for`, why `look` has ended it;
+    `restarts`, how often the job was started again.
     """
 
     def __init__(
@@ -104,6 +110,21 @@ class Coordinator:
         )
         self._news: list[tuple[int, Operation]] = []  # of an attempt that was taken over
         self._missing: dict[int, str] = {}
+        self._restarts = Restarts()
+        self._stopped = ""  # why nothing follows the end
+        self._next = partial(
+            Coordinator,
+            com,
+            estimate_bandwidth,
+            logger,
+            title=title,
+            blas_threads=blas_threads,
+            start_limit=start_limit,
+            directory=directory,
+            job=self.job,
+            stall=stall,
+            collects=collects,
+        )
 
     # ---- submission
 
@@ -113,14 +134,23 @@ class Coordinator:
         working_group: Iterable[int] | None = None,
         package_size: int = 0,
         objects: Mapping[str, Any] | None = None,
+        *,
+        on_failure: str = FAIL,
+        max_restarts: int = 3,
     ) -> None:
         """canCommit: put `executable` on the nodes of `working_group` (default: all workers), which will start together.
 
         `package_size` bytes will be sent to each node later; `objects` travel with the class, as its `shipped`. A bundle is
-        what `submitting.pack_executable` has made of both.
-        Raises: SubmissionError naming node and reason; then nothing runs anywhere. TypeError for code that cannot travel.
+        what `submitting.pack_executable` has made of both. With `on_failure="restart"` a node that crashes, exits, hangs or
+        is lost while `join` waits ends the job on all nodes; when no process of it is left, all start again from the
+        beginning of their executor, up to `max_restarts` times, but not when the same node has failed at the same epoch and
+        batch of its signals three times. An executor finds what it has saved in `com.output_directory`, which lasts.
+        All groups of a job have the same policy.
+        Raises: SubmissionError naming node and reason; then nothing runs anywhere. TypeError for code that cannot travel,
+        ValueError for a policy that does not exist or differs.
         """
         nodes = sorted({node for node in self._com.sessions if node >= 0} if working_group is None else set(working_group))
+        self._restarts.agree(on_failure, max_restarts)
         self._submit(executable, nodes, len(nodes) * package_size / self._bandwidth + GROUP_SLACK_SECONDS, objects)
         self._logger.info("Group submission complete ({%s}).", ", ".join(map(str, nodes)))
         for node in nodes:
@@ -132,17 +162,22 @@ class Coordinator:
         node_id: int,
         package_size: int = 0,
         objects: Mapping[str, Any] | None = None,
+        *,
+        on_failure: str = FAIL,
+        max_restarts: int = 3,
     ) -> None:
-        """canCommit for one node that starts by itself, without waiting for others.
+        """canCommit for one node that starts by itself, without waiting for others; the rest as `submit_group`.
 
         Raises: as `submit_group`.
         """
+        self._restarts.agree(on_failure, max_restarts)
         self._submit(executable, [node_id], package_size / self._bandwidth + SINGLE_SLACK_SECONDS, objects)
         self._logger.info("Single node submission complete.")
 
     def _submit(self, executable: Any, nodes: Sequence[int], limit: float, objects: Mapping[str, Any] | None) -> None:
         first = not self._submitting.machines
         self._submitting.submit(executable, nodes, limit, objects)
+        self._restarts.groups.append(Group(self._submitting.bundle_of(nodes[0]), nodes, limit))
         if first and not self.attempt:
             self._logger.info("Job id: %s.", self.job)
             self._logger.info("Coordinator version: %s.", VERSION)
@@ -152,6 +187,7 @@ class Coordinator:
 
         Raises: SubmissionError; then nothing runs anywhere.
         """
+        self._restarts.reply = reply
         self._submitting.dispatch(reply)
         self._attendant.watch()
         self._logger.info("Dispatch complete.")
@@ -211,13 +247,24 @@ class Coordinator:
     ) -> tuple[dict[int, Any], bool]:
         """Wait for all nodes; returns ({node: result} in the order of ids, error). `error`: a node did not end well.
 
-        Files of every node that ended are saved. Ctrl-C leaves the job running, a second one within 2 s stops it;
-        with `stop_on_interrupt` the first does. With `end_together` the first node that does not end well ends the job on all
-        others, so that it can be tried again; from then on no files are saved, until `retrieve` is called.
-        `look` is called once a second; what it returns, unless "", is the reason for which all nodes are stopped (`ended_for`).
+        Files of every node that ended are saved, those of the last attempt where there were several. Ctrl-C leaves the job
+        running, a second one within 2 s stops it; with `stop_on_interrupt` the first does. Who leaves does not start it again.
+        With `end_together` the first node that does not end well ends the job on all others, so that it can be tried again;
+        from then on no files are saved, until `retrieve` is called. `look` is called once a second; what it returns, unless
+        "", is the reason for which all nodes are stopped (`ended_for`).
         """
+        self._wait_for_end(stop_on_interrupt, end_together, look)
+        while self.failures and self._starts_again():
+            self._wait_for_end(stop_on_interrupt, end_together, look)
+        if self.failures:
+            self._logger.warning("The job has ended, but not well on every node: {%s}.", ", ".join(map(str, self.failures)))
+        else:
+            self._logger.info("All the tasks are done.")
+        return dict(sorted(self._attendant.results.items())), bool(self.failures)
+
+    def _wait_for_end(self, stop_on_interrupt: bool, end_together: bool, look: Callable[[], str] | None) -> None:
         attendant = self._attendant
-        attendant.end_together = end_together
+        attendant.end_together = end_together or self._restarts.wanted
         nodes = sorted(attendant.nodes, key=lambda node: (node < 0, node))
         with Interrupts() as interrupts:
             attendant.interrupts = interrupts
@@ -230,11 +277,34 @@ class Coordinator:
                 attendant.interrupts = None
                 attendant.hide()
                 attendant.collection.close()
-        if self.failures:
-            self._logger.warning("The job has ended, but not well on every node: {%s}.", ", ".join(map(str, self.failures)))
-        else:
-            self._logger.info("All the tasks are done.")
-        return dict(sorted(attendant.results.items())), bool(self.failures)
+
+    def _starts_again(self) -> bool:
+        """After an attempt that has failed: whether another one runs now."""
+        if not self._restarts.wanted or self._stopped or self.halted:
+            return False
+        reason = self._restarts.give_up(self._attendant.lookout.causes)
+        if not reason:
+            causes = ", ".join(str(node) for node, (state, _) in self.failures.items() if state != "stopped")
+            self._logger.warning("Nodes {%s} failed. All start again (%s).", causes, self._restarts.describe())
+            try:
+                Patience(RETURN_SECONDS, NetworkError).call(self._start_again)
+                return True
+            except NetworkError as error:
+                reason = f"it was not started again within {RETURN_SECONDS:g} s: {error}"
+        self._logger.error("Giving up: %s.", reason.rstrip("."))
+        self.retrieve()
+        return False
+
+    def _start_again(self) -> None:
+        """Start the next attempt, over connections that know nothing of the last one. Raises: NetworkError."""
+        self.attempt += 1
+        reconnect(self._com, self.job, self._attendant.nodes)
+        started = self._next(attempt=self.attempt)
+        for bundle, group, limit in self._restarts.groups:
+            started._submitting.submit(bundle, group, limit, None)
+        started.resources_dispatch(self._restarts.reply)
+        self._orders, self._attendant, self._waiting = started._orders, started._attendant, started._waiting
+        self._submitting, self._lines, self._handover = started._submitting, started._lines, started._handover
 
     def _look_around(self, look: Callable[[], str]) -> None:
         """Ask `look` whether the job is to end."""
@@ -248,7 +318,9 @@ class Coordinator:
         self._attendant.retrieve()
 
     def stop_executing(self, reason: str = "It was stopped by the submitter.") -> None:
-        """Tell every node to end the job: executors are interrupted at their next send or receive. `join` waits for the end."""
+        """Tell every node to end the job: executors are interrupted at their next send or receive. `join` waits for the end,
+        and starts nothing again."""
+        self._stopped = reason
         self._attendant.stop(reason)
 
     def look_after(self) -> dict[int, str]:
@@ -285,8 +357,14 @@ class Coordinator:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """What the failure detector says of nodes that did not end well, first causes before what followed from them."""
-        return self._attendant.lookout.causes
+        """What the failure detector says of nodes that did not end well, attempt after attempt; in each the first causes come
+        before what followed from them."""
+        return [*self._restarts.verdicts, *self._attendant.lookout.causes]
+
+    @property
+    def restarts(self) -> int:
+        """How often the job was started again."""
+        return self._restarts.count
 
     @property
     def files(self) -> dict[int, list[Path]]:

@@ -136,6 +136,10 @@ class Submitting:
         """The classes that the results of `node` may be of."""
         return self._bundles[node].classes if node in self._bundles else ()
 
+    def bundle_of(self, node: int) -> Bundle:
+        """What `node` was sent, or will be."""
+        return self._bundles[node]
+
     def tick(self) -> None:
         """Let every machine see the time."""
         for machine in self.machines:

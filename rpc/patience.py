@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from nn import arguments
-from rpc.logs import SUBMIT_LOGGER
+from .logs import SUBMIT_LOGGER
 
 _log = logging.getLogger(SUBMIT_LOGGER)
 Result = TypeVar("Result")
@@ -16,14 +15,10 @@ PAUSE_SECONDS = 0.5
 
 
 class Patience:
-    """Repeats a call that fails with one of `kinds`, but none of `never`, until `seconds` have passed.
-
-    Raises: TypeError or ValueError when `seconds` is no number of 0 or more.
-    """
+    """Repeats a call that fails with one of `kinds`, but none of `never`, until `seconds` have passed."""
 
     def __init__(self, seconds: float, *kinds: type[Exception], never: tuple[type[Exception], ...] = ()) -> None:
-        self._seconds = arguments.number("parallel()", "wait", seconds, 0)
-        self._kinds, self._never = kinds, never
+        self._seconds, self._kinds, self._never = seconds, kinds, never
 
     def call(self, function: Callable[[], Result]) -> Result:
         """The result of `function`; raises what it raised last."""

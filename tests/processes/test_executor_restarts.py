@@ -1,0 +1,164 @@
+"""Executors of one's own that crash, exit, hang or lose their agent, and are started again from what they have saved."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpc import AbsSimpleExecutor, Communication, Coordinator
+from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_epoch_end, monitor_train_end
+
+from .harness import Cluster, wait_for
+
+EPOCHS, BATCHES = 4, 3
+
+
+def lives(pid: str) -> bool:
+    """Whether there is such a process; one whose parent has died stays in the table until somebody looks."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Saving(AbsSimpleExecutor):
+    """Counts batches, saves after each epoch, and goes on from the last one that all have saved; `shipped["faults"]` tells by
+    attempt at which (node, epoch, batch) which fault comes, `shipped["folder"]` is where the processes are noted."""
+
+    signals = True
+
+    def run(self, com: Communication) -> Any:
+        folder = Path(self.shipped["folder"])
+        left = [path.name for path in folder.glob("pid-*") if lives(path.read_text())]
+        com.barrier()  # nobody is noted before everybody has looked
+        (folder / f"pid-{com.attempt}-{com.rank}").write_text(str(os.getpid()))
+        saved = [int(path.name.partition("-")[2]) for path in com.output_directory.glob("epoch-*")]
+        first = int(com.allreduce([max(saved, default=0)], "min")[0])
+        seen = []
+        for epoch in range(first, EPOCHS):
+            for batch in range(BATCHES):
+                monitor_batch_begin(epoch, batch)
+                self.meet_fault(com, epoch, batch)
+                com.barrier()
+                seen.append([epoch, batch])
+                monitor_batch_end()
+            (com.output_directory / f"epoch-{epoch + 1}").touch()
+            monitor_epoch_end()
+        monitor_train_end()
+        return [left, com.attempt, first, seen]
+
+    def meet_fault(self, com: Communication, epoch: int, batch: int) -> None:
+        faults = self.shipped["faults"]
+        *place, fault = faults[min(com.attempt, len(faults) - 1)]
+        if place != [com.rank, epoch, batch]:
+            return
+        if fault in ("SIGKILL", "SIGSTOP"):
+            os.kill(os.getpid(), signal.Signals[fault])
+        elif fault == "exit":
+            sys.exit(3)
+        elif fault == "raise":
+            raise ArithmeticError("no such sum")
+        elif fault == "segfault":
+            ctypes.string_at(0)
+        elif fault == "wait":
+            com.get_one()
+
+
+def run(
+    cluster: Cluster, folder: Path, faults: list[list[Any]], max_restarts: int, look: Any = None
+) -> tuple[Coordinator, dict[int, Any]]:
+    """On two nodes; the coordinator at the end, and the results."""
+    with cluster.request(cluster.nodes(2)) as com:
+        coordinator = Coordinator(com, directory=folder / "files", stall=1.0)
+        objects = {"faults": faults, "folder": str(folder)}
+        coordinator.submit_group(Saving, objects=objects, on_failure="restart", max_restarts=max_restarts)
+        coordinator.resources_dispatch(lambda node, request: None)
+        results, error = coordinator.join(look=look)
+        assert error == bool(coordinator.failures)
+        return coordinator, results
+
+
+def test_whatever_ends_a_process(trio: Cluster, tmp_path: Path) -> None:
+    """FD-7, FD-8, FD-9, FD-12: a signal, an exit code, an exception, a segmentation fault and a stall lead to the same
+    recovery: no process of any earlier attempt is left, and what all had finished is not done again."""
+    faults = [
+        [1, 1, 0, "SIGKILL"],
+        [0, 1, 1, "exit"],
+        [1, 2, 0, "raise"],
+        [0, 2, 1, "segfault"],
+        [1, 3, 0, "SIGSTOP"],
+        [1, 9, 9, "none"],
+    ]
+    coordinator, results = run(trio, tmp_path, faults, 5)
+    assert results == {key: [[], 5, 3, [[3, batch] for batch in range(BATCHES)]] for key in range(2)}
+    assert (coordinator.restarts, coordinator.failures, coordinator.attempt) == (5, {}, 5)
+    own = [verdict for verdict in coordinator.verdicts if verdict.rank == 0]
+    assert [(v.node, v.epoch - 1, v.batch - 1, v.attempt) for v in own] == [
+        (*fault[:3], attempt) for attempt, fault in enumerate(faults[:-1])
+    ]
+    assert [(v.kind, v.signal, v.exit_code) for v in own] == [
+        ("crashed", 9, -1),
+        ("exited", 0, 3),
+        ("crashed", 0, -1),
+        ("crashed", 11, -1),
+        ("stuck", 0, -1),
+    ]
+    assert len({path.read_text() for path in tmp_path.glob("pid-*")}) == 12
+
+
+def test_the_same_place_three_times(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """FD-20: it is not tried again; all verdicts are there, and the log of the node comes home with every attempt in it."""
+    caplog.set_level(logging.INFO)
+    coordinator, results = run(trio, tmp_path, [[1, 0, 2, "exit"]], 9)
+    assert not results and coordinator.failures[1][0] == "failed" and coordinator.restarts == 2
+    assert "Giving up: the same failure has come 3 times at the same place, so it would come again." in caplog.text
+    own = [verdict for verdict in coordinator.verdicts if verdict.rank == 0]
+    assert [(v.node, v.epoch, v.batch, v.exit_code, v.attempt) for v in own] == [(1, 1, 3, 3, n) for n in range(3)]
+    log = next(path for path in coordinator.files[1] if path.name.startswith("Fit-1"))
+    assert [f"attempt {number}," in log.read_text("utf-8") for number in range(4)] == [True, True, True, False]
+
+
+def test_no_more_than_max_restarts(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """FD-20: another place each time, but one restart is all that is allowed."""
+    coordinator, _ = run(trio, tmp_path, [[1, 0, 1, "raise"], [0, 1, 1, "raise"]], 1)
+    assert "Giving up: it was started again as often as 'max_restarts' allows, 1." in caplog.text
+    assert coordinator.restarts == 1 and "ArithmeticError: no such sum" in coordinator.failures[0][1]
+
+
+def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None:
+    """FD-7, FD-9: its node is waited for, and goes on with what it has saved."""
+    _, second = own.start(2, "--listen", "127.0.0.1")
+    port = second.address.port
+
+    def strike() -> None:
+        wait_for(lambda: list(second.work.glob("jobs/*/out/epoch-2")), "the second epoch")
+        wait_for(lambda: (tmp_path / "pid-0-0").exists(), "the processes")
+        second.end(signal.SIGKILL)
+        own.start(1, "--listen", "127.0.0.1", "--port", str(port), work=second.work)
+
+    thread = threading.Thread(target=strike)
+    thread.start()
+    try:
+        coordinator, results = run(own, tmp_path, [[0, 2, 1, "wait"], [0, 9, 9, "none"]], 3)
+    finally:
+        thread.join(20.0)
+    assert coordinator.restarts == 1
+    assert [result[:3] for result in results.values()] == [[[], coordinator.attempt, 2]] * 2
+
+
+def test_who_is_stopped_stays_so(trio: Cluster, tmp_path: Path) -> None:
+    """FD-20: what somebody has ended is no failure to recover from."""
+    there = [tmp_path / "pid-0-0", tmp_path / "pid-0-1"]
+    coordinator, results = run(
+        trio, tmp_path, [[0, 0, 1, "wait"]], 3, look=lambda: "Enough." if all(map(Path.exists, there)) else ""
+    )
+    assert (results, coordinator.restarts, coordinator.attempt) == ({}, 0, 0)
+    assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
