@@ -54,7 +54,7 @@ class Attendant:
         self.interrupts: Interrupts | None = None
         self.end_together = False
         self.lines = Lines(com, names, logger)
-        self.lookout = Lookout(orders.job, orders.attempt, logger)
+        self.lookout = Lookout(orders.job, orders.attempt, logger, causes_first=True)
         self.submitting = Submitting(com, names, self.lines, orders, start_limit, logger, clock, self.step)
         self.collection = Collection(directory, title, logger, clock)
         self.handover = Handover(
@@ -92,7 +92,8 @@ class Attendant:
             self._display.update(node, percent)
 
     def hide(self) -> None:
-        """Do not any more."""
+        """Do not any more; the job is over, so that all there is to tell may be told."""
+        self.lookout.named()
         if self._display is not None:
             self._display.close()
             self._display = None
@@ -136,14 +137,14 @@ class Attendant:
         timeout = min([*waits, patience] if patience is not None else waits, default=None)
         for event in self.lines.wait(timeout, None if self.interrupts is None else self.interrupts.sock):
             if isinstance(event, Gone):
-                self._on_gone(Gone(event.node, self.lookout.explain(*event)))
+                self._on_gone(Gone(event.node, self.lookout.explain(*event, self._clock.monotonic())))
             else:
                 self.hear(event.node, event.operation)
         self.submitting.tick()
         for verdict in self.lookout.look(self._clock.monotonic()):
             if verdict.kind == "silent":
                 self._com.sessions[verdict.node].close()
-                self._on_gone(Gone(verdict.node, verdict.headline))
+                self._on_gone(Gone(verdict.node, verdict.headline), is_told=True)
             else:  # a deadlock: all that train wait for each other
                 self.stop(verdict.headline)
         self.collection.check()
@@ -151,10 +152,13 @@ class Attendant:
             told = reason if reason.startswith("its files") else f"{reason.rstrip('.')}. Its files have not come."
             self.failures.setdefault(node, ("lost", told))
 
-    def _on_gone(self, gone: Gone) -> None:
+    def _on_gone(self, gone: Gone, *, is_told: bool = False) -> None:
         self.handover.lose(gone.node)
         machine = self.submitting.machine_of(gone.node)
         if machine is not None and gone.node not in machine.ended:
+            if machine.phase is Phase.RUNNING and not is_told:  # before, the error of the submission says it
+                self._logger.error("%s", clean(gone.reason))
+                self.lookout.named()
             self.failures.setdefault(gone.node, ("lost", gone.reason))
             self.submitting.lose(machine, gone)
             self._end_others(gone.node)
@@ -205,13 +209,16 @@ class Attendant:
             self.lookout.ended(node, state.state == "done", self._clock.monotonic())
             if state.state != "done":
                 self.failures[node] = (state.state, state.detail)
-            if self.end_together and (state.state == "stopped" or self.lookout.follows(node)):
-                self._logger.info("Node(%s) %s: %s", node, state.state, clean(lines[-1]) if lines else "no reason given")
+            last = clean(lines[-1]) if lines else "no reason given"
+            before = machine.phase
+            self.submitting.feed(machine, HasEnded(node, state.state, last))
+            follows = self.end_together and (state.state == "stopped" or self.lookout.follows(node))
+            if follows or (before is not Phase.RUNNING and machine.cause_is_open):
+                self.lookout.tell_of_bystander(f"Node({node}) {state.state}: {last}")
             elif state.state == "left":
-                self._logger.warning("Node(%s) left: %s", node, clean(lines[-1]) if lines else "no reason given")
+                self._logger.warning("Node(%s) left: %s", node, last)
             elif state.state in ("failed", "stopped"):
                 self._logger.error("Node(%s) %s:\n%s", node, state.state, state.detail.rstrip())
-            self.submitting.feed(machine, HasEnded(node, state.state, clean(lines[-1]) if lines else "no reason given"))
             if state.state != "done":
                 self._end_others(node)
             if machine.phase is not Phase.FAILED and not (self.end_together and self.failures):

@@ -11,14 +11,18 @@ Until all nodes run, any refusal, loss, failure or expired limit aborts the job 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .errors import ROLLED_BACK
 from .machine import Machine
 
-FIRST_PHASE_SECONDS = 7.0
+FIRST_PHASE_SECONDS, PER_NODE_SECONDS = 7.0, 0.5
+"""The limit of canCommit, and what each node of the fullest host adds to it: their interpreters start on the same cores."""
 START_SECONDS = 60.0
+_NAMED = re.compile(r"node (-?\d+)")
+_AWAITED = re.compile(r"waiting for node (-?\d+)|Node\((-?\d+)\) at \S+ (?:is lost|did not end well)")
 # the nodes roll back by themselves at the start limit; the submitter gives them this long to say so
 _GRACE_SECONDS = 2.0
 
@@ -119,6 +123,11 @@ class Cancelled:
 
 
 @dataclass(frozen=True)
+class Settled:
+    """After a failure: the nodes that were told to give the job up have confirmed it, or have had their time for that."""
+
+
+@dataclass(frozen=True)
 class Tick:
     """Time has passed."""
 
@@ -157,13 +166,19 @@ class SendAbort:
 
 
 class Submission(Machine):
-    """See the module. `phase`, `reason` (why it failed), `deadline` of the phase, and the sets of nodes per step."""
+    """See the module. `phase`, `reason` (why it failed), `deadline` of the phase, and the sets of nodes per step.
 
-    def __init__(self, nodes: Sequence[int], names: dict[int, str], start_limit: float = START_SECONDS) -> None:
+    `names` are those of the nodes for people, `fullest` is how many nodes of the job the host has that has most of them.
+    """
+
+    def __init__(
+        self, nodes: Sequence[int], names: dict[int, str], start_limit: float = START_SECONDS, fullest: int = 1
+    ) -> None:
         super().__init__()
         self.nodes = tuple(nodes)
         self.phase = Phase.CAN_COMMIT
         self.reason = ""
+        self.is_cancelled = False  # it did not fail by itself
         self.deadline: float | None = None
         self.accepted: set[int] = set()
         self.loaded: set[int] = set()
@@ -172,9 +187,12 @@ class Submission(Machine):
         self.ended: dict[int, tuple[str, str]] = {}
         self._names = names
         self._start_limit = start_limit
+        self.first_limit = FIRST_PHASE_SECONDS + PER_NODE_SECONDS * fullest
         self._held: list[HasAsked] = []  # asked before the program began to answer
         self._to_abort: set[int] = set()
         self._failed_in = ""
+        self._blamed: set[int] = set()  # whom nodes have waited for in vain, or lost, and
+        self._blaming: set[int] = set()  # the nodes that say so
         self._follows = False  # whether `reason` is a consequence of what is not known yet
 
     @classmethod
@@ -198,9 +216,10 @@ class Submission(Machine):
         if isinstance(event, IsLost):
             return self._on_loss(event, now)
         if isinstance(event, Cancelled):
+            self.is_cancelled = True
             return self._fail(event.reason)
         if isinstance(event, Started) and self.deadline is None and not self.accepted:
-            self.deadline = now + FIRST_PHASE_SECONDS
+            self.deadline = now + self.first_limit
             return [AskCanCommit(node) for node in self.nodes]
         if isinstance(event, Dispatched):
             return self._on_dispatch(event, now)
@@ -278,7 +297,9 @@ class Submission(Machine):
             # not known yet; one that never ran gives the job up on all
             if event.node not in self.running and (event.state != "done" or event.node not in self.accepted):
                 reason = f"{self._names[event.node]} did not start, it ended in {self._word}: {event.detail}"
-                return self._fail(reason, follows=ROLLED_BACK in event.detail)
+                self._blamed = _blamed(event.detail) - {event.node}
+                self._blaming = {event.node}
+                return self._fail(reason, follows=bool(self._blamed))
             self._note_start(event.node, now)
         if self.phase is Phase.RUNNING and len(self.ended) == len(self.nodes):
             self.phase = Phase.ENDED
@@ -320,11 +341,24 @@ class Submission(Machine):
             self._find_cause(f"was lost in {self._failed_in}", event.node, event.reason)
         if isinstance(event, (HasRefused, IsLost)):
             self._forget(event)
+        if isinstance(event, Settled) and self._follows:
+            self._find_silent()
         return []
+
+    def _find_silent(self) -> None:
+        """All that is known is what others saw: they waited for somebody who said nothing, and cannot say it now."""
+        silent = self._to_abort & self._blamed or self._blamed - self._blaming
+        if silent:
+            names = ", ".join(self._names.get(node, f"Node({node})") for node in sorted(silent))
+            self.reason, self._follows = f"{names} did not answer in {self._failed_in}. {self.reason}", False
 
     def _find_cause(self, what: str, node: int, detail: str) -> None:
         """Who rolls back because of another node may be heard of before it, or may have taken a third one for the cause."""
-        if self._follows and ROLLED_BACK not in detail:
+        blamed = _blamed(detail)
+        if blamed:
+            self._blamed |= blamed
+            self._blaming.add(node)
+        elif self._follows:
             self.reason, self._follows = f"{self._names[node]} {what}: {detail}", False
 
     def _forget(self, event: HasRefused | IsLost) -> None:
@@ -332,6 +366,22 @@ class Submission(Machine):
         self._to_abort.discard(event.node)
 
     @property
+    def cause_is_open(self) -> bool:
+        """After a failure: whether all that is known of it follows from something else."""
+        return self.phase is Phase.FAILED and self._follows
+
+    @property
     def all_free(self) -> bool:
         """After a failure: whether every node that was told to give up has confirmed it, refused, or is lost."""
         return not self._to_abort
+
+
+def failed_first(machines: Iterable[Submission]) -> Submission | None:
+    """That of several groups which failed, not one that was cancelled because of it; None where none has."""
+    return min((machine for machine in machines if machine.phase is Phase.FAILED), key=lambda m: m.is_cancelled, default=None)
+
+
+def _blamed(detail: str) -> set[int]:
+    """On whom a node lays its end, by the last line that it said: it waited for them in vain, or has lost them."""
+    pattern = _NAMED if ROLLED_BACK in detail else _AWAITED
+    return {int(number) for found in pattern.finditer(detail) for number in found.groups() if number}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -68,7 +69,8 @@ class Submitting:
             raise ValueError(f"Nodes {taken} already belong to a group of this job.")
         with self._all_or_nothing():
             bundle = executable if isinstance(executable, Bundle) else pack_executable(executable, objects)
-            machine = sub.Submission(nodes, self._names, self._start_limit)
+            hosts = Counter(address.host for address in self._com.addresses.values())
+            machine = sub.Submission(nodes, self._names, self._start_limit, max(hosts.values(), default=1))
             self.machines.append(machine)
             self._limits.append(limit)
             self._bundles.update(dict.fromkeys(nodes, bundle))
@@ -110,12 +112,12 @@ class Submitting:
             raise
 
     def _raise_failure(self) -> None:
-        for machine in self.machines:
-            if machine.phase is sub.Phase.FAILED:
-                if self._driver:
-                    raise Deposed(f"The job is not driven from here any more: {clean(self._driver)}.")
-                kind = NodeBusy if self._busy else SubmissionError
-                raise kind(f"The job was not started: {machine.reason.rstrip('.')}.") from None
+        machine = sub.failed_first(self.machines)
+        if machine is not None:
+            if self._driver:
+                raise Deposed(f"The job is not driven from here any more: {clean(self._driver)}.")
+            kind = NodeBusy if self._busy else SubmissionError
+            raise kind(f"The job was not started: {machine.reason.rstrip('.')}.") from None
 
     def _take_back(self, reason: str) -> None:
         """Free all nodes that may have taken the job, and wait for that."""
@@ -124,6 +126,8 @@ class Submitting:
         deadline = self._clock.monotonic() + FREE_SECONDS
         while not all(m.all_free for m in self.machines) and (left := deadline - self._clock.monotonic()) > 0:
             self._step(left)
+        for machine in self.machines:
+            self.feed(machine, sub.Settled())
         self._lines.close_processes()
 
     # ---- events
@@ -185,7 +189,7 @@ class Submitting:
 
     def _prepare_limit(self, machine: sub.Submission) -> float:
         """Seconds from the acceptance until an executor has all it needs; other groups may be submitted in between."""
-        return sub.FIRST_PHASE_SECONDS + self._limits[self.machines.index(machine)] + sub.START_SECONDS
+        return machine.first_limit + self._limits[self.machines.index(machine)] + sub.START_SECONDS
 
     def _send_code(self, machine: sub.Submission, nodes: Sequence[int]) -> None:
         bundle = self._bundles[nodes[0]]

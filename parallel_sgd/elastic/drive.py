@@ -113,7 +113,7 @@ class Drive:
         if isinstance(heard, Ended):
             self._on_ended(recruit, heard)
         elif isinstance(heard, Unreachable):
-            self._give_up(worker, self._lookout.explain(recruit.node, heard.reason), agent_lost=True)
+            self._give_up(worker, self._lookout.explain(recruit.node, heard.reason, time.monotonic()), agent_lost=True)
         elif isinstance(heard, NEWS):
             self._lookout.take(recruit.node, heard, time.monotonic())
         elif recruit.fenced:

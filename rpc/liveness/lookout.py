@@ -14,12 +14,17 @@ NEWS = (Beat, Notice, Verdict)
 
 
 class Lookout:
-    """For one attempt at a job. `verdicts` are in the order in which they came, `causes` the first of them first."""
+    """For one attempt at a job. `verdicts` are in the order in which they came, `causes` the first of them first.
 
-    def __init__(self, job: str, attempt: int, logger: logging.Logger) -> None:
+    With `causes_first` nothing is logged of bystanders before `named` was called, or somebody named who has failed by itself.
+    """
+
+    def __init__(self, job: str, attempt: int, logger: logging.Logger, *, causes_first: bool = False) -> None:
         self._job, self._attempt, self._logger = job, attempt, logger
         self._cluster: ClusterWatch | None = None
-        self._beats: dict[int, Beat] = {}  # the last of each node that has not ended
+        self._beats: dict[int, Beat] = {}  # the last of each node that has not ended, and
+        self._beaten: dict[int, float] = {}  # when it came
+        self._bystanders: list[str] | None = [] if causes_first else None  # lines that wait; None: they wait no more
         self._ended: dict[int, bool] = {}  # the nodes that have, and whether well
         self.verdicts: list[Verdict] = []
 
@@ -57,7 +62,7 @@ class Lookout:
             return
         if isinstance(news, Beat):
             if node not in self._ended:  # it was on its way when the end was told
-                self._beats[node] = news
+                self._beats[node], self._beaten[node] = news, now
             if self._cluster is not None:
                 self._cluster.handle(_heard(news), now)
         elif isinstance(news, Notice):
@@ -72,12 +77,25 @@ class Lookout:
         if self._cluster is not None:
             self._cluster.handle(HasEnded(node, well), now)
 
-    def explain(self, node: int, reason: str) -> str:
+    def named(self) -> None:
+        """Somebody who has failed by itself was told of, or nobody will be: what follows from that may be told now."""
+        lines, self._bystanders = self._bystanders, None
+        for line in lines or ():
+            self._logger.info("%s", line)
+
+    def tell_of_bystander(self, line: str) -> None:
+        """Log what follows from the failure of another node, but not before that one is named."""
+        if self._bystanders is None:
+            self._logger.info("%s", line)
+        else:
+            self._bystanders.append(line)
+
+    def explain(self, node: int, reason: str, now: float) -> str:
         """Why a node was lost, and where it was; as it came for one that has ended, has not beaten, or does not signal."""
         last = self._beats.get(node)
         if last is None or last.phase == Phase.UNWATCHED.value:
             return reason
-        return f"{reason.rstrip('.')}. By its last beat it was {last.place}."
+        return f"{reason.rstrip('.')}. By its last beat, {now - self._beaten[node]:.1f} s before, it was {last.place}."
 
     def look(self, now: float) -> list[Verdict]:
         """See what the silence of all says; returns the new verdicts."""
@@ -86,7 +104,8 @@ class Lookout:
         found = []
         for action in self._cluster.handle(Tick(), now):
             if isinstance(action, Silent):
-                words = "Its agent has not beaten, though its connection stands: the host or the network is gone."
+                words = "Its agent has not beaten, though its connection stands: the host or the network is gone. "
+                words += "Where it was, its last beat said."
                 found.append(self._verdict("silent", action.node, action.seconds, words))
             elif isinstance(action, Deadlock):
                 names = ", ".join(map(str, action.nodes))
@@ -99,8 +118,12 @@ class Lookout:
     def _note(self, verdict: Verdict, now: float) -> None:
         self.verdicts.append(verdict)
         reported = verdict.kind in ("crashed", "exited")  # the traceback comes with the state of the node
-        level = logging.ERROR if verdict.rank < 2 else logging.INFO
-        self._logger.log(level, "%s", verdict.summary if reported else verdict.describe())
+        told = verdict.summary if reported else verdict.describe()
+        if verdict.rank < 2:
+            self._logger.error("%s", told)
+            self.named()
+        else:
+            self.tell_of_bystander(told)
         if verdict.kind != "deadlock":
             self.ended(verdict.node, False, now)
 

@@ -124,7 +124,7 @@ class SimAttempt:
             self._fail_to_start(error)
         elif source[0] == "A" and node in self.nodes:
             reason = str(PeerLost(node, str(self.nodes[node]), "its connection ended"))
-            self._gone(node, self.lookout.explain(node, reason))
+            self._gone(node, self.lookout.explain(node, reason, self.life.now))
             self._look_on()
         elif self._calls.forget(source):
             self._feed(self._machine_of(node), sub.IsLost(node, "its job process closed the connection during the handshake"))
@@ -198,7 +198,7 @@ class SimAttempt:
             if isinstance(action, sub.AskCanCommit):
                 group = list(machine.nodes)
                 order = CanCommit(self.job, "title", action.node, group, self.attempt, platform.python_version(), VERSION, 1, 1,
-                                  7.0 + PREPARE_SECONDS + 60.0, START_SECONDS, stall=STALL_SECONDS)  # fmt: skip
+                                  machine.first_limit + PREPARE_SECONDS + 60.0, START_SECONDS, stall=STALL_SECONDS)  # fmt: skip
                 life.send("S", f"A{action.node}", order)
             elif isinstance(action, sub.OpenCodeSession):
                 self._open(machine, action.node)
@@ -218,8 +218,7 @@ class SimAttempt:
         """Go on with whatever the machines have come to."""
         phases = [machine.phase for machine in self._machines]
         if self._stage == "submitting" and Phase.FAILED in phases:
-            failed = self._machines[phases.index(Phase.FAILED)]
-            self._give_up(SubmissionError(f"The job was not started: {failed.reason.rstrip('.')}."))
+            self._give_up(self._failure())
         elif self._stage == "submitting" and phases and phases[-1] not in (Phase.CAN_COMMIT,) and self._groups:
             self._submit_group()
         elif self._stage == "submitting" and phases and not self._groups and phases[-1] is not Phase.CAN_COMMIT:
@@ -232,17 +231,20 @@ class SimAttempt:
         elif self._stage == "running":
             self._maybe_home()
         elif self._stage == "freeing" and all(machine.all_free for machine in self._machines):
-            self._fail_to_start(self._reason)
+            self._settle()
 
     def _starting(self, phases: list[Phase]) -> None:
         if Phase.FAILED in phases:
-            self._give_up(
-                SubmissionError(f"The job was not started: {self._machines[phases.index(Phase.FAILED)].reason.rstrip('.')}.")
-            )
+            self._give_up(self._failure())
         elif all(phase in (Phase.RUNNING, Phase.ENDED) for phase in phases):
             self._stage = "running"
             self.lookout.begin([node for machine in self._machines for node in machine.nodes], self.life.now)
             self._maybe_home()
+
+    def _failure(self) -> SubmissionError:
+        machine = sub.failed_first(self._machines)
+        assert machine is not None
+        return SubmissionError(f"The job was not started: {machine.reason.rstrip('.')}.")
 
     def _give_up(self, error: Exception) -> None:
         """Take the job back on all nodes, and wait a moment until they are free."""
@@ -251,7 +253,13 @@ class SimAttempt:
         for machine in self._machines:
             self._feed(machine, sub.Cancelled(str(error)))
         if all(machine.all_free for machine in self._machines):
-            self._fail_to_start(error)
+            self._settle()
+
+    def _settle(self) -> None:
+        """The first cause may be known by now."""
+        for machine in self._machines:
+            self._feed(machine, sub.Settled())
+        self._fail_to_start(self._failure() if isinstance(self._reason, SubmissionError) else self._reason)
 
     def _maybe_home(self) -> None:
         if self.collection.open or not all(len(m.ended) == len(m.nodes) for m in self._machines):
@@ -272,7 +280,7 @@ class SimAttempt:
     def tick(self) -> None:
         self._on_late(self._calls.late())
         if self._stage == "freeing" and self._until is not None and self.life.now >= self._until:
-            self._fail_to_start(self._reason)
+            self._settle()
         if self._stage not in ("submitting", "starting", "running"):
             return
         for machine in self._machines:

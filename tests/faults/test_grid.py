@@ -13,7 +13,7 @@ import pytest
 
 from network.dial import CONNECT_SECONDS
 from rpc.agent.slot import HALT_SECONDS
-from rpc.submission import FIRST_PHASE_SECONDS
+from rpc.submission import FIRST_PHASE_SECONDS, PER_NODE_SECONDS
 
 from .attempt import FREE_SECONDS, PREPARE_SECONDS, STALL_SECONDS, START_SECONDS
 from .grid import BEFORE_RUNNING, CELLS, Cell
@@ -26,7 +26,8 @@ RUNNING_CELLS = [cell for cell in CELLS if cell.phase not in BEFORE_RUNNING and 
 LATE_SECONDS = 1.0  # a crash is seen within it
 PHASE_WORDS = ("connect", "handshake", "answer", "canCommit", "preCommit", "doCommit", "phase '", "Its files have not come.")
 BY_ITS_LAST_BEAT = re.compile(
-    r"Node\(1\) at host1:\d+ is lost: its connection ended\. By its last beat it was on \S+, process \d+, attempt 1, "
+    r"Node\(1\) at host1:\d+ is lost: its connection ended\. By its last beat, \d+\.\d s before, "
+    r"it was on \S+, process \d+, attempt 1, "
     r"phase '(start|step|between|save|ended)', (epoch \d+, batch \d+|before the first batch)\."
 )
 
@@ -53,7 +54,7 @@ def limit(cell: Cell, how: str) -> float:
         "listen": CONNECT_SECONDS,
         "connect": CONNECT_SECONDS,
         "auth": CONNECT_SECONDS,
-        "canCommit": max(FIRST_PHASE_SECONDS, PREPARE_SECONDS),
+        "canCommit": max(FIRST_PHASE_SECONDS + PER_NODE_SECONDS, PREPARE_SECONDS),
         "preCommit": PREPARE_SECONDS,
         "ready": START_SECONDS,
     }
@@ -64,7 +65,8 @@ def assert_named(submitter: SimSubmitter, cell: Cell) -> None:
     """INV-10: which node it was, where, and in which phase."""
     node = -2 if cell.server else int(cell.victim[1:])
     text = submitter.verdict
-    assert f"Node({node})" in text or f"node {node} " in text, text
+    first = re.search(r"[Nn]ode[ (](-?\d+)", text)
+    assert first is not None and int(first[1]) == node, text
     assert f"host{node}" in text or "hostps" in text or " on " in text, text
     assert any(word in text for word in PHASE_WORDS), text
 

@@ -18,7 +18,7 @@ from network.session import Session
 from network.sockets import wait_sockets
 from network.testing import VirtualClock
 from rpc.attendant import Attendant
-from rpc.messages import Beat, FetchEnd, FileBegin, FileChunk, FileEnd, Lose, Operation, State, parse
+from rpc.messages import Beat, FetchEnd, FileBegin, FileChunk, FileEnd, Lose, Operation, State, Verdict, parse
 from rpc.orders import Orders
 from rpc.result import RESULT_FILE, write_result
 from tests.network.wires import talk
@@ -62,7 +62,7 @@ class Team:
     def beat_once(self) -> None:
         """Node 1 is where `PLACE` says."""
         self.say(1, BEAT)
-        self.step_until(lambda: self.attendant.lookout.explain(1, "") != "")
+        self.step_until(lambda: self.attendant.lookout.explain(1, "", 0.0) != "")
 
     def reason_told(self, node: int) -> str:
         """Why a node is lost, as the agent of another one is told."""
@@ -90,13 +90,52 @@ def team(tmp_path: Path) -> Iterator[Team]:
 def test_an_agent_lost_by_its_connection_is_told_with_its_place(team: Team) -> None:
     """INV-10: node, address and loss, and where it was by its last beat; the others hear the same."""
     team.beat_once()
+    team.clock.advance(0.75)
     team.agents[1].link.close()
     team.step_until(lambda: bool(team.attendant.failures))
     state, detail = team.attendant.failures[1]
     assert state == "lost" and detail.startswith("Node(1) at ") and " is lost: " in detail
-    assert detail.endswith(f". By its last beat it was {PLACE}.")
+    assert detail.endswith(f". By its last beat, 0.8 s before, it was {PLACE}.")
     assert team.attendant.machines[0].ended[1] == ("lost", detail)
     assert team.reason_told(0) == detail
+
+
+def test_a_lost_agent_is_named_at_once(team: Team, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-13, INV-10: the log names it when it is lost, not when the others have ended, too."""
+    team.attendant.end_together = True
+    team.beat_once()
+    team.agents[1].link.close()
+    team.step_until(lambda: bool(team.attendant.failures))
+    (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert told == team.attendant.failures[1][1] and told.startswith("Node(1) at ")
+    assert team.attendant.running == [0]
+
+
+def test_the_first_line_is_not_of_a_bystander(team: Team, caplog: pytest.LogCaptureFixture) -> None:
+    """INV-10: node 0 has lost node 1, and its agent is heard first."""
+    caplog.set_level(logging.INFO)
+    team.attendant.end_together = True
+    trace = "Traceback\nnetwork.errors.PeerLost: Node(1) at b:1 is lost: reset."
+    team.say(
+        0, Verdict("job", 0, 0, "crashed", "alpha", 4710, "step", 3, 17, 0.1, trace=trace), State("job", 0, "failed", trace)
+    )
+    team.step_until(lambda: bool(team.attendant.failures))
+    assert caplog.messages == []
+    team.agents[1].link.close()
+    team.step_until(lambda: not team.attendant.running)
+    assert [message[:7] for message in caplog.messages] == ["Node(1)", "Node(0)", "Node(0)"]
+
+
+def test_who_were_only_stopped_are_told_of_at_the_end(team: Team, caplog: pytest.LogCaptureFixture) -> None:
+    """Where nobody has failed, nothing is left untold."""
+    caplog.set_level(logging.INFO)
+    team.attendant.end_together = True
+    for node in (0, 1):
+        team.say(node, State("job", node, "stopped", "It was stopped by a person."))
+    team.step_until(lambda: not team.attendant.running)
+    assert caplog.messages == []
+    team.attendant.hide()
+    assert [message[:15] for message in caplog.messages] == ["Node(0) stopped", "Node(1) stopped"]
 
 
 def test_a_silent_host_is_told_of_once(team: Team) -> None:
@@ -105,7 +144,7 @@ def test_a_silent_host_is_told_of_once(team: Team) -> None:
     team.beat_once()
     for second in range(3):
         team.say(0, replace(BEAT, node=0, batch=second))
-        team.step_until(lambda batch=second: f"batch {batch}." in heard.explain(0, ""))  # type: ignore[misc]
+        team.step_until(lambda batch=second: f"batch {batch}." in heard.explain(0, "", 0.0))  # type: ignore[misc]
         for _ in range(4):
             team.clock.advance(0.25)
             team.attendant.step(0.0)

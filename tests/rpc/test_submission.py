@@ -9,6 +9,7 @@ import pytest
 from rpc.errors import ROLLED_BACK, InvalidTransition
 from rpc.submission import (
     FIRST_PHASE_SECONDS,
+    PER_NODE_SECONDS,
     Answer,
     Cancelled,
     Dispatched,
@@ -23,12 +24,14 @@ from rpc.submission import (
     OpenCodeSession,
     Phase,
     SendAbort,
+    Settled,
     Started,
     Submission,
     Tick,
 )
 
 NAMES = {0: "Node(0) at a:1", 1: "Node(1) at b:1"}
+ONE_EACH = FIRST_PHASE_SECONDS + PER_NODE_SECONDS  # the first limit where each host has one node
 
 
 def machine(*events: Any, nodes: tuple[int, ...] = (0, 1)) -> Submission:
@@ -86,8 +89,8 @@ def test_requests_wait_for_the_program() -> None:
 @pytest.mark.parametrize(
     ("events", "limit", "reason"),
     [
-        ((HasAccepted(0),), FIRST_PHASE_SECONDS, "Node(1) at b:1 did not finish canCommit in time"),
-        ((*ACCEPTED, HasLoaded(1)), FIRST_PHASE_SECONDS, "Node(0) at a:1 did not finish canCommit in time"),
+        ((HasAccepted(0),), ONE_EACH, "Node(1) at b:1 did not finish canCommit in time"),
+        ((*ACCEPTED, HasLoaded(1)), ONE_EACH, "Node(0) at a:1 did not finish canCommit in time"),
         ((*LOADED, Dispatched(3.0), HasPrepared(1)), 3.0, "Node(0) at a:1 did not finish preCommit in time"),
         ((*PREPARED, IsRunning(0)), 62.0, "Node(1) at b:1 did not finish doCommit in time"),
         (PREPARED, 62.0, "Node(0) at a:1, Node(1) at b:1 did not finish doCommit in time"),
@@ -102,6 +105,39 @@ def test_limits(events: tuple[Any, ...], limit: float, reason: str) -> None:
     assert made.phase is Phase.FAILED
     assert made.reason == reason
     assert made.deadline is None
+
+
+def test_the_first_limit_grows_with_the_nodes_of_the_fullest_host() -> None:
+    """SUB-4: 64 interpreters that start on one host share its cores; on 64 hosts they do not."""
+    names = {node: f"Node({node})" for node in range(64)}
+    for fullest, limit in ((1, 7.5), (64, 39.0)):
+        made = Submission(range(64), names, fullest=fullest)
+        made.handle(Started(), 10.0)
+        assert made.deadline == 10.0 + limit == 10.0 + made.first_limit
+
+
+LATE = "network.errors.TimedOut: Timed out after 5 s waiting for node 1."
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_who_says_nothing_is_named_not_who_waited_for_it(confirmed: bool) -> None:
+    """INV-10, FLT-20: node 0 has waited for node 1 in vain, whose agent may be as silent as its job process."""
+    made = machine(*PREPARED)
+    made.handle(HasEnded(0, "failed", LATE), 5.0)
+    seen = f"Node(0) at a:1 did not start, it ended in doCommit: {LATE}"
+    assert made.reason == seen and made.cause_is_open
+    if confirmed:
+        made.handle(HasEnded(1, "aborted", ""), 5.1)
+    made.handle(Settled(), 7.0)
+    assert made.reason == f"Node(1) at b:1 did not answer in doCommit. {seen}"
+
+
+def test_a_slow_answer_is_no_cause() -> None:
+    """INV-10: where a node has failed by itself, it stays the reason, whoever else takes long to give the job up."""
+    made = machine(*PREPARED)
+    made.handle(HasEnded(0, "failed", "ValueError"), 5.0)
+    made.handle(Settled(), 7.0)
+    assert made.reason.startswith("Node(0) at a:1 did not start") and not made.cause_is_open
 
 
 @pytest.mark.parametrize("events", [LOADED, RUNNING, ENDED])

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rpc.submission import FIRST_PHASE_SECONDS
+from rpc.submission import FIRST_PHASE_SECONDS, PER_NODE_SECONDS
 
 from .simulation import FREE_SECONDS, START_LIMIT, Agent, World, thaw
 
@@ -217,5 +217,5 @@ def test_a_silent_agent_is_named_within_the_first_phase() -> None:
     world.run()
     assert world.last is not None
     assert world.last.verdict == "failed: Node(1) did not finish canCommit in time"
-    assert world.last.verdict_at == FIRST_PHASE_SECONDS + FREE_SECONDS
-    assert [world.actors[f"A{i}"].freed_at for i in (0, 2)] == [FIRST_PHASE_SECONDS] * 2
+    assert world.last.verdict_at == FIRST_PHASE_SECONDS + PER_NODE_SECONDS + FREE_SECONDS
+    assert [world.actors[f"A{i}"].freed_at for i in (0, 2)] == [FIRST_PHASE_SECONDS + PER_NODE_SECONDS] * 2

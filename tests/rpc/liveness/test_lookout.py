@@ -107,15 +107,15 @@ def test_a_lost_connection_is_told_with_the_place_of_the_last_beat() -> None:
     made = lookout()
     for batch in (16, 17):
         made.take(0, replace(BEAT, batch=batch), 1.0)
-    told = made.explain(0, "Node(0) at a.b:1 is lost: its connection ended.")
+    told = made.explain(0, "Node(0) at a.b:1 is lost: its connection ended.", 1.5)
     place = "on alpha, process 4711, attempt 2, phase 'step', epoch 3, batch 17"
-    assert told == f"Node(0) at a.b:1 is lost: its connection ended. By its last beat it was {place}."
+    assert told == f"Node(0) at a.b:1 is lost: its connection ended. By its last beat, 0.5 s before, it was {place}."
     assert f"Node(1) {place}: " in replace(VERDICT, pid=4711).headline
     lost = PeerLost(0, "a.b:1", told)  # as a node says it that has been told
     assert str(lost) == told
     assert str(PeerLost(0, "a.b", told)) == told.replace("a.b:1", "a.b")  # under another of its addresses
     made.take(0, replace(BEAT, phase="start", epoch=0, batch=0), 2.0)
-    assert "phase 'start', before the first batch." in made.explain(0, "its worker has ended")
+    assert "phase 'start', before the first batch." in made.explain(0, "its worker has ended", 2.0)
 
 
 @pytest.mark.parametrize("heard", [None, replace(BEAT, phase="unwatched", epoch=0, batch=0), replace(BEAT, attempt=0)])
@@ -124,7 +124,7 @@ def test_where_a_lost_node_was_is_not_made_up(heard: Beat | None) -> None:
     made = lookout()
     if heard is not None:
         made.take(0, heard, 1.0)
-    assert made.explain(0, "its worker has ended") == "its worker has ended"
+    assert made.explain(0, "its worker has ended", 2.0) == "its worker has ended"
 
 
 def test_whose_job_has_ended_was_nowhere() -> None:
@@ -133,7 +133,7 @@ def test_whose_job_has_ended_was_nowhere() -> None:
     made.take(0, BEAT, 1.0)
     made.ended(0, True, 1.5)
     made.take(0, BEAT, 1.6)  # it was on its way
-    assert made.explain(0, "its connection ended.") == "its connection ended."
+    assert made.explain(0, "its connection ended.", 2.0) == "its connection ended."
 
 
 def test_before_the_start_nobody_is_missed() -> None:
