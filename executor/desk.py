@@ -13,6 +13,7 @@ from network.errors import NetworkError, ProtocolError
 from network.session import Session
 from rpc.errors import JobAborted
 from rpc.hardening import end_process
+from rpc.logs import get_logger
 
 from .broadcast import Arrived
 from .messages import BATCH_BYTES, BATCH_TASKS
@@ -21,7 +22,7 @@ from .shelves import Shelves
 
 HIGH_WATER = 64 << 20  # bytes of results that wait for the submitter, beyond which no task is begun
 GRACE_SECONDS = 1.0  # for a running task to end once nobody waits for it
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class Assignment(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -15,6 +14,7 @@ from network.errors import PeerLost, ProtocolError
 from network.session import Session
 from network.sockets import wait_sockets
 from rpc.errors import InvalidTransition
+from rpc.logs import get_logger
 
 from . import events as plan
 from .errors import NodeLost
@@ -29,7 +29,7 @@ from .tasks import Task, Tasks
 
 LOOK_SECONDS = 0.5
 _AT_ONCE = 1000  # tasks that go to the scheduler, between looks at the nodes
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class Dispatcher:

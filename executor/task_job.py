@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,12 +10,13 @@ from network.nodes import NodeAssignment
 from network.request import Request
 from network.session import Session
 from rpc.coordinator import Coordinator
+from rpc.logs import get_logger
 from rpc.submitter_line import watch_for_silence
 
 from .task_server import TaskServer
 
 FREE_SECONDS = 10.0  # for the nodes to be free after the last task
-logger = logging.getLogger("executor")
+logger = get_logger("executor")
 
 
 class TaskJob:

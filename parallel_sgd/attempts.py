@@ -5,7 +5,6 @@ Whoever drives does it so: the submitter, or an heir that has taken over. Neithe
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from network.request import Request
 from rpc import Coordinator, SubmissionError
 from rpc.errors import Deposed
 from rpc.listing import jobs_known
-from rpc.logs import SUBMIT_LOGGER
+from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.patience import Patience
 from rpc.recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
 from rpc.succession.will import Will
@@ -38,7 +37,7 @@ RETURN_SECONDS, WAIT_SECONDS = 30.0, 600.0
 """How long an attempt that follows a failure waits for nodes that are busy or cannot be reached; the second under 'wait'."""
 DEPOSED_SECONDS = 5.0
 
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 class Running(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Protocol, TypeVar
 
@@ -11,6 +10,7 @@ from network.clock import Clock
 from network.controller import Controller
 from network.errors import PeerLost, TimedOut
 from network.frames import Message
+from rpc.logs import get_logger
 
 from .channel import Key, Sent
 from .node_ids import Parameter_Server
@@ -19,7 +19,7 @@ from .wait import Wait
 Result = TypeVar("Result")
 Deliver = Callable[[int, Key, object, Sent], None]
 READ_BYTES = 1 << 19  # what is posted at a time without reading: it does not fill the buffers of a connection
-_log = logging.getLogger("parallel_sgd.driver")
+_log = get_logger("parallel_sgd.driver")
 
 
 class SocketChannel:

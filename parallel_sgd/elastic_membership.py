@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import time
 from collections.abc import Iterable
 
 from network.nodes import NodeAssignment
-from rpc.logs import SUBMIT_LOGGER
+from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.membership.discovery import Discovery
 from rpc.membership.driver import ElasticDriver
 from rpc.membership.folder import FolderDiscovery
@@ -33,7 +32,7 @@ from .membership import with_workers
 
 _LOOK_SECONDS = 1.0
 _CHANGES = {1: "workers have left", 2: "workers have come", 3: "workers have come and left"}
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 class Discovered:

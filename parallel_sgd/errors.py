@@ -41,8 +41,8 @@ class JobFailed(RuntimeError):
         first = (
             f", first Node({cause.node}) {cause.place}" if cause is not None else ""
         )  # not a bystander of one without a verdict
-        told = describe_failures(self.failures)
-        super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, reason) if text))
+        told, said = describe_failures(self.failures), "\n".join(clean(line, 2048) for line in reason.split("\n"))
+        super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, said) if text))
 
     @property
     def culprits(self) -> list[int]:

@@ -21,7 +21,7 @@ from nn.dataset.interface import AbsDataset
 from rpc import shipping
 from rpc.agent.heir import CHARTER, ESTATE
 from rpc.agent.succession import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
-from rpc.logs import CleanFormatter
+from rpc.logs import CleanFormatter, get_logger
 from rpc.messages import Conclude
 from rpc.recovery import SHRINK, Recovery
 from rpc.succession.takeover import Claim, Decision, claim
@@ -36,7 +36,7 @@ from .training import Samples
 
 ORPHANED = 70  # exit code of an heir whose agent is gone
 PAUSE_SECONDS = 1.0
-_log = logging.getLogger("Drive")
+_log = get_logger("Drive")
 
 
 class Heir:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from nn.model import Model
 from nn.optimizer import IOptimizer, PSGDOptimizer
 from rpc.errors import NodeBusy
 from rpc.identity import new_job_id
-from rpc.logs import SUBMIT_LOGGER, attach_console
+from rpc.logs import SUBMIT_LOGGER, attach_console, get_logger
 from rpc.patience import Patience
 
 from .batch_sync import SyncChoice, SynchronizedSGD
@@ -33,7 +32,7 @@ from .remote_run import run_on_agents
 from .result import JobResult
 from .spec import AssignmentType, make_spec
 
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 class ParallelSGD:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 from nn.blas import limited_to_one_thread
 from nn.model import Model
-from rpc.logs import SUBMIT_LOGGER
+from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.shipping import pack
 
 from .batches import Batches
@@ -28,7 +27,7 @@ from .turns import Build, Participant, SkippingClock, run_in_process
 from .worker import Worker, build_worker
 
 START_SECONDS = 1.0  # for nodes that are here already
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_server: bool = False) -> JobResult:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from nn.model import Model
 from rpc import Coordinator
 from rpc.errors import Deposed
 from rpc.identity import new_job_id
-from rpc.logs import SUBMIT_LOGGER
+from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.recovery import SHRINK, Recovery
 from rpc.succession.will import new_driver
 
@@ -31,7 +30,7 @@ from .spec import JobSpec
 from .times import Times
 from .training import Samples
 
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directory: Path) -> JobResult:

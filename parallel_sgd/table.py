@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rpc.files import append
+from rpc.logs import get_logger
 
 _MODE = 0o666  # less what the user's mask takes away
-_log = logging.getLogger("parallel_sgd.report")
+_log = get_logger("parallel_sgd.report")
 
 
 class Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from nn.model.batches import Batch, as_type
 from nn.model.finite import first_bad_sample
 from nn.model.fit_data import evaluation_source
 from nn.optimizer import IOptimizer, ShardedPSGDOptimizer
+from rpc.logs import get_logger
 from rpc.monitor import Monitor
 
 from .batches import Batches
@@ -25,7 +25,7 @@ from .ledger import History, Recorder
 from .report import TrainingReport
 from .wait import Wait
 
-_log = logging.getLogger("parallel_sgd.checkpoint")
+_log = get_logger("parallel_sgd.checkpoint")
 Array = NDArray[Any]
 Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
 Training = Generator[Wait, None, dict[str, float]]

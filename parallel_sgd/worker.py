@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 from nn.gradient_descent import ADAMOptimizer
 from nn.model import Model
 from nn.optimizer import IOptimizer, OpContainer, PSGDOptimizer
+from rpc.logs import get_logger
 from rpc.monitor import Monitor
 
 from .accounts import Accounts
@@ -35,7 +35,7 @@ from .report import TrainingReport
 from .sharded_exchange import shard_codecs
 from .training import Faults, Samples, Training, TrainingProcess
 
-_log = logging.getLogger("parallel_sgd.checkpoint")
+_log = get_logger("parallel_sgd.checkpoint")
 
 
 @dataclass(frozen=True)

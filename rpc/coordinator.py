@@ -20,7 +20,7 @@ from .calling import call_all
 from .executable import AbsExecutable, ReplyPackage
 from .identity import new_job_id
 from .interrupts import Interrupts
-from .logs import SUBMIT_LOGGER
+from .logs import SUBMIT_LOGGER, cleaned
 from .messages import (
     MAX_TEXT,
     Conclude,
@@ -91,7 +91,7 @@ class Coordinator:
         self.ended_for = ""
         self._com = com
         self._bandwidth = estimate_bandwidth
-        self._logger = logger or logging.getLogger(SUBMIT_LOGGER)
+        self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
         self._orders = Orders(self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver)
         clock = SystemClock()
         self._attendant = attendant = Attendant(

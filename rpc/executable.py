@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from .logs import get_logger
 
 if TYPE_CHECKING:
     from .communication import Communication
@@ -46,7 +47,7 @@ class AbsExecutable(ABC):
         self.initializer_id = initializer_id
         self.shipped: Mapping[str, Any] = {}
         self.cache_directory = Path()
-        self.logger = logging.getLogger(f"Fit-{node_id}")
+        self.logger = get_logger(f"Fit-{node_id}")
 
     @abstractmethod
     def requests(self) -> Sequence[str]:

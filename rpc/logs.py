@@ -34,8 +34,43 @@ class CleanFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, its continuation lines indented, control characters but tabs shown as escapes."""
-        first, *rest = (_escape(line, keep="\t") for line in super().format(record).split("\n"))
-        return "\n".join([first, *(line if line.startswith("\t") else "\t" + line for line in rest)])
+        return clean_lines(super().format(record))
+
+
+class _CleanFilter(logging.Filter):
+    """The same for a record, before any handler formats it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError, KeyError):  # arguments that do not fit, which the handler will complain about
+            return True
+        shown = clean_lines(text)
+        if shown != text:
+            record.msg, record.args = shown, None
+        if record.exc_info and not record.exc_text:  # formatters take this text where it is there
+            record.exc_text = clean_lines("\n" + logging.Formatter().formatException(record.exc_info))[1:]
+        return True
+
+
+_CLEAN_FILTER = _CleanFilter()
+
+
+def get_logger(name: str) -> logging.Logger:
+    """The logger of that name, whose records are clean for any handler: an application may have configured its own."""
+    return cleaned(logging.getLogger(name))
+
+
+def cleaned(logger: logging.Logger) -> logging.Logger:
+    """The logger, which cleans its records from now on."""
+    logger.addFilter(_CLEAN_FILTER)
+    return logger
+
+
+def clean_lines(text: str) -> str:
+    """Text of a peer for the log: each line cleaned, those after the first behind a tab, so that none passes for another."""
+    first, *rest = (_escape(line, keep="\t") for line in text.split("\n"))
+    return "\n".join([first, *(line if line.startswith("\t") else "\t" + line for line in rest)])
 
 
 def clean(text: str, limit: int = 512) -> str:

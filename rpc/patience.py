@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from .logs import SUBMIT_LOGGER
+from .logs import SUBMIT_LOGGER, get_logger
 
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 Result = TypeVar("Result")
 PAUSE_SECONDS = 0.5
 

@@ -13,7 +13,7 @@ from network.nodes import SUBMITTER
 
 from .collection import FILE_OPERATIONS, Collection
 from .following import Following
-from .logs import SUBMIT_LOGGER, attach_console
+from .logs import SUBMIT_LOGGER, attach_console, cleaned
 from .messages import Beat, Fetch, Notice, Progress, Standing, State, Stop, Verdict, Watch, parse
 from .submitter_line import watch_for_silence
 
@@ -30,7 +30,7 @@ class Reclaimer:
     def __init__(self, com: Controller, logger: logging.Logger | None = None) -> None:
         self._com = com
         self._clock = SystemClock()
-        self._logger = logger or logging.getLogger(SUBMIT_LOGGER)
+        self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
         self.outcome = self.detail = ""
 
     def require_client_log(self, job: str | None = None, directory: str | Path = ".") -> dict[int, list[Path]]:

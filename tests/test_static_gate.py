@@ -80,6 +80,24 @@ def test_library_code_neither_prints_nor_asserts() -> None:
     assert findings(library_files(), lambda tree, _: loud(tree)) == []
 
 
+def raw_loggers(tree: ast.Module) -> list[str]:
+    """Loggers by a name that are not from `rpc.logs`; that without a name is the root, which has handlers only."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    cleaned = {id(arg) for call in calls if getattr(call.func, "id", "") == "cleaned" for arg in ast.walk(call)}
+    return [
+        f"line {call.lineno}: getLogger"
+        for call in calls
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "getLogger" and call.args and id(call) not in cleaned
+    ]
+
+
+def test_what_hears_peers_logs_clean_records() -> None:
+    """SEC-17: whatever they say, and whatever handlers the application has; network logs what it has made itself."""
+    packages = [path for path in library_files() if path.relative_to(ROOT).parts[0] in ("rpc", "parallel_sgd", "executor")]
+    assert findings(packages, lambda tree, _: raw_loggers(tree)) == []
+    assert raw_loggers(ast.parse("logging.getLogger(__name__)")) != []
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import re
 import secrets
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from nn.model.tensors import TEMPORARY_SUFFIX, ModelFileError
+from rpc.logs import get_logger
 
 from .disk import Disk
 from .position import Position
@@ -20,7 +20,7 @@ from .snapshot import CheckpointError, Header, OtherJob, Snapshot
 KEEP_LAST: Final = 3
 KEEP_BEST: Final = 1
 _NAME = re.compile(r"checkpoint-(\d{6,})-(\d{8,})\.safetensors")
-_log = logging.getLogger("parallel_sgd.checkpoint")
+_log = get_logger("parallel_sgd.checkpoint")
 
 
 def file_name(position: Position) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Final
+
+from rpc.logs import get_logger
 
 from .position import Position
 from .snapshot import Snapshot
@@ -18,7 +19,7 @@ SAVE_SECONDS: Final = 50.0
 PATIENCE_SECONDS: Final = 2.0
 """How long training waits for the disk rather than leave out a checkpoint of which every node must have its own."""
 
-_log = logging.getLogger("parallel_sgd.checkpoint")
+_log = get_logger("parallel_sgd.checkpoint")
 
 
 class Writer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from inspect import isabstract
@@ -13,11 +12,12 @@ from parallel_sgd.accounts import Accounts
 from parallel_sgd.channel import Channel, Key, Sent
 from parallel_sgd.profiles import ISetting
 from parallel_sgd.unusable import Unusable, check_finite
+from rpc.logs import get_logger
 
 from .interfaces import Array, BlockWeight, Codec, Packets, netEncapsulation
 from .settings import GlobalSettings, JobSettings
 
-_log = logging.getLogger("parallel_sgd.codec")
+_log = get_logger("parallel_sgd.codec")
 CodecChoice = type[Codec] | Mapping[int, type[Codec]] | None
 NamedChoice = type[Codec] | Mapping[Any, type[Codec]] | None
 

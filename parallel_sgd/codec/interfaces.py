@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from types import GenericAlias, MappingProxyType
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parallel_sgd.merge import Copy
+from rpc.logs import get_logger
 
 Array = NDArray[Any]
 Operation = Callable[[Array | None, Array], Array]
@@ -203,4 +203,4 @@ class Codec(ABC):
 
     def record(self, message: str) -> None:
         """Write a line into the worker's log."""
-        logging.getLogger("parallel_sgd.codec").info("Codec: %s, Report: %s", type(self).__name__, message)
+        get_logger("parallel_sgd.codec").info("Codec: %s, Report: %s", type(self).__name__, message)

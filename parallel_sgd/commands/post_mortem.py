@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
-from rpc.logs import SUBMIT_LOGGER
+from rpc.logs import SUBMIT_LOGGER, get_logger
 
 from ..errors import JobFailed
 from ..post_mortem import collect_post_mortem
@@ -18,7 +17,7 @@ from .codes import EXIT_OK
 from .nodes import all_nodes
 from .output import print_json
 
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 @contextmanager

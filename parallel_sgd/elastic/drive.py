@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import time
 from typing import Any
 
 from rpc.liveness.lookout import NEWS, Lookout
 from rpc.liveness.verdict import Verdict
-from rpc.logs import SUBMIT_LOGGER, clean
+from rpc.logs import SUBMIT_LOGGER, clean, get_logger
 from rpc.membership import ElasticDriver, Worker
 from rpc.membership.driver import Stage
 from rpc.membership.rounds import (
@@ -41,7 +40,7 @@ from .words import Broken, Got, Here, HostsChanged, Kept, Noted, Ready, Removed,
 LOOK_SECONDS = 0.25
 CUT_OFF_SECONDS = 2.0  # for an agent to say why the line to its process is lost
 HERE_SECONDS = 30.0  # for a process that has started to say the first word
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 class Drive:

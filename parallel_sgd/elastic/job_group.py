@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +18,7 @@ from rpc.allreduce import check_op
 from rpc.communication import Communication, check_root
 from rpc.job.cores import look_if_cores_suffice
 from rpc.job.meetings import Meetings
+from rpc.logs import get_logger
 from rpc.monitor import job_monitor
 
 from .errors import WorkersLostError
@@ -28,7 +28,7 @@ from .words import Got, Kept, Ready, Round, Void, Waits
 
 TELL_SECONDS = 1.0  # of waiting in an operation until the driver is told, who then looks for whoever is missing
 _Result = TypeVar("_Result")
-logger = logging.getLogger("parallel_sgd.elastic")
+logger = get_logger("parallel_sgd.elastic")
 
 
 class JobGroup:

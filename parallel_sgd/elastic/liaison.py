@@ -15,6 +15,7 @@ from network.errors import NetworkError
 from network.session import Session
 from rpc.errors import JobAborted
 from rpc.hardening import end_process
+from rpc.logs import get_logger
 from rpc.membership import HostUpdateResult
 from rpc.monitor import monitor_alive
 from rpc.operation import Operation, parse
@@ -26,7 +27,7 @@ from .words import TO_WORKER, Broken, End, HostsChanged, Noted, Removed, Round, 
 GRACE_SECONDS = 2.0  # for the function to notice that it is done, before its process is ended
 CLOSE_SECONDS = 10.0  # for the last words to go out
 _LIFE_SECONDS = 0.25  # between signs of life while the worker waits for the driver
-logger = logging.getLogger("parallel_sgd.elastic")
+logger = get_logger("parallel_sgd.elastic")
 
 
 class Liaison:

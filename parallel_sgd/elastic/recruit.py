@@ -19,6 +19,7 @@ from network.session import Session
 from network.transport import Link
 from rpc import Coordinator
 from rpc.errors import JobAborted, NodeBusy, SubmissionError
+from rpc.logs import get_logger
 from rpc.membership import Worker
 from rpc.messages import FROM_AGENT, State, StopNode
 from rpc.operation import Operation, parse
@@ -31,7 +32,7 @@ BUSY_SECONDS = 15.0  # for a slot whose last worker is being ended
 _PAUSE_SECONDS = 0.2
 _SLOTS = "An agent runs as many workers at once as its option '--slots' says, one by default."
 _UNFINISHED = ("starting", "running", "unknown")
-_quiet = logging.getLogger("parallel_sgd.elastic.submission")
+_quiet = get_logger("parallel_sgd.elastic.submission")
 _quiet.setLevel(logging.ERROR)  # the driver tells of rounds, not of the submission of each worker
 
 

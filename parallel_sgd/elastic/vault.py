@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 from pathlib import Path
 from typing import Any
 
 from network.errors import ProtocolError
 from network.frames import FrameReader
 from network.wire import Kind, pack
-from rpc.logs import SUBMIT_LOGGER
+from rpc.logs import SUBMIT_LOGGER, get_logger
 
 from ..checkpoint.disk import Disk
 
 KEEP_SECONDS = 30.0  # from one writing to the next
 _MAGIC = b"PSGD elastic state 1\n"
 _DIGEST = 32  # bytes of SHA-256 over what follows
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 class Vault:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
-from rpc.logs import SUBMIT_LOGGER
+from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.membership import Worker
 
 from .stall import STOP_SECONDS, WARN_SECONDS, Completed, StallInspector, Stop, Submitted, Tick, Warn
 
 NEXT_ROUND = "the next round"
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 class Watching:

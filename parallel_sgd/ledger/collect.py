@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from rpc.logs import SUBMIT_LOGGER
+from rpc.logs import SUBMIT_LOGGER, get_logger
 
 from .history import COLUMNS
 from .ledger import Grid, Ledger, Table
 
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 def collect(title: str, files: Mapping[int, list[Path]], grid: Grid) -> Ledger | None:

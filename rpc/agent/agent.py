@@ -22,7 +22,7 @@ from network.nodes import Address, is_loopback
 from network.sockets import MAX_UNIX_PATH, PortInUse, listen_tcp, listen_unix, wait_sockets
 from network.version import VERSION
 
-from ..logs import attach_file, clean
+from ..logs import attach_file, clean, get_logger
 from . import departure
 from .agent_logs import new_log
 from .audit import AuditLog
@@ -61,7 +61,7 @@ class Agent:
             work = WorkDirectory(Path(settings.work_dir or default_work_dir(self.address.port)))
             held.callback(work.close)
             name = f"Worker-{_own_address(settings.listen)}"
-            self.logger = logging.getLogger(name)
+            self.logger = get_logger(name)
             log = new_log(work.log, name)
             held.callback(_detach, attach_file(log))
             self._listen_on_ipv6(held.callback)

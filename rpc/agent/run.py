@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
 import socket
@@ -24,6 +23,7 @@ from ..errors import JobAborted
 from ..identity import code_key, peer_key
 from ..liveness.guard import Guard
 from ..liveness.recorder import Reader, make_memory
+from ..logs import get_logger
 from ..messages import (
     FROM_JOB_PROCESS,
     Advanced,
@@ -52,7 +52,7 @@ _MOST_READ = 256  # operations of one process per round, so that a talkative one
 _LEFT_SECONDS = 5.0  # until a node counts as free though something of its job lives: another user's, or one in the kernel
 _CHILD = "from rpc.job.process import main; main()"
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class Run:

@@ -6,7 +6,6 @@ It costs nothing while training runs: it sleeps in poll. The training thread nev
 from __future__ import annotations
 
 import contextlib
-import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from network.sockets import wait_sockets
 
 from ..hardening import end_process
 from ..identity import process_name
-from ..logs import clean
+from ..logs import clean, get_logger
 from ..messages import Audit, Begin, Halt, LosePeer, Operation, SuspectPeer, Took, Visitor
 from ..pair import Pair
 from ..suspects import Suspects
@@ -30,7 +29,7 @@ from .lobby import Lobby
 
 ORPHANED = 70  # exit code of a job process whose agent is gone
 TELL_SECONDS = 30.0
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class Porter:

@@ -37,7 +37,7 @@ from ..executable import AbsExecutable, ReplyPackage
 from ..files import when_there_is_room
 from ..hardening import adopt_orphans, end_descendants, wake_when_orphaned
 from ..liveness.recorder import Kind, Recorder
-from ..logs import CleanFormatter
+from ..logs import CleanFormatter, get_logger
 from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Audit, Begin, Load, Loaded, Prepared, Reached
 from ..pair import Pair
 from ..result import RESULT_FILE, write_result
@@ -64,7 +64,7 @@ class JobProcess:
     def __init__(self, pair: Pair, begin: Begin, recorder: Recorder) -> None:
         self.begin = begin
         self._recorder = recorder
-        self.logger = logging.getLogger(f"Fit-{begin.node}")
+        self.logger = get_logger(f"Fit-{begin.node}")
         self.output = Path(OUTPUT).absolute()  # an executor may change the current directory
         self.controller = Controller(begin.node, {})
         self.porter = Porter(pair, begin, self.controller.admit, self.halt, self.controller.lose)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from network.errors import NetworkError, TimedOut
 from network.nodes import Address
 
 from ..allocation import shared_folder
-from ..logs import SUBMIT_LOGGER, clean
+from ..logs import SUBMIT_LOGGER, clean, get_logger
 from ..membership.discovery import DiscoveryError
 from ..membership.folder import FolderDiscovery
 from ..registration import Registration
@@ -21,7 +20,7 @@ START_SECONDS = 300.0  # a scheduler starts the machines of a job one after the 
 _LOOK_SECONDS = 0.1
 _NAMED = 5  # registrations that do not answer, in an error
 
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 class BatchLauncher(Closing):

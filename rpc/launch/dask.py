@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import secrets
 import shutil
 import socket
@@ -19,6 +18,7 @@ from network.errors import NetworkError, TimedOut
 from network.keys import create_key_file, load_key_file
 from network.nodes import Address
 
+from ..logs import get_logger
 from .dask_worker import AgentKeeper, agent_of
 from .launcher import Closing, KeyFile, Offer, checked_count
 
@@ -27,7 +27,7 @@ ANSWER_SECONDS = 5.0  # for the cluster to answer one question
 _LOOK_SECONDS = 0.05
 _PORT, _TLS = 8786, "tls://"
 _GONE = ("closing", "closing_gracefully", "closed", "failed")
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class DaskLauncher(Closing):

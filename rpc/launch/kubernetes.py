@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import socket
 import time
@@ -11,14 +10,14 @@ from collections.abc import Callable
 from network.errors import NetworkError, TimedOut
 from network.nodes import DEFAULT_PORT, Address
 
-from ..logs import SUBMIT_LOGGER
+from ..logs import SUBMIT_LOGGER, get_logger
 from .launcher import Closing, KeyFile, Offer, checked_count
 
 START_SECONDS = 300.0  # an image may have to be fetched first
 _LOOK_SECONDS = 0.5
 _SERVICE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _UNKNOWN = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 Resolve = Callable[[str], list[str]]
 """The IP addresses of a name, none for one that does not exist; NetworkError when nobody can be asked."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 import select
@@ -21,7 +20,7 @@ from network.keyring import format_keyring
 from network.keys import create_key_file, load_key_file
 from network.nodes import Address, is_loopback
 
-from ..logs import SUBMIT_LOGGER, clean
+from ..logs import SUBMIT_LOGGER, clean, get_logger
 from .launcher import Closing, KeyFile, Offer, checked_count
 
 START_SECONDS = 60.0  # for all machines to be reached, and for their agents to listen
@@ -30,7 +29,7 @@ ASK_SECONDS = 5.0  # for the client to say what a name stands for
 LOGS = "Launch-Logs"
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9:][A-Za-z0-9._:%-]*")  # no option of ssh looks like this
 _OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
-_log = logging.getLogger(SUBMIT_LOGGER)
+_log = get_logger(SUBMIT_LOGGER)
 
 
 class SSHLauncher(Closing):

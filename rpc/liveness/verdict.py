@@ -10,6 +10,7 @@ from typing import Annotated
 
 from network.errors import BadContent, PeerLost, TimedOut
 
+from ..logs import clean
 from ..operation import Attempt, Length, Node, Operation
 from .limits import Phase
 
@@ -18,6 +19,7 @@ ExitCode = Annotated[int, range(-1, 256)]
 PhaseName = Annotated[str, ("unwatched", "start", "step", "between", "save", "ended")]
 VerdictKind = Annotated[str, ("stuck", "crashed", "exited", "silent", "deadlock")]
 LOG_LINES = 20
+_LONGEST_LINE = 4096
 _LOSS = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
 _LATE = (
     "TimeoutError:",
@@ -55,7 +57,7 @@ class Verdict(Operation):
     @property
     def headline(self) -> str:
         """The verdict in one line."""
-        return f"{self.summary} {self.detail}".rstrip()
+        return f"{self.summary} {clean(self.detail, _LONGEST_LINE)}".rstrip()
 
     @property
     def summary(self) -> str:
@@ -94,7 +96,7 @@ class Verdict(Operation):
         return 1 if self.kind == "deadlock" or (self.kind == "crashed" and last.startswith(_LATE)) else 0
 
     def describe(self) -> str:
-        """The headline, and the evidence below it."""
+        """The headline, and the evidence below it; what a worker has said in it is cleaned, fit for a terminal."""
         parts = [self.headline]
         if self.trace:
             parts += ["Stack:" if self.kind == "stuck" else "Traceback:", *_indented(self.trace.strip().splitlines())]
@@ -109,7 +111,7 @@ class Verdict(Operation):
 
 def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, batch: int) -> str:
     """Where in the cluster and in the work, by what a verdict or a beat says; people count attempts from 1."""
-    who = f"on {host}, process {pid}, attempt {attempt + 1}"
+    who = f"on {clean(host)}, process {pid}, attempt {attempt + 1}"
     if phase == Phase.UNWATCHED.value:
         return f"{who}, which gave no signals of its progress"
     return f"{who}, phase '{phase}', " + (f"epoch {epoch}, batch {batch}" if epoch else "before the first batch")
@@ -129,4 +131,4 @@ def in_causal_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def _indented(lines: Iterable[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
+    return [f"    {clean(line, _LONGEST_LINE)}" for line in lines]

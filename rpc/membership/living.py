@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,14 +12,14 @@ from network.keyring import Key
 from network.nodes import Address, is_loopback
 from network.session import Session
 
-from ..logs import clean
+from ..logs import clean, get_logger
 from ..registration import Registration
 
 CALL_SECONDS = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 Dial = Callable[[Mapping[int, Target], float], tuple[dict[int, Session], dict[int, NetworkError]]]
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class Living:

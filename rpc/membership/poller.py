@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 
+from ..logs import get_logger
 from .discovery import Discovery, DiscoveryError
 from .rounds import DiscoveryFailed, HostsSeen
 
 PERIOD_SECONDS = 1.0
 CLOSE_SECONDS = 2.0  # for the last look to end
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class Poller:

@@ -126,3 +126,13 @@ class SharedSum(AbsSimpleExecutor):
         for _ in range(5):
             total = com.allreduce(np.full(1 << 20, com.rank + 1.0, np.float32), "sum")
         return float(total[-1]), sum(session.bytes_shared for session in com.controller.sessions.values())
+
+
+class Forges(AbsSimpleExecutor):
+    """Node 1 fails with `shipped["text"]`, which is made to act on a terminal."""
+
+    def run(self, com: Communication) -> Any:
+        com.barrier()
+        if com.rank == 1:
+            raise ValueError(self.shipped["text"])
+        com.barrier()

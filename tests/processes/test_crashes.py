@@ -72,7 +72,7 @@ def test_exception_with_traceback(trio: Cluster, tmp_path: Path, caplog: pytest.
     assert state == "failed" and "Traceback (most recent call last)" in detail and "raise ArithmeticError(" in detail
     assert "the seventh digit is wrong: \N{SNOWMAN} \\ud800" in detail
     told = [record.getMessage() for record in caplog.records if "ArithmeticError" in record.getMessage()]
-    assert len(told) == 1 and told[0].startswith("Node(1) failed:\nTraceback")
+    assert len(told) == 1 and told[0].startswith("Node(1) failed:\n\tTraceback")
     assert "PeerLost" in outcome.failures[0][1] and "PeerLost" in outcome.failures[2][1]
 
 

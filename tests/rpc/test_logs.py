@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 import stat
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rpc import logs
-from rpc.logs import SUBMIT_LOGGER, CleanFormatter, attach_console, attach_file, clean
+from rpc.logs import SUBMIT_LOGGER, CleanFormatter, attach_console, attach_file, clean, get_logger
 
 HOSTILE = "a\x1b[2J\x1b]0;t\x07b\rc\nINFO Worker@00:00:00: forged\n\x9b31m\u202e\ud800\x00\u2028end"
 
@@ -71,6 +72,34 @@ def test_tracebacks_are_indented(logger: logging.Logger, tmp_path: Path) -> None
     assert first.startswith("ERROR root@")
     assert all(text.startswith("\t") for text in rest)
     assert any("ValueError: a\\x1b" in text for text in rest)
+
+
+@pytest.mark.parametrize("name", [SUBMIT_LOGGER, "rpc.test"])
+def test_handlers_of_an_application_get_clean_records(name: str) -> None:
+    """SEC-17: one that has called logging.basicConfig() sees no escape codes either, and no line that a peer has begun."""
+    shown = io.StringIO()
+    handler = logging.StreamHandler(shown)
+    handler.setFormatter(logging.Formatter(logging.BASIC_FORMAT))
+    own = get_logger(name)
+    own.addHandler(handler)
+    try:
+        own.error("Node(%s) failed:\n%s", 1, HOSTILE)
+        try:
+            raise ValueError(HOSTILE)
+        except ValueError:
+            own.exception("It failed")
+        own.warning("%(detail)s", {"detail": HOSTILE})
+        own.warning("%d workers", 3)
+    finally:
+        own.removeHandler(handler)
+    lines = shown.getvalue().splitlines()
+    assert [line for line in lines if not line.startswith("\t")] == [
+        f"ERROR:{name}:Node(1) failed:",
+        f"ERROR:{name}:It failed",
+        f"WARNING:{name}:a\\x1b[2J\\x1b]0;t\\x07b\\rc",
+        f"WARNING:{name}:3 workers",
+    ]
+    assert all(line.replace("\t", "").isprintable() for line in lines) and sum("INFO Worker@" in line for line in lines) == 3
 
 
 def test_clean() -> None:

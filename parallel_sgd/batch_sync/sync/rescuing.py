@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
@@ -11,10 +10,11 @@ from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.overdue import await_verdict, until
 from parallel_sgd.wait import Wait
+from rpc.logs import get_logger
 
 from .interface import ISyncType, Step
 
-_log = logging.getLogger("parallel_sgd.sync")
+_log = get_logger("parallel_sgd.sync")
 TIMED_OUT: Final = "Time out while getting result"
 
 

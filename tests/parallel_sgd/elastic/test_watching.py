@@ -25,7 +25,7 @@ def test_who_never_comes_to_an_operation(caplog: pytest.LogCaptureFixture) -> No
     now = time.monotonic()
     assert watching.look(now + 9.0) == [] and not caplog.records
     assert watching.look(now + 11.0) == []
-    assert "Missing ranks:\n1: [1. barrier]" in caplog.text
+    assert "Missing ranks:\n\t1: [1. barrier]" in caplog.text
     ((worker, reason),) = watching.look(now + 21.0)
     assert worker is B and "1. barrier" in reason
     assert watching.look(math.inf) == []

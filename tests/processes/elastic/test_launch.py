@@ -212,7 +212,7 @@ def test_who_raises_and_who_hangs(free: Cluster, tmp_path: Path, caplog: pytest.
     results = launch(stage, fail_or_hang, table, how, warn_after=1.0, stop_after=2.0)
     assert list(results) == [0] and results[0].tolist() == [1.0] * 50_000
     assert "ArithmeticError: no such sum" in caplog.text
-    assert re.search(r"Missing ranks:\n1: \[\d\. allreduce", caplog.text)
+    assert re.search(r"Missing ranks:\n\t1: \[\d\. allreduce", caplog.text)
 
 
 def test_when_all_fail(free: Cluster, tmp_path: Path) -> None:
