@@ -6,6 +6,7 @@ import threading
 from typing import NamedTuple
 
 from .bell import Bell
+from .errors import PeerLost
 from .session import Session
 
 
@@ -13,7 +14,7 @@ class Brought(NamedTuple):
     """New sessions by peer, and peers that count as lost, with the reason."""
 
     newcomers: list[tuple[int, Session]]
-    condemned: list[tuple[int, str]]
+    condemned: list[tuple[int, str, type[PeerLost]]]
 
 
 class Calls:
@@ -40,10 +41,10 @@ class Calls:
             session.close()
         self.wake()
 
-    def lose(self, peer: int, reason: str) -> None:
+    def lose(self, peer: int, reason: str, kind: type[PeerLost] = PeerLost) -> None:
         """`peer` counts as lost from now on."""
         with self._lock:
-            self._brought.condemned.append((peer, reason))
+            self._brought.condemned.append((peer, reason, kind))
         self.wake()
 
     def interrupt(self, error: BaseException) -> None:

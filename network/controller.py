@@ -300,11 +300,11 @@ class Controller:
         newcomers, condemned = self._calls.take()
         for peer, session in newcomers:
             self._add(peer, session)
-        for peer, reason in condemned:
+        for peer, reason, kind in condemned:
             known = self.sessions.get(peer)
             if known is not None and known.alive:
                 known.close()
-                self.lost[peer] = PeerLost(peer, known.link.peer, reason)
+                self.lost[peer] = kind(peer, known.link.peer, reason)
                 self._unreported.append(self.lost[peer])
 
     def admit(self, peer: int, session: Session) -> None:
@@ -318,9 +318,9 @@ class Controller:
         other.sessions.clear()
         other.close(farewell=False)
 
-    def lose(self, peer: int, reason: str) -> None:
+    def lose(self, peer: int, reason: str, kind: type[PeerLost] = PeerLost) -> None:
         """Treat `peer` as lost, though its connection may stand: somebody knows better (thread-safe)."""
-        self._calls.lose(peer, reason)
+        self._calls.lose(peer, reason, kind)
 
     def interrupt(self, error: BaseException) -> None:
         """Make the running or next send or receive raise `error` (thread-safe); the first interruption wins."""

@@ -24,12 +24,14 @@ MOST_PER_ADDRESS = 8
 
 
 class Terms(NamedTuple):
-    """How to serve a visitor: which keys admit which role, our role, the job it must ask for, what we tell about us."""
+    """How to serve a visitor: which keys admit which role, our role, the job it must ask for, what we tell about us, and which
+    node has these keys, where it is one: that one is the peer of the session, whoever it claims to be."""
 
     admits: Mapping[str, Keyring]
     role: str
     job: str = ""
     caps: Mapping[str, Any] = {}
+    node: int | None = None
 
 
 class PassOn(NamedTuple):
@@ -87,10 +89,19 @@ class Door:
         """When the first visitor's time is up (monotonic), or None."""
         return min((v.deadline for v in self._visitors), default=None)
 
-    def add(self, sock: socket.socket, *, hello: bytes = b"", seconds: float = HANDSHAKE_SECONDS, peer: str = "") -> None:
-        """Take in a fresh connection, or one whose `hello` was read elsewhere and that has `seconds` left."""
+    def add(
+        self,
+        sock: socket.socket,
+        *,
+        hello: bytes = b"",
+        seconds: float = HANDSHAKE_SECONDS,
+        peer: str = "",
+        terms: Terms | None = None,
+    ) -> None:
+        """Take in a fresh connection, or one whose `hello` was read elsewhere and that has `seconds` left; `terms` instead of
+        those of the policy."""
         try:
-            visitor = _Visitor(SocketLink(sock, peer), self._clock.monotonic() + seconds, hello)
+            visitor = _Visitor(SocketLink(sock, peer), self._clock.monotonic() + seconds, hello, terms)
         except (OSError, NetworkError) as error:
             sock.close()
             self._outcomes.append(TurnedAway(peer or "a visitor", str(error)))
@@ -149,13 +160,14 @@ class Door:
 class _Visitor:
     """One connection before its proof."""
 
-    def __init__(self, link: SocketLink, deadline: float, hello: bytes) -> None:
+    def __init__(self, link: SocketLink, deadline: float, hello: bytes, terms: Terms | None) -> None:
         self.link = link
         self.host = link.peer.rpartition(":")[0] or link.peer
         self.deadline = deadline
         self._reader = HelloReader()
         self._reader.feed(hello)
         self._handshake: ServerHandshake | None = None
+        self._terms = terms
         self._seal = not link.private
         self._read = len(hello)
         self._sent = 0
@@ -173,13 +185,13 @@ class _Visitor:
                 return None
             self._reader.feed(data)
         if self._handshake is None:
-            decision = policy(self._reader.hello)
+            decision = self._terms or policy(self._reader.hello)
             if isinstance(decision, PassOn):
                 seconds, peer = self.deadline - now, self.link.peer
                 return PassedOn(decision.job, self.link.detach(), self._reader.data, seconds, peer)
             if isinstance(decision, Hint):
                 return self._turn_away(decision)
-            self._handshake = self._serve(decision)
+            self._terms, self._handshake = decision, self._serve(decision)
             try:
                 self._put(self._handshake.feed(self._reader.data))
             except Refused as refusal:
@@ -208,7 +220,8 @@ class _Visitor:
 
     def _turn_away(self, hint: Hint) -> TurnedAway:
         self._put(bytes([hint]))
-        return TurnedAway(self.link.peer, f"refused: {hint.name}")
+        who = f" as node {self._terms.node}" if self._terms is not None and self._terms.node is not None else ""
+        return TurnedAway(self.link.peer, f"refused{who}: {hint.name}")
 
     def _put(self, data: bytes) -> None:
         # a handshake message is smaller than any socket buffer, so it goes out in one piece or the visitor does not read
@@ -224,6 +237,7 @@ class _Visitor:
             role=hello.role,
             sealed=self._seal or bool(hello.caps.get("seal")),
             is_server=True,
+            node_id=None if self._terms is None else self._terms.node,
             caps=hello.caps,
         )
         session.bytes_sent, session.bytes_read = self._sent, self._read

@@ -32,6 +32,10 @@ class PeerLost(NetworkError):
         self.reason = reason
 
 
+class Impostor(PeerLost):
+    """A node of the job has called under the id of another one, so nobody talks with it any more. Attributes: as PeerLost."""
+
+
 class TimedOut(NetworkError, TimeoutError):
     """A wait reached its limit. Attributes: `what` was awaited, `seconds` of the limit."""
 

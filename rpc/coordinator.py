@@ -60,6 +60,7 @@ class Coordinator:
         stall: seconds of silence within a step beyond which a node counts as stuck; 0 for the default (see `Limits`).
         driver: by which name agents know who drives the job (`succession.will.new_driver`), if it is to be handed on.
         collects: whether `join` fetches files and results; else they stay with the agents.
+        others: ids of nodes of the job that `com` does not reach, and that its nodes may call.
 
     Attributes: `job`, its id; `failures`, {node: (state, detail)} of nodes that did not end well; `files`, the saved paths
     of each node; `verdicts`, what the failure detector says, first causes first; `ended_for`, why `look` has ended it;
@@ -81,6 +82,7 @@ class Coordinator:
         stall: float = 0.0,
         driver: str = "",
         collects: bool = True,
+        others: Iterable[int] = (),
     ) -> None:
         if com.key is None:
             raise ValueError(
@@ -92,7 +94,9 @@ class Coordinator:
         self._com = com
         self._bandwidth = estimate_bandwidth
         self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
-        self._orders = Orders(self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver)
+        self._orders = Orders(
+            self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver, others
+        )
         clock = SystemClock()
         self._attendant = attendant = Attendant(
             com,

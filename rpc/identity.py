@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections.abc import Iterable
 
 from network.keyring import Key, derive_key
 
@@ -31,6 +32,11 @@ def code_key(cluster: Key, job: str, node: int) -> Key:
     return derive_key(cluster, f"code {process_name(job, node)}")
 
 
-def peer_key(cluster: Key, job: str) -> Key:
-    """The key of the sessions between the processes of a job, which do not hold the cluster's."""
-    return derive_key(cluster, f"peers {job}")
+def peer_key(cluster: Key, job: str, one: int, other: int) -> Key:
+    """The key of the sessions between two nodes of a job, in either order; no third one holds it, so it names the two."""
+    return derive_key(cluster, f"peers {job} {min(one, other)} {max(one, other)}")
+
+
+def peer_keys(cluster: Key, job: str, node: int, nodes: Iterable[int]) -> dict[int, Key]:
+    """All that `node` shares with others of `nodes`, by these."""
+    return {other: peer_key(cluster, job, node, other) for other in sorted(set(nodes) - {node})}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from .liveness.news import Beat as Beat
@@ -48,6 +48,7 @@ class CanCommit(Operation):
     between: float = 0.0  # between steps
     save: float = 0.0  # while it saves
     driver: Annotated[str, Length(0, 96)] = ""  # who drives the job and hands it on; "" for a job that nobody starts again
+    others: list[Node] = field(default_factory=list)  # nodes of the job that are not of the group, but may call it or be called
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ class Begin(Operation):
     group: list[Node]
     attempt: Attempt
     code_key: Secret
-    peer_key: Secret
+    peer_keys: dict[Node, Secret]  # what it shares with each other node of the job, and with nobody else
     prepare_limit: float
     start_limit: float
     cache: str
@@ -226,11 +227,16 @@ class Begin(Operation):
 
 @dataclass(frozen=True)
 class Visitor(Operation):
-    """A connection for this job travels with this message: its hello, the seconds left to prove a key, its address."""
+    """A connection for this job travels with this message: its hello, the seconds left to prove a key, its address.
+
+    Of a peer also the key that it has to prove, and who holds that besides us; of others `key` is empty.
+    """
 
     hello: Annotated[bytes, Length(0, 1024)]
     seconds: float
     peer: str
+    caller: Node = 0
+    key: Annotated[bytes, Length(0, 32)] = b""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 import types
 import typing
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 from network.errors import ProtocolError
 
@@ -48,6 +48,11 @@ Secret = Annotated[bytes, Length(32, 32)]
 Sha256 = Annotated[str, Matching("[0-9a-f]{64}")]
 RunState = Annotated[str, ("running", "done", "failed", "stopped")]
 JobState = Annotated[str, ("starting", "running", "done", "failed", "stopped", "left", "aborted", "lost", "unknown")]
+
+
+def is_node(value: object) -> TypeGuard[int]:
+    """Whether `value` may be the id of a node."""
+    return _fits(value, Node)
 
 
 @dataclass(frozen=True)

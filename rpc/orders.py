@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from network.dial import Target
 from network.errors import ProtocolError
@@ -12,13 +12,16 @@ from network.version import VERSION
 
 from .agent.admission import python_version
 from .host import host_name
-from .identity import code_key, peer_key, process_name
+from .identity import code_key, process_name
 from .messages import Accepted, CanCommit, Load
 from .shipping import Bundle
 
 
 class Orders:
-    """Makes the messages of one job. Every node gets a key for its code, all share one for talking to each other."""
+    """Makes the messages of one job. Every node gets a key for its code; those for talking to each other its agent derives.
+
+    `others` are nodes of the job that are not among `addresses`, and that may call these or be called by them.
+    """
 
     def __init__(
         self,
@@ -31,13 +34,14 @@ class Orders:
         attempt: int = 0,
         stall: float = 0.0,
         driver: str = "",
+        others: Iterable[int] = (),
     ) -> None:
         self.job, self._title, self.attempt = job, title, attempt
         self._stall, self._driver = stall, driver
         self._addresses = addresses
         self._blas_threads, self._start_limit = blas_threads, start_limit
         self.code_keys = {node: code_key(cluster, job, node) for node in addresses}
-        self.peer_key = peer_key(cluster, job)
+        self._nodes = {*addresses, *others}
         self._roster: dict[int, list[str]] = {}  # of the nodes that have accepted
 
     def can_commit(self, node: int, group: Sequence[int], prepare_limit: float) -> CanCommit:
@@ -57,6 +61,7 @@ class Orders:
             self._start_limit,
             self._stall,
             driver=self._driver,
+            others=sorted(self._nodes.difference(group)),
         )
 
     def note(self, node: int, accepted: Accepted) -> None:

@@ -31,7 +31,8 @@ class Muster:
     def start(self, worker: Worker) -> None:
         """Start a worker, unless it was started before. Its node id is never used again."""
         if worker not in self._recruits:
-            self._recruits[worker] = Recruit(worker, len(self._recruits), self._task, self._news.put)
+            others = [recruit.node for recruit in self if not recruit.ended]  # it calls those that were started before it
+            self._recruits[worker] = Recruit(worker, len(self._recruits), self._task, self._news.put, others)
 
     def of_node(self, node: int) -> Recruit:
         """The recruit with this node id."""

@@ -88,11 +88,20 @@ class Unreachable:
 class Recruit:
     """Starts in a helper thread; `deliver` gets Running or NotStarted from there. Until then nothing else may be called.
 
+    `others` are the nodes of the job that it may call.
+
     Attributes: `worker`, `node`, `place` once it is known, `fenced` when nothing that it says counts any more.
     """
 
-    def __init__(self, worker: Worker, node: int, task: Task, deliver: Callable[[Running | NotStarted], None]) -> None:
-        self.worker, self.node = worker, node
+    def __init__(
+        self,
+        worker: Worker,
+        node: int,
+        task: Task,
+        deliver: Callable[[Running | NotStarted], None],
+        others: Sequence[int] = (),
+    ) -> None:
+        self.worker, self.node, self._others = worker, node, others
         self.place: Sequence[str] | None = None
         self.fenced = self.ended = False
         self._task, self._deliver = task, deliver
@@ -130,7 +139,13 @@ class Recruit:
         try:
             self._check_wanted()  # the agent may have kept us waiting
             coordinator = Coordinator(
-                com, logger=_quiet, title=task.title, blas_threads=task.blas_threads, job=task.job, stall=task.stall
+                com,
+                logger=_quiet,
+                title=task.title,
+                blas_threads=task.blas_threads,
+                job=task.job,
+                stall=task.stall,
+                others=self._others,
             )
             coordinator.submit_single(task.bundle, self.node, task.size)
             coordinator.resources_dispatch(lambda _node, _request: dict(task.data))

@@ -13,6 +13,7 @@ from ..messages import CanCommit
 
 MOST_THREADS = 4096
 MOST_SECONDS = 86400.0
+MOST_NODES = 2048  # of a job: the keys that a process shares with the others travel in one packet
 LEAST_SILENCE = 0.1  # seconds; who is told to watch more closely than it can look would see ghosts
 
 
@@ -32,6 +33,8 @@ def objection(order: CanCommit) -> str:
         return "the order is malformed"
     if not 0 <= order.blas_threads <= MOST_THREADS:
         return f"'blas_threads' must be 0 to {MOST_THREADS}, got {order.blas_threads}"
+    if len(order.group) + len(order.others) > MOST_NODES:
+        return f"a job may have at most {MOST_NODES} nodes, got {len(order.group) + len(order.others)}"
     for what, limit in (("start", order.start_limit), ("get its data (its size by 'network_bandwidth')", order.prepare_limit)):
         if not 0 < limit <= MOST_SECONDS:
             return f"a job may take at most {MOST_SECONDS:g} s to {what}, got {limit:g} s"

@@ -15,12 +15,12 @@ from typing import Any
 
 from network.door import PassedOn
 from network.errors import ProtocolError
-from network.hello import Hint
+from network.hello import Hint, parse_hello
 from network.keyring import Key
 from network.session import Session
 
 from ..errors import JobAborted
-from ..identity import code_key, peer_key
+from ..identity import code_key, peer_key, peer_keys
 from ..liveness.guard import Guard
 from ..liveness.recorder import Reader, make_memory
 from ..logs import get_logger
@@ -39,6 +39,7 @@ from ..messages import (
     Verdict,
     Visitor,
 )
+from ..operation import is_node
 from ..pair import Pair, make_pair
 from . import slot
 from .admission import threads_of
@@ -104,6 +105,8 @@ class Run:
         self._guard.begin(self._process.pid)
         self.timeline.note("accepted", host=socket.gethostname(), pid=self._process.pid, **_told(order))
         self.pair: Pair | None = Pair(ours, FROM_JOB_PROCESS)
+        keys = peer_keys(cluster, order.job, order.node, [*order.group, *order.others])
+        self._cluster, self._callers = cluster, {key.id: node for node, key in keys.items()}
         self._send(
             Begin(
                 order.job,
@@ -112,7 +115,7 @@ class Run:
                 order.group,
                 order.attempt,
                 code_key(cluster, order.job, order.node).secret,
-                peer_key(cluster, order.job).secret,
+                {node: key.secret for node, key in keys.items()},
                 order.prepare_limit,
                 order.start_limit,
                 str(cache),
@@ -150,9 +153,19 @@ class Run:
         if self._untaken >= MOST_UNTAKEN:
             with contextlib.suppress(OSError):
                 visitor.sock.send(bytes([Hint.FULL]))
-        elif self._send(Visitor(visitor.hello, visitor.seconds, visitor.peer), visitor.sock):
+        elif self._send(Visitor(visitor.hello, visitor.seconds, visitor.peer, *self._caller_of(visitor)), visitor.sock):
             self._untaken += 1
         visitor.sock.close()  # our copy; the process has its own
+
+    def _caller_of(self, visitor: PassedOn) -> tuple[int, bytes]:
+        """The node that calls, and the key that it shares with ours, by the key that it is going to prove: then it is known who
+        it is, whoever it claims to be. A node that came later than ours is not among those known: then by what it claims."""
+        hello = parse_hello(visitor.hello)
+        own, claimed = self.order.node, hello.caps.get("node")
+        caller = self._callers.get(hello.key_id, claimed if is_node(claimed) else own)
+        if hello.role != "peer" or caller == own:
+            return own, b""
+        return caller, peer_key(self._cluster, self.order.job, own, caller).secret
 
     def lose_peer(self, node: int, reason: str) -> None:
         """Tell the process that another node of the job is lost."""

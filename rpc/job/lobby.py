@@ -21,9 +21,9 @@ class Lobby:
         self._attempt = 0
         self._arrived = threading.Condition()
 
-    def arrive(self, attempt: object, node: object, session: Session) -> bool:
-        """A peer has proven its key. False, and the session is not ours, when it comes too late, or is none of a round."""
-        if type(attempt) is not int or type(node) is not int or node < 0:
+    def arrive(self, attempt: object, node: int | None, session: Session) -> bool:
+        """Node `node` has proven its key. False, and the session is not ours, when it comes too late, or is none of a round."""
+        if type(attempt) is not int or node is None or node < 0:
             return False
         with self._arrived:
             if attempt < self._attempt or len(self._waiting) >= MOST_WAITING:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from network.dial import Target
-from network.errors import NetworkError, PeerLost, TimedOut
+from network.errors import NetworkError, PeerLost, Rejected, TimedOut
 from network.keyring import Key
 from network.nodes import Address
 from network.session import Session
@@ -39,13 +39,14 @@ def peer_target(job: str, key: bytes, caller: int, attempt: int, node: int, plac
 class Meetings:
     """Brings the processes of a round together, whichever they are. The higher id calls the lower one.
 
-    `place` tells others where the process is: the address of its agent, its host, and a path there for peers on this host.
+    `place` tells others where the process is: the address of its agent, its host, and a path there for peers on this host;
+    `keys` are those that it shares with the nodes that it may call.
     """
 
-    def __init__(self, job: str, node: int, key: bytes, place: Sequence[str], lobby: Lobby) -> None:
+    def __init__(self, job: str, node: int, keys: Mapping[int, bytes], place: Sequence[str], lobby: Lobby) -> None:
         self.node = node
         self.place = list(place)
-        self._job, self._key, self._lobby = job, key, lobby
+        self._job, self._keys, self._lobby = job, keys, lobby
 
     def meet(
         self, attempt: int, places: Mapping[int, Sequence[str]], go_on: Callable[[], bool], limit: float = MEET_SECONDS
@@ -53,14 +54,21 @@ class Meetings:
         """Sessions with all other nodes of `places`, which belong to the caller. Who calls for an earlier attempt is refused.
 
         `go_on` is asked again and again whether the round is still to be; it may show that this process lives.
-        Raises: PeerLost, TimedOut; nothing stays open then.
+        Raises: PeerLost, TimedOut, Rejected for a node that was not named as one of the job; nothing stays open then.
         """
+        unknown = [node for node in places if node < self.node and node not in self._keys]
+        if unknown:
+            raise Rejected(f"Node {self.node} shares no key with nodes {unknown}, so it cannot call them.")
         self._lobby.begin(attempt)
         deadline = time.monotonic() + limit
         met: dict[int, Session] = {}
         try:
             while True:
-                met.update((node, session) for node, session in self._lobby.take(attempt).items() if node in places)
+                for node, session in self._lobby.take(attempt).items():
+                    if node in places:
+                        met[node] = session
+                    else:  # of the job, but not of this round
+                        session.close()
                 missing = [node for node in places if node != self.node and node not in met]
                 if not missing:
                     return met
@@ -85,7 +93,8 @@ class Meetings:
         """Call once; who does not answer is called again later, until the round is given up."""
         try:
             targets = {
-                node: peer_target(self._job, self._key, self.node, attempt, node, place) for node, place in places.items()
+                node: peer_target(self._job, self._keys[node], self.node, attempt, node, place)
+                for node, place in places.items()
             }
             return call_all(targets, CALL_SECONDS)[0]
         except NetworkError:  # an address that no name server knows just now

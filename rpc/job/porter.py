@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from network.clock import Clock, SystemClock
 from network.door import Arrived, Door, Outcome, Terms, TurnedAway
-from network.errors import ProtocolError
+from network.errors import Impostor, PeerLost, ProtocolError
 from network.hello import Hello
 from network.keys import Key, Keyring
 from network.nodes import SUBMITTER
@@ -33,8 +33,8 @@ logger = get_logger(__name__)
 
 
 class Porter:
-    """Owns the socket pair. `on_peer(node, session)`, `on_halt(reason)` and `on_lose(node, reason)` are called in the porter's
-    thread."""
+    """Owns the socket pair. `on_peer(node, session)`, `on_halt(reason)` and `on_lose(node, reason, kind)` are called in the
+    porter's thread."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Porter:
         begin: Begin,
         on_peer: Callable[[int, Session], None],
         on_halt: Callable[[str], None],
-        on_lose: Callable[[int, str], None],
+        on_lose: Callable[[int, str, type[PeerLost]], None],
     ) -> None:
         self._pair = pair
         self._begin = begin
@@ -51,15 +51,13 @@ class Porter:
         self._on_lose = on_lose
         self._clock: Clock = SystemClock()
         self._terms = Terms(
-            {"code": Keyring((Key(begin.code_key),)), "peer": Keyring((Key(begin.peer_key),))},
-            "peer",
-            process_name(begin.job, begin.node),
-            {"node": begin.node},
+            {"code": Keyring((Key(begin.code_key),))}, "peer", process_name(begin.job, begin.node), {"node": begin.node}
         )
         self.suspects = Suspects()  # what the failure detector says of the peers
         self._door = Door(lambda _hello: self._terms, self._clock)
         self._lock = threading.Lock()
         self._admitted: dict[int, Session] = {}
+        self._impostors: dict[int, str] = {}  # nodes that have called as others, and how
         self._has_code_session = False
         self.serves_submitter = False  # whether the executor wants to be called by the submitter while it runs
         self.lobby: Lobby | None = None  # where peers go whose executor meets them by itself
@@ -113,14 +111,26 @@ class Porter:
                 return
             operation, connection = received
             if isinstance(operation, Visitor) and connection is not None:
-                self._door.add(connection, hello=operation.hello, seconds=operation.seconds, peer=operation.peer)
+                self._door.add(
+                    connection,
+                    hello=operation.hello,
+                    seconds=operation.seconds,
+                    peer=operation.peer,
+                    terms=self._terms_of(operation),
+                )
                 self.tell(Took())
             elif isinstance(operation, Halt):
                 self._on_halt(operation.reason)
             elif isinstance(operation, LosePeer):
-                self._on_lose(operation.node, operation.reason)
+                self._on_lose(operation.node, operation.reason, PeerLost)
             elif isinstance(operation, SuspectPeer):
                 self.suspects.note(operation.node, operation.seconds)
+
+    def _terms_of(self, visitor: Visitor) -> Terms:
+        """A peer must prove the key that it shares with this node; anybody else that of the code."""
+        if not visitor.key:
+            return self._terms
+        return self._terms._replace(admits={"peer": Keyring((Key(visitor.key),))}, node=visitor.caller)
 
     def _settle(self, outcome: Outcome) -> None:
         if isinstance(outcome, TurnedAway):
@@ -130,8 +140,10 @@ class Porter:
             self._admit(outcome.session, outcome.hello)
 
     def _admit(self, session: Session, hello: Hello) -> None:
-        node, attempt = hello.caps.get("node"), hello.caps.get("attempt")
-        if session.role == "code" and not self._has_code_session:
+        node, claimed, attempt = session.node_id, hello.caps.get("node"), hello.caps.get("attempt")
+        if node is not None and (type(claimed) is not int or claimed != node):
+            self._refuse_impostor(session, node, claimed)
+        elif session.role == "code" and not self._has_code_session:
             self._has_code_session = True
             self.code_sessions.put(session)
         elif session.role == "code" and self.serves_submitter and self._is_free(SUBMITTER):
@@ -139,26 +151,32 @@ class Porter:
             self._on_peer(SUBMITTER, session)
         elif session.role == "peer" and self.lobby is not None and self.lobby.arrive(attempt, node, session):
             pass
-        elif (
-            session.role == "peer"
-            and self.lobby is None
-            and type(node) is int
-            and self._expects(node)
-            and attempt == self._begin.attempt
-        ):
+        elif node is not None and self.lobby is None and self._expects(node) and attempt == self._begin.attempt:
             self._admitted[node] = session
             self._on_peer(node, session)
+            if node in self._impostors:
+                self._on_lose(node, self._impostors[node], Impostor)
         else:
-            who = clean(f"{session.role} {node!r} of attempt {attempt!r}", 80)
+            who = clean(f"{session.role} {node} of attempt {attempt!r}", 80)
             logger.warning("A second or unexpected visitor was refused: %s", who)
             self.tell(Audit("refused", f"{who} from {clean(session.link.peer)}"))
             session.close()
 
+    def _refuse_impostor(self, session: Session, node: int, claimed: object) -> None:
+        """Node `node`, which has proven who it is, says that it is another one: nobody can rely on what it says elsewhere."""
+        reason = clean(f"its process has called node {self._begin.node} under the id {claimed!r}", 120)
+        logger.error("Node %s is an impostor: %s.", node, reason)
+        self.tell(Audit("refused", f"node {node}, an impostor: {reason}, from {clean(session.link.peer)}"))
+        session.close()
+        self._impostors[node] = reason
+        if self.lobby is None:
+            self._on_lose(node, reason, Impostor)
+
     def _expects(self, node: int) -> bool:
-        """Whether `node` may call: within the group only the higher ids do, groups submitted later call the earlier ones, and
-        nobody calls twice while its first call lasts. The key of the peers makes nobody the submitter."""
+        """Whether `node` may call: one of the job, within the group only the higher ids, of groups submitted later all, and
+        nobody twice while its first call lasts."""
         called_by_us = node in self._begin.group and node <= self._begin.node
-        return node != SUBMITTER and not called_by_us and self._is_free(node)
+        return node in self._begin.peer_keys and not called_by_us and self._is_free(node)
 
     def _is_free(self, node: int) -> bool:
         first = self._admitted.get(node)

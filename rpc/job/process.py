@@ -227,7 +227,7 @@ class JobProcess:
         """Within the group the higher id calls the lower one; a group calls those that were submitted before it."""
         begin = self.begin
         targets = {
-            node: peer_target(begin.job, begin.peer_key, begin.node, begin.attempt, node, load.roster[node])
+            node: peer_target(begin.job, begin.peer_keys[node], begin.node, begin.attempt, node, load.roster[node])
             for node in [*(peer for peer in begin.group if peer < begin.node), *companions]
         }
         sessions, errors = call_all(targets)
@@ -248,7 +248,7 @@ class JobProcess:
             self.begin.job,
             self.begin.attempt,
             self._load_code,
-            None if lobby is None else Meetings(begin.job, begin.node, begin.peer_key, place, lobby),
+            None if lobby is None else Meetings(begin.job, begin.node, begin.peer_keys, place, lobby),
         )
         com.suspects = self.porter.suspects
         return com

@@ -59,17 +59,17 @@ def test_only_one_line_at_a_time(
 def test_a_peer_cannot_pose_as_the_submitter(
     running: tuple[Coordinator, Controller], agents: NodeAssignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SEC-11: the key that nodes share among each other opens no line for code, whatever number its holder claims."""
+    """SEC-11: no key that nodes share among each other opens a line for code, whatever number its holder claims."""
     monkeypatch.chdir(tmp_path)
     coordinator, com = running
     assert com.key is not None
-    stolen = peer_key(com.key, coordinator.job)
     name = process_name(coordinator.job, 0)
     caps = {"node": -1, "attempt": 0}
-    posing = dial(Target(agents[0], stolen, "peer", "peer", name, 0, caps))
+    posing = dial(Target(agents[0], peer_key(com.key, coordinator.job, 0, -1), "peer", "peer", name, 0, caps))
     wait_for(lambda: is_closed(posing), "the impostor to be turned away")
-    with pytest.raises(NetworkError):
-        dial(Target(agents[0], stolen, "code", "peer", name, 0, caps))
+    for role, stolen in (("peer", 1), ("code", 1), ("code", -1)):
+        with pytest.raises(NetworkError):
+            dial(Target(agents[0], peer_key(com.key, coordinator.job, 0, stolen), role, "peer", name, 0, caps))
     end(coordinator, coordinator.call()[0], tmp_path)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from network.dial import CONNECT_SECONDS
 from network.errors import PeerLost, TimedOut
 from network.handshake import ClientHandshake, ServerHandshake
-from network.keyring import Keyring
+from network.keyring import Key, Keyring
 from network.version import VERSION
 from parallel_sgd.checkpoint import Resumption, Store
 from parallel_sgd.checkpoint.choice import Offer, choose
@@ -63,7 +63,10 @@ class SimProcess:
         if source == self.agent:
             self._from_agent(message)
         elif message == KNOCK:
-            ring, name = (code_key(life.cluster, self.order.job, self.node), "code") if source == "S" else (self._key, "peer")
+            if source == "S":
+                ring, name = code_key(life.cluster, self.order.job, self.node), "code"
+            else:
+                ring, name = self._key(int(source[1:])), "peer"
             self._door.knock(source, ServerHandshake({name: Keyring((ring,))}, "peer", self.name))
         elif isinstance(message, bytes) and source in self._door:
             self._admit(source, self._door.greet(source, message))
@@ -74,9 +77,8 @@ class SimProcess:
         else:
             self._from_peer(source, int(source[1:]), message)
 
-    @property
-    def _key(self) -> Any:
-        return peer_key(self.life.cluster, self.order.job)
+    def _key(self, peer: int) -> Key:
+        return peer_key(self.life.cluster, self.order.job, self.node, peer)
 
     def _admit(self, source: str, visitor: ServerHandshake | None) -> None:
         if visitor is None or source == "S":
@@ -145,7 +147,7 @@ class SimProcess:
                 self._leave("failed", f"rpc.errors.Rejected: {PeerLost(node, f'host{node}', 'cannot connect')}")
                 return
             caps = {"node": self.node, "attempt": order.attempt}
-            self._calls.call(peer, ClientHandshake(self._key, "peer", "peer", peer, caps))
+            self._calls.call(peer, ClientHandshake(self._key(node), "peer", "peer", peer, caps))
         early, self._early = self._early, []
         for event in [meet.Satisfied(), *early]:
             self._rendezvous(event)

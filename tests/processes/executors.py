@@ -8,12 +8,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from network import TimedOut
+from network.dial import Target, dial
+from network.errors import Impostor
+from network.hello import Refused
+from network.keys import Key
+from network.nodes import Address
+from network.sockets import wait_sockets
 from rpc import AbsExecutable, AbsSimpleExecutor, Communication, ReplyPackage
+from rpc.identity import process_name
+from rpc.messages import Begin
 
 FOREVER = 60.0
 
@@ -339,3 +347,61 @@ class Replacing(AbsSimpleExecutor):
             output = com.output_directory
             output.rename(output.with_name("moved"))
             output.symlink_to("moved")
+
+
+def call_as(begin: Begin, key: bytes, claimed: int, address: str) -> str:
+    """Call node 0 as node `claimed`, from a process of the job, and tell what became of that."""
+    caps = {"node": claimed, "attempt": begin.attempt}
+    try:
+        session = dial(Target(Address.parse(address), Key(key), "peer", "peer", process_name(begin.job, 0), 0, caps))
+    except Refused as refused:
+        return refused.hint.name
+    end = time.monotonic() + FOREVER
+    while session.lost is None and time.monotonic() < end:
+        wait_sockets([session.link], [], 0.1)  # type: ignore[list-item]
+        session.receive()
+    said = str(session.lost)
+    session.close()
+    return "hung up on" if "is lost" in said else "let in"
+
+
+class KnocksAsOthers(Sum):
+    """Before it starts, node 1 calls node 0 as node 2 and as one that is none of the job, with keys that it has or makes up."""
+
+    called: ClassVar[list[str]] = []
+
+    def prepare(self) -> None:
+        flag = Path(self.shipped["flag"])
+        if self.node_id == 1:
+            begin = sys._getframe(1).f_locals["self"].begin  # of the JobProcess
+            keys = [begin.peer_keys[2], bytes(32), begin.code_key]
+            self.called = [call_as(begin, key, claimed, self.shipped["address"]) for key in keys for claimed in (2, 7)]
+            flag.touch()
+        while not flag.exists():  # so that the honest node 2 calls later
+            time.sleep(0.01)
+
+    def run(self, com: Communication) -> Any:
+        return super().run(com), self.called
+
+
+class SaysItIsAnother(AbsSimpleExecutor):
+    """Node 1 calls node 0 with the key of these two as node 2, and as none of the job; node 0 and node 2 go on."""
+
+    def run(self, com: Communication) -> Any:
+        com.barrier()
+        if com.node_id == 1:
+            begin = com._load_code.__self__.begin  # type: ignore[union-attr]
+            called = [call_as(begin, begin.peer_keys[0], claimed, self.shipped["address"]) for claimed in (2, 7)]
+            com.send_one(2, "so much for that")
+            return called
+        if com.node_id == 2:
+            com.get_one()
+            com.send_one(0, "we two go on")
+            return com.get_one()
+        try:
+            return com.get_one()
+        except Impostor as found:
+            received = com.get_one()
+            if received is not None:
+                com.send_one(2, received[1])
+            raise found from None

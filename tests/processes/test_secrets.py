@@ -12,6 +12,7 @@ import pytest
 
 from network.keys import Key, load_key_file
 from rpc.agent.environment import project_root
+from rpc.identity import peer_key
 
 from .executors import Environment, Raising, Stepping, Sum
 from .harness import AgentProcess, Cluster, start_job
@@ -64,7 +65,8 @@ def test_no_secret_anywhere(own: Cluster, tmp_path: Path) -> None:
     agents = own.start(2, PSGD_KEY=text)
     with own.request() as com:
         coordinator = start_job(com, Stepping, tmp_path)
-        secrets = forms(load_key_file(own.key_file).offered) + forms(coordinator._orders.peer_key)
+        cluster = load_key_file(own.key_file).offered
+        secrets = forms(cluster) + forms(peer_key(cluster, coordinator.job, 0, 1))
         secrets += [form for key in coordinator._orders.code_keys.values() for form in forms(key)]
         for agent in agents:
             (pid,) = agent.job_pids()

@@ -25,7 +25,7 @@ from network.sockets import wait_sockets
 from network.wire import Kind, pack
 from rpc import Coordinator
 from rpc.agent.admission import python_version
-from rpc.identity import process_name
+from rpc.identity import peer_key, process_name
 from rpc.messages import (
     FROM_AGENT,
     FROM_SUBMITTER,
@@ -182,34 +182,53 @@ def test_wrong_key(trio: Cluster) -> None:
 
 
 def test_peer_that_plays_submitter(trio: Cluster, tmp_path: Path) -> None:
-    """SEC-11: the job's key opens peer sessions only; operations sent there do nothing; wrong node or attempt is refused."""
+    """SEC-11: the key of a pair opens the session of that pair only; operations sent there do nothing; wrong node, attempt or
+    key is refused, and so are ids of no node of the job, SEC-21."""
     with trio.request() as com:
         coordinator = start_job(com, Stepping, tmp_path)
-        peer_key, code_key = coordinator._orders.peer_key, coordinator._orders.code_keys[0]
+        cluster, code_key = load_key_file(trio.key_file).offered, coordinator._orders.code_keys[0]
+        keys = {node: peer_key(cluster, coordinator.job, 0, node) for node in (-1, 0, 1, 2, 9)}
         address, job = trio.agents[0].address, process_name(coordinator.job, 0)
 
         def target(key: Key, role: str, **caps: int) -> Target:
             return Target(address, key, role, "peer", job, 0, dict(caps))
 
-        for key, role in ((peer_key, "code"), (peer_key, "submitter"), (code_key, "peer"), (new_key(), "peer")):
+        for key, role in ((keys[1], "code"), (keys[1], "submitter"), (code_key, "peer"), (new_key(), "peer")):
             with pytest.raises(NetworkError):
                 dial(target(key, role, node=1, attempt=0))
-        for caps in ({"node": 1, "attempt": 0}, {"node": 0, "attempt": 0}, {"node": 9, "attempt": 1}, {"attempt": 0}, {}):
-            assert hung_up_on(target(peer_key, "peer", **caps)), caps
+        others = peer_key(cluster, coordinator.job, 1, 2), peer_key(cluster, "another job", 0, 1)
+        for key, node in ((others[0], 1), (others[0], 2), (others[1], 1), (keys[0], 0), (keys[9], 8)):
+            with pytest.raises(NetworkError, match=r"wrong key|role"):
+                dial(target(key, "peer", node=node, attempt=0))
+        for node, attempt in ((1, 0), (2, 0), (2, 1), (9, 0), (-1, 0)):  # both have called; ids that no roster names
+            assert hung_up_on(target(keys[node], "peer", node=node, attempt=attempt)), (node, attempt)
         assert hung_up_on(target(code_key, "code"))  # the submitter's own session came first
         with pytest.raises(NetworkError, match=r"no job|role|wrong key"):
-            dial(Target(Address(*address), peer_key, "submitter", "agent"))
-        session = dial(target(peer_key, "peer", node=9, attempt=0))
-        for operation in (*OPERATIONS, Load(b"", b"", {}, {})):
-            session.queue(operation.to_value())
-        assert session.send()
-        wait_sockets([], [], 0.2)
-        assert all(len(agent.job_pids()) == 1 for agent in trio.agents)
-        session.close()
+            dial(Target(Address(*address), keys[1], "submitter", "agent"))
         coordinator.stop_executing()
         coordinator.join()
         assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
     assert "refused" in (trio.agents[0].work / "audit.jsonl").read_text()
+
+
+def test_operations_on_a_peer_session(trio: Cluster, tmp_path: Path) -> None:
+    """SEC-11: what a peer sends is data, and no order."""
+    with trio.request() as com:
+        coordinator = Coordinator(com, directory=tmp_path)
+        coordinator.submit_group(Stepping, [1, 2])
+        coordinator.resources_dispatch(lambda node, request: None)
+        key = peer_key(load_key_file(trio.key_file).offered, coordinator.job, 0, 1)
+        job = process_name(coordinator.job, 1)
+        session = dial(Target(trio.agents[1].address, key, "peer", "peer", job, 1, {"node": 0, "attempt": 0}))
+        for operation in (*OPERATIONS, Load(b"", b"", {}, {})):
+            session.queue(operation.to_value())
+        assert session.send()
+        wait_sockets([], [], 0.2)
+        assert [len(agent.job_pids()) for agent in trio.agents] == [0, 1, 1]
+        session.close()
+        coordinator.stop_executing()
+        coordinator.join()
+        assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
     assert not trio.run(Sum, tmp_path).error
 
 
@@ -265,7 +284,8 @@ def test_stopped_job_process_does_not_hold_back_others(own: Cluster, tmp_path: P
         (pid,) = agent.job_pids()
         os.kill(pid, 19)  # SIGSTOP
         job = process_name(coordinator.job, 0)
-        hello = ClientHandshake(coordinator._orders.peer_key, "peer", "peer", job).start()
+        key = peer_key(load_key_file(own.key_file).offered, coordinator.job, 0, 1)
+        hello = ClientHandshake(key, "peer", "peer", job, {"node": 1}).start()
         with contextlib.ExitStack() as held:
             for _ in range(100):
                 held.enter_context(socket.create_connection(agent.address, 5)).sendall(hello)
