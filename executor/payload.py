@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgpack
 import numpy as np
 
+from network.budget import check_sent
 from network.errors import ProtocolError
 from network.values import Array, decode, encode
 from network.wire import Limits, unpack
@@ -37,7 +38,8 @@ class Payload(NamedTuple):
 def pack_payload(value: object, classes: Sequence[type] = ()) -> Payload:
     """Make `value` ready to travel. Its arrays must stay unchanged until they have left.
 
-    Raises: TypeError naming the type that cannot travel, ValueError for more than 2 GiB.
+    Raises: TypeError naming the type that cannot travel, ValueError for more than 2 GiB, or 64 MiB of
+    objects (`network.budget`).
     """
     tree, arrays = encode(value, classes)
     try:
@@ -47,6 +49,7 @@ def pack_payload(value: object, classes: Sequence[type] = ()) -> Payload:
     payload = Payload(packed, arrays or _NO_ARRAYS)
     if payload.size > MOST_BYTES:
         raise ValueError(f"The data of a task may have {MOST_BYTES} bytes, got {payload.size}: cut it into parts.")
+    check_sent(packed)
     return payload
 
 

@@ -217,10 +217,18 @@ class Controller:
         for _ in range(len(self._turn)):
             peer = self._turn[0]
             self._turn.rotate(-1)
-            message = self.sessions[peer].take()
-            if message is not None:
-                return peer, message.value
+            session = self.sessions[peer]
+            while (message := session.take()) is not None:
+                try:
+                    return peer, message.value
+                except ProtocolError as error:
+                    self._give_up(session, error)
         return None
+
+    def _give_up(self, session: Session, error: ProtocolError) -> None:
+        session.give_up(error)
+        session.inbox.clear()
+        self._note(session)
 
     def wait_until(self, ready: Callable[[], bool], timeout: float | None, what: Callable[[], str]) -> None:
         """Pump until `ready()`.
@@ -283,6 +291,9 @@ class Controller:
                         self.on_block(peer, message)
                     else:
                         rest.append(message)
+            except ProtocolError as error:  # when the handler asked for the value
+                rest.clear()
+                self._give_up(session, error)
             finally:
                 inbox.extendleft(reversed(rest))
         return found

@@ -5,18 +5,23 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Sequence
+from io import BufferedReader, BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .budget import OBJECT_BYTES
 from .errors import ProtocolError
-from .patterns import Known, KnownTails
+from .patterns import LONGEST, Known, KnownTails
 from .seal import Opener
 from .slabs import SlabPool
 from .values import Array, decode
-from .wire import HEADER, KINDS, MAC_BYTES, MAX_HEAD, Kind, Limits, allocate, as_bytes, unpack
+from .wire import HEADER, KINDS, MAC_BYTES, MAX_HEAD, Kind, Limits, allocate, as_bytes, split, unpack
 
 SCRATCH_BYTES = 1 << 16
+ARRAY_BYTES = (
+    1 << 11
+)  # what an array in line counts beside its content; it takes some 200, and there may be 100,000 in a message
 DIRECT_BYTES = 1 << 13  # a gap of at least this size is read straight into its destination
 _INTEGERS = frozenset({int})  # not bool
 _READY, _MESSAGE, _MORE = int(Kind.READY), int(Kind.MESSAGE), int(Kind.MORE)  # members compare at a tenth of the speed
@@ -27,13 +32,57 @@ _READY, _MESSAGE, _MORE = int(Kind.READY), int(Kind.MESSAGE), int(Kind.MORE)  # 
 Place = Callable[[tuple[int, ...]], Array | None]
 
 
+class Undecoded(NamedTuple):
+    """A value as it came: nothing of it is made before somebody asks, so what waits in line takes no more than its bytes."""
+
+    tree: bytes
+    arrays: list[Array]
+    classes: Sequence[type]
+
+    def unpack(self, budget: int = OBJECT_BYTES) -> Any:
+        """The value.
+
+        Raises: ProtocolError when it is malformed, or would become more than `budget` bytes of objects.
+        """
+        return decode(unpack(self.tree, budget), self.arrays, self.classes)
+
+
+def unpacked(content: Any) -> Any:
+    """The value of `Message.content`.
+
+    Raises: ProtocolError, as `Undecoded.unpack`.
+    """
+    return content.unpack() if type(content) is Undecoded else content
+
+
 class Message(NamedTuple):
-    """One received message and its size in bytes."""
+    """One received message and its size in bytes. `content` is an array, a tuple that ends with one, or `Undecoded`."""
 
     head: tuple[int, ...]
-    value: Any
+    content: Any
     raw: int
     overhead: int
+
+    @property
+    def value(self) -> Any:
+        """What was sent, made now.
+
+        Raises: ProtocolError, as `Undecoded.unpack`.
+        """
+        return unpacked(self.content)
+
+    def within(self, budget: int) -> Any:
+        """The value, if its objects take no more than `budget` bytes.
+
+        Raises: ProtocolError, as `Undecoded.unpack`.
+        """
+        return self.content.unpack(budget) if type(self.content) is Undecoded else self.content
+
+    @property
+    def held(self) -> int:
+        """Bytes that it takes in line, about; many small arrays take more than what is in them."""
+        arrays = len(self.content.arrays) if type(self.content) is Undecoded else 1
+        return self.raw + self.overhead + ARRAY_BYTES * arrays
 
 
 class FrameReader:
@@ -75,7 +124,7 @@ class FrameReader:
         """Forget the message in the making."""
         self._arrays: list[Array] = []
         self._head: tuple[int, ...] = ()
-        self._tree: Any = None
+        self._tree = b""
         self._known: Known | None = None
         self._kind = _MESSAGE
         self._missing = 0  # bytes of the message's arrays that no frame has brought yet
@@ -211,10 +260,7 @@ class FrameReader:
         return self._pool.empty(known.shape, known.dtype, known.size)
 
     def _open_unknown(self, metadata: bytes | bytearray | memoryview) -> None:
-        meta = unpack(metadata)
-        if type(meta) is not list or len(meta) != 3:
-            raise ProtocolError("A received message is malformed.")
-        head, layout, self._tree = meta
+        head, layout, self._tree = split(metadata)
         if type(head) is not list or len(head) > MAX_HEAD or not _INTEGERS.issuperset(map(type, head)):
             raise ProtocolError("A received message has a malformed head.")
         self._head = tuple(head)
@@ -223,7 +269,8 @@ class FrameReader:
             self._arrays = [found]
         else:
             self._arrays = allocate(layout, self._limits.message, self._pool)
-        self._tails.note(metadata, self._tree, self._arrays)
+        if len(metadata) <= LONGEST:
+            self._tails.note(metadata, unpack(self._tree), self._arrays)
 
     def _take(self, count: int) -> list[memoryview]:
         """The next `count` bytes of the message's arrays, as targets."""
@@ -261,20 +308,34 @@ class FrameReader:
 
     def _finish_frame(self) -> None:
         if not self._missing:
-            known = self._known
-            self._finish_message(
-                decode(self._tree, self._arrays, self.classes) if known is None else known.value(self._arrays[0])
-            )
+            self._finish_message()
             self._reset()
         if not self._sealed:
             self._opener = None
         self._begin()
 
-    def _finish_message(self, value: Any) -> None:
+    def _finish_message(self) -> None:
+        known, arrays = self._known, self._arrays
+        content = Undecoded(self._tree, arrays, self.classes) if known is None else known.value(arrays[0])
         if self._kind == _MESSAGE:
-            raw = self._arrays[0].nbytes if len(self._arrays) == 1 else sum(a.nbytes for a in self._arrays)
-            self.messages.append(Message(self._head, value, raw, self._overhead))
+            raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)
+            self.messages.append(Message(self._head, content, raw, self._overhead))
         elif self._kind == _READY:
-            self._expect_ready, self.ready = False, value
+            self._expect_ready, self.ready = False, unpacked(content)
         else:
             self.farewell = True
+
+
+def read_one(file: BufferedReader | BytesIO, classes: Sequence[type] = ()) -> Any:
+    """The value of the one message that `file` holds, with instances of `classes`; reading ends at a second one.
+
+    Raises: ProtocolError when there is none that is complete, or a second one; OSError.
+    """
+    reader = FrameReader()
+    reader.classes = classes
+    while len(reader.messages) < 2 and (size := file.readinto(reader.buffer())):
+        reader.advance(size)
+    if len(reader.messages) != 1:
+        what = "more than one message" if reader.messages else "no message that is complete"
+        raise ProtocolError(f"A file must hold one message, and this one holds {what}.")
+    return reader.messages[0].value

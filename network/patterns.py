@@ -100,13 +100,11 @@ class KnownTails:
 
 def _integers_of(tree: Any) -> Any:
     """The integers before the array in a tree, () for the array alone, False for any other tree."""
-    if type(tree) is not Tag:
-        return False
     if _is_place(tree):
         return ()
-    if tree[0] != "t" or type(tree[1]) is not list or len(tree[1]) < 2:
+    if type(tree) is not tuple or len(tree) < 2:
         return False
-    *integers, place = tree[1]
+    *integers, place = tree
     return tuple(integers) if _is_place(place) and all(type(number) is int for number in integers) else False
 
 

@@ -14,7 +14,7 @@ from .transport import Link
 from .wire import Frame, Kind, Limits, pack
 
 INBOX_LIMIT = 256  # messages, and
-INBOX_BYTES = 256 << 20  # their size: a session that holds as much is not read, so the sender is slowed
+INBOX_BYTES = 256 << 20  # what they take: a session that holds as much is not read, so the sender is slowed
 TURN_BYTES = 1 << 20  # what one call of `receive` reads at most when there is a message to handle already, and
 LONGEST_TURN_BYTES = 32 << 20  # when there is none
 _BUFFERS_AT_ONCE = 64
@@ -95,7 +95,7 @@ class Session:
         inbox = self._reader.messages
         if not inbox:
             return self.lost is None
-        return self.lost is None and len(inbox) < INBOX_LIMIT and sum(m.raw + m.overhead for m in inbox) < INBOX_BYTES
+        return self.lost is None and len(inbox) < INBOX_LIMIT and sum(m.held for m in inbox) < INBOX_BYTES
 
     @property
     def alive(self) -> bool:
@@ -205,6 +205,11 @@ class Session:
         if self.alive and not self._leaving:
             self.queue(None, kind=Kind.BYE)
             self._leaving = True
+
+    def give_up(self, error: ProtocolError) -> None:
+        """The peer is as good as lost, since it sent what makes no sense; a reader that finds such bytes says so by itself."""
+        if self.lost is None:
+            self._end(str(error).rstrip("."))
 
     def close(self) -> None:
         """End the connection at once; what is queued is dropped."""

@@ -53,7 +53,8 @@ def encode(value: object, classes: Sequence[type] = ()) -> tuple[Any, list[Array
 
 
 def decode(tree: Any, arrays: Sequence[Array], classes: Sequence[type] = ()) -> Any:
-    """The value that `encode` was given; `tree` comes from `wire.unpack` (maps arrive as `Tag`).
+    """The value that `encode` was given; `tree` comes from `wire.unpack` (tuples arrive as tuples, other maps
+    as `Tag`), and is used up.
 
     Raises: ProtocolError when the tree is not one that `encode` makes.
     """
@@ -191,16 +192,16 @@ def _decode(tree: Any, places: _Places, classes: Sequence[type], depth: int) -> 
     if depth > MAX_DEPTH:
         raise ProtocolError(f"A received value is nested more than {MAX_DEPTH} levels.")
     if kind is list:
-        return [_decode(v, places, classes, depth + 1) for v in tree]
+        return _decode_items(tree, places, classes, depth)
+    if kind is tuple:
+        return tree if _LEAVES.issuperset(map(type, tree)) else tuple(_decode_items(list(tree), places, classes, depth))
     if kind is not Tag:
         raise ProtocolError(f"A received value holds the unknown type {kind.__qualname__}.")
     name, body = tree
     if name == "a":
         return places.take(body)
-    if name == "t":
-        return tuple([v if type(v) in _LEAVES else _decode(v, places, classes, depth + 1) for v in _listed(body)])
     if name == "d":
-        flat = [_decode(v, places, classes, depth + 1) for v in _listed(body)]
+        flat = _decode_items(_listed(body), places, classes, depth)
         result = dict(zip(flat[::2], flat[1::2], strict=True))
         if len(result) * 2 != len(flat) or not all(type(k) in (int, str) for k in result):
             raise ProtocolError("A received dict has a repeated key or a key that is neither int nor str.")
@@ -216,6 +217,14 @@ def _decode(tree: Any, places: _Places, classes: Sequence[type], depth: int) -> 
     return _decode_object(name, body, places, classes, depth)
 
 
+def _decode_items(items: list[Any], places: _Places, classes: Sequence[type], depth: int) -> list[Any]:
+    """The same list: what it held is free at once, so that a value never takes the memory of two."""
+    for number, item in enumerate(items):
+        if type(item) not in _LEAVES:
+            items[number] = _decode(item, places, classes, depth + 1)
+    return items
+
+
 def _decode_object(name: str, body: Any, places: _Places, classes: Sequence[type], depth: int) -> Any:
     number, content = _listed(body)
     if type(number) is not int or not 0 <= number < len(classes):
@@ -224,7 +233,7 @@ def _decode_object(name: str, body: Any, places: _Places, classes: Sequence[type
     if name == "e" and issubclass(cls, enum.Enum):
         return cls.__members__[content]
     if name == "n" and issubclass(cls, tuple) and len(_listed(content)) == len(cls._fields):
-        return tuple.__new__(cls, [_decode(v, places, classes, depth + 1) for v in content])
+        return tuple.__new__(cls, _decode_items(content, places, classes, depth))
     if name != "o" or issubclass(cls, (enum.Enum, tuple, type)):
         raise ProtocolError(f"A received {cls.__qualname__} does not fit its tag {name!r:.40}.")
     flat = _listed(content)

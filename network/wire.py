@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import msgpack
 import numpy as np
 
+from .budget import OBJECT_BYTES, check_sent, check_tree
 from .errors import ProtocolError
 from .patterns import tail_of
 from .seal import Sealer
@@ -107,6 +108,7 @@ def pack(
             meta = msgpack.packb([list(head), [[a.dtype.str, *a.shape] for a in arrays], tree])
         except UnicodeEncodeError as error:
             raise TypeError(f"A str that is no valid Unicode cannot travel: {error.reason}.") from None
+        check_sent(meta)
     raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)
     if len(meta) > limits.meta:
         raise ValueError(
@@ -150,11 +152,12 @@ def _chunks(views: list[memoryview], size: int) -> Iterator[list[memoryview]]:
     yield chunk
 
 
-def unpack(meta: bytes | bytearray | memoryview) -> Any:
-    """Decode msgpack from the network: maps become `Tag`, everything is bounded by the input's length.
+def unpack(meta: bytes | bytearray | memoryview, budget: int = OBJECT_BYTES) -> Any:
+    """Decode msgpack from the network: maps become tuples and `Tag`. `budget` bounds what it may grow to, see `check_tree`.
 
-    Raises: ProtocolError for anything but what `pack` makes.
+    Raises: ProtocolError for anything but what `pack` makes, and for more objects than the budget allows.
     """
+    check_tree(meta, budget)
     size = len(meta)
     try:
         return msgpack.unpackb(
@@ -175,10 +178,36 @@ def unpack(meta: bytes | bytearray | memoryview) -> Any:
         raise ProtocolError(f"A received message is no valid msgpack: {error}.") from error
 
 
-def _one_tag(pairs: list[tuple[Any, Any]]) -> Tag:
+def split(meta: bytes | bytearray | memoryview) -> tuple[Any, Any, bytes]:
+    """Head and layout of a message's meta, decoded, and its tree as bytes.
+
+    Raises: ProtocolError for anything that has not three parts.
+    """
+    check_tree(meta)
+    size = len(meta)
+    unpacker = msgpack.Unpacker(
+        raw=False, object_pairs_hook=_one_tag, ext_hook=_no_extension, max_array_len=size, max_map_len=1, max_buffer_size=size
+    )
+    try:
+        unpacker.feed(meta)
+        parts = unpacker.read_array_header()
+        head, layout = unpacker.unpack(), unpacker.unpack()
+    except ProtocolError:
+        raise
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+        raise ProtocolError(f"A received message is no valid msgpack: {error}.") from error
+    if parts != 3:
+        raise ProtocolError("A received message is malformed.")
+    return head, layout, bytes(memoryview(meta)[unpacker.tell() :])
+
+
+def _one_tag(pairs: list[tuple[Any, Any]]) -> Tag | tuple[Any, ...]:
     if len(pairs) != 1 or not isinstance(pairs[0][0], str):
         raise ProtocolError("A received message holds a map that is not a tag.")
-    return Tag(*pairs[0])
+    name, body = pairs[0]
+    if name == "t" and type(body) is list:
+        return tuple(body)
+    return Tag(name, body)
 
 
 def _no_extension(code: int, _data: bytes) -> Any:

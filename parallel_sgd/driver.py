@@ -154,10 +154,13 @@ def _give_up(controller: Controller, peers: Collection[int], seconds: float) -> 
 
 
 def deliverer(deliver: Deliver) -> Callable[[int, Message], None]:
-    """Adapt `deliver` of an exchange or a server to the messages of a controller."""
+    """Adapt `deliver` of an exchange or a server to the messages of a controller.
+
+    A packet that has to wait for its batch waits as it came: `network.frames.unpacked` makes what was sent.
+    """
 
     def on_block(sender: int, message: Message) -> None:
-        deliver(sender, message.head, message.value, Sent(message.raw, message.raw + message.overhead, message.overhead))
+        deliver(sender, message.head, message.content, Sent(message.raw, message.raw + message.overhead, message.overhead))
 
     return on_block
 

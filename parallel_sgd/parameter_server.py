@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from typing import Final
 
+from network.frames import unpacked
+
 from .accounts import Accounts
 from .buffers import buffers_codec
 from .channel import Channel, Key, Sent
@@ -110,7 +112,7 @@ class ParameterServer:
                 while self._arrived:
                     sender, (_, epoch, batch, variable), content = self._arrived.popleft()
                     if variable == MARK and self._keeper is not None:
-                        self._marked(sender, Position(epoch, batch), content)
+                        self._marked(sender, Position(epoch, batch), unpacked(content))
                         continue
                     if self._faults is not None and (epoch, batch) > self._step:
                         self._step = (epoch, batch)

@@ -143,7 +143,7 @@ def _overdue(wait: Wait, clock: JumpingClock) -> bool:
 def _deliver(seat: _Seat, fabric: Fabric) -> None:
     for sender, message in fabric.arrivals(seat.node):
         size = Sent(message.raw, message.raw + message.overhead, message.overhead)
-        seat.context.run(seat.participant.exchange.deliver, sender, message.head, message.value, size)
+        seat.context.run(seat.participant.exchange.deliver, sender, message.head, message.content, size)
 
 
 def _jump(seats: Sequence[_Seat], fabric: Fabric, clock: JumpingClock) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from network.controller import BlockHandler, Controller
-from network.errors import Rejected
+from network.errors import BadContent, ProtocolError, Rejected
 from network.frames import Message
 
 from .allreduce import WHOLE_BYTES, check_op, combined
@@ -20,6 +20,7 @@ from .suspects import Suspects
 
 _GROUP_HEAD = 2  # ints in the head of a message of a group operation: its kind and its number
 _GATHER, _RESULT = 1, 2
+_PIECE_BYTES = 1 << 12  # of objects beside the array: a shape, a place in shared memory
 LoadCode: TypeAlias = Callable[[bytes, bytes], tuple[dict[str, Any], Sequence[type]]]
 
 
@@ -62,16 +63,16 @@ class Communication:
         self._on_progress = on_progress
         self._percent = -1
         self._operation = 0
-        self._arrived: dict[tuple[int, int, int], Any] = {}
+        self._arrived: dict[tuple[int, int, int], Message] = {}
         self._pieces = Pieces(controller, self.group)
         controller.on_block = self._receive
 
     def _receive(self, sender: int, message: Message) -> None:
         if len(message.head) == _GROUP_HEAD:
             kind, number = message.head
-            self._arrived[kind, number, sender] = message.value
+            self._arrived[kind, number, sender] = message
         elif len(message.head) == PIECE_HEAD:
-            self._pieces.take(sender, message.head, message.value)
+            self._pieces.take(sender, message.head, message.within(_PIECE_BYTES))
         elif self._on_block is not None:
             self._on_block(sender, message)
         else:
@@ -159,7 +160,7 @@ class Communication:
             def ready() -> bool:
                 for peer in self.group:
                     if (part := self._arrived.get((_GATHER, self._operation, peer))) is not None:
-                        raise self._other_shape(peer, np.shape(part), mine.shape)
+                        raise self._other_shape(peer, np.shape(part.value), mine.shape)
                 return reduction.done() or any(self._culprit(peer) is not None for peer in reduction.missing())
 
             self.controller.wait_until(ready, left(), lambda: self._awaited(", ".join(map(str, reduction.missing()))))
@@ -219,7 +220,10 @@ class Communication:
         culprit = self._culprit(peer)
         if key not in self._arrived and culprit is not None:
             raise self.controller.loss_of(culprit)
-        return self._arrived.pop(key)
+        try:
+            return self._arrived.pop(key).value
+        except ProtocolError as error:
+            raise BadContent(peer, f"group operation {self._operation}", str(error).rstrip(".")) from error
 
     def _culprit(self, peer: int) -> int | None:
         """The node for whose loss `peer` will not send: a lost one of the group first, else `peer` itself if it has left."""

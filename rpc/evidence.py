@@ -15,7 +15,7 @@ from network.request import Request
 from .collection import FILE_OPERATIONS, STALL_SECONDS
 from .download import Download
 from .logs import clean
-from .messages import Examine, Jobs, ListJobs, Operation, parse
+from .messages import Examine, Jobs, ListJobs, Operation, read_operation
 
 
 @dataclass(frozen=True)
@@ -113,4 +113,4 @@ class _Gatherer:
         message = session.take()
         if message is None:
             raise self._com.loss_of(place)
-        return parse(message.value, allowed)
+        return read_operation(message, allowed)

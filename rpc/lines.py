@@ -16,7 +16,7 @@ from network.sockets import wait_sockets
 
 from .calling import call_all
 from .logs import clean
-from .messages import CODE_FROM_JOB, FROM_AGENT, Operation, parse
+from .messages import CODE_FROM_JOB, FROM_AGENT, Operation, read_operation
 
 
 class Heard(NamedTuple):
@@ -85,7 +85,7 @@ class Lines:
         try:
             session.receive()
             while (message := session.take()) is not None:
-                news.append(Heard(node, parse(message.value, allowed)))
+                news.append(Heard(node, read_operation(message, allowed)))
         except ProtocolError as error:
             self.hang_up(node, error)
         return news

@@ -13,6 +13,7 @@ from .operation import MAX_TEXT as MAX_TEXT
 from .operation import Attempt, Bytes, JobState, Length, Node, Percent, RunState, Secret, Sha256
 from .operation import Operation as Operation
 from .operation import parse as parse
+from .operation import read_operation as read_operation
 from .succession.news import FROM_DRIVER as FROM_DRIVER
 from .succession.news import TO_DRIVER as TO_DRIVER
 from .succession.news import Conclude as Conclude

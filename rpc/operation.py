@@ -14,8 +14,10 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, TypeGuard
 
 from network.errors import ProtocolError
+from network.frames import Message
 
 MAX_TEXT = 1 << 16  # characters
+OPERATION_BYTES = 4 << 20  # of objects: the jobs that an agent remembers are the longest list, and take some 2 KiB each
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,14 @@ class Operation:
     def to_value(self) -> dict[str, Any]:
         """The message as data."""
         return {"op": type(self).__name__, **{f.name: getattr(self, f.name) for f in fields(self)}}
+
+
+def read_operation(message: Message, allowed: typing.Iterable[type[Operation]]) -> Operation:
+    """The operation in `message`, which is small: bytes that it carries count as an array.
+
+    Raises: ProtocolError, as `parse`, and when it would become more than 4 MiB of objects.
+    """
+    return parse(message.within(OPERATION_BYTES), allowed)
 
 
 def parse(value: Any, allowed: typing.Iterable[type[Operation]]) -> Operation:

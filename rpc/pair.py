@@ -16,6 +16,7 @@ from network.values import decode, encode
 from network.wire import unpack
 
 from .messages import Operation, parse
+from .operation import OPERATION_BYTES
 
 MAX_PACKET = 1 << 17
 _TYPE = socket.SOCK_SEQPACKET if sys.platform.startswith("linux") else socket.SOCK_DGRAM
@@ -71,7 +72,7 @@ class Pair:
         try:
             if len(descriptors) > 1:
                 raise ProtocolError("More than one connection came with a message.")
-            operation = parse(decode(unpack(packet), []), self._accepts)
+            operation = parse(decode(unpack(packet, OPERATION_BYTES), []), self._accepts)
         except ProtocolError:
             for descriptor in descriptors:
                 os.close(descriptor)

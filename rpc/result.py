@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from network.errors import ProtocolError
-from network.frames import FrameReader
+from network.frames import read_one
 from network.wire import Kind, pack
 
 RESULT_FILE = "result.psgd"
@@ -29,11 +29,8 @@ def read_result(path: Path, classes: Sequence[type]) -> Any:
 
     Raises: ProtocolError when the file is no complete result, OSError.
     """
-    reader = FrameReader()
-    reader.classes = classes
     with open(path, "rb") as file:
-        while size := file.readinto(reader.buffer()):
-            reader.advance(size)
-    if len(reader.messages) != 1:
-        raise ProtocolError(f"{path} holds no complete result.")
-    return reader.messages[0].value
+        try:
+            return read_one(file, classes)
+        except ProtocolError as error:
+            raise ProtocolError(f"{path} holds no result that can be read: {error}") from error

@@ -76,7 +76,7 @@ class Talk:
                 controller.flush([node], TALK_SECONDS + content.size / _BYTES_PER_SECOND)
 
     def _take(self, sender: int, message: Message) -> None:
-        if message.head[:3] == self._head(OFFERS)[:3] and len(message.head) == 4:
+        if message.head in (self._head(OFFERS), self._head(CONTENT)):
             self._heard[message.head[3], sender] = message.value
         else:
             self.early.append((sender, message))

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from inspect import isabstract
 from typing import Any
 
-from network.errors import BadContent
+from network.errors import BadContent, ProtocolError
+from network.frames import unpacked
 from parallel_sgd.accounts import Accounts
 from parallel_sgd.channel import Channel, Key, Sent
 from parallel_sgd.profiles import ISetting
@@ -149,10 +150,11 @@ class CodecBank:
         self._settings.sender = sender
         codec = self.codecs[variable]
         try:
+            content = unpacked(content)
             if codec.sends_finite:
                 check_finite(content)
             self._post(variable, codec.receive_late(content) if late else codec.receive_blocks(content))
-        except Unusable as error:
+        except (ProtocolError, Unusable) as error:
             raise BadContent(-1 if sender is None else sender, self._where(variable), str(error)) from error
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from network.errors import ProtocolError
-from network.frames import FrameReader
+from network.frames import read_one
 from network.wire import Kind, pack
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
@@ -61,19 +62,8 @@ class Vault:
             raise ValueError(f"The checkpoint {self._path} is damaged")
         self.digest = digest.hexdigest()
         try:
-            return _unpack(memoryview(data)[begin:])
+            file = BytesIO(data)
+            file.seek(begin)
+            return read_one(file)
         except ProtocolError as error:
             raise ValueError(f"The checkpoint {self._path} cannot be read: {error}") from error
-
-
-def _unpack(data: memoryview) -> Any:
-    reader = FrameReader()
-    while data:
-        place = reader.buffer()
-        count = min(len(place), len(data))
-        place[:count] = data[:count]
-        reader.advance(count)
-        data = data[count:]
-    if len(reader.messages) != 1:
-        raise ProtocolError("it is not complete")
-    return reader.messages[0].value

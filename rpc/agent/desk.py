@@ -35,7 +35,7 @@ from ..messages import (
     Suspect,
     TakeOver,
     Watch,
-    parse,
+    read_operation,
 )
 from . import slot
 from .agent_logs import logs_between
@@ -125,7 +125,7 @@ class Desk:
     def _serve(self, session: Session) -> None:
         session.receive()
         while (message := session.take()) is not None:
-            self._obey(session, parse(message.value, FROM_SUBMITTER))
+            self._obey(session, read_operation(message, FROM_SUBMITTER))
         stream = self._streams.get(session)
         while stream is not None and session.lost is None and session.pending_bytes < _STREAM_AHEAD:
             part = next(stream, _END)

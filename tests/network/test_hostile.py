@@ -100,6 +100,8 @@ def read(reader: FrameReader, data: bytes) -> int:
         buffer[:size] = rest[:size]
         reader.advance(size)
         rest = rest[size:]
+    for message in reader.messages:
+        _ = message.value
     return len(reader.messages)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
 
-from network.values import Tag, decode, encode
+from network.values import encode
 from tests.network.value_kinds import (
     Color,
     Guarded,
@@ -71,10 +70,3 @@ def test_a_property_that_hides_a_slot_does_not_run() -> None:
 
 def test_enum_aliases_come_back_as_the_member() -> None:
     assert travel(Color.CRIMSON) is Color.RED
-
-
-def test_decoding_leaves_the_tree_as_it_was() -> None:
-    tree = [Tag("d", [1, Tag("t", [2, [3]])])]
-    before = copy.deepcopy(tree)
-    decode(tree, [])
-    assert tree == before

@@ -44,5 +44,5 @@ def test_half_a_file(tmp_path: Path, kept: int) -> None:
     write_result(tmp_path / "r", np.arange(1000), ())
     content = (tmp_path / "r").read_bytes()
     (tmp_path / "r").write_bytes(content[:kept])
-    with pytest.raises(ProtocolError, match="no complete result"):
+    with pytest.raises(ProtocolError, match="no message that is complete"):
         read_result(tmp_path / "r", ())

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from network.frames import unpacked
 from nn import arguments
 from nn.optimizer import IOptimizer
 from parallel_sgd.codec.bank import CodecBank
@@ -99,8 +100,8 @@ class StaleSynchronizedSGD(ISyncType):
         if variable < len(self.codecs.codecs):
             self._inner.receive(sender, step, variable, content)
             self.late = self._inner.late
-        elif isinstance(content, int):
-            self._clocks[sender] = max(self._clocks[sender], content)
+        elif isinstance(clock := unpacked(content), int):
+            self._clocks[sender] = max(self._clocks[sender], clock)
 
     def ready(self, variable: int) -> bool:
         """True when the codec's result may be taken and the slowest worker is near enough."""
