@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from network.nodes import Address, NodeAssignment
+from rpc.files import parsed, read_text
 from rpc.launch import Launcher, LocalLauncher, Offer, launcher_of, local_agents
 from rpc.logs import attach_console
 
@@ -51,7 +52,7 @@ def workers_in(filename: str | Path = "worker.json") -> tuple[int, bool]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        content: Any = parsed(json.loads, read_text(path))
     except FileNotFoundError:
         raise FileNotFoundError(
             f'The node file {path} does not exist; write {{"Worker": ["127.0.0.1"]}} into it, or name another file.'

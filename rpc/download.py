@@ -19,6 +19,7 @@ from typing import Any
 
 from network.errors import ProtocolError
 
+from .files import parsed, read_regular
 from .messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
 
 MAX_FILES = 256
@@ -162,8 +163,8 @@ class Download:
 def _last_run(marker: Path, title: str) -> dict[str, Any]:
     """What `marker` says of the last run, if that had this title."""
     try:
-        content = json.loads(marker.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = parsed(json.loads, read_regular(marker))
+    except (OSError, ValueError):
         return {}
     fits = isinstance(content, dict) and content.get("title") == title and isinstance(content.get("files"), list)
     return content if fits else {}

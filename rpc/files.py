@@ -1,7 +1,7 @@
 """Files that are changed wholly or not at all, on a disk that may be full for a moment.
 
 What could not be written then stands in the way of no later try, neither on the disk, as half a line or half a draft, nor in
-memory. Nothing is written through a link.
+memory. Nothing is written through a link. And files of others, read so that they can do no harm.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import contextlib
 import errno
 import logging
 import os
+import secrets
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,8 @@ from typing import Final, TypeVar
 PRIVATE: Final = 0o600
 ROOM_SECONDS: Final = 20.0
 """How long the end of a job waits for room on the disk, for what nobody could get afterwards."""
+MOST_BYTES: Final = 4 << 20
+"""Of a file that lists hosts, sets up an agent or describes a job."""
 _PAUSE_SECONDS = 0.5
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -41,6 +45,55 @@ def write_private(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def publish(path: Path, text: str, mode: int = PRIVATE) -> None:
+    """Write a file that appears with its whole content, in a folder in which others may write, too.
+
+    Raises: OSError; then nothing is left behind.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # which nobody can have made before us
+    try:
+        descriptor = _open(draft, os.O_EXCL, mode)
+        try:
+            _write(descriptor, text)
+            os.fsync(descriptor)  # before it has its name, also where the folder is on another machine
+        finally:
+            os.close(descriptor)
+        os.replace(draft, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def read_text(path: Path, most: int = MOST_BYTES) -> str:
+    """The text of a file of at most `most` bytes; a pipe that a shell has made of a command's output is one, too.
+
+    Raises: OSError, ValueError when it is longer, or not UTF-8.
+    """
+    with open(path, "rb") as file:
+        return _text(file.read(most + 1), most)
+
+
+def read_regular(path: Path, most: int = MOST_BYTES) -> str:
+    """As `read_text` where others may have put something else in its place: a pipe holds nobody up."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is no regular file")
+        return _text(file.read(most + 1), most)
+
+
+def parsed(parse: Callable[[str], Result], text: str) -> Result:
+    """`parse(text)`, for the parsers of JSON and TOML, which follow nested brackets until the stack ends.
+
+    Raises: what `parse` raises, ValueError for text that is nested too deeply.
+    """
+    try:
+        return parse(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def append(path: Path, text: str, mode: int = PRIVATE) -> int:
@@ -78,6 +131,12 @@ def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.L
                 logger.warning("%s cannot be written: %s. Trying again for up to %g s.", what, error.strerror, seconds)
             warned = True
         time.sleep(_PAUSE_SECONDS)
+
+
+def _text(content: bytes, most: int) -> str:
+    if len(content) > most:
+        raise ValueError(f"it must have at most {most} bytes")
+    return content.decode("utf-8")
 
 
 def _open(path: Path, flags: int, mode: int = PRIVATE) -> int:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import secrets
-import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from network.nodes import Address
+
+from .files import parsed, publish, read_regular
 
 MAX_SLOTS = 4096  # of one host; more is a slip of the pen
 _SUFFIX = ".agent.json"
@@ -76,23 +75,16 @@ def registered(folder: Path, registration: Registration) -> Iterator[None]:
     """
     path = folder / f"{registration.name}{_SUFFIX}"
     content = json.dumps(asdict(registration)) + "\n"
-    draft = folder / f".{path.name}.{secrets.token_hex(8)}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(draft, "x", encoding="utf-8") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # before it has its name, also where the folder is on another machine
-        os.replace(draft, path)
+        publish(path, content, 0o644)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
         raise RegistrationError(f"The agent cannot be registered in {folder}: {error.strerror or error}.") from error
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):
-            if path.read_text("utf-8") == content:
+        with contextlib.suppress(OSError, ValueError):
+            if read_regular(path, _MOST_BYTES) == content:
                 path.unlink()
 
 
@@ -109,7 +101,7 @@ def registrations(folder: Path) -> list[Registration]:
         return []
     for path in paths:
         if path.name.endswith(_SUFFIX) and not path.name.startswith("."):
-            with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
+            with contextlib.suppress(OSError, ValueError, TypeError):
                 read = _read(path)
                 address = Address.parse(read.address)
                 if address not in found or found[address].started < read.started:
@@ -118,11 +110,4 @@ def registrations(folder: Path) -> list[Registration]:
 
 
 def _read(path: Path) -> Registration:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe of that name holds nobody up
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise RegistrationError(f"{path} is no file.")
-        content = file.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
-        raise RegistrationError(f"{path} is too long for a registration.")
-    return Registration(**json.loads(content))
+    return Registration(**parsed(json.loads, read_regular(path, _MOST_BYTES)))

@@ -9,6 +9,7 @@ import sys
 import parallel_sgd.codec
 from parallel_sgd.codec import Codec
 from parallel_sgd.names import find_class, known_classes
+from rpc.files import parsed
 
 from .laws import CodecLawError, check_codec
 
@@ -25,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
         known = known_classes(parallel_sgd.codec, Codec)
         codec = find_class(options.codec, Codec, known, "codec")
         server = find_class(options.server, Codec, known, "--server") if options.server else None
-        parameters = json.loads(options.parameters)
+        parameters = parsed(json.loads, options.parameters)
         if not isinstance(parameters, dict):
             raise ValueError(f"--parameters must be a JSON object, got {options.parameters}")
     except ValueError as error:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from network.clock import Clock, SystemClock
 
-from ..files import write_private
+from ..files import parsed, read_regular, write_private
 from ..identity import process_name
 
 KEEP_SECONDS = 14 * 86400.0
@@ -58,10 +58,10 @@ class JobRecord:
         Raises: OSError, ValueError when it is none, or not of the folder that it lies in.
         """
         try:
-            record = cls(**json.loads(path.read_text(encoding="utf-8")))
+            record = cls(**parsed(json.loads, read_regular(path)))
             texts = (record.job, record.title, record.state, record.detail, record.log, *record.files)
             texts += (record.driver, record.outcome, record.outcome_detail)
-        except (TypeError, RecursionError) as error:
+        except TypeError as error:
             raise ValueError(f"{path} is no record of a job: {error}.") from error
         whole = type(record.node) is int and type(record.attempt) is int
         right = whole and type(record.started) is float and type(record.ended) is float

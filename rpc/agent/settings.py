@@ -13,6 +13,7 @@ from typing import Any
 from network.keyring import Keyring
 from network.nodes import DEFAULT_PORT
 
+from ..files import parsed, read_text
 from ..shipping import ANY_CODE
 
 if sys.version_info >= (3, 11):
@@ -88,7 +89,7 @@ def gather(
 
 def _read_file(file: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = parsed(tomllib.loads, read_text(file))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from network.keyring import Keyring, parse_keyring
 
+from ..files import publish
 from .settings import SettingsError
 
 STDOUT = "-"
@@ -49,10 +50,8 @@ def announced(path: str | None, address: str, say: Callable[[str], object]) -> I
             say(f"{address}\n")
         yield
         return
-    draft = f"{path}.{os.getpid()}"
     try:
-        Path(draft).write_text(f"{address}\n", "utf-8")
-        os.replace(draft, path)
+        publish(Path(path), f"{address}\n")
     except OSError as error:
         raise SettingsError(f"--announce must name a file that can be written, got {path!r}: {error.strerror}.") from error
     try:

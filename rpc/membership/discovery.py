@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from network.nodes import Address
 
+from ..files import parsed, read_text
 from .hosts import Host, parse_hosts
 
 
@@ -64,7 +65,7 @@ class FileDiscovery:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        self._content: bytes | None = None
+        self._content: str | None = None
         self._hosts: list[Host] = []
 
     def find(self) -> list[Host]:
@@ -73,7 +74,7 @@ class FileDiscovery:
         Raises: DiscoveryError when it cannot be read or holds something else.
         """
         try:
-            content = self._path.read_bytes()
+            content = read_text(self._path)
             if content != self._content:
                 self._hosts = parse_hosts(_as_text(_workers(content)))
                 self._content = content
@@ -85,8 +86,8 @@ class FileDiscovery:
         """Nothing is held."""
 
 
-def _workers(content: bytes) -> Any:
-    nodes = json.loads(content)
+def _workers(content: str) -> Any:
+    nodes = parsed(json.loads, content)
     if not isinstance(nodes, dict) or not isinstance(nodes.get("Worker"), list):
         raise ValueError(f'it must hold {{"Worker": [address, ...]}}, got {str(nodes)[:80]}')
     return nodes["Worker"]
