@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-engine test-rest test-jobs test-agents test-programs check steady soak faults golden bench clean
+.PHONY: demo audit test test-engine test-rest test-jobs test-agents test-programs check steady soak faults golden bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -19,6 +19,14 @@ $(VENV)/.dev: $(VENV)/.base
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+# whether an advisory names a version that is installed: asks an online service, so it is no part of `make check`
+audit: $(VENV)/.audit
+	$(BIN)/pip-audit --skip-editable
+
+$(VENV)/.audit: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[audit]'
 	@touch $@
 
 demo: $(VENV)/.base

@@ -18,7 +18,7 @@ from rpc.launch import KubernetesLauncher, launcher_of
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the extra dev")
 DEPLOY = Path(__file__).parents[2] / "deploy"
 LOCKED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-KEY = {"name": "PSGD_KEY", "valueFrom": {"secretKeyRef": {"name": "psgd-key", "key": "key"}}}
+KEY_FILE = "/run/psgd/key"
 
 
 def documents(name: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def test_the_worker_takes_its_options(pod: dict[str, Any]) -> None:
     options = parsed(worker_parser(), container["args"])
     assert (options.system, options.listen, options.port) == ("kubernetes", "0.0.0.0", 15387)
     assert container["ports"] == [{"name": "psgd", "containerPort": options.port}]
-    assert container["env"][0] == KEY and {"name": "HOME", "value": "/var/lib/psgd"} in container["env"]
+    assert {"name": "HOME", "value": "/var/lib/psgd"} in container["env"] and options.key_file == KEY_FILE
     origin = origin_of(
         system=options.system,
         rendezvous=None,
@@ -96,7 +96,7 @@ def test_what_the_worker_writes_to_can_be_written(pod: dict[str, Any], manifest:
     options = parsed(worker_parser(), container["args"])
     mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
     claims = [claim["metadata"]["name"] for claim in manifest["StatefulSet"]["spec"]["volumeClaimTemplates"]]
-    assert set(mounts.values()) == {*claims, *(volume["name"] for volume in pod["volumes"])}
+    assert set(mounts.values()) == {*claims, "tmp", "key"}
     assert all(str(Path(path).parent) in mounts for path in (options.work_dir, options.announce))
     assert container["securityContext"] == {**LOCKED, "readOnlyRootFilesystem": True}
     assert pod["securityContext"] == {
@@ -114,11 +114,39 @@ def test_what_the_worker_writes_to_can_be_written(pod: dict[str, Any], manifest:
     )
 
 
+@pytest.mark.parametrize(("name", "kind"), [("kubernetes.yaml", "StatefulSet"), ("kubernetes-submit.yaml", "Job")])
+def test_the_key_is_a_file(name: str, kind: str) -> None:
+    """SEC-16, SEC-23: in no environment. One container mounts the Secret, copies it as 0400 into memory, and ends; so the file
+    belongs to who reads it. All containers are locked down and have limits."""
+    document = documents(name)[kind]
+    spec = document["spec"]["template"]["spec"]
+    (copier,), (main,) = spec["initContainers"], spec["containers"]
+    assert "PSGD_KEY" not in str(document) and "secretKeyRef" not in str(document)
+    volumes = {volume.pop("name"): volume for volume in spec["volumes"]}
+    assert volumes["secret"] == {"secret": {"secretName": "psgd-key", "defaultMode": 0o400}}
+    assert volumes["key"]["emptyDir"]["medium"] == "Memory"
+    assert copier["command"] == ["install", "-m", "0400", "/secret/key", KEY_FILE] and "env" not in copier
+    assert copier["volumeMounts"] == [
+        {"name": "secret", "mountPath": "/secret", "readOnly": True},
+        {"name": "key", "mountPath": str(Path(KEY_FILE).parent)},
+    ]
+    assert {"name": "key", "mountPath": "/run/psgd", "readOnly": True} in main["volumeMounts"]
+    assert "secret" not in {mount["name"] for mount in main["volumeMounts"]}
+    for container in (copier, main):
+        assert container["securityContext"] == {**LOCKED, "readOnlyRootFilesystem": True}
+        resources = container["resources"]
+        assert resources["requests"].keys() == resources["limits"].keys() == {"cpu", "memory"}
+
+
 def test_the_submitter_takes_its_options(manifest: dict[str, Any]) -> None:
     job = documents("kubernetes-submit.yaml")["Job"]
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    assert container["command"] == ["psgd-submit"] and KEY in container["env"]
+    assert container["command"] == ["psgd-submit"]
     options = parsed(make_parser(), container["args"])
+    assert options.key_file == KEY_FILE
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    assert mounts.keys() == {"/models", "/tmp", "/run/psgd"} and container["workingDir"] in mounts
+    assert {"name": "HOME", "value": "/tmp"} in container["env"]
     launcher, _ = launcher_of(options.launch)
     assert isinstance(launcher, KubernetesLauncher) and options.discovery == "launcher"
     assert options.launch == f"kubernetes:{manifest['Service']['metadata']['name']}"
