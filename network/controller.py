@@ -92,6 +92,10 @@ class Controller:
         """Ids of the peers that can be talked to, ascending."""
         return sorted(peer for peer, session in self.sessions.items() if session.alive)
 
+    def counts(self) -> list[tuple[int, int, int]]:
+        """Each peer, and how many messages were sent to it and have come from it over the connection that there is now."""
+        return [(peer, s.messages_sent, s.messages_read) for peer, s in self.sessions.items()]
+
     @property
     def bytes_sent(self) -> int:
         """Bytes written to all sessions so far, protocol included."""

@@ -102,6 +102,7 @@ class FrameReader:
         expect_ready: bool = False,
     ) -> None:
         self.messages: deque[Message] = deque()
+        self.completed = 0  # messages, so far
         self.classes: Sequence[type] = ()
         self.place: Place | None = None
         self.ready: Any = None
@@ -320,6 +321,7 @@ class FrameReader:
         if self._kind == _MESSAGE:
             raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)
             self.messages.append(Message(self._head, content, raw, self._overhead))
+            self.completed += 1
         elif self._kind == _READY:
             self._expect_ready, self.ready = False, unpacked(content)
         else:

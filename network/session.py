@@ -60,6 +60,7 @@ class Session:
         self.left = False
         self._leaving = False
         self.bytes_sent = self.bytes_read = 0
+        self.messages_sent = 0  # that were queued
         self.bytes_shared = 0  # of both, what went through shared memory
         self.pending_bytes = 0
         self.unsent_bytes = 0  # what was in line when the connection ended
@@ -72,6 +73,11 @@ class Session:
         self._pending: deque[bytes | memoryview] = deque()  # what the link takes next
         if is_server:
             self._queue(Kind.READY, (), {"sealed": sealed}, self._sealer)
+
+    @property
+    def messages_read(self) -> int:
+        """Messages that have arrived so far; with a peer that has sent more of them, some are on their way, or lost."""
+        return self._reader.completed
 
     @property
     def inbox(self) -> deque[Message]:
@@ -120,7 +126,9 @@ class Session:
             raise self.lost
         if self._leaving:
             raise ClosedByUs(f"This side has left {self.peer}.")
-        return self._queue(kind, head, value, self._sealer if self.sealed else None)
+        sent = self._queue(kind, head, value, self._sealer if self.sealed else None)
+        self.messages_sent += 1
+        return sent
 
     def _queue(self, kind: Kind, head: Sequence[int], value: object, sealer: Sealer | None) -> Sent:
         frames, raw, overhead = pack(kind, head, value, sealer, self._reader.classes, self._limits)

@@ -145,7 +145,7 @@ class Attendant:
             if verdict.kind == "silent":
                 self._com.sessions[verdict.node].close()
                 self._on_gone(Gone(verdict.node, verdict.headline), is_told=True)
-            else:  # a deadlock: all that train wait for each other
+            else:  # all that train wait: for each other, or for what a dead link does not bring
                 self.stop(verdict.headline)
         self.collection.check()
         for node, reason in self.collection.missing.items():

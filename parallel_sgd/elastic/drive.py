@@ -192,7 +192,7 @@ class Drive:
     def _look_out(self, now: float) -> None:
         """See who is silent, cut off, or missing where others wait."""
         for verdict in self._lookout.look(now):
-            if verdict.kind == "deadlock":
+            if verdict.kind in ("deadlock", "cut"):
                 self._break(None, verdict.headline)
                 continue
             silent = self._muster.of_node(verdict.node).worker

@@ -116,6 +116,7 @@ class JobProcess:
         gc.freeze()  # what exists now lives to the end; the collector need not look at it again during training
         look_if_cores_suffice(self.controller, load.roster.values())
         self.controller.on_wait, self.controller.on_resume = self._recorder.waits, self._recorder.resumes
+        self._recorder.links = self.controller.counts
         if executable.signals:
             self._recorder.note(Kind.STARTED, 0, 0)
         self.porter.tell(Reached("running", "", []))

@@ -2,7 +2,7 @@
 
 All nodes run when the watch begins. Their agents beat once a second; one that has not for 2.5 s is silent, whatever its
 connection says. When all that still train wait for their peers, longer than a step may take and without a byte,
-nobody will go on: a deadlock, or a network that swallows packets.
+nobody will go on: a deadlock, unless messages were sent that have not come: then the link that swallows them is dead.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Heard:
     batch: int
     waiting: float
     limit: float
+    links: tuple[tuple[int, int, int], ...] = ()  # peer, messages sent to it, messages that came from it
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,25 @@ class Deadlock:
 
     nodes: tuple[int, ...]
     longest: Heard
+
+
+@dataclass(frozen=True)
+class DeadLink:
+    """Of `sent` messages from one node to another, `read` have come, and no more do, while all wait."""
+
+    sender: int
+    receiver: int
+    sent: int
+    read: int
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """Nobody goes on because links of `node` are dead; without it, no dead link of these is left."""
+
+    node: int
+    links: tuple[DeadLink, ...]
+    last: Heard
 
 
 class ClusterWatch(Machine):
@@ -123,5 +143,29 @@ class ClusterWatch(Machine):
         if self._settled or unheard or not training or any(beat.waiting <= beat.limit for beat in training):
             return []
         self._settled = True
+        cut_off = self._cut_off()
+        if cut_off:
+            return cut_off
         longest = max(training, key=lambda beat: (beat.waiting, -beat.node))
         return [Deadlock(tuple(sorted(beat.node for beat in training)), longest)]
+
+    def _cut_off(self) -> list[object]:
+        """The fewest nodes, one after the other, without which no dead link is left: who has most of them, of equals the worker
+        with the highest number."""
+        counts = {(node, peer): (sent, read) for node, beat in self._last.items() for peer, sent, read in beat.links}
+        dead = [
+            DeadLink(node, peer, sent, counts[peer, node][1])
+            for (node, peer), (sent, _) in sorted(counts.items())
+            if (peer, node) in counts and sent > counts[peer, node][1]
+        ]
+        found: list[object] = []
+        while dead:
+            partners: dict[int, set[int]] = {}
+            for link in dead:
+                partners.setdefault(link.sender, set()).add(link.receiver)
+                partners.setdefault(link.receiver, set()).add(link.sender)
+            worst = max(partners, key=lambda node: (len(partners[node]), node))
+            own = tuple(link for link in dead if worst in (link.sender, link.receiver))
+            dead = [link for link in dead if link not in own]
+            found.append(CutOff(worst, own, self._last[worst]))
+        return found

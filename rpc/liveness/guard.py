@@ -14,6 +14,7 @@ from .recorder import Reader, Signal
 from .watch import Declare, Signs, Tick, Warn, Watch, Withdraw
 
 BEAT_SECONDS = 1.0
+LINKS_SECONDS = 1.0  # of waiting in vain, after which a beat tells what came over each link
 _RECOVERY_SECONDS = 0.1  # between looks while a warning stands
 _LEAST_LOOK_SECONDS = 0.02
 _MOST_READ = 64  # signals per look: the newest of a fast program tell all that matters
@@ -96,6 +97,7 @@ class Guard:
 
     def _beat(self, now: float) -> Beat:
         order, watch = self._order, self._watch
+        waiting = watch.waiting(now)
         return Beat(
             order.job,
             order.node,
@@ -106,8 +108,9 @@ class Guard:
             watch.epoch,
             watch.batch,
             watch.seconds(now),
-            watch.waiting(now),
+            waiting,
             watch.step_limit,
+            [list(link) for link in self._reader.links()] if waiting > LINKS_SECONDS else [],
         )
 
     def _notice(self, found: Warn | Withdraw) -> Notice:

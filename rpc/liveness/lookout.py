@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from ..messages import Beat, Notice, Operation, Verdict
-from .cluster import ClusterWatch, Deadlock, HasEnded, Heard, Silent, Tick
+from .cluster import ClusterWatch, CutOff, Deadlock, HasEnded, Heard, Silent, Tick
 from .limits import Phase
 from .verdict import in_causal_order
 
@@ -107,6 +107,10 @@ class Lookout:
                 words = "Its agent has not beaten, though its connection stands: the host or the network is gone. "
                 words += "Where it was, its last beat said."
                 found.append(self._verdict("silent", action.node, action.seconds, words))
+            elif isinstance(action, CutOff):
+                links = ", ".join(f"Node({x.sender}) to Node({x.receiver}) ({x.read} of {x.sent} came)" for x in action.links)
+                words = f"All that train wait, and messages are lost on the way from {links}."
+                found.append(self._verdict("cut", action.node, action.last.waiting, words))
             elif isinstance(action, Deadlock):
                 names = ", ".join(map(str, action.nodes))
                 words = f"All that train wait, and no byte comes: nodes {names}."
@@ -124,7 +128,7 @@ class Lookout:
             self.named()
         else:
             self.tell_of_bystander(told)
-        if verdict.kind != "deadlock":
+        if verdict.kind not in ("deadlock", "cut"):  # whose processes are there, and will say how they end
             self.ended(verdict.node, False, now)
 
     def _verdict(self, kind: str, node: int, seconds: float, detail: str) -> Verdict:
@@ -135,4 +139,5 @@ class Lookout:
 
 
 def _heard(beat: Beat) -> Heard:
-    return Heard(beat.node, beat.attempt, Phase(beat.phase), beat.epoch, beat.batch, beat.waiting, beat.limit)
+    links = tuple((peer, sent, read) for peer, sent, read in beat.links)
+    return Heard(beat.node, beat.attempt, Phase(beat.phase), beat.epoch, beat.batch, beat.waiting, beat.limit, links)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
-from ..operation import Attempt, Node, Operation
+from ..operation import Attempt, Length, Node, Operation
+from .recorder import MOST_LINKS
 from .verdict import Count, PhaseName, describe_place
 
 
@@ -24,6 +25,8 @@ class Beat(Operation):
     seconds: float  # since the phase began
     waiting: float  # of them, for peers and without a byte coming or going
     limit: float  # N, as it is now
+    links: Annotated[list[Annotated[list[int], Length(3, 3)]], Length(0, MOST_LINKS)] = field(default_factory=list)
+    """While it waits in vain: for each peer its id, messages sent to it, and messages that have come from it."""
 
     @property
     def place(self) -> str:

@@ -5,6 +5,7 @@ behind the ring is the stack that the process writes when it is asked where it i
 
 header   8 bytes magic, u64 entries written so far, f64 last sign of life, f64 last time that bytes came or went
 entry    u64 number, f64 time, u32 kind, u32 epoch, u64 batch; entry n lies at place n modulo CAPACITY
+links    u64 how many, and for each i64 peer, u64 messages sent to it, u64 messages that came from it; after a wait in vain
 
 Times are those of CLOCK_MONOTONIC, which all processes of a system share. Only the agent's descriptor is trusted: it reads by
 `pread`, so that whatever the process does to the memory harms the process alone.
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import itertools
 import mmap
 import os
 import struct
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 CAPACITY = 4096
@@ -31,7 +33,11 @@ _ENTRY = struct.Struct("=QdIIQ")
 _COUNT, _LIFE, _LIVES = struct.Struct("=Q"), struct.Struct("=d"), struct.Struct("=dd")
 _COUNT_AT, _LIFE_AT = 8, 16
 _RING_AT = 64
-SIZE = _RING_AT + CAPACITY * _ENTRY.size
+MOST_LINKS = 256
+_MOST_MESSAGES = 1 << 53
+_LINK = struct.Struct("=qQQ")
+_LINKS_AT = _RING_AT + CAPACITY * _ENTRY.size
+SIZE = _LINKS_AT + _COUNT.size + MOST_LINKS * _LINK.size
 _QUIET_SECONDS = 0.2  # a wait that lasted that long has brought nothing
 
 
@@ -45,6 +51,14 @@ class Kind(enum.IntEnum):
     SAVE_BEGIN = 5
     SAVE_END = 6
     TRAIN_END = 7
+
+
+class Link(NamedTuple):
+    """The connection with a peer: messages sent to it, and messages that have come from it."""
+
+    peer: int
+    sent: int
+    read: int
 
 
 class Signal(NamedTuple):
@@ -71,9 +85,13 @@ def make_memory() -> int:
 
 
 class Recorder:
-    """The writing end, in the job process; its methods cost about a microsecond and belong to one thread."""
+    """The writing end, in the job process; its methods cost about a microsecond and belong to one thread.
+
+    `links`, if set, is asked after a wait that has brought nothing.
+    """
 
     def __init__(self, descriptor: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.links: Callable[[], Iterable[tuple[int, int, int]]] | None = None
         self._memory = mmap.mmap(descriptor, SIZE)
         self._clock = clock
         self._written = 0
@@ -105,7 +123,16 @@ class Recorder:
         now = self._clock()
         if now - self._waiting_since < _QUIET_SECONDS:
             self._moved = now
+        elif self.links is not None:
+            self._write_links(self.links())
         _LIVES.pack_into(self._memory, _LIFE_AT, now, self._moved)
+
+    def _write_links(self, links: Iterable[tuple[int, int, int]]) -> None:
+        written = 0
+        for link in itertools.islice(links, MOST_LINKS):
+            _LINK.pack_into(self._memory, _LINKS_AT + _COUNT.size + written * _LINK.size, *link)
+            written += 1
+        _COUNT.pack_into(self._memory, _LINKS_AT, written)
 
     def works(self) -> None:
         """The process works on something long outside a step, and lives."""
@@ -162,6 +189,16 @@ class Reader:
         header = self._header()
         alive, moved = (0.0, 0.0) if header is None else header[2:]
         return (alive if 0.0 <= alive <= now + 1.0 else 0.0), (moved if 0.0 <= moved <= now + 1.0 else 0.0)
+
+    def links(self) -> list[Link]:
+        """What the process counted when it last waited in vain."""
+        with contextlib.suppress(OSError, struct.error):
+            (count,) = _COUNT.unpack(os.pread(self._descriptor, _COUNT.size, _LINKS_AT))
+            if count <= MOST_LINKS:
+                data = os.pread(self._descriptor, count * _LINK.size, _LINKS_AT + _COUNT.size)
+                links = [Link(*entry) for entry in _LINK.iter_unpack(data)]
+                return [link for link in links if -2 <= link.peer < MOST_COUNT and max(link.sent, link.read) < _MOST_MESSAGES]
+        return []
 
     def stack(self) -> str:
         """What the process wrote when it was asked where it is."""

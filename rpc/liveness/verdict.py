@@ -17,7 +17,7 @@ from .limits import Phase
 Count = Annotated[int, range(1 << 40)]
 ExitCode = Annotated[int, range(-1, 256)]
 PhaseName = Annotated[str, ("unwatched", "start", "step", "between", "save", "ended")]
-VerdictKind = Annotated[str, ("stuck", "crashed", "exited", "silent", "deadlock")]
+VerdictKind = Annotated[str, ("stuck", "crashed", "exited", "silent", "cut", "deadlock")]
 LOG_LINES = 20
 _LONGEST_LINE = 4096
 _LOSS = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
@@ -33,9 +33,10 @@ class Verdict(Operation):
     """Why a node did not go on; it travels from the agent to the submitter.
 
     kind: stuck (silent beyond the limit of its phase), crashed (a signal or an exception), exited (sys.exit), silent (its
-    host is), deadlock (all that still train wait for each other). epoch, batch: where it was, counted from 1, 0 before the
-    first. seconds: of silence. detail: more in words. exit_code: -1 for none. signal: its number, 0 for none. trace: the
-    traceback of a crash, the stack of a stuck process, or why there is none. log: the last lines of the job's log there.
+    host is), cut (a link with another node carries nothing), deadlock (all that still train wait for each other). epoch, batch:
+    where it was, counted from 1, 0 before the first. seconds: of silence. detail: more in words. exit_code: -1 for none.
+    signal: its number, 0 for none. trace: the traceback of a crash, the stack of a stuck process, or why there is none. log:
+    the last lines of the job's log there.
     """
 
     job: str
@@ -80,6 +81,8 @@ class Verdict(Operation):
             return f"stuck, silent for {self.seconds:.1f} s"
         if self.kind == "silent":
             return f"its host has been silent for {self.seconds:.1f} s"
+        if self.kind == "cut":
+            return f"cut off from nodes that wait, for {self.seconds:.1f} s"
         if self.kind == "deadlock":
             return f"waits for others that wait, for {self.seconds:.1f} s"
         if self.kind == "exited":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import signal
 import subprocess
 import time
@@ -96,12 +97,29 @@ def test_a_link_that_is_cut(agents: LocalNodes, tmp_path: Path, calm: bytes, cap
 
 def test_links_that_swallow(agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """FLT-7, FLT-8: a link that brings nothing more in either direction, and in the next attempt one that does so in one: all
-    wait, no connection ends, nobody is stuck. That is a deadlock, and no batch is lost."""
+    wait, no connection ends, nobody is stuck. The link is named, and no batch is lost."""
     faults = ("swallow 1-2@e2.b1", "swallow 0>1@e3.b1@a1")
     result = run(agents, tmp_path, "; ".join(faults))
     assert (result.restarts, only_weights(result)) == (2, calm)
     assert [fired(tmp_path, fault) for fault in faults] == [2, 1]  # by both ends of the link, and by the one that sends
-    assert sum("waits for others that wait" in line for line in said(caplog.records)) >= 2
+    told = "\n".join(said(caplog.records))
+    for link in ("Node(1) to Node(2)", "Node(2) to Node(1)", "Node(0) to Node(1)"):
+        assert re.search(rf"messages are lost on the way from (.*, )?{re.escape(link)} \(\d+ of \d+ came\)", told)
+
+
+@pytest.mark.parametrize("fault", ["swallow 0-2@e2.b1@a*", "swallow 0>2@e2.b1@a*"], ids=["both", "one"])
+def test_one_dead_link_costs_one_worker(
+    agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    """FLT-27: 0 and 2 reach everybody else; under 'shrink' one of the two is left out, and the job goes on with equal bits."""
+    caplog.set_level(logging.INFO)
+    result = run(agents, tmp_path, fault, on_failure="shrink")
+    assert (result.restarts, sorted(result.models), only_weights(result)) == (1, [0, 1], calm)
+    assert result.ledger.problems == ()
+    (told,) = [
+        line for line in said(caplog.records) if "cut off from nodes that wait" in line and line.startswith("Node(2) on")
+    ]
+    assert "messages are lost on the way from Node(0) to Node(2) (" in told
 
 
 def test_messages_that_come_twice_or_in_another_order(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpc.errors import InvalidTransition
-from rpc.liveness.cluster import LOOK_SECONDS, SILENT_SECONDS, ClusterWatch, Deadlock, HasEnded, Heard, Silent, Tick
+from rpc.liveness.cluster import LOOK_SECONDS, SILENT_SECONDS, ClusterWatch, CutOff, Deadlock, HasEnded, Heard, Silent, Tick
 from rpc.liveness.limits import Phase
 
 N = 10.0
@@ -117,6 +119,58 @@ def test_all_wait_for_each_other() -> None:
     ((when, found),) = story.found
     assert isinstance(found, Deadlock) and found.nodes == (0, 1, 2) and found.longest.node == 1
     assert 3.0 + N < when <= 3.0 + N + 1.0 + LOOK_SECONDS
+
+
+Counts = dict[tuple[int, int], int]  # messages from one node to another
+
+
+def counted(sent: Counts, lost: Counts, nodes: int) -> list[Heard]:
+    """The last beats of nodes that all wait; `lost` are those of the messages that have not come."""
+    found = []
+    for node in range(nodes):
+        peers = [peer for peer in range(nodes) if peer != node]
+        links = [(p, sent.get((node, p), 9), sent.get((p, node), 9) - lost.get((p, node), 0)) for p in peers]
+        found.append(replace(beat(node, N + 1.0), links=tuple(links)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("lost", "left_out"),
+    [
+        ({(0, 2): 1, (2, 0): 1}, [2]),  # both directions: one of the pair
+        ({(0, 2): 3}, [2]),  # one direction
+        ({(2, 0): 1}, [2]),
+        ({(p, 1): 1 for p in (0, 2, 3)}, [1]),  # deaf
+        ({(1, p): 1 for p in (0, 2, 3)}, [1]),  # mute
+        ({(0, 1): 1, (3, 0): 1}, [0]),  # one node in common
+        ({(0, 1): 1, (2, 3): 1}, [3, 1]),  # two pairs
+    ],
+)
+def test_who_is_cut_off(lost: Counts, left_out: list[int]) -> None:
+    """FLT-27: messages that were sent and have not come, while all wait, are told by link; without the nodes that are
+    named no dead link is left."""
+    watch = ClusterWatch(range(4), 0, 0.0)
+    for heard in counted({(0, 1): 12, (3, 2): 7}, lost, 4):
+        watch.handle(heard, 1.0)
+    found = watch.handle(Tick(), 1.25)
+    assert all(isinstance(action, CutOff) for action in found)
+    assert [action.node for action in found if isinstance(action, CutOff)] == left_out
+    links = [(link.sender, link.receiver) for action in found if isinstance(action, CutOff) for link in action.links]
+    assert sorted(links) == sorted(lost)
+    assert all({*link} & {*left_out} for link in lost)
+    assert watch.handle(Tick(), 1.5) == []
+
+
+def test_a_message_on_its_way_is_no_dead_link() -> None:
+    """INV-9: not while anybody does something, and where all that was sent has come it is a deadlock."""
+    watch = ClusterWatch(range(3), 0, 0.0)
+    for heard in counted({}, {(0, 2): 1}, 3):
+        watch.handle(heard if heard.node else replace(heard, waiting=0.0), 1.0)
+    assert watch.handle(Tick(), 1.25) == []
+    for heard in counted({}, {}, 3):
+        watch.handle(heard, 1.5)
+    (found,) = watch.handle(Tick(), 1.75)
+    assert isinstance(found, Deadlock)
 
 
 @pytest.mark.parametrize("working", [0, 1, 2])

@@ -52,6 +52,18 @@ def test_a_deadlock_names_all() -> None:
     assert (verdict.kind, verdict.node, verdict.seconds) == ("deadlock", 0, 12.0) and "nodes 0, 1" in verdict.detail
 
 
+def test_a_dead_link_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """FLT-27: both ends of it, and what was lost; the one that is to be left out has failed by itself."""
+    waiting = replace(BEAT, waiting=12.0)
+    one = replace(waiting, links=[[1, 40, 38], [2, 7, 7]])
+    other = replace(waiting, node=1, batch=16, links=[[0, 38, 39], [2, 8, 8]])
+    third = replace(waiting, node=2, links=[[0, 7, 7], [1, 8, 8]])
+    (verdict,) = listen(lookout(3), 10.0, one, other, third)
+    assert (verdict.kind, verdict.node, verdict.batch, verdict.seconds, verdict.rank) == ("cut", 1, 16, 12.0, 0)
+    words = "messages are lost on the way from Node(0) to Node(1) (39 of 40 came)."
+    assert verdict.headline.endswith(words) and words in caplog.text
+
+
 def test_verdicts_are_kept_in_causal_order(caplog: pytest.LogCaptureFixture) -> None:
     """FD-18: the first cause first; a stack is shown, a traceback comes with the state of the node, and is not shown twice."""
     caplog.set_level(logging.INFO)

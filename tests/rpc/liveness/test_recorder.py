@@ -47,6 +47,25 @@ def bench() -> Iterator[Bench]:
     made.close()
 
 
+def test_links_are_counted_after_a_wait_in_vain(bench: Bench) -> None:
+    """FLT-27: not in a wait that brings something, which costs no more than before; nothing that the process writes harms."""
+    asked: list[float] = []
+
+    def links() -> list[tuple[int, int, int]]:
+        asked.append(bench.clock.monotonic())
+        return [(-2, 5, 4), (1, 7, 9)]
+
+    bench.recorder.links = links
+    for seconds in (0.1, 0.1, 0.25):
+        assert bench.reader.links() == []
+        bench.recorder.waits()
+        bench.clock.advance(seconds)
+        bench.recorder.resumes()
+    assert len(asked) == 1 and bench.reader.links() == [(-2, 5, 4), (1, 7, 9)]
+    os.pwrite(bench.memory, b"\xff" * (SIZE - 64 - CAPACITY * 32), 64 + CAPACITY * 32)
+    assert bench.reader.links() == []
+
+
 def test_each_call_is_one_signal(bench: Bench) -> None:
     """FD-1: the four calls need no argument, return nothing, and each is one signal: begin and end alternate."""
     for _ in range(2):
