@@ -22,7 +22,7 @@ from .farewell import take_leave
 from .frames import Message
 from .keyring import Key
 from .nodes import Address
-from .session import Sent, Session
+from .session import LOOK_SECONDS, Sent, Session
 from .sockets import wait_sockets
 from .transport import Waiter
 from .values import Array
@@ -250,7 +250,7 @@ class Controller:
             self.pump(left)
 
     def pump(self, timeout: float | None) -> None:
-        """Wait up to `timeout` seconds (None: for ever) until bytes can be moved or somebody has gone, and move them.
+        """Wait up to `timeout` seconds, `LOOK_SECONDS` at most, until bytes can be moved or somebody has gone, and move them.
 
         Raises: what `interrupt` was given.
         """
@@ -259,7 +259,8 @@ class Controller:
             reading = [s.link for s in self.sessions.values() if s.wants_more]
             writing = [s.link for s in self.sessions.values() if s.pending_bytes]
             if self.on_wait is None or self.on_resume is None:
-                self._wait([*reading, self._calls.bell.sock], writing, timeout)  # type: ignore[list-item]
+                limit = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
+                self._wait([*reading, self._calls.bell.sock], writing, limit)  # type: ignore[list-item]
             else:
                 self.on_wait()
                 limit = WAIT_SECONDS if timeout is None else min(timeout, WAIT_SECONDS)

@@ -58,7 +58,7 @@ def dial_all(
     try:
         for key, target in targets.items():
             try:
-                calls[key] = _Call(target, max(0.05, deadline - clock.monotonic()))
+                calls[key] = _Call(target, max(0.05, deadline - clock.monotonic()), clock)
             except NetworkError as error:
                 errors[key] = error
         while calls:
@@ -92,8 +92,8 @@ def dial_all(
 class _Call:
     """One connection on its way."""
 
-    def __init__(self, target: Target, limit: float) -> None:
-        self.target = target
+    def __init__(self, target: Target, limit: float, clock: Clock) -> None:
+        self.target, self._clock = target, clock
         who = f"node {target.node_id} at " if target.node_id is not None else ""
         self.name = f"{who}{target.address}"
         self._routes: list[tuple[socket.AddressFamily, object]] = []
@@ -200,6 +200,7 @@ class _Call:
             is_server=False,
             node_id=self.target.node_id,
             caps=handshake.peer_caps,
+            clock=self._clock,
         )
         self._session.bytes_sent, self._session.bytes_read = self._sent, self._read
 

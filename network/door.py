@@ -133,7 +133,7 @@ class Door:
         for visitor in list(self._visitors):
             outcome: Outcome | None
             try:
-                outcome = visitor.step(self._policy, now)
+                outcome = visitor.step(self._policy, now, self._clock)
             except (NetworkError, OSError) as error:
                 outcome = TurnedAway(visitor.link.peer, str(error))
             if outcome is None and now >= visitor.deadline:
@@ -177,7 +177,7 @@ class _Visitor:
         """Whether it has not said a whole hello yet."""
         return self._reader.need > 0
 
-    def step(self, policy: Policy, now: float) -> Outcome | None:
+    def step(self, policy: Policy, now: float, clock: Clock) -> Outcome | None:
         """Read what is there and answer; None while more is needed. Never reads beyond the handshake."""
         while self._reader.need:
             data = self._receive(self._reader.need)
@@ -201,7 +201,7 @@ class _Visitor:
             if data is None:
                 return None
             self._handshake.feed(data)
-        return self._admit(self._handshake, self._reader.hello)
+        return self._admit(self._handshake, self._reader.hello, clock)
 
     def _serve(self, terms: Terms) -> ServerHandshake:
         self._seal = self._seal or bool(terms.caps.get("seal"))
@@ -229,7 +229,7 @@ class _Visitor:
             raise OSError("it does not take our answer")
         self._sent += len(data)
 
-    def _admit(self, handshake: ServerHandshake, hello: Hello) -> Arrived:
+    def _admit(self, handshake: ServerHandshake, hello: Hello, clock: Clock) -> Arrived:
         session = Session(
             self.link,
             handshake.keys.server_key,
@@ -239,6 +239,7 @@ class _Visitor:
             is_server=True,
             node_id=None if self._terms is None else self._terms.node,
             caps=hello.caps,
+            clock=clock,
         )
         session.bytes_sent, session.bytes_read = self._sent, self._read
         session.send()

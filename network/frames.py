@@ -12,11 +12,11 @@ import numpy as np
 
 from .budget import OBJECT_BYTES
 from .errors import ProtocolError
-from .patterns import LONGEST, Known, KnownTails
+from .patterns import LONGEST, MAX_HEAD, Known, KnownTails
 from .seal import Opener
 from .slabs import SlabPool
 from .values import Array, decode
-from .wire import HEADER, KINDS, MAC_BYTES, MAX_HEAD, Kind, Limits, allocate, as_bytes, split, unpack
+from .wire import HEADER, KINDS, MAC_BYTES, Kind, Limits, allocate, as_bytes, split, unpack
 
 SCRATCH_BYTES = 1 << 16
 ARRAY_BYTES = (
@@ -101,6 +101,7 @@ class FrameReader:
         limits: Limits = Limits(),  # noqa: B008
         expect_ready: bool = False,
     ) -> None:
+        # thirty attributes: with one more CPython takes a longer way to all of them, a tenth of the time of a small message
         self.messages: deque[Message] = deque()
         self.completed = 0  # messages, so far
         self.classes: Sequence[type] = ()
@@ -115,8 +116,7 @@ class FrameReader:
         self._sealed = sealed
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._direct = False
-        self._header = bytearray(HEADER.size)
-        self._header_view = memoryview(self._header)
+        self._header = memoryview(bytearray(HEADER.size))
         self._mac = bytearray(MAC_BYTES)
         self._reset()
         self._begin()
@@ -134,8 +134,9 @@ class FrameReader:
 
     def _begin(self) -> None:
         self._step: Callable[[], None] = self._on_header
-        self._fill: list[memoryview] = [self._header_view]
+        self._fill: list[memoryview] = [self._header]
         self._fresh = True  # nothing of the frame has come yet
+        self.watched = False  # whether the reader's owner counts the seconds of this frame
         self._metadata: bytes | bytearray = b""
         self._data: list[memoryview] = []  # this frame's data, for its MAC
 
@@ -149,6 +150,11 @@ class FrameReader:
         """Where the next received bytes go; never empty."""
         self._direct = self.direct
         return self._fill[0] if self._direct else self._scratch
+
+    @property
+    def begun(self) -> bool:
+        """Whether more must come: of a frame, or of a message."""
+        return not self._fresh or self._missing > 0
 
     @property
     def direct(self) -> bool:

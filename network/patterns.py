@@ -16,6 +16,8 @@ from .values import DTYPES, MAX_DIMENSIONS, Array, Tag
 
 MOST_KNOWN = 512
 LONGEST = 256  # bytes of metadata that are worth keeping
+MAX_HEAD = 8  # integers in the head of a message
+_NO_HEAD = 0x90  # msgpack: an empty list; the next ones begin those of one element, two, ...
 _INTEGERS = {0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}  # first byte: length of a msgpack integer
 
 _sent: dict[tuple[Any, ...], bytes] = {}
@@ -114,10 +116,10 @@ def _is_place(item: Any) -> bool:
 
 def head_end(meta: bytes | bytearray | memoryview) -> int | None:
     """Where the head ends in metadata of three parts that begin with a short list of integers; None for anything else."""
-    if not 2 < len(meta) <= LONGEST or meta[0] != 0x93 or meta[1] & 0xF0 != 0x90:
+    if not 2 < len(meta) <= LONGEST or meta[0] != 0x93 or not _NO_HEAD <= meta[1] <= _NO_HEAD + MAX_HEAD:
         return None
     at = 2
-    for _ in range(meta[1] & 0x0F):
+    for _ in range(meta[1] - _NO_HEAD):
         if at >= len(meta):
             return None
         first = meta[at]

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
 from .frames import FrameReader, Message, Place
 from .seal import Opener, Sealer
@@ -18,6 +19,11 @@ INBOX_BYTES = 256 << 20  # what they take: a session that holds as much is not r
 TURN_BYTES = 1 << 20  # what one call of `receive` reads at most when there is a message to handle already, and
 LONGEST_TURN_BYTES = 32 << 20  # when there is none
 _BUFFERS_AT_ONCE = 64
+LOOK_SECONDS = 5.0  # whoever waits for bytes of a session comes back to `receive` at least so often
+STALL_SECONDS = 30.0  # in which a frame that has begun must go on, by so many bytes or to its end; for a process of a job, and
+STALL_BYTES = 32 << 10
+JOB_STALL_SECONDS = 600.0  # for who talks with one: between its bytes it may compute, and so may a program that submits
+_EVENT_LOOPS = frozenset({"agent", "submitter"})  # at the ends of a session with an agent
 
 
 class Sent(NamedTuple):
@@ -29,6 +35,9 @@ class Sent(NamedTuple):
 
 class Session:
     """One end of an authenticated connection between two nodes.
+
+    A frame that the peer has begun must go on: else `receive` ends the connection, after 30 s where an agent is at an end, and
+    after ten minutes between processes of a job and with them. Whoever waits calls it every `LOOK_SECONDS` or more often.
 
     `queue` frames a message and `send` moves what the link takes; until `pending_bytes` is 0 the arrays of queued messages
     must stay unchanged. `receive` moves what has arrived into `inbox`. When the connection ends, `lost` holds the reason:
@@ -48,6 +57,7 @@ class Session:
         node_id: int | None = None,
         caps: Mapping[str, object] | None = None,
         limits: Limits = Limits(),  # noqa: B008
+        clock: Clock | None = None,
     ) -> None:
         if not sealed and not link.private:
             raise ValueError(f"The frames of a session with {link.peer} must be sealed: somebody may stand on its path.")
@@ -65,6 +75,9 @@ class Session:
         self.pending_bytes = 0
         self.unsent_bytes = 0  # what was in line when the connection ended
         self._limits = limits
+        self._clock = clock or SystemClock()
+        self._looked = self._seconds = 0.0  # at a frame that does not go on: when, and for how long
+        self._had = 0  # bytes read when that began
         self._sealer = Sealer(send_key)
         # the server's first frame is sealed on every connection: it confirms the keys
         opener = Opener(receive_key) if sealed or not is_server else None
@@ -164,7 +177,10 @@ class Session:
         return not self.pending_bytes
 
     def receive(self) -> None:
-        """Move what has arrived into `inbox`, unless it is full; more may be there. An ended or broken link shows in `lost`."""
+        """Move what has arrived into `inbox`, unless it is full; more may be there. An ended or broken link shows in `lost`.
+
+        Raises: ProtocolError for what must not arrive, and for what has begun and does not go on.
+        """
         start = self.bytes_read
         while self.wants_more:
             buffer = self._reader.buffer()
@@ -174,6 +190,8 @@ class Session:
                 self._end(error.strerror or str(error))
                 return
             if count is None:
+                if self._reader.begun:
+                    self._watch_frame()
                 return
             if count == 0:
                 self._end("it has left" if self.left else "the connection was closed")
@@ -186,6 +204,8 @@ class Session:
                 raise
             self.left = self._reader.farewell
             if count < len(buffer):  # the link had no more: a poll costs less than a read in vain
+                if count < STALL_BYTES and self._reader.begun:
+                    self._watch_frame()
                 return
             if self.bytes_read - start >= TURN_BYTES and (self.inbox or self.bytes_read - start >= LONGEST_TURN_BYTES):
                 return
@@ -197,6 +217,24 @@ class Session:
             while count < len(buffer) and (more := self.link.receive(buffer[count:])):
                 count += more
         return count
+
+    def _watch_frame(self) -> None:
+        """A frame has begun of which little or nothing comes just now: end the connection if that lasts. Only the time in which
+        somebody looked counts, because this process may have been stopped, or busy, while bytes were there."""
+        reader, now = self._reader, self._clock.monotonic()
+        if not reader.watched:
+            reader.watched = True
+            self._looked, self._seconds, self._had = now, 0.0, self.bytes_read
+            return
+        self._seconds += min(now - self._looked, 2 * LOOK_SECONDS)
+        self._looked = now
+        if self._seconds < (STALL_SECONDS if self.role in _EVENT_LOOPS else JOB_STALL_SECONDS):
+            return
+        if self.bytes_read - self._had < STALL_BYTES:
+            problem = f"of a frame that it has begun {self.bytes_read - self._had} bytes have come in {self._seconds:.0f} s"
+            self._end(problem)
+            raise ProtocolError(f"{self.peer} does not go on: {problem}.")
+        reader.watched = False
 
     def account_shared(self, *, sent: int = 0, read: int = 0) -> None:
         """Count bytes of messages that lay in memory which both ends share (see `windows`), not on the link."""

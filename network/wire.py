@@ -23,14 +23,13 @@ import numpy as np
 
 from .budget import OBJECT_BYTES, check_sent, check_tree
 from .errors import ProtocolError
-from .patterns import tail_of
+from .patterns import MAX_HEAD, tail_of
 from .seal import Sealer
 from .slabs import SlabPool
 from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
 
 HEADER = struct.Struct("!BBHIQ")
 MAC_BYTES = 32
-MAX_HEAD = 8  # integers
 _THREE = b"\x93"  # msgpack: a list of three follows
 SEALED_BYTES = 1 << 20  # data of a frame we seal: what is hashed at both ends stays in their caches
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from network.controller import Controller
 from network.dial import Target
 from network.errors import NetworkError, ProtocolError
-from network.session import Session
+from network.session import LOOK_SECONDS, Session
 from network.sockets import wait_sockets
 
 from .calling import call_all
@@ -62,12 +62,16 @@ class Lines:
         return errors
 
     def wait(self, timeout: float | None, waker: socket.socket | None = None) -> list[Heard | Gone]:
-        """Move bytes both ways, waiting up to `timeout` seconds for some, or for `waker`; returns what has come of it."""
+        """Move bytes both ways; returns what has come of it.
+
+        Waits up to `timeout` seconds, `LOOK_SECONDS` at most, for some, or for `waker`.
+        """
         sessions = [s for s in (*self._agents.values(), *self._processes.values()) if s.lost is None]
         writing = [s.link for s in sessions if s.pending_bytes]
         if not any(session.inbox for session in sessions):
             reading = [*(s.link for s in sessions), *([waker] if waker is not None else [])]
-            wait_sockets(reading, writing, timeout)  # type: ignore[arg-type]
+            limit = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
+            wait_sockets(reading, writing, limit)  # type: ignore[arg-type]
         news: list[Heard | Gone] = []
         for node, session in self._agents.items():
             news += self._read(node, session, FROM_AGENT)

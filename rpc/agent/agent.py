@@ -19,6 +19,7 @@ from network.errors import NetworkError
 from network.hello import Hello, Hint
 from network.keys import Keyring, find_keys, take_key_from_environment
 from network.nodes import Address, is_loopback
+from network.session import LOOK_SECONDS
 from network.sockets import MAX_UNIX_PATH, PortInUse, listen_tcp, listen_unix, wait_sockets
 from network.version import VERSION
 
@@ -38,7 +39,6 @@ from .watchers import Watchers
 from .work_dir import WorkDirectory
 
 _PAUSE_SECONDS = 0.01
-_IDLE_SECONDS = 30.0
 _MOST_ACCEPTED = 64  # visitors per listener and round
 
 
@@ -201,7 +201,7 @@ class Agent:
     def _patience(self) -> float:
         now = self._clock.monotonic()
         ours = (self._runs.deadline, self._estates.deadline, self._door.deadline, self._departure.deadline)
-        return max(0.0, min([now + _IDLE_SECONDS, *(deadline for deadline in ours if deadline is not None)]) - now)
+        return max(0.0, min([now + LOOK_SECONDS, *(deadline for deadline in ours if deadline is not None)]) - now)
 
     def _accept(self) -> None:
         for listener in self._listeners:

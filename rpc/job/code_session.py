@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from network.errors import ProtocolError, TimedOut
-from network.session import Session
+from network.session import LOOK_SECONDS, Session
 from network.sockets import SocketLink, wait_sockets
 
 from ..errors import JobAborted
@@ -62,7 +62,7 @@ class CodeSession:
     def _pump(self, timeout: float) -> None:
         link = self._session.link
         if isinstance(link, SocketLink):
-            wait_sockets([link], [link] if self._session.pending_bytes else [], timeout)
+            wait_sockets([link], [link] if self._session.pending_bytes else [], min(timeout, LOOK_SECONDS))
         self._session.send()
         self._session.receive()
 

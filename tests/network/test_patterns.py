@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from network.errors import ProtocolError
 from network.frames import FrameReader
-from network.patterns import MOST_KNOWN, KnownTails, head_end, tail_of
+from network.patterns import MAX_HEAD, MOST_KNOWN, KnownTails, head_end, tail_of
 from network.values import encode
-from network.wire import Kind, pack, unpack
+from network.wire import HEADER, Kind, pack, unpack
 
 INTEGERS = st.integers(-(1 << 63), (1 << 64) - 1)
 SHAPES = st.lists(st.integers(0, 5), max_size=3)
@@ -107,3 +107,20 @@ def test_the_tables_are_bounded() -> None:
     assert sum(known is not None for known in found) == MOST_KNOWN
     first = found[0]
     assert first is not None and first[0] == (7, 300)
+
+
+def test_a_head_of_too_many_integers_finds_no_tail() -> None:
+    """SEC-8: a tail that is known opens no way around the limit of heads: nine integers are refused as before it was known."""
+    array = np.zeros(3, np.float32)
+    tree, arrays = encode(array)
+    layout = [[a.dtype.str, *a.shape] for a in arrays]
+    for count in range(16):
+        reader = FrameReader()
+        assert read(reader, wire([1], array))[0].head == (1,), "now the tail is known"
+        meta = msgpack.packb([list(range(count)), layout, tree])
+        whole = HEADER.pack(Kind.MESSAGE, 0, 0, len(meta), array.nbytes) + meta + array.tobytes()
+        if count <= MAX_HEAD:
+            assert read(reader, whole)[0].head == tuple(range(count))
+        else:
+            with pytest.raises(ProtocolError, match="malformed head"):
+                read(reader, whole)

@@ -1,0 +1,238 @@
+"""A frame that has begun goes on, or ends the connection; between frames there may be any time. All on a virtual clock."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import rpc.agent.agent as agent_module
+import rpc.job.code_session as code_session_module
+import rpc.lines as lines_module
+from network.controller import Controller
+from network.dial import Target, dial
+from network.errors import NetworkError, PeerLost, ProtocolError
+from network.keys import Keyring, new_key
+from network.seal import Sealer
+from network.session import (
+    INBOX_LIMIT,
+    JOB_STALL_SECONDS,
+    LOOK_SECONDS,
+    STALL_BYTES,
+    STALL_SECONDS,
+    TURN_BYTES,
+    Session,
+)
+from network.sockets import SocketLink, wait_sockets
+from network.testing import VirtualClock
+from network.transport import Link
+from network.wire import HEADER, Kind, Limits, pack
+from rpc.agent.agent import Agent
+from rpc.agent.settings import AgentSettings
+from rpc.errors import JobAborted
+from rpc.job.code_session import CodeSession
+from rpc.lines import Gone, Lines
+from rpc.messages import Load
+
+from .wires import CLIENT_KEY, SEALED_WIRES, SERVER_KEY, WIRES
+
+LIMITS = {"submitter": STALL_SECONDS, "agent": STALL_SECONDS, "peer": JOB_STALL_SECONDS, "code": JOB_STALL_SECONDS}
+
+
+class Half(NamedTuple):
+    """The receiving session, on a virtual clock, and the bare link of who sends to it."""
+
+    session: Session
+    sender: Link
+    clock: VirtualClock
+
+    def say(self, data: bytes) -> None:
+        while data:
+            data = data[self.sender.send([data]) :]
+            self.session.receive()
+
+    def look(self, seconds: float, every: float = LOOK_SECONDS) -> None:
+        """Let time pass, as for somebody who waits."""
+        while seconds > 0:
+            self.clock.advance(min(every, seconds))
+            seconds -= every
+            self.session.receive()
+
+
+@contextlib.contextmanager
+def half(kind: str = "memory", *, sealed: bool = False, role: str = "submitter") -> Iterator[Half]:
+    wire, clock = WIRES[kind][0](), VirtualClock()
+    keys = SERVER_KEY, CLIENT_KEY
+    session = Session(wire.right, *keys, role=role, sealed=sealed, is_server=True, clock=clock)
+    try:
+        yield Half(session, wire.left, clock)
+    finally:
+        session.close()
+        wire.left.close()
+
+
+def frames(*values: object, sealed: bool = False, limits: Limits | None = None) -> bytes:
+    sealer = Sealer(CLIENT_KEY) if sealed else None
+    return b"".join(bytes(p) for v in values for p in pack(Kind.MESSAGE, (), v, sealer, (), limits or Limits()).buffers)
+
+
+@pytest.mark.parametrize("role", LIMITS)
+@pytest.mark.parametrize(("kind", "sealed"), SEALED_WIRES)
+@pytest.mark.parametrize("cut", [1, HEADER.size, HEADER.size + 10, -1])
+def test_a_frame_that_does_not_go_on_ends_the_connection(kind: str, sealed: bool, cut: int, role: str) -> None:
+    """SEC-7, SEC-9: wherever it stops, and whoever sends it; what came before was delivered."""
+    with half(kind, sealed=sealed, role=role) as (session, sender, clock):
+        it = Half(session, sender, clock)
+        first, both = (frames(*values, sealed=sealed) for values in (["whole"], ["whole", np.zeros(4096, np.uint8)]))
+        it.say(both[: len(first) + cut] if cut > 0 else both[:cut])
+        it.look(LIMITS[role] - LOOK_SECONDS)
+        assert session.alive and [message.value for message in session.inbox] == ["whole"]
+        with pytest.raises(ProtocolError, match="does not go on: of a frame that it has begun 0 bytes have come in"):
+            it.look(2 * LOOK_SECONDS)
+        assert isinstance(session.lost, PeerLost)
+        with contextlib.suppress(OSError):
+            while sender.receive(memoryview(bytearray(1 << 16))):  # the READY, then the end
+                pass
+
+
+@pytest.mark.parametrize(("rate", "lives"), [(1, False), (STALL_BYTES // 40, False), (STALL_BYTES // 20, True)])
+def test_a_frame_has_a_least_speed(rate: int, lives: bool) -> None:
+    """SEC-9: whoever sends a byte now and then holds a frame open no longer than who sends none."""
+    with half() as it:
+        whole = frames(np.zeros(3 * STALL_BYTES, np.uint8))
+        came = contextlib.nullcontext() if lives else pytest.raises(ProtocolError, match="does not go on")
+        with came:
+            for at in range(0, len(whole), rate):
+                it.say(whole[at : at + rate])
+                it.look(1.0)
+                assert it.clock.monotonic() < 3 * STALL_SECONDS + 60
+        assert bool(it.session.inbox) is lives
+
+
+def test_between_frames_there_is_no_limit() -> None:
+    """Nor is one to blame that is in the midst of another frame each time somebody looks."""
+    with half() as it:
+        it.say(frames("one"))
+        it.look(100_000.0, every=1000.0)
+        pieces = [frames(number) for number in range(100)]
+        it.say(pieces[0][:5])
+        for one, following in itertools.pairwise(pieces):
+            it.look(STALL_SECONDS - 1)
+            it.say(one[5:] + following[:5])
+        assert it.session.alive and len(it.session.inbox) == 100
+
+
+def test_a_message_that_has_begun_needs_its_other_frames() -> None:
+    with half() as it:
+        small = Limits(data=1000)
+        it.say(frames(np.zeros(2500, np.uint8), limits=small)[: HEADER.size + 1000 + 20])
+        with pytest.raises(ProtocolError, match="does not go on"):
+            it.look(STALL_SECONDS + LOOK_SECONDS)
+
+
+def test_only_the_time_of_those_who_look_counts() -> None:
+    """A process that was stopped for an hour finds its peer as it left it; one whose inbox is full does not read."""
+    with half() as it:
+        whole = frames(np.zeros(100, np.uint8))
+        it.say(whole[:50])
+        it.look(3600.0, every=3600.0)
+        it.look(3600.0, every=3600.0)
+        it.say(whole[50:])
+        assert it.session.take() is not None
+        it.say(frames(*range(INBOX_LIMIT)) + whole[:50])
+        assert not it.session.wants_more
+        it.look(10 * STALL_SECONDS)
+        while it.session.take() is not None:
+            pass
+        it.look(STALL_SECONDS - 3 * LOOK_SECONDS)
+        it.say(whole[50:])
+        assert it.session.take() is not None and it.session.alive
+
+
+def test_a_large_array_that_comes_in_time(kind: str = "unix") -> None:
+    with half(kind) as it:
+        data = np.arange(8 * TURN_BYTES, dtype=np.uint8)
+        it.say(frames(data))
+        assert (it.session.inbox[0].value == data).all()
+
+
+# ---- all that wait for frames
+
+
+def passing(clock: VirtualClock) -> Any:
+    """In place of `wait_sockets`: when nothing is there, the time that somebody is ready to wait passes at once."""
+
+    def wait(reading: Sequence[Any], writing: Sequence[Any], timeout: float | None) -> None:
+        wait_sockets(reading, [], 0.0)
+        assert timeout is not None and timeout <= LOOK_SECONDS, "nobody would look at the frame in time"
+        clock.advance(timeout)
+
+    return wait
+
+
+def test_a_controller_that_waits_for_ever_looks() -> None:
+    with half("unix", role="agent") as it:
+        it.say(frames("x")[:-1])
+        com = Controller(0, {1: it.session}, clock=it.clock, wait=passing(it.clock))
+        with contextlib.closing(com), pytest.raises(PeerLost, match="of a frame that it has begun 0 bytes have come in"):
+            com.get_one()
+        assert STALL_SECONDS <= it.clock.monotonic() <= STALL_SECONDS + 2 * LOOK_SECONDS
+
+
+def test_the_lines_of_a_submitter_look(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    with half("unix", role="agent") as it:
+        monkeypatch.setattr(lines_module, "wait_sockets", passing(it.clock))
+        it.say(frames("x")[:-1])
+        with contextlib.closing(Controller(-1, {0: it.session})) as com:
+            lines = Lines(com, {0: "Node(0)"}, lines_module.logging.getLogger("lines test"))
+            news: list[Any] = []
+            while not news:
+                news = lines.wait(None)
+        assert isinstance(news[0], Gone) and "Node(0) broke the protocol" in caplog.text
+
+
+def test_a_job_process_looks_while_it_waits_for_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    with half("unix", role="code") as it:
+        monkeypatch.setattr(code_session_module, "wait_sockets", passing(it.clock))
+        it.say(frames("x")[:-1])
+        with pytest.raises((ProtocolError, JobAborted), match="does not go on"):
+            CodeSession(it.session, 3600.0).receive(Load)
+
+
+def test_an_agent_closes_what_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SEC-9: 256 holders of the key who begin a frame do not keep the others out for more than half a minute."""
+    clock, key = VirtualClock(), new_key()
+    monkeypatch.setattr(agent_module, "SystemClock", lambda: clock)
+    settings = AgentSettings(port=0, work_dir=str(tmp_path / "work"), keyring=Keyring((key,)))
+    with contextlib.closing(Agent(settings)) as agent:
+        sessions: list[Session] = []
+        called = threading.Thread(
+            target=lambda: sessions.extend(dial(Target(agent.address, key, "submitter", "agent")) for _ in range(2))
+        )
+        called.start()
+        while called.is_alive():
+            agent.stop()  # rings, so that nobody waits
+            agent._step()
+        stalled, idle = sessions
+        monkeypatch.setattr(agent_module, "wait_sockets", passing(clock))
+        assert isinstance(stalled.link, SocketLink)
+        stalled.link.send([HEADER.pack(Kind.MESSAGE, 0, 0, 100, 4096) + bytes(10)])
+        begin = clock.monotonic()
+        while (tmp_path / "work" / "audit.jsonl").read_text().count('"protocol"') == 0:
+            agent._step()
+            assert clock.monotonic() - begin < 2 * STALL_SECONDS
+        agent._step()
+        with contextlib.suppress(NetworkError):
+            while stalled.lost is None:
+                stalled.receive()
+        idle.receive()
+        assert stalled.lost is not None and idle.alive
+        assert "does not go on" in (tmp_path / "work" / "audit.jsonl").read_text()
+        for session in sessions:
+            session.close()
