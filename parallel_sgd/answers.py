@@ -11,7 +11,6 @@ from rpc.coordinator import GROUP_SLACK_SECONDS
 from rpc.recovery import FAIL, REDUNDANT
 from rpc.submission import START_SECONDS
 
-from .checkpoint.given import GivenCheckpoint
 from .codec.bank import CodecChoice
 from .codec.interfaces import Codec
 from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER
@@ -46,8 +45,8 @@ def replies_of(spec: JobSpec, samples_size: int) -> Replies:
             "fault": str(spec.fault),
             "checkpoint_every": plan.checkpoint_every,
             "commit_every": plan.commit_every,
-            "resume": spec.resume if isinstance(spec.resume, str) else "",
-            "sends_checkpoint": isinstance(spec.resume, GivenCheckpoint),
+            "resume": [] if spec.resume is None else list(spec.resume.jobs),
+            "sends_checkpoint": spec.resume is not None and spec.resume.given is not None,
         },
         EXTRA: dict(plan.codec_parameters),
         TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": plan.sync_type.__name__},
@@ -57,10 +56,11 @@ def replies_of(spec: JobSpec, samples_size: int) -> Replies:
 
 
 def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
-    given = spec.resume
-    if not isinstance(given, GivenCheckpoint):
+    given = None if spec.resume is None else spec.resume.given
+    if given is None:
         return None
-    return given.replies([*spec.plan.assignment.nodes, Parameter_Server])
+    nodes = [*spec.plan.assignment.nodes, Parameter_Server]
+    return {**given.replies(nodes), "tables": given.tables(nodes) if spec.is_local else {}}
 
 
 def package_bytes(replies: Replies) -> int:
@@ -85,7 +85,8 @@ def answers(
         if request == CHECKPOINT:
             sent = replies[CHECKPOINT]
             content = sent["contents"].get(sent["of"].get(node))
-            return {"content": content, "whole": sent["whole"], "said": sent["said"]}
+            tables = sent["tables"].get(node, "")
+            return {"content": content, "whole": sent["whole"], "said": sent["said"], "tables": tables}
         return replies[SERVER_TRANSFER if request == TRANSFER and node == Parameter_Server else request]
 
     return answer

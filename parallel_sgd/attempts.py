@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from network.controller import Controller
@@ -20,6 +19,7 @@ from rpc.listing import jobs_known
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.patience import Patience
 from rpc.recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
+from rpc.run_folder import RUNS, RunFolder
 from rpc.succession.will import Will
 
 from .answers import answers, package_bytes
@@ -57,9 +57,8 @@ class Attempts:
         recovery: what follows when one has failed.
         request: connects with agents.
         samples: loads the data set for nodes that lack it.
-        directory: where files go.
+        run: where files go; None where none are fetched.
         driver: the name by which agents know us; "" for a job that ends with us.
-        collects: whether the files of the job are fetched when it has ended.
         attempt: the number of the next attempt.
     """
 
@@ -70,15 +69,14 @@ class Attempts:
         recovery: Recovery,
         request: Request,
         samples: Callable[[], Samples],
-        directory: Path,
+        run: RunFolder | None,
         *,
         driver: str = "",
-        collects: bool = True,
         attempt: int = 0,
     ) -> None:
         self._estate, self._membership, self.recovery = estate, membership, recovery
-        self._request, self._samples, self._directory = request, samples, directory
-        self._driver, self._collects = driver, collects
+        self._request, self._samples, self._run = request, samples, run
+        self._driver, self._collects = driver, run is not None
         self._attempt = attempt
         self._content = estate.to_bytes() if driver else b""
         self._running: Running | None = None
@@ -127,6 +125,8 @@ class Attempts:
             com.close()
             raise
         self._deposed_since = 0.0
+        if self._run is not None:
+            self._run.begin()
         before, self._running = self._running, Running(com, coordinator, nodes)
         self._entrust(self._running)
         if before is not None:  # only now, so that somebody could go on if we died in between
@@ -150,7 +150,7 @@ class Attempts:
             _log,
             title=estate.title,
             blas_threads=estate.blas_threads,
-            directory=self._directory,
+            directory=self._run or ".",
             job=estate.job,
             attempt=attempt,
             stall=estate.stall,
@@ -174,9 +174,12 @@ class Attempts:
         _log.info("Submission sent %s bytes and read %s bytes.", coordinator.bytes_sent, coordinator.bytes_read)
 
     def _check_resume(self, com: Controller) -> None:
-        earlier = self._estate.replies[MISC]["resume"]
-        if earlier and not jobs_known(com, earlier):
-            raise SubmissionError(f"The job was not started: 'resume' names job {earlier}, which none of its nodes knows.")
+        misc = self._estate.replies[MISC]
+        if misc["resume"] and not misc["sends_checkpoint"] and not jobs_known(com, misc["resume"]):
+            raise SubmissionError(
+                f"The job was not started: 'resume' names job {misc['resume'][0]}, which none of its nodes knows. A job "
+                f"goes on with the workers that have its checkpoints, or in the directory whose '{RUNS}' has them."
+            )
 
     def _join(self, coordinator: Coordinator, stop_on_interrupt: bool) -> dict[int, Any] | None:
         """Wait for the end of the attempt; the results if it is one that counts as good."""

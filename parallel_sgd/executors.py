@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -21,10 +22,11 @@ from rpc.monitor import job_monitor
 
 from .batches import Batches
 from .checkpoint.position import START
+from .checkpoint.state import ModelFile
 from .driver import SocketChannel
 from .fault_injection import FaultInjector
 from .job_executor import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, JobExecutor
-from .report import Earlier, TrainingReport
+from .report import Earlier, TrainingReport, model_name
 from .training import Samples
 from .worker import WorkerPlan, build_worker
 
@@ -38,7 +40,7 @@ class WorkerExecutor(JobExecutor):
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
         super().__init__(node_id, working_group, initializer_id)
         self._samples: Samples | None = None
-        self._files: list[str] = []
+        self._files: list[Path] = []
 
     def _further_requests(self) -> Sequence[str]:
         """The samples, if they are not here already."""
@@ -111,7 +113,7 @@ class WorkerExecutor(JobExecutor):
             faults=faults,
             job=com.job,
         )
-        self._files = [path.name for path in report.paths]
+        self._files = [*report.paths, self._model_path(com)]
         batches = Batches(len(self._samples[0]), plan.block_size, plan.assignment.block_count)
         if batches.tail:
             self.logger.info("%s samples do not fill a batch of %s and are left out.", batches.tail, batches.batch_size)
@@ -121,11 +123,16 @@ class WorkerExecutor(JobExecutor):
         self._result["batches"] = batches.count
         report.accounts(self._accounts, worker.exchange.sync.names)
         when_there_is_room(report.close, "The tables of the job", self.logger)
-        model_name = f"MODEL-{title}-N({self.node_id}).model"
-        when_there_is_room(partial(self._model.save, com.output_directory / model_name), model_name, self.logger)
-        self._files.append(model_name)
+        path = self._model_path(com)
+        when_there_is_room(partial(self._model.save, path), path.name, self.logger)
         self.logger.info("Training has ended: %s", json.dumps(result))
         self._log_accounts(com)
+
+    def _model_path(self, com: Communication) -> Path:
+        return com.output_directory / model_name(self._parts[MISC]["title"], self.node_id)
+
+    def _model_file(self, com: Communication) -> ModelFile | None:
+        return ModelFile(self._parts[MODEL].tobytes(), self.shipped["custom_objects"], self._model_path(com))
 
     def _undone(self, com: Communication) -> Earlier | None:
         """The tables of earlier attempts, of which nothing stays but what the ledger says of them."""
@@ -140,5 +147,6 @@ class WorkerExecutor(JobExecutor):
         )
 
     def trace_files(self) -> Sequence[str]:
-        """The tables and the trained model."""
-        return self._files
+        """The tables, and the trained model, or that of the newest checkpoint, if there is one."""
+        *tables, model = self._files or [Path()]
+        return [path.name for path in [*tables, *([model] if model.is_file() else [])]]

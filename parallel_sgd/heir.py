@@ -110,9 +110,8 @@ class Heir:
             recovery,
             self._request,
             self._load_samples,
-            self._folder,
+            None,
             driver=self._driver,
-            collects=False,
             attempt=1 + max([charter.attempt, *(answer.attempt for answer in found.granted.values())]),
         )
         coordinator = attempts.adopted(found.com, charter.attempt)

@@ -26,7 +26,7 @@ from .checkpoint.given import Resume
 from .checkpoint.schedule import AUTO, Every
 from .codec.size_adaptive import CodecArgument
 from .local_run import run_here
-from .nodes import InProcessNodes
+from .nodes import InProcessNodes, LocalNodes
 from .profiles import IIDBlockAssignment
 from .remote_run import run_on_agents
 from .result import JobResult
@@ -120,14 +120,15 @@ class ParallelSGD:
             fault: what shall go wrong, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die
                 at the third batch of the first epoch, and so on (`network.testing.FaultPlan`); `seed` is that of the job.
             checkpoint_every: when each node saves its state: 'epoch', a number of batches, seconds as in '30s', or None; by
-                default every epoch where `on_failure` starts again, else never.
+                default every epoch where `on_failure` starts again and on local workers, else never.
             commit_every: after how many batches each worker commits what survivors go on from. Where all have the same state,
                 every applied batch is a commit, at no cost, whatever is given. Where each has one of its own (error feedback,
                 local updates, asynchronous types) and `on_failure` starts again, a copy is made in memory so often; with a
                 parameter server that remembers, checkpoints are the only commits.
-            resume: go on with an earlier job, up to `epoch` epochs in all: its job id (its nodes have the checkpoints), or the
-                path of a checkpoint or of a folder of them.
-            directory: where the `Node-<i>-Retrieve` folders go.
+            resume: go on with an earlier job, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or
+                the path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.
+            directory: where the folder of the run goes, `runs/<title>-<number>/`, with a `Node-<i>-Retrieve` for each node;
+                links of that name, and `runs/latest`, lead to the newest.
 
         Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the
             job could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
@@ -173,12 +174,13 @@ class ParallelSGD:
             checkpoint_every=checkpoint_every,
             commit_every=commit_every,
             resume=resume,
+            directory=folder,
+            is_local=isinstance(nodes, LocalNodes) and nodes.agents is not None,
         )
         for name, given in (("fault", spec.fault.faults and fault), ("discovery", discovery)):
             if given and isinstance(nodes, InProcessNodes):
                 raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {given!r}")
         batches = Batches(len(arrays[0]), spec.plan.block_size, spec.plan.assignment.block_count)
-        folder.mkdir(parents=True, exist_ok=True)
         _log.info("Start job.")
         listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
         _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)

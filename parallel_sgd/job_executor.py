@@ -14,6 +14,7 @@ from rpc import AbsExecutable, Communication, ReplyPackage
 from .accounts import NodeAccounts
 from .checkpoint import Keeper, Resumption
 from .checkpoint.agents import Begin, begin, own_store
+from .checkpoint.state import ModelFile
 from .configuration import describe_node, keep_description
 from .driver import can_do_without, deliverer, drive, part
 from .fault_injection import FaultInjector, injected
@@ -111,7 +112,12 @@ class JobExecutor(AbsExecutable):
         """Who takes this node's checkpoints, if there are any to be taken."""
         if plan.checkpoint_every is None:
             return None
-        return Keeper(own_store(com), plan.header(com.job, self.node_id, self._parts[MISC]["title"]))
+        header = plan.header(com.job, self.node_id, self._parts[MISC]["title"])
+        return Keeper(own_store(com), header, self._model_file(com))
+
+    def _model_file(self, com: Communication) -> ModelFile | None:
+        """Where the model of each checkpoint goes; a parameter server has none."""
+        return None
 
     def _run(self, com: Communication, plan: WorkerPlan, participant: Participant) -> dict[str, float]:
         """Drive `participant` to its end, take leave, and keep its result and accounts.

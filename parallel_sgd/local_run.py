@@ -9,18 +9,21 @@ from pathlib import Path
 from nn.blas import limited_to_one_thread
 from nn.model import Model
 from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.run_folder import node_folder
 from rpc.shipping import pack
 
 from .batches import Batches
 from .checkpoint import CheckpointError, Keeper, Resumption, Store
-from .checkpoint.given import GivenCheckpoint, given
-from .checkpoint.places import FOLDER, Holdings, stores_below
+from .checkpoint.given import IN_PROCESS
+from .checkpoint.places import FOLDER
+from .checkpoint.state import ModelFile
 from .ledger import collect
 from .memory_channel import MemoryChannel
 from .node_ids import Parameter_Server
 from .parameter_server import Server, build_server
-from .report import TrainingReport
+from .report import TrainingReport, model_name
 from .result import JobResult
+from .runs import new_run
 from .spec import JobSpec
 from .training import Samples
 from .turns import Build, Participant, SkippingClock, run_in_process
@@ -32,6 +35,7 @@ _log = get_logger(SUBMIT_LOGGER)
 
 def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_server: bool = False) -> JobResult:
     """Run the job on `in_process` nodes; the same results, reports and bits as on agents."""
+    run = new_run(spec, directory, job_id, IN_PROCESS)
     shipped = spec.shipped()
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
     samples = arrays if spec.transform is None else spec.transform(*arrays, seed=spec.plan.seed)
@@ -42,12 +46,11 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
     folders: dict[int, Path] = {}
     server_keeps = spec.server_keeps
     reports: dict[int, TrainingReport] = {}
-    resumptions = _resumptions(spec, directory)
+    resumptions = _resumptions(spec)
 
     def build(node: int, channel: MemoryChannel) -> Worker:
         model = Model.from_bytes(content, shipped["custom_objects"])
-        folders[node] = folder = directory / f"Node-{node}-Retrieve"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = make_folder(node)
         resumption = resumptions.get(node)
         earlier = None if resumption is None else resumption.earlier()
         report = reports[node] = TrainingReport(folder, spec.title, node, [metric.name for metric in model.metrics], earlier)
@@ -65,10 +68,17 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
         )
         return workers[node]
 
+    def make_folder(node: int) -> Path:
+        folders[node] = folder = run.path / node_folder(node)
+        folder.mkdir()
+        run.has(node)
+        return folder
+
     def keeper(node: int, folder: Path) -> Keeper | None:
         if spec.plan.checkpoint_every is None:
             return None
-        return Keeper(Store(folder / FOLDER, job_id), spec.plan.header(job_id, node, spec.title))
+        model = ModelFile(content, shipped["custom_objects"], folder / model_name(spec.title, node)) if node >= 0 else None
+        return Keeper(Store(folder / FOLDER, job_id), spec.plan.header(job_id, node, spec.title), model)
 
     def build_ps(channel: MemoryChannel) -> Server:
         server = build_server(
@@ -80,7 +90,7 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
             start_limit=START_SECONDS,
             has_buffers=bool(spec.model.store.buffers),
             resumption=resumptions.get(Parameter_Server),
-            keeper=keeper(Parameter_Server, directory / f"Node-{Parameter_Server}-Retrieve") if server_keeps else None,
+            keeper=keeper(Parameter_Server, make_folder(Parameter_Server)) if server_keeps else None,
         )
         participants[Parameter_Server] = server
         return server
@@ -97,7 +107,7 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
     }
     files: dict[int, list[Path]] = {node: [] for node in builds}
     for node, worker in workers.items():
-        path = folders[node] / f"MODEL-{spec.title}-N({node}).model"
+        path = folders[node] / model_name(spec.title, node)
         worker.model.save(path)
         reports[node].accounts(accounts[node], worker.exchange.sync.names)
         reports[node].close()
@@ -108,19 +118,19 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
     return JobResult(figures, models, files, accounts, job_id, ledger=ledger)
 
 
-def _resumptions(spec: JobSpec, directory: Path) -> dict[int, Resumption]:
+def _resumptions(spec: JobSpec) -> dict[int, Resumption]:
     """Where each node goes on.
 
-    Raises: CheckpointError for a job of which there is no checkpoint in `directory`, or one that does not fit.
+    Raises: CheckpointError for a job whose checkpoints are with agents, or nowhere.
     """
-    found = spec.resume
-    if isinstance(found, str):
-        holdings = Holdings(stores_below(directory, found))
-        if not holdings.offers:
-            raise CheckpointError(f"'resume' names job {found}, of which there is no checkpoint below {directory.absolute()}")
-        found = given(holdings, spec.model, spec.plan.assignment.nodes, Parameter_Server if spec.server_keeps else None)
-    if not isinstance(found, GivenCheckpoint):
+    if spec.resume is None:
         return {}
+    found = spec.resume.given
+    if found is None:
+        raise CheckpointError(
+            f"'resume' names job {spec.resume.jobs[0]}, of which there is no checkpoint here: give the directory of its "
+            f"run, or nodes that have run it"
+        )
     _log.info("%s", found.choice.said)
     nodes = [*spec.plan.assignment.nodes, Parameter_Server]
     return {node: resumption for node in nodes if (resumption := found.resumption(node)) is not None}

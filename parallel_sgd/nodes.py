@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from network.nodes import Address, NodeAssignment
 from rpc.files import parsed, read_text
-from rpc.launch import Launcher, LocalLauncher, Offer, launcher_of, local_agents
+from rpc.launch import Launcher, LocalAgents, LocalLauncher, Offer, launcher_of, local_agents
 from rpc.logs import attach_console
 
 from .node_ids import Parameter_Server
@@ -67,21 +68,42 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 class LocalNodes(NodeAssignment):
-    """Nodes on agents that this process has started; Ctrl-C stops their job, because they end with this process."""
+    """Nodes on agents that this process has started; Ctrl-C stops their job, because they end with this process.
+
+    What they keep of a job outlives them where `agents` are given, agents of this machine.
+    """
+
+    def __init__(self, key_file: str | Path | None = None, agents: LocalAgents | None = None) -> None:
+        super().__init__(key_file)
+        self.agents = agents
+        self.ended: list[Callable[[], None]] = []  # what is to be done once the agents have ended
+
+    def close(self) -> None:
+        """The agents have ended: do what had to wait for that."""
+        while self.ended:
+            self.ended.pop()()
 
 
 @contextmanager
-def local_workers(count: int, ps: bool = False) -> Iterator[LocalNodes]:
+def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None = None) -> Iterator[LocalNodes]:
     """Start `count` agents on free ports of this machine (and one for a parameter server) and yield their nodes.
 
-    They have a key of their own and end with the `with` block, or with this process.
+    They have a key of their own and end with the `with` block, or with this process. Their checkpoints of a job lie in the
+    folder of its run (`runs/<title>-<number>/`), so that `resume="last"` goes on with it later; with `work_dir` in that folder,
+    besides their logs and copies of data sets.
+
+    Raises: ValueError for a wrong count or a `work_dir` that cannot be written to, NetworkError when an agent does not come up.
 
     >>> with parallel_sgd.local_workers(2) as nodes:  # doctest: +SKIP
     ...     job.parallel(nodes, codec=Plain)
     """
     _check_count("count", count)
-    with local_agents(count + bool(ps), log_level="ERROR") as agents:  # what they warn of, they tell the submitter too
-        nodes = LocalNodes(key_file=agents.key_file)
+    with contextlib.ExitStack() as at_end:
+        nodes = LocalNodes()
+        at_end.callback(nodes.close)
+        # what they warn of, they tell the submitter too
+        agents = at_end.enter_context(local_agents(count + bool(ps), log_level="ERROR", work_dir=work_dir))
+        nodes.key_file, nodes.agents = agents.key_file, agents
         ids = [*range(count), Parameter_Server] if ps else range(count)
         for node_id, address in zip(ids, agents.addresses, strict=True):
             nodes.add(node_id, address)
@@ -125,9 +147,15 @@ def nodes_from(
         raise ValueError("'count' must say how many workers to use, got None")
     _check_count("count", count)
     attach_console()  # it may wait for minutes, and says for what
-    with made:
+    with contextlib.ExitStack() as at_end:
+        nodes = NodeAssignment() if made.lasting else LocalNodes()
+        if isinstance(nodes, LocalNodes):
+            at_end.callback(nodes.close)
+        at_end.enter_context(made)
         addresses = made.start(count + bool(ps))
-        nodes = NodeAssignment(made.key_file) if made.lasting else LocalNodes(made.key_file)
+        nodes.key_file = made.key_file
+        if isinstance(nodes, LocalNodes) and isinstance(made, LocalLauncher):
+            nodes.agents = made.agents
         for node_id, address in zip([*range(count), Parameter_Server] if ps else range(count), addresses, strict=True):
             nodes.add(node_id, address)
         yield nodes

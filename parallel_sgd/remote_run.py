@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,16 @@ from rpc.succession.will import new_driver
 
 from .accounts import AccountError, Entry, NodeAccounts, check_conserved, unread
 from .attempts import Attempts
+from .checkpoint.given import ON_AGENTS, ON_LOCAL_WORKERS
 from .elastic_membership import Discovered
 from .errors import describe_failures
 from .estate import make_estate
 from .ledger import collect
 from .membership import Membership, SameNodes, Survivors
+from .node_ids import Parameter_Server
 from .nodes import LocalNodes
 from .result import JobResult
+from .runs import keep_checkpoints, new_run, place_work
 from .spec import JobSpec
 from .times import Times
 from .training import Samples
@@ -43,21 +47,35 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
     job = new_job_id()
     is_local = isinstance(nodes, LocalNodes)
     estate = make_estate(spec, sum(array.nbytes for array in arrays), job)
-    with contextlib.closing(_membership(spec, nodes, job)) as membership:
+    agents = nodes.agents if isinstance(nodes, LocalNodes) else None
+    run = new_run(spec, directory, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
+    if spec.resume is not None and spec.resume.given is not None:
+        _log.info("%s", spec.resume.given.choice.said)
+    with contextlib.ExitStack() as at_end:
+        if isinstance(nodes, LocalNodes) and agents is not None:
+            nodes.ended.append(run.close)  # they still write there
+            place_work(run, job, agents)
+        else:
+            at_end.callback(run.close)
+        membership = at_end.enter_context(contextlib.closing(_membership(spec, nodes, job)))
         attempts = Attempts(
             estate,
             membership,
             Recovery(spec.on_failure, spec.max_restarts),
             Request(nodes.key_file),
             lambda: arrays,
-            directory,
+            run,
             driver="" if is_local else new_driver("The submitter"),
         )
         try:
             coordinator, results = attempts.drive(stop_on_interrupt=is_local)
         except Deposed as error:
             raise Deposed(f"{error} 'psgd-submit --attach {job}' shows its progress again.") from error
-    return _result(spec, coordinator, results, attempts.recovery.restarts)
+    result = _result(spec, coordinator, results, attempts.recovery.restarts)
+    if isinstance(nodes, LocalNodes) and not result.failures:
+        server = Parameter_Server if spec.server_keeps else None
+        nodes.ended.append(partial(keep_checkpoints, run.path, spec.plan.assignment.nodes, server))
+    return result
 
 
 def _membership(spec: JobSpec, nodes: NodeAssignment, job: str) -> Membership:

@@ -34,6 +34,11 @@ def check_title(title: str) -> str:
     return title
 
 
+def model_name(title: str, node_id: int) -> str:
+    """The name of the file with the model of a worker."""
+    return f"MODEL-{title}-N({node_id}).model"
+
+
 @dataclass(frozen=True)
 class Earlier:
     """The tables in `folder` of a run that goes on after `position`, (epochs, batches of the next one) completed."""

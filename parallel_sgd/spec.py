@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from network.testing import FaultPlan
@@ -27,7 +28,7 @@ from .admission import check_parts
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice
 from .checkpoint import checked_commits, checked_every, keeps_state
 from .checkpoint.commits import NEVER
-from .checkpoint.given import GivenCheckpoint, Resume, checked_resume
+from .checkpoint.given import Origin, Resume, checked_resume
 from .checkpoint.schedule import AUTO, EPOCH, Every
 from .codec.bank import CodecChoice, choose_codecs
 from .codec.interfaces import Codec
@@ -64,7 +65,8 @@ class JobSpec:
     max_workers: int | None
     discovery: Discovery | None
     server_keeps: bool
-    resume: str | GivenCheckpoint | None
+    resume: Origin | None
+    is_local: bool
 
     def grid(self, batches: int) -> Grid:
         """What the job has to apply, with so many batches to an epoch; a transform decides on that."""
@@ -128,8 +130,10 @@ def make_spec(
     checkpoint_every: Every,
     commit_every: int,
     resume: Resume,
+    directory: Path,
+    is_local: bool,
 ) -> JobSpec:
-    """Check every argument of `parallel()`.
+    """Check every argument of `parallel()`; `is_local`: its nodes are workers of this program whose checkpoints outlive them.
 
     Raises: ValueError or TypeError naming the argument, the expectation and what came.
     """
@@ -165,7 +169,7 @@ def make_spec(
         _checked_parameters(codec_extra_parameters),
         sync_type,
         arguments.number("parallel()", "ssgd_timeout_limit", ssgd_timeout_limit, 0, open_low=True),
-        checkpoint_every=checked_every(_default_every(policy) if checkpoint_every == AUTO else checkpoint_every),
+        checkpoint_every=checked_every(_default_every(policy, is_local) if checkpoint_every == AUTO else checkpoint_every),
         commit_every=commits if policy in AGAIN else NEVER,
     )
     check_parts(plan, model, has_server, server_codec)
@@ -188,7 +192,8 @@ def make_spec(
         _most(max_workers, assignment, found),
         found,
         server_keeps,
-        checked_resume(resume, model, assignment.nodes, Parameter_Server if server_keeps else None),
+        checked_resume(resume, model, assignment.nodes, Parameter_Server if server_keeps else None, directory),
+        is_local,
     )
 
 
@@ -253,9 +258,9 @@ def _policy(on_failure: str | None, assignment: ISetting, codecs: Sequence[type[
     return on_failure
 
 
-def _default_every(policy: str) -> Every:
-    """A job that is started again goes on from somewhere."""
-    return EPOCH if policy in AGAIN else None
+def _default_every(policy: str, is_local: bool) -> Every:
+    """A job that is started again goes on from somewhere, and so does who tries something on this machine and breaks it off."""
+    return EPOCH if policy in AGAIN or is_local else None
 
 
 def _stall(seconds: float | None) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from network.clock import Clock
@@ -21,6 +20,7 @@ from .messages import Fetch, Halted, Lose, Notice, Operation, Progress, State, S
 from .orders import Orders
 from .progress import ProgressDisplay
 from .result import RESULT_FILE, read_result
+from .run_folder import RunFolder
 from .submission import HasEnded, IsRunning, Phase, Submission
 from .submitting import Submitting
 from .succession.handover import Handover
@@ -43,8 +43,7 @@ class Attendant:
         logger: logging.Logger,
         clock: Clock,
         *,
-        title: str,
-        directory: Path,
+        run: RunFolder,
         start_limit: float,
         collects: bool,
     ) -> None:
@@ -56,7 +55,7 @@ class Attendant:
         self.lines = Lines(com, names, logger)
         self.lookout = Lookout(orders.job, orders.attempt, logger, causes_first=True)
         self.submitting = Submitting(com, names, self.lines, orders, start_limit, logger, clock, self.step)
-        self.collection = Collection(directory, title, logger, clock)
+        self.collection = Collection(run.directory, lambda _: run, logger, clock)
         self.handover = Handover(
             orders.job, orders.attempt, self.lines.tell_agent, lambda node: com.sessions[node].pending_bytes
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from network.clock import Clock
@@ -11,6 +12,7 @@ from network.errors import ProtocolError
 from .download import Download
 from .logs import clean
 from .messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
+from .run_folder import RUNS, RunFolder, shown
 
 STALL_SECONDS = 60.0
 """A node that sends nothing of its files for so long is given up."""
@@ -19,27 +21,27 @@ FILE_OPERATIONS = (FileBegin, FileChunk, FileEnd, FetchEnd)
 
 
 class Collection:
-    """Downloads by node, into `directory/Node-<i>-Retrieve`, in place of an earlier run of `title`.
+    """Downloads by node, into the folder of the run that `run_of` gives for what an agent tells of the job.
 
-    The directory is made where it does not exist. Raises: OSError when that fails.
+    They wait in `directory` until they are complete; it is made where it does not exist. Raises: OSError when that fails.
 
     Attributes: `files`, the saved paths of each node; `missing`, the nodes whose files will not come, and why;
     `problems`, what a node says of files that it could not send.
     """
 
-    def __init__(self, directory: Path, title: str, logger: logging.Logger, clock: Clock) -> None:
+    def __init__(self, directory: Path, run_of: Callable[[FetchEnd], RunFolder], logger: logging.Logger, clock: Clock) -> None:
         self.files: dict[int, list[Path]] = {}
         self.missing: dict[int, str] = {}
         self.problems: dict[int, str] = {}
         directory.mkdir(parents=True, exist_ok=True)
-        self._directory, self._title = directory, title
+        self._directory, self._run_of = directory, run_of
         self._logger, self._clock = logger, clock
         self._downloads: dict[int, Download] = {}
         self._heard: dict[int, float] = {}
 
     def expect(self, node: int) -> None:
         """The files of `node` have been asked for."""
-        self._downloads[node] = Download(self._directory, node)
+        self._downloads[node] = Download(self._directory / RUNS, node, lambda end: self._run_of(end).path)
         self._heard[node] = self._clock.monotonic()
 
     @property
@@ -62,7 +64,9 @@ class Collection:
             return False
         self._heard[node] = self._clock.monotonic()
         try:
-            download.take(operation, self._title)
+            download.take(operation)
+            if isinstance(operation, FetchEnd) and download.files:
+                self._run_of(operation).has(node)
         except ProtocolError as error:
             self.give_up(node, str(error))
             raise
@@ -106,5 +110,5 @@ class Collection:
         """Log which files of `node` were saved."""
         files = self.files.get(node, [])
         if files:
-            lines = "".join(f"\n\t\t--> {path}" if path.is_absolute() else f"\n\t\t--> ./{path}" for path in files)
+            lines = "".join(f"\n\t\t--> {shown(path)}" for path in files)
             self._logger.info("Save file for %s.\n\tList:%s", node, lines)

@@ -17,6 +17,7 @@ from network.version import VERSION
 
 from .attendant import Attendant
 from .calling import call_all
+from .download import is_safe_name
 from .executable import AbsExecutable, ReplyPackage
 from .identity import new_job_id
 from .interrupts import Interrupts
@@ -33,6 +34,7 @@ from .orders import Orders
 from .patience import Patience
 from .recovery import FAIL
 from .restarts import RETURN_SECONDS, Group, Restarts, reconnect
+from .run_folder import RunFolder, run_name
 from .shipping import Bundle
 from .submission import START_SECONDS
 from .succession.will import Will
@@ -54,13 +56,15 @@ class Coordinator:
         title: what others see while the job keeps their node busy.
         blas_threads: BLAS threads of each job process; 0 for the cores of its host divided by the job's nodes there.
         start_limit: seconds for doCommit.
-        directory: where `Node-<i>-Retrieve` folders go.
+        directory: where the folder of the run goes, `runs/<title>-<number>/`, with the files of its nodes; or that folder.
         job: id of a job that failed and is tried again; default a new one.
         attempt: which attempt at the job this is, counted from 0; its nodes refuse one that they have had.
         stall: seconds of silence within a step beyond which a node counts as stuck; 0 for the default (see `Limits`).
         driver: by which name agents know who drives the job (`succession.will.new_driver`), if it is to be handed on.
         collects: whether `join` fetches files and results; else they stay with the agents.
         others: ids of nodes of the job that `com` does not reach, and that its nodes may call.
+
+    Raises: ValueError for a title that cannot be a file name.
 
     Attributes: `job`, its id; `failures`, {node: (state, detail)} of nodes that did not end well; `files`, the saved paths
     of each node; `verdicts`, what the failure detector says, first causes first; `ended_for`, why `look` has ended it;
@@ -76,7 +80,7 @@ class Coordinator:
         title: str = "job",
         blas_threads: int = 1,
         start_limit: float = START_SECONDS,
-        directory: str | Path = ".",
+        directory: str | Path | RunFolder = ".",
         job: str | None = None,
         attempt: int = 0,
         stall: float = 0.0,
@@ -88,6 +92,11 @@ class Coordinator:
             raise ValueError(
                 "Coordinator 'com' must come from network.Request().request(nodes), which knows the cluster's key."
             )
+        if collects and not is_safe_name(run_name(title)):
+            raise ValueError(
+                f"Coordinator 'title' must be able to stand in a file name (ASCII letters, digits, spaces or any of ._()+-), "
+                f"got {title!r}"
+            )
         self.job = job or new_job_id()
         self.attempt = attempt
         self.ended_for = ""
@@ -98,13 +107,13 @@ class Coordinator:
             self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver, others
         )
         clock = SystemClock()
+        run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)
         self._attendant = attendant = Attendant(
             com,
             self._orders,
             self._logger,
             clock,
-            title=title,
-            directory=Path(directory),
+            run=run,
             start_limit=start_limit,
             collects=collects,
         )
@@ -124,7 +133,7 @@ class Coordinator:
             title=title,
             blas_threads=blas_threads,
             start_limit=start_limit,
-            directory=directory,
+            directory=run,
             job=self.job,
             stall=stall,
             collects=collects,

@@ -1,30 +1,24 @@
-"""Receiving the files of a job: nothing that an agent sends can be written outside the node's folder.
-
-./Node-<i>-Retrieve/        replaced by each run of the same title; runs of other titles keep their files
-"""
+"""Receiving the files of a job: nothing that an agent sends can be written outside the node's folder."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable
 from io import BufferedWriter
 from pathlib import Path
-from typing import Any
 
 from network.errors import ProtocolError
 
-from .files import parsed, read_regular
 from .messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
+from .run_folder import node_folder
 
 MAX_FILES = 256
 MAX_BYTES = 1 << 30
-MARKER = "job.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ ()+-]{0,127}")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?", re.IGNORECASE)
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -44,18 +38,23 @@ def is_safe_name(name: str) -> bool:
 class Download:
     """The files of one node on their way into its folder. Feed it the operations of the agent until `done`.
 
+    They wait below `directory`, which is made if need be, until all have come; then `place` says, from what the agent tells
+    of the job, where the folder of the node is (default: `directory`; on the same file system). In it they replace files of
+    the same name, and nothing else is touched.
+
     `files` are the paths after the end, `state` the job's state at the agent, `problem` what could not be sent.
-    A peer that breaks the rules ends the download with ProtocolError; the old folder is then as it was.
+    A peer that breaks the rules ends the download with ProtocolError; the folder is then as it was.
     """
 
-    def __init__(self, directory: Path, node: int) -> None:
-        self.folder = directory / f"Node-{node}-Retrieve"
+    def __init__(self, directory: Path, node: int, place: Callable[[FetchEnd], Path] | None = None) -> None:
         self.node = node
         self.job = ""
         self.done = False
         self.state = ""
         self.problem = ""
         self.files: list[Path] = []
+        self._directory = directory
+        self._place = place or (lambda _: directory)
         self._partial = directory / f".Node-{node}-{secrets.token_hex(6)}.partial"
         self._partial_fd = -1  # all files are made below this descriptor, whatever becomes of the path
         self._names: list[str] = []
@@ -64,18 +63,18 @@ class Download:
         self._left = 0
         self._total = 0
 
-    def take(self, operation: Operation, title: str = "") -> None:
-        """Take in the next operation of the agent; `title` of the run, in case the agent does not know it.
+    def take(self, operation: Operation) -> None:
+        """Take in the next operation of the agent.
 
         Raises: ProtocolError for a forbidden name, a wrong size or hash, too many files or bytes; OSError from the disk.
         """
         try:
-            self._take(operation, title)
+            self._take(operation)
         except BaseException:
             self.abandon()
             raise
 
-    def _take(self, operation: Operation, title: str) -> None:
+    def _take(self, operation: Operation) -> None:
         if isinstance(operation, FileBegin):
             self._begin(operation)
         elif isinstance(operation, FileChunk):
@@ -87,7 +86,7 @@ class Download:
                 raise ProtocolError(f"Node {self.node} ended its transfer within a file.")
             self.state, self.problem, self.job = operation.state, operation.problem, operation.job
             if self._names:
-                self._publish(operation.title or title)
+                self._publish(self._place(operation) / node_folder(self.node))
             self.done = True
         else:
             raise ProtocolError(f"Node {self.node} sent {type(operation).__name__} among its files.")
@@ -95,13 +94,13 @@ class Download:
     def _begin(self, begin: FileBegin) -> None:
         if self.done or self._file is not None:
             raise ProtocolError(f"Node {self.node} began a file where none can begin.")
-        taken = {MARKER, *map(str.casefold, self._names)}
-        if not is_safe_name(begin.name) or begin.name.casefold() in taken:
+        if not is_safe_name(begin.name) or begin.name.casefold() in map(str.casefold, self._names):
             raise ProtocolError(f"Node {self.node} wants to write a file named {begin.name[:80]!r}, which is not allowed.")
         self._total += begin.size
         if begin.size < 0 or self._total > MAX_BYTES or len(self._names) >= MAX_FILES:
             raise ProtocolError(f"Node {self.node} sends more than {MAX_FILES} files or {MAX_BYTES} bytes.")
         if self._partial_fd < 0:
+            self._directory.mkdir(exist_ok=True)
             self._partial.mkdir()
             self._partial_fd = os.open(self._partial, _FOLDER)
         self._file = open(os.open(begin.name, _NEW_FILE, 0o644, dir_fd=self._partial_fd), "wb")  # noqa: SIM115  see _end, abandon
@@ -122,31 +121,17 @@ class Download:
         self._file.close()
         self._file = None
 
-    def _publish(self, title: str) -> None:
-        """Put the complete files in place of those of the last run of this title; nothing else in the folder is touched.
-
-        What a good run left and a failed one does not bring (the model) stays.
-        """
-        last = _last_run(self.folder / MARKER, title)
-        marker = {"job": self.job, "title": title, "node": self.node, "state": self.state, "files": self._names}
-        with open(os.open(MARKER, _NEW_FILE, 0o644, dir_fd=self._partial_fd), "w", encoding="utf-8") as file:
-            json.dump(marker, file)
-        self._move_in((*self._names, MARKER))
-        if self.state == "done" or last.get("state") != "done":
-            for name in last.get("files", []):
-                if isinstance(name, str) and is_safe_name(name) and name not in self._names:
-                    (self.folder / name).unlink(missing_ok=True)
-        self.files = [self.folder / name for name in self._names]
-        self.abandon()
-
-    def _move_in(self, names: Iterable[str]) -> None:
-        self.folder.mkdir(exist_ok=True)
-        target = os.open(self.folder, _FOLDER)  # an error if there is a link in its place
+    def _publish(self, folder: Path) -> None:
+        """Put the complete files into the folder; nothing else in it is touched."""
+        folder.mkdir(exist_ok=True)
+        target = os.open(folder, _FOLDER)  # an error if there is a link in its place
         try:
-            for name in names:
+            for name in self._names:
                 os.replace(name, name, src_dir_fd=self._partial_fd, dst_dir_fd=target)
         finally:
             os.close(target)
+        self.files = [folder / name for name in self._names]
+        self.abandon()
 
     def abandon(self) -> None:
         """Drop what has arrived and is not in the folder."""
@@ -158,13 +143,3 @@ class Download:
             os.close(self._partial_fd)
             self._partial_fd = -1
             shutil.rmtree(self._partial, ignore_errors=True)
-
-
-def _last_run(marker: Path, title: str) -> dict[str, Any]:
-    """What `marker` says of the last run, if that had this title."""
-    try:
-        content = parsed(json.loads, read_regular(marker))
-    except (OSError, ValueError):
-        return {}
-    fits = isinstance(content, dict) and content.get("title") == title and isinstance(content.get("files"), list)
-    return content if fits else {}

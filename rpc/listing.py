@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from network.clock import SystemClock
@@ -38,6 +38,6 @@ def list_jobs(com: Controller) -> dict[int, list[Entry]]:
     return found
 
 
-def jobs_known(com: Controller, job: str) -> list[int]:
-    """The nodes whose agents know `job`."""
-    return [node for node, entries in list_jobs(com).items() if any(entry.get("job") == job for entry in entries)]
+def jobs_known(com: Controller, jobs: Sequence[str]) -> list[int]:
+    """The nodes whose agents know one of `jobs`."""
+    return [node for node, entries in list_jobs(com).items() if any(entry.get("job") in jobs for entry in entries)]

@@ -12,9 +12,12 @@ from network.errors import NetworkError, PeerLost, ProtocolError, TimedOut
 from network.nodes import SUBMITTER
 
 from .collection import FILE_OPERATIONS, Collection
+from .download import is_safe_name
 from .following import Following
+from .identity import is_job_id
 from .logs import SUBMIT_LOGGER, attach_console, cleaned
-from .messages import Beat, Fetch, Notice, Progress, Standing, State, Stop, Verdict, Watch, parse
+from .messages import Beat, Fetch, FetchEnd, Notice, Progress, Standing, State, Stop, Verdict, Watch, parse
+from .run_folder import RunFolder, run_name
 from .submitter_line import watch_for_silence
 
 _NEWS = (State, Standing, Progress, Beat, Notice, Verdict)
@@ -34,14 +37,23 @@ class Reclaimer:
         self.outcome = self.detail = ""
 
     def require_client_log(self, job: str | None = None, directory: str | Path = ".") -> dict[int, list[Path]]:
-        """Save the files of `job` (None: the newest of each node) into `directory/Node-<i>-Retrieve/`; paths per node.
+        """Save the files of `job` (None: the newest of each node) into the folder of its run, `directory/runs/<title>-<number>/
+        Node-<i>-Retrieve/`; paths per node. A run that is not in `directory` gets a folder there.
 
         Logs can be fetched at any time, reports once the job has ended on that node. A node that is lost, or silent for a
         minute, is logged and left out.
         Raises: NetworkError when no node has files of the job.
         """
         attach_console()
-        collection = Collection(Path(directory), job or "", self._logger, self._clock)
+        runs: dict[str, RunFolder] = {}
+
+        def run_of(end: FetchEnd) -> RunFolder:
+            if not is_job_id(end.job) or job not in (None, "", end.job):
+                raise ProtocolError(f"It sends files of job {end.job[:80]!r}, {job or 'the newest'!r} was asked for.")
+            title = end.title if is_safe_name(run_name(end.title)) else "job"
+            return runs.setdefault(end.job, RunFolder(Path(directory), end.job, title))
+
+        collection = Collection(Path(directory), run_of, self._logger, self._clock)
         try:
             for node in self._com.available_clients:
                 collection.expect(node)

@@ -124,7 +124,7 @@ def test_json_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     content = json.loads(capsys.readouterr().out)
     assert sorted(content) == ["files", "job", "result"]
     assert sorted(content["result"]) == ["Loss", "accuracy"]
-    assert "Node-0-Retrieve/EV-P-SGD-N(0).csv" in content["files"]["0"]
+    assert "runs/P-SGD-1/Node-0-Retrieve/EV-P-SGD-N(0).csv" in content["files"]["0"]
     assert submit("--json", "--codec", "none.Such") == cli.EXIT_USAGE
     assert json.loads(capsys.readouterr().out)["error"].startswith("--codec")
 
@@ -322,12 +322,12 @@ def test_jobs_are_listed_and_attached_to(place: Path, capsys: pytest.CaptureFixt
     assert cli.main(["--attach", "--json"]) == cli.EXIT_OK  # the newest
     told = json.loads(capsys.readouterr().out)
     assert (told["job"], told["outcome"]) == (job, "done")
-    assert "Node-1-Retrieve/MODEL-Listed-N(1).model" in told["files"]["1"]
+    assert "runs/Listed-1/Node-1-Retrieve/MODEL-Listed-N(1).model" in told["files"]["1"]  # where they were already
     assert cli.main(["--attach", "20200101-000000-00000000"]) == cli.EXIT_NETWORK
 
 
 def test_files_can_be_fetched_later(place: Path, agents: LocalNodes, capsys: pytest.CaptureFixture[str]) -> None:
-    """SUB-15: the newest job, or one by id, from another process."""
+    """SUB-15: the newest job, or one by id, from another process, which has no run of it yet."""
     jobs = []
     for title in ("First", "Second"):
         assert submit("-n", "2", "--json", "--title", title) == cli.EXIT_OK
@@ -340,9 +340,10 @@ def test_files_can_be_fetched_later(place: Path, agents: LocalNodes, capsys: pyt
         finished = script(SUBMIT, *arguments, "-n", "2", "--json", *key, cwd=folder)
         assert finished.returncode == 0, finished.stderr
         files = json.loads(finished.stdout)["files"]
-        assert f"Node-1-Retrieve/MODEL-{title}-N(1).model" in files["1"]
+        assert f"runs/{title}-1/Node-1-Retrieve/MODEL-{title}-N(1).model" in files["1"]
+        mine = f"runs/{title}-1/Node-1-Retrieve/MODEL-{title}-N(1).model"
         trained = Model.load(folder / f"Node-1-Retrieve/MODEL-{title}-N(1).model")
-        assert trained.store.values.tobytes() == Model.load(f"Node-1-Retrieve/MODEL-{title}-N(1).model").store.values.tobytes()
+        assert trained.store.values.tobytes() == Model.load(mine).store.values.tobytes()
     assert cli.main(["--retrieve", "20200101-000000-00000000"]) == cli.EXIT_NETWORK
     assert "20200101-000000-00000000" in capsys.readouterr().err
 

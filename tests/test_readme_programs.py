@@ -171,7 +171,7 @@ def test_the_tutorial_against_a_worker_of_its_own(tmp_path: Path) -> None:
     line = r"INFO P-SGD Submit@\d\d:\d\d:\d\d: "
     for text in (r"Start job\.", r"Node\(0\) is ready, \{0\} is ready\.", r"All the tasks are done\."):
         assert re.search(f"^{line}{text}$", finished.stderr, re.MULTILINE)
-    assert "--> ./Node-0-Retrieve/MODEL-P-SGD-N(0).model" in finished.stderr
+    assert "--> ./runs/P-SGD-1/Node-0-Retrieve/MODEL-P-SGD-N(0).model" in finished.stderr
     assert (tmp_path / "Node-0-Retrieve" / "EV-P-SGD-N(0).csv").read_text().count("\n") == 3
     assert (tmp_path / "dnn.model").is_file()
 

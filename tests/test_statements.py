@@ -15,7 +15,6 @@ EXEMPT: dict[str, str] = {
     "FLT-25": "not built yet",
     "FLT-28": "not built yet",
     "INV-14": "not built yet",
-    "SUB-44": "not built yet",
     "SUB-45": "not built yet",
     "SUB-46": "not built yet",
     "SUB-47": "not built yet",

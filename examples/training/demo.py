@@ -35,7 +35,7 @@ def main() -> int:
     print(f"Trained on {WORKERS} workers in {seconds:.1f} s, submission included. The workers have been stopped.")
     for what, names in (("Logs", "*.log"), ("Every step", "TR-*.csv"), ("Every epoch", "EV-*.csv"), ("Models", "*.model")):
         found = [path for files in result.files.values() for path in files if path.match(names)]
-        print(f"{what + ':':13} {len(found)} files, {OUTPUT}/Node-*-Retrieve/{names}")
+        print(f"{what + ':':13} {len(found)} files, {result.files[0][0].parents[1]}/Node-*-Retrieve/{names}")
     return 0 if result["accuracy"] >= 0.9 else 1
 
 

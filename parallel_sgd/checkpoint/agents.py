@@ -39,14 +39,14 @@ def begin(
     com: Communication,
     workers: Sequence[int],
     server: int | None,
-    earlier: str,
+    earlier: Sequence[str],
     given: Mapping[str, Any] | None,
     start_limit: float,
     logger: logging.Logger,
 ) -> Begin:
     """Find out, together with the other nodes, where this one begins.
 
-    A later attempt goes on from the checkpoints of its job, a job that continues the ended job `earlier` from those, and from
+    A later attempt goes on from the checkpoints of its job, a job that continues the ended jobs `earlier` from those, else from
     what the submitter has sent, `given`. `server` is the parameter server, if it remembers anything; one that does not has no
     part in this. `start_limit` seconds are given to the others to appear.
 
@@ -54,7 +54,7 @@ def begin(
     """
     if com.node_id not in (*workers, server):
         return Begin()
-    jobs = [*([com.job] if com.attempt else []), *([earlier] if earlier else [])]
+    jobs = [*([com.job] if com.attempt else []), *earlier]
     early: Sequence[tuple[int, Message]] = ()
     if jobs:
         holdings = Holdings([store for job in jobs for store in stores_of(_jobs_folder(com), job)])
@@ -71,10 +71,14 @@ def begin(
     if given is not None:
         logger.info("%s", given["said"])
         content = given["content"]
-        sent = None if content is None else Resumption(Snapshot.read(memoryview(content)), given["whole"])
+        tables = Path(given["tables"]) if given["tables"] else None
+        sent = None if content is None else Resumption(Snapshot.read(memoryview(content)), given["whole"], tables)
         return Begin(sent, given["said"], early)
     if earlier and not com.attempt:
-        raise CheckpointError(f"'resume' names job {earlier}, of which no node of this job has a checkpoint")
+        raise CheckpointError(
+            f"'resume' names job {earlier[0]}, of which no node of this job has a checkpoint: it has ended before the first "
+            f"one, or 'checkpoint_every' was None"
+        )
     said = "There is no checkpoint yet: training starts again from epoch 1." if com.attempt else ""
     if said:
         logger.info("%s", said)

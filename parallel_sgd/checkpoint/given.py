@@ -1,24 +1,38 @@
-"""What `resume=` names: an ended job, whose checkpoints its nodes have, or checkpoints that the submitter has."""
+"""What `resume=` names: an ended job, whose checkpoints its nodes have, or checkpoints that the submitter has.
+
+A run's record says where they are: with the agents that ran it, or on this machine, if it ran in this process or on workers of
+its own.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from nn.model import Model
 from rpc.identity import is_job_id
+from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.run_folder import RUNS, Run, find_run, runs_in
 
 from .choice import Choice, choose
-from .places import Holdings, holdings_at
+from .places import Holdings, holdings_at, run_at, stores_of_run
 from .resumption import Resumption
 from .snapshot import CheckpointError
 from .state import check_values
 
 Resume = str | Path | None
+_log = get_logger(SUBMIT_LOGGER)
+LAST: Final = "last"
+"""The newest run in the directory of a job."""
+NODES: Final = "nodes"
+RESUMES: Final = "resumes"
+ON_AGENTS, ON_LOCAL_WORKERS, IN_PROCESS = "agents", "local workers", "in process"
+"""What the record of a run says of its nodes, and of what it goes on from."""
 
 
 @dataclass(frozen=True)
@@ -49,23 +63,87 @@ class GivenCheckpoint:
                 of[node] = source.owner
         return {"contents": contents, "of": of, "whole": self.choice.whole, "said": self.choice.said}
 
+    def tables(self, nodes: Iterable[int]) -> dict[int, str]:
+        """Where the tables of the part that is over are on this machine, by node."""
+        return {node: str(found.absolute()) for node in nodes if (found := self.holdings.tables(node)) is not None}
 
-def checked_resume(resume: Resume, model: Model, workers: Sequence[int], server: int | None) -> str | GivenCheckpoint | None:
-    """The argument `resume`: a job id as it is, the checkpoints that a path names, or None.
+
+@dataclass(frozen=True)
+class Origin:
+    """What a job goes on from: the checkpoints that its nodes have of the ended `jobs`, else those that the submitter has.
+
+    `name` is what the record of the run says of it: a job id, or the path of a checkpoint.
+    """
+
+    name: str
+    jobs: tuple[str, ...] = ()
+    given: GivenCheckpoint | None = None
+
+
+def checked_resume(resume: Resume, model: Model, workers: Sequence[int], server: int | None, directory: Path) -> Origin | None:
+    """The argument `resume` of a job whose runs are in `directory`.
 
     `server` is the parameter server if its codecs remember anything. Raises: TypeError, ValueError for what can be neither;
-    CheckpointError where a path leads to no checkpoint, or to one that does not fit the model.
+    CheckpointError where it leads to no checkpoint, or to one that does not fit the model.
     """
     if resume is None:
         return None
     if not isinstance(resume, (str, Path)) or not str(resume):
-        raise TypeError(f"'resume' must be a job id or a path, got {resume!r}")
-    path = Path(resume)
-    if not path.exists():
-        if isinstance(resume, str) and is_job_id(resume):
-            return resume
-        raise CheckpointError(f"'resume' must be a job id or the path of a checkpoint, and there is nothing at {resume}")
-    return given(holdings_at(path), model, workers, server)
+        raise TypeError(f"'resume' must be '{LAST}', a job id or a path, got {resume!r}")
+    name, jobs, holdings = _locate(resume, directory, set())
+    return Origin(name, tuple(jobs), None if holdings is None else given(holdings, model, workers, server))
+
+
+Located = tuple[str, list[str], Holdings | None]
+
+
+def _locate(resume: str | Path, directory: Path, seen: set[str]) -> Located:
+    """Its name for the record, the jobs whose nodes may have checkpoints, and what is here."""
+    if resume == LAST:
+        newest = next(iter(runs_in(directory)), None)
+        if newest is None:
+            raise CheckpointError(f"'resume' is '{LAST}', but there is no run in {(directory / RUNS).absolute()}")
+        return _of_run(newest, directory, seen)
+    path, text = Path(resume), str(resume)[:200]
+    if not os.path.exists(path):
+        if not (isinstance(resume, str) and is_job_id(resume)):
+            raise CheckpointError(
+                f"'resume' must be '{LAST}', a job id or the path of a checkpoint, and there is nothing at {text}"
+            )
+        run = find_run(directory, resume)
+        return (resume, [resume], None) if run is None else _of_run(run, directory, seen)
+    run = run_at(path)
+    if run is not None:
+        return _of_run(run, directory, seen)
+    return str(path.absolute()), [], holdings_at(path)
+
+
+def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
+    """What there is of a run; of one that ended before its first checkpoint, what it went on from itself."""
+    seen.add(run.job)
+    holdings = Holdings(stores_of_run(run))
+    if holdings.offers:
+        return run.job, [], holdings
+    jobs = [run.job] if run.about.get(NODES) == ON_AGENTS else []
+    before = run.about.get(RESUMES)
+    if isinstance(before, str) and before not in seen:
+        try:
+            name, more, found = _locate(before, run.path.parent.parent, {*seen, before})
+        except CheckpointError:  # it has gone meanwhile
+            pass
+        else:
+            if not jobs:
+                _log.warning("The run %s has left no checkpoint, so what it went on from is taken.", run.path)
+            return run.job if jobs else name, [*jobs, *more], found
+    if jobs:
+        return run.job, jobs, None
+    others = (other for other in runs_in(run.path.parent.parent) if Holdings(stores_of_run(other)).offers)
+    other = next(others, None)
+    raise CheckpointError(
+        f"'resume' names the run {run.path}, which has left no checkpoint: it has ended before the first one, or "
+        f"'checkpoint_every' was None. "
+        + (f"The newest run here that has one is {other.path}" if other else "No run here has any")
+    )
 
 
 def given(holdings: Holdings, model: Model, workers: Sequence[int], server: int | None) -> GivenCheckpoint:

@@ -14,7 +14,7 @@ from .copies import Copies
 from .position import Position, Progress
 from .schedule import Schedule
 from .snapshot import CODEC, Header, Snapshot
-from .state import COUNTER, State, state_of
+from .state import COUNTER, ModelFile, State, state_of
 from .store import Store
 from .writer import Writer
 
@@ -23,12 +23,15 @@ MARK: Final = -1
 
 
 class Keeper:
-    """Copies states and has them written into `store`; `header` holds what all checkpoints of the node have in common."""
+    """Copies states and has them written into `store`; `header` holds what all checkpoints of the node have in common.
 
-    def __init__(self, store: Store, header: Header) -> None:
+    `model` is written after each.
+    """
+
+    def __init__(self, store: Store, header: Header, model: ModelFile | None = None) -> None:
         self._header = header
         self._copies = Copies()
-        self.writer = Writer(store, lambda snapshot: self._copies.put_back(dict(snapshot.arrays)))
+        self.writer = Writer(store, lambda snapshot: self._copies.put_back(dict(snapshot.arrays)), model)
 
     def describe(self, batch_size: int, batches: int) -> None:
         """Of how many samples a batch is, and of how many batches an epoch."""

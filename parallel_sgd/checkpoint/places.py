@@ -1,22 +1,28 @@
 """Where checkpoints lie.
 
-<jobs>/<job>.<node>/checkpoints/            of a job, on the node's agent; beside it `out/` with the tables
-<directory>/Node-<i>-Retrieve/checkpoints/  of a job within one process; beside it the tables
+<jobs>/<job>.<node>/checkpoints/             of a job, on the node's agent; beside it `out/` with the tables
+<run>/agent-<k>/<job>.<node>/checkpoints/    of a job on local workers until it has ended well, likewise
+<run>/Node-<i>-Retrieve/checkpoints/         of one that has, and of a job within one process; beside it the tables
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from rpc.run_folder import RUNS, Run, runs_in
+
 from .choice import Offer
 from .position import Position
 from .snapshot import CheckpointError, Snapshot
-from .store import Store, is_checkpoint, read_checkpoint
+from .store import Store, file_name, is_checkpoint, read_checkpoint
 
 FOLDER: Final = "checkpoints"
+WORK: Final = "work"
+"""What the record of a run says of the folders in which the nodes of local workers have theirs."""
 _NODE = re.compile(r"(?:ps(\d+)|(\d+))")
 _RETRIEVED = re.compile(r"Node-(-?\d+)-Retrieve")
 
@@ -52,6 +58,11 @@ class Holdings:
         place = self._places[owner, position]
         return place if isinstance(place, Snapshot) else place.load(position)
 
+    def file(self, owner: int, position: Position) -> Path | None:
+        """The file of one of those that `offers` lists; None: it is in memory."""
+        place = self._places[owner, position]
+        return None if isinstance(place, Snapshot) else place.folder / file_name(position)
+
     def tables(self, node: int) -> Path | None:
         """The folder with the tables that `node` has left, whether or not it has left a checkpoint; None: it is not here."""
         folder = self._folders.get(node)
@@ -82,11 +93,30 @@ def stores_of(jobs: Path, job: str) -> list[Store]:
 
 def stores_below(directory: Path, job: str | None = None) -> list[Store]:
     """Those of the nodes of a job within one process, that left its files in `directory`: of `job`, else of the last one."""
-    folders = sorted(f for f in directory.glob("Node-*-Retrieve") if _RETRIEVED.fullmatch(f.name) and (f / FOLDER).is_dir())
+    folders = sorted(f for f in directory.glob("Node-*-Retrieve") if _RETRIEVED.fullmatch(f.name) and f.is_dir())
     for folder in folders:
         newest = None if job is not None else Store(folder / FOLDER).newest()
         job = newest.header.job if newest is not None else job
     return [] if job is None else [Store(folder / FOLDER, job) for folder in folders]
+
+
+def stores_of_run(run: Run) -> list[Store]:
+    """Those of a run that are on this machine: in its folder, or in the work directories of its local workers."""
+    works = run.about.get(WORK, ())
+    found = [store for work in works if isinstance(work, str) for store in stores_of(run.path / work, run.job)]
+    return [*found, *stores_below(run.path, run.job)]
+
+
+def run_at(path: Path) -> Run | None:
+    """The run that a path stands for: its folder, one of a node in it, or a directory with runs, of which it is the newest."""
+    if not os.path.isdir(path):
+        return None
+    path = path.resolve()
+    for folder in (path, *path.parents[:3]):  # <run>/agent-<k>/<job>.<node>/checkpoints
+        run = Run.read(folder)
+        if run is not None:
+            return run
+    return next(iter(runs_in(path.parent if path.name == RUNS else path)), None)
 
 
 def holdings_at(path: Path) -> Holdings:
@@ -113,7 +143,7 @@ def holdings_at(path: Path) -> Holdings:
     holdings = Holdings(stores)
     if not holdings.offers:
         raise CheckpointError(
-            f"'resume' names {path}, where there is no checkpoint: give a checkpoint file or a folder with '{FOLDER}' in it. "
-            f"Those of a job on agents stay there: give its job id"
+            f"'resume' names {path}, where there is no checkpoint: give a checkpoint file, a folder with '{FOLDER}' in it, or "
+            f"that of a run, as runs/latest. Those of a job on agents stay there: give its job id"
         )
     return holdings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,25 @@ def restore_values(model: Model, snapshot: Snapshot) -> None:
     values = snapshot.part(VALUE)
     for variable in model.store.everything:
         np.copyto(variable.value, values[variable.name])
+
+
+class ModelFile:
+    """The model of the newest checkpoint as a file of its own, at `path`; `content` is a model file of the same structure."""
+
+    def __init__(self, content: bytes, custom_objects: Mapping[str, type[Any]], path: Path) -> None:
+        self._content, self._custom_objects = content, custom_objects
+        self._path = path
+        self._model: Model | None = None
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Write it, in place of an older one, which is there until then.
+
+        Raises: OSError when the disk refuses.
+        """
+        if self._model is None:
+            self._model = Model.from_bytes(self._content, self._custom_objects)
+        restore_values(self._model, snapshot)
+        self._model.save(self._path)
 
 
 def restore_optimizer(optimizer: IOptimizer, snapshot: Snapshot, whole: bool) -> bool:

@@ -11,6 +11,7 @@ from rpc.logs import get_logger
 
 from .position import Position
 from .snapshot import Snapshot
+from .state import ModelFile
 from .store import Store
 
 SAVE_SECONDS: Final = 50.0
@@ -26,11 +27,12 @@ class Writer:
     """Saves snapshots into `store`; while one is written the newest waits its turn, and one that waited is dropped for it.
 
     `on_done(snapshot)` is called, in any thread, when the memory of a snapshot is free again. What the disk refuses is a
-    warning, and training goes on.
+    warning, and training goes on. `model` is written after each snapshot.
     """
 
-    def __init__(self, store: Store, on_done: Callable[[Snapshot], None]) -> None:
+    def __init__(self, store: Store, on_done: Callable[[Snapshot], None], model: ModelFile | None = None) -> None:
         self._store = store
+        self._model = model
         self._on_done = on_done
         self._changed = threading.Condition()
         self._next: Snapshot | None = None
@@ -117,3 +119,8 @@ class Writer:
             size = sum(array.nbytes for array in snapshot.arrays.values())
             _log.info("Checkpoint after %s: %s, %s bytes in %.3f s.", position, path, size, time.monotonic() - start)
         self.tried = position
+        if self._model is not None:
+            try:
+                self._model.save(snapshot)
+            except Exception as error:  # noqa: BLE001  likewise
+                _log.warning("The model after %s could not be saved, training goes on: %s.", position, error)

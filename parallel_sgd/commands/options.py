@@ -88,7 +88,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--checkpoint-every",
         default=AUTO,
         metavar="WHEN",
-        help="epoch, a number of batches, seconds as in 30s, or off (default: epoch where --on-failure starts again, else off)",
+        help="epoch, a number of batches, seconds as in 30s, or off (default: epoch where --on-failure starts again and with "
+        "--local, else off)",
     )
     faults.add_argument(
         "--commit-every",
@@ -105,7 +106,11 @@ def make_parser() -> argparse.ArgumentParser:
         "or a folder of --rendezvous to watch, or the word launcher for what --launch finds",
     )
     faults.add_argument("--fault", default="", metavar="PLAN", help="what shall go wrong, as 'kill 1@e1.b3; +500ms 0>1'")
-    faults.add_argument("--resume", metavar="JOB|PATH", help="go on with an ended job, or from a checkpoint, up to --epochs")
+    faults.add_argument(
+        "--resume",
+        metavar="last|JOB|PATH",
+        help="go on, up to --epochs: the newest run here, an ended job, or the path of a run or a checkpoint",
+    )
     output = parser.add_argument_group("output")
     output.add_argument("--title", default="P-SGD", help="part of the names of the result files (default: P-SGD)")
     output.add_argument("--json", action="store_true", help="print one JSON object on standard output")

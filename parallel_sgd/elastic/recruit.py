@@ -146,6 +146,7 @@ class Recruit:
                 job=task.job,
                 stall=task.stall,
                 others=self._others,
+                collects=False,
             )
             coordinator.submit_single(task.bundle, self.node, task.size)
             coordinator.resources_dispatch(lambda _node, _request: dict(task.data))

@@ -68,7 +68,7 @@ class Agent:
             unix_path = self._listen_unix(work.socket, held)
             self._audit = AuditLog(work.audit)
             self._throttle = Throttle(self._clock)
-            folders = JobFolders(work.jobs, settings.keep_jobs)
+            folders = JobFolders(work.jobs, settings.keep_jobs, placed=work.placed)
             children = ChildProcesses(adopts=owns_process)
             held.callback(children.close)
             watchers = Watchers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)

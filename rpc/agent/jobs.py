@@ -1,5 +1,6 @@
 """The folders of jobs at an agent: one per job and node, with its record, log and reports; kept for a while, then removed.
 
+<work>/placed/<job>                      a link, made by who has started this agent, to where the folders of that job shall be
 <work>/jobs/<job>.<node>/job.json            the record: title, state, times, registered reports
                          Fit-<node> <date>.log
                          out/                what the executor wrote
@@ -80,11 +81,13 @@ class JobRecord:
 class JobFolders:
     """All jobs below `root`, oldest first; `keep` of those that have ended, and none longer or more than the limits above.
 
-    Jobs that had not ended when the last agent did are recorded as lost.
+    Jobs that had not ended when the last agent did are recorded as lost. `placed` holds links by job id: the folders of such a
+    job lie where its link leads, and belong to whoever has set it: they are not removed here.
     """
 
-    def __init__(self, root: Path, keep: int, clock: Clock | None = None) -> None:
+    def __init__(self, root: Path, keep: int, clock: Clock | None = None, placed: Path | None = None) -> None:
         self.root = root
+        self._placed = placed
         self._keep = keep
         self._clock = clock or SystemClock()
         self._unsaved: dict[str, JobRecord] = {}  # by name
@@ -146,7 +149,14 @@ class JobFolders:
 
     def folder(self, record: JobRecord) -> Path:
         """Where the files of a job are."""
-        return self.root / record.name
+        return (self._place(record.job) or self.root) / record.name
+
+    def _place(self, job: str) -> Path | None:
+        """Where the link of a job leads, if it has one."""
+        if self._placed is not None:
+            with contextlib.suppress(OSError):
+                return Path(os.readlink(self._placed / job))
+        return None
 
     def save(self, record: JobRecord) -> None:
         """Write the record, wholly or not at all; one that the disk refuses is written later, by `save_again`.
@@ -184,9 +194,11 @@ class JobFolders:
             is_old = now - record.ended > KEEP_SECONDS
             if record.job in needed and not is_old:
                 continue
-            total += _size(self.folder(record))
+            placed = self._place(record.job) is not None
+            total += 0 if placed else _size(self.folder(record))
             if number >= self._keep or is_old or (total > KEEP_BYTES and number):
-                shutil.rmtree(self.folder(record), ignore_errors=True)
+                if not placed:
+                    shutil.rmtree(self.folder(record), ignore_errors=True)
                 self._records.remove(record)
                 self._unsaved.pop(record.name, None)
                 removed.append(record.name)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 
-from ..download import MARKER, MAX_BYTES, MAX_FILES, is_safe_name
+from ..download import MAX_BYTES, MAX_FILES, is_safe_name
 from ..logs import clean
 from ..messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
 from .heir import log_name
@@ -47,14 +47,14 @@ def log_sources(record: JobRecord, folder: Path, logs: Sequence[Path]) -> list[S
 def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Operation]:
     """The files at `sources`, and the end."""
     problems: list[str] = []
-    seen: set[str] = {MARKER}
+    seen: set[str] = set()
     total = 0
     for root, path in sources:
         name = path[-1]
         if not is_safe_name(name) or name.casefold() in seen:
             problems.append(f"{clean(name, 80)} has no name that may travel, or one that was used before.")
             continue
-        if len(seen) > MAX_FILES:
+        if len(seen) >= MAX_FILES:
             problems.append(f"The job has {len(sources)} files, more than {MAX_FILES}; the rest was left out.")
             break
         try:

@@ -1,6 +1,6 @@
 """An agent's work directory: private, and used by one agent at a time.
 
-<work>/lock  agent.sock  audit.jsonl  log/  jobs/  cache/
+<work>/lock  agent.sock  audit.jsonl  log/  jobs/  placed/  cache/
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from pathlib import Path
 
 from network.errors import NetworkError
 
+PLACED = "placed"
+
 
 class WorkDirectory:
     """Makes `path` and its folders with mode 0700 and holds it until `close`.
@@ -20,7 +22,7 @@ class WorkDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self.log, self.jobs, self.cache = (self.path / name for name in ("log", "jobs", "cache"))
+        self.log, self.jobs, self.placed, self.cache = (self.path / name for name in ("log", "jobs", PLACED, "cache"))
         self.socket = self.path / "agent.sock"
         self.audit = self.path / "audit.jsonl"
         self._lock = -1
@@ -34,7 +36,7 @@ class WorkDirectory:
                 )
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for folder in (self.log, self.jobs, self.cache):
+            for folder in (self.log, self.jobs, self.placed, self.cache):
                 folder.mkdir(mode=0o700, exist_ok=True)
         except BlockingIOError:
             self.close()

@@ -19,6 +19,7 @@ from network.errors import NetworkError
 from network.keys import create_key_file
 from network.nodes import Address
 
+from ..agent.work_dir import PLACED
 from .launcher import Closing, KeyFile, Offer, checked_count
 
 START_SECONDS = 20.0  # for all agents to listen, on the slowest machine
@@ -28,35 +29,58 @@ _LOOK_SECONDS = 0.005
 
 @dataclass(frozen=True)
 class LocalAgents:
-    """Agents that listen: where, with which key, as which processes; `directory` holds their work directories and logs."""
+    """Agents that listen: where, with which key, as which processes; `directory` holds their work directories and logs.
+
+    `lasting`: it outlives them.
+    """
 
     addresses: list[Address]
     key_file: Path
     pids: list[int]
     directory: Path
+    lasting: bool = False
+
+    def place(self, job: str, folder: Path) -> list[Path]:
+        """Have the agents keep their folders of a job that is about to be submitted in `folder`, which outlives them.
+
+        Returns where the folder of each node will be, `<job>.<node>`, for one agent after the other. Where the work
+        directories outlive the agents, they stay there. Raises: OSError.
+        """
+        works = [_work_dir(self.directory, number) for number in range(len(self.addresses))]
+        if self.lasting:
+            return [(work / "jobs").absolute() for work in works]
+        places = [(folder / work.name).absolute() for work in works]
+        for work, place in zip(works, places, strict=True):
+            place.mkdir(mode=0o700)
+            (work / PLACED / job).symlink_to(place)
+        return places
 
 
 @contextlib.contextmanager
-def local_agents(count: int, *, slots: int = 1, log_level: str = "WARNING") -> Iterator[LocalAgents]:
+def local_agents(
+    count: int, *, slots: int = 1, log_level: str = "WARNING", work_dir: str | Path | None = None
+) -> Iterator[LocalAgents]:
     """Start `count` agents with `slots` each, and end them with the block.
 
-    They use a temporary key and temporary work directories, which exist until the end of the block. They show their log from
+    They use a temporary key and temporary work directories, which exist until the end of the block, or, with `work_dir`, the
+    folders `agent-<number>` in it, which stay: the same agents next time know what they have done. They show their log from
     `log_level` on stderr; everything from INFO on is in their log files. An agent ends with this process, however that ends;
     Ctrl-C at the terminal reaches this process only.
 
-    Raises: ValueError for a wrong count, NetworkError when an agent does not come up.
+    Raises: ValueError for a wrong count or a `work_dir` that cannot be written to, NetworkError when an agent does not come up.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"local_agents 'count' must be a positive integer, got {count!r}.")
+    works = None if work_dir is None else _checked_work_dir(work_dir)
     directory = Path(tempfile.mkdtemp(prefix="psgd-"))
     agents: list[subprocess.Popen[bytes]] = []
     try:
         key_file = directory / "key"
         create_key_file(key_file)
         for number in range(count):
-            agents.append(_start(directory, number, key_file, slots, log_level))
+            agents.append(_start(directory, _work_dir(works or directory, number), number, key_file, slots, log_level))
         addresses = _await_addresses(directory, agents)
-        yield LocalAgents(addresses, key_file, [agent.pid for agent in agents], directory)
+        yield LocalAgents(addresses, key_file, [agent.pid for agent in agents], works or directory, works is not None)
     finally:
         _end(agents)
         shutil.rmtree(directory, ignore_errors=True)
@@ -72,6 +96,7 @@ class LocalLauncher(Closing):
         self._held = contextlib.ExitStack()
         self._addresses: list[Address] = []
         self.key_file: KeyFile = None
+        self.agents: LocalAgents | None = None
 
     def start(self, count: int) -> list[Address]:
         """Start `count` agents.
@@ -79,7 +104,7 @@ class LocalLauncher(Closing):
         Raises: as `local_agents`.
         """
         checked_count("local launcher", count)
-        agents = self._held.enter_context(local_agents(count, slots=self._slots, log_level=self._log_level))
+        self.agents = agents = self._held.enter_context(local_agents(count, slots=self._slots, log_level=self._log_level))
         self.key_file, self._addresses = agents.key_file, agents.addresses
         return list(agents.addresses)
 
@@ -99,9 +124,32 @@ def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
     return Offer(LocalLauncher(), checked_count("local launcher", int(where)))
 
 
-def _start(directory: Path, number: int, key_file: Path, slots: int, log_level: str) -> subprocess.Popen[bytes]:
+def _work_dir(directory: Path, number: int) -> Path:
+    return directory / f"agent-{number}"
+
+
+def _checked_work_dir(work_dir: str | Path) -> Path:
+    """The directory, which is made if need be.
+
+    Raises: ValueError.
+    """
+    if not isinstance(work_dir, (str, Path)) or not str(work_dir):
+        raise ValueError(f"local_agents 'work_dir' must be the path of a folder, got {work_dir!r}.")
+    try:
+        path = Path(work_dir).absolute()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path).close()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(
+            f"local_agents 'work_dir' must be a folder that can be written to, got {str(work_dir)[:200]!r}: {reason}."
+        ) from error
+    return path
+
+
+def _start(directory: Path, work: Path, number: int, key_file: Path, slots: int, log_level: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "rpc.agent.cli", "--listen", "127.0.0.1", "--port", "0", "--end-with-parent"]
-    command += ["--key-file", str(key_file), "--work-dir", str(directory / f"agent-{number}")]
+    command += ["--key-file", str(key_file), "--work-dir", str(work)]
     command += ["--announce", str(_announcement(directory, number)), "--slots", str(slots), "--log-level", log_level]
     return subprocess.Popen(
         command,

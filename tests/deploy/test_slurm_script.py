@@ -90,7 +90,7 @@ def test_a_job_that_is_requeued_ends_with_the_weights_of_one_that_was_not(tmp_pa
 
     first = run()
     assert first.returncode == 0 and " left: " in first.stdout, first.stderr  # scontrol's code, in place of the script
-    assert '"1": ["Node-1-Retrieve/' in first.stdout  # who leaves waits until its files are fetched
+    assert '"1": ["runs/P-SGD-1/Node-1-Retrieve/' in first.stdout  # who leaves waits until its files are fetched
     assert (tmp_path / "scontrol").read_text() == "requeue 31\n"
     second = run(SLURM_RESTART_COUNT="1")
     assert second.returncode == 0 and '"accuracy"' in second.stdout, second.stderr

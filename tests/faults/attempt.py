@@ -33,6 +33,7 @@ from rpc.messages import (
     State,
     Stop,
 )
+from rpc.run_folder import RunFolder
 from rpc.submission import Phase, Submission
 
 from .greetings import READY, Calls
@@ -62,7 +63,8 @@ class SimAttempt:
         self.has_ended = False
         self.failures: dict[int, tuple[str, str]] = {}
         self.lookout = Lookout(job, number, _log)
-        self.collection = Collection(life.directory / "home", "title", _log, life.clock)
+        run = RunFolder(life.directory / "home", job, "title")
+        self.collection = Collection(run.directory, lambda _: run, _log, life.clock)
         self._calls = Calls(life, "S")
         self._machines: list[Submission] = []
         self._stage = "connecting"

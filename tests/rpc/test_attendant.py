@@ -21,6 +21,7 @@ from rpc.attendant import Attendant
 from rpc.messages import Beat, FetchEnd, FileBegin, FileChunk, FileEnd, Lose, Operation, State, Verdict, parse
 from rpc.orders import Orders
 from rpc.result import RESULT_FILE, write_result
+from rpc.run_folder import RunFolder
 from tests.network.wires import talk
 
 BEAT = Beat("job", 1, 0, "alpha", 4711, "step", 3, 17, 0.5, 0.0, 10.0)
@@ -39,8 +40,7 @@ class Team:
             orders,
             logging.getLogger("attendant test"),
             self.clock,
-            title="title",
-            directory=directory,
+            run=RunFolder(directory, "job", "title"),
             start_limit=60.0,
             collects=True,
         )

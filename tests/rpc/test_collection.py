@@ -12,6 +12,7 @@ from network.errors import ProtocolError
 from network.testing import VirtualClock
 from rpc.collection import STALL_SECONDS, Collection
 from rpc.messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
+from rpc.run_folder import RunFolder
 
 logger = logging.getLogger("collection test")
 
@@ -22,7 +23,8 @@ def file(name: str, content: bytes) -> list[Operation]:
 
 def collection(folder: Path) -> tuple[Collection, VirtualClock]:
     clock = VirtualClock()
-    return Collection(folder, "T", logger, clock), clock
+    run = RunFolder(folder, "j", "T")
+    return Collection(folder, lambda _: run, logger, clock), clock
 
 
 def feed(made: Collection, node: int, operations: list[Operation]) -> bool:
@@ -52,7 +54,8 @@ def test_a_rule_breaker_harms_itself_only(tmp_path: Path) -> None:
     assert list(made.missing) == [0] and made.open == [1]
     assert feed(made, 1, [*file("a.csv", b"one"), FetchEnd("j", "done", "")])
     assert not made.take(0, FetchEnd("j", "done", ""))  # what it still says is ignored
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["Node-1-Retrieve"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Node-1-Retrieve", "runs"]
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["T-1", "latest"]
 
 
 def test_silence_is_bounded(tmp_path: Path) -> None:
@@ -66,7 +69,7 @@ def test_silence_is_bounded(tmp_path: Path) -> None:
     made.check()
     assert made.open == [1] and "nothing for 60 s" in made.missing[0]
     made.close()
-    assert not made.open and not list(tmp_path.iterdir())
+    assert not made.open and list(tmp_path.rglob("*")) == [tmp_path / "runs"]
 
 
 def test_unwritable(tmp_path: Path) -> None:

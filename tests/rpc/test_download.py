@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -35,10 +34,10 @@ def end(title: str = "T", job: str = "j", problem: str = "") -> FetchEnd:
     return FetchEnd(job, "done", problem, title)
 
 
-def fetch(directory: Path, *operations: Operation, node: int = 0, title: str = "") -> Download:
+def fetch(directory: Path, *operations: Operation, node: int = 0) -> Download:
     download = Download(directory, node)
     for operation in operations:
-        download.take(operation, title)
+        download.take(operation)
     return download
 
 
@@ -68,7 +67,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_files_arrive(place: Path) -> None:
-    """SUB-17: names, contents, and a marker that tells whose they are; also empty files, in any number of chunks."""
+    """SUB-17: names and contents, also of empty files, in any number of chunks."""
     data = os.urandom(10_000)
     download = fetch(place, *file("TR-a b(0).csv", data, 7), *file("empty", b""), end("P-SGD", "job-1", "one is missing"))
     folder = place / "Node-0-Retrieve"
@@ -76,13 +75,6 @@ def test_files_arrive(place: Path) -> None:
     assert (download.job, download.state, download.problem) == ("job-1", "done", "one is missing")
     assert download.files == [folder / "TR-a b(0).csv", folder / "empty"]
     assert [path.read_bytes() for path in download.files] == [data, b""]
-    assert json.loads((folder / "job.json").read_text()) == {
-        "job": "job-1",
-        "title": "P-SGD",
-        "node": 0,
-        "state": "done",
-        "files": ["TR-a b(0).csv", "empty"],
-    }
     assert folder.stat().st_mode & 0o022 == 0
 
 
@@ -95,35 +87,29 @@ def test_nothing_to_send_makes_no_folder(place: Path) -> None:
     assert not (place / "Node-0-Retrieve").exists()
 
 
-def test_only_what_the_last_run_left_is_removed_and_only_by_a_good_one(place: Path) -> None:
-    """A user's own files stay, and a failed run does not take the model of the good one before it."""
+def test_files_of_the_same_run_come_again(place: Path) -> None:
+    """A log that was fetched before is replaced by the longer one of later; what else lies in the folder stays."""
     folder = place / "Node-0-Retrieve"
-    fetch(place, *file("model", b"good"), *file("log", b"1"), end("T"))
+    fetch(place, *file("log", b"1"), *file("model", b"good"), end())
     (folder / "notes.txt").write_text("mine")
-    failed = FetchEnd("j", "failed", "", "T")
-    fetch(place, *file("log", b"2"), failed)
-    assert (folder / "model").read_bytes() == b"good"
-    assert (folder / "log").read_bytes() == b"2"
-    fetch(place, *file("other", b"3"), end("T"))
-    assert {p.name for p in folder.iterdir()} == {"model", "notes.txt", "other", "job.json"}
+    fetch(place, *file("log", b"12"), end())
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == {"log": b"12", "model": b"good", "notes.txt": b"mine"}
 
 
-def test_a_rerun_replaces_and_another_title_does_not(place: Path) -> None:
-    """The folder is replaced by each run of the same title; runs of other titles, and what is no run, stay."""
-    fetch(place, *file("a", b"1"), *file("b", b"1"), end("T"))
-    fetch(place, *file("a", b"2"), end("T"))
-    folder = place / "Node-0-Retrieve"
-    assert {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "job.json"} == {"a": b"2"}
-    fetch(place, *file("c", b"3"), end("U"))
-    assert {p.name for p in folder.iterdir()} == {"a", "c", "job.json"}
-    (folder / "job.json").unlink()
-    fetch(place, *file("d", b"4"), end("U"))
-    assert {p.name for p in folder.iterdir()} == {"a", "c", "d", "job.json"}
-    (folder / "job.json").write_text("[1")
-    fetch(place, *file("e", b"4"), end(""), title="U")  # an agent that knows no title
-    assert {p.name for p in folder.iterdir()} == {"a", "c", "d", "e", "job.json"}
-    fetch(place, *file("f", b"4"), end(""), title="U")
-    assert {p.name for p in folder.iterdir()} == {"a", "c", "d", "f", "job.json"}
+def test_the_place_is_known_at_the_end_only(place: Path) -> None:
+    """The agent tells with its last word whose files they were."""
+    told: list[FetchEnd] = []
+
+    def choose(said: FetchEnd) -> Path:
+        told.append(said)
+        (place / said.job).mkdir()
+        return place / said.job
+
+    download = Download(place / "runs", 0, choose)
+    for operation in (*file("a"), end("T", "j7")):
+        download.take(operation)
+    assert download.files == [place / "j7" / "Node-0-Retrieve" / "a"] and told == [end("T", "j7")]
+    assert list((place / "runs").iterdir()) == []
 
 
 HOSTILE = [
@@ -131,7 +117,7 @@ HOSTILE = [
     "a\\b", "..\\x", "C:x", "c:\\x", "a\0b", "a\nb", "a\rb", "a\x1b[2Jb", "\x7fa", "a\x85b", "a\u202eb", "a\u2215b", "\ud800",
     "a.", "a ", "a..b", "..a", ".hidden", "-rf", "~root", "$HOME", "a*b", "a?b", "a:b", "a|b", "a<b", 'a"b', "ä", "ａ",
     "con", "CON", "Con.txt", "con .txt", "aux.csv", "PRN", "nul.tar.gz", "com1", "LPT9.log", "COM0",
-    "job.json", "JOB.JSON", "a" * 129, "a" * 5000,
+    "a" * 129, "a" * 5000,
 ]  # fmt: skip
 
 
@@ -244,17 +230,15 @@ def test_links_inside_the_folder_are_replaced_not_followed(place: Path) -> None:
     assert not (folder / "a").is_symlink()
 
 
-def test_what_the_disk_refuses_leaves_the_earlier_run(place: Path) -> None:
-    """FLT-13: an error while the new files move in puts the old folder back."""
+def test_what_the_disk_refuses_leaves_the_earlier_files(place: Path) -> None:
+    """FLT-13: an error while the new files move in."""
     fetch(place, *file("a", b"1"), end())
     before = tree(place)
     download = fetch(place, *file("a", b"2"))
     os.close(download._partial_fd)
     download._partial_fd = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)  # a folder where the new files are not
-    (place.parent / "job.json").mkdir()
-    with pytest.raises(OSError, match=r"File exists"):
+    with pytest.raises(FileNotFoundError):
         download.take(end())
-    (place.parent / "job.json").rmdir()
     assert tree(place) == before
 
 

@@ -226,9 +226,12 @@ def test_what_is_behind_the_end_is_no_start(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("resume", "message"),
     [
-        ("no/such/place", "must be a job id or the path of a checkpoint, and there is nothing at no/such/place"),
-        ("20200101-000000-00000000", "names job 20200101-000000-00000000, of which there is no checkpoint below"),
-        ("EMPTY", "where there is no checkpoint: give a checkpoint file or a folder with 'checkpoints' in it"),
+        ("no/such/place", "must be 'last', a job id or the path of a checkpoint, and there is nothing at no/such/place"),
+        ("x" * 5000, "a checkpoint, and there is nothing at x{200}$"),
+        ("nul\0", "a checkpoint, and there is nothing at nul"),
+        ("last", "'resume' is 'last', but there is no run in /.*/run/runs$"),
+        ("20200101-000000-00000000", "names job 20200101-000000-00000000, of which there is no checkpoint here"),
+        ("EMPTY", "where there is no checkpoint: give a checkpoint file, a folder with 'checkpoints' in it, or that of a run"),
         ("TEXT", "The checkpoint .* cannot be used: "),
     ],
 )
@@ -241,7 +244,7 @@ def test_what_is_no_checkpoint_is_told(tmp_path: Path, resume: str, message: str
 
 @pytest.mark.parametrize("resume", [3, True, b"x", ""])
 def test_wrong_types(tmp_path: Path, resume: Any) -> None:
-    with pytest.raises(TypeError, match="'resume' must be a job id or a path, got"):
+    with pytest.raises(TypeError, match="'resume' must be 'last', a job id or a path, got"):
         run(tmp_path, resume=resume)
 
 

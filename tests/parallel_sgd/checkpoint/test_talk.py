@@ -139,19 +139,19 @@ def test_a_later_attempt_without_any_checkpoint_says_so(tmp_path: Path, caplog: 
     with group(1) as coms:
         com = coms[0]
         com.output_directory, com.job = out, "a-job"
-        assert begin(com, [0], None, "", None, 1.0, log) == Begin()
+        assert begin(com, [0], None, (), None, 1.0, log) == Begin()
         with pytest.raises(CheckpointError, match="'resume' names job gone, of which no node of this job has a checkpoint"):
-            begin(com, [0], None, "gone", None, 1.0, log)
-        assert begin(com, [1], None, "gone", None, 1.0, log) == Begin()
+            begin(com, [0], None, ["gone"], None, 1.0, log)
+        assert begin(com, [1], None, ["gone"], None, 1.0, log) == Begin()
         com.attempt = 1
         said = "There is no checkpoint yet: training starts again from epoch 1."
-        afresh = begin(com, [0], None, "gone", None, 1.0, log)
+        afresh = begin(com, [0], None, ["gone"], None, 1.0, log)
         assert afresh.resumption is None and afresh.said == said and said in caplog.text
-        given = {"content": np.frombuffer(content(snapshot(3)), np.uint8), "whole": True, "said": "as given"}
-        sent = begin(com, [0], None, "", given, 1.0, log).resumption
+        given = {"content": np.frombuffer(content(snapshot(3)), np.uint8), "whole": True, "said": "as given", "tables": ""}
+        sent = begin(com, [0], None, (), given, 1.0, log).resumption
         assert sent is not None and sent.position == Position(3, 0)
         Store(tmp_path / "jobs" / "gone.3" / "checkpoints", "gone").save(snapshot(5, job="gone", node=3))
         Store(out.parent / "checkpoints", "a-job").save(snapshot(4))
-        found = begin(com, [0], None, "gone", given, 1.0, log).resumption
+        found = begin(com, [0], None, ["gone"], given, 1.0, log).resumption
         assert found is not None and found.position == Position(5, 0) and found.tables == out
         assert Store(out.parent / "checkpoints").newest() is not None

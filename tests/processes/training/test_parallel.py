@@ -133,15 +133,16 @@ def test_a_built_in_data_set_is_not_sent(agents: LocalNodes, tmp_path: Path, cap
 
 
 def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-17: names, columns and rows; a run of the same title replaces the files of the last one, nobody else's."""
+    """SUB-17, SUB-44: names, columns and rows; a second run of the title leaves those of the first as they are."""
     monkeypatch.chdir(tmp_path)
     settings: dict[str, Any] = {"epoch": 3, "block_size": 16, "assignment_type": FOUR_BLOCKS, "mission_title": "My title"}
-    digits_job().parallel(some(agents, 2), **settings)
-    Path("Node-0-Retrieve/notes.txt").touch()
+    first = digits_job().parallel(some(agents, 2), **settings)
+    before = {path: path.read_bytes() for files in first.files.values() for path in files}
     result = digits_job().parallel(some(agents, 2), **settings)
+    assert before == {path: path.read_bytes() for path in before}
     for node in (0, 1):
-        folder = Path(f"Node-{node}-Retrieve")
-        assert set(result.files[node]) == set(folder.iterdir()) - {folder / "job.json", folder / "notes.txt"}
+        folder = Path(f"runs/My title-2/Node-{node}-Retrieve")
+        assert set(result.files[node]) == set(folder.iterdir()) and Path(folder.name).samefile(folder)
         date = r" \d{4}-\d\d-\d\d \d{4}\.log"
         expected = [rf"Worker-127\.0\.0\.1{date}", rf"Fit-{node}{date}"]
         expected += [rf"{kind}-My title-N\({node}\)\.csv" for kind in ("TR", "EV", "TI", "AC", "LEDGER")]
@@ -151,13 +152,13 @@ def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch
         steps, epochs, times, packets = (pd.read_csv(path) for path in result.files[node][2:6])
         batches = 1500 // 64
         assert list(steps.columns) == ["Time", "Epochs", "Batches", "in", "Total", "Loss", "accuracy"]
-        assert list(epochs.columns) == ["Loss", "accuracy"] and len(epochs) == 3
+        assert list(epochs.columns) == ["Loss", "accuracy", "Epoch"] and epochs["Epoch"].tolist() == [1, 2, 3]
         assert steps["Total"].tolist() == list(range(1, 3 * batches * 2 + 1))  # two of the four blocks are this worker's
         assert steps["Epochs"].tolist() == sorted([1, 2, 3] * batches * 2)
         assert steps["Batches"].tolist() == sorted([*range(1, batches + 1)] * 2) * 3
         assert set(steps["in"]) == {batches * 2}
         assert steps["Time"].is_monotonic_increasing and steps["Time"].iloc[0] >= 0
-        assert result == epochs.iloc[-1].to_dict()
+        assert result == epochs.iloc[-1].drop("Epoch").to_dict()
         spent = result.accounts[node].times
         assert times["Total"].sum() == pytest.approx(spent.total, rel=0.1)
         assert times["Compute"].sum() == pytest.approx(spent.compute, rel=0.1) and min(spent) > 0
@@ -170,14 +171,6 @@ def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch
         x, y = ImageCls()(*Shuffle()(*nn.dataset.Digits().load()))[2:]
         assert model.evaluate(x, y) == result
         assert np.array_equal(model.predict(x), result.models[node].predict(x))
-
-
-def test_other_titles_keep_their_files(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-17: only a run of the same title replaces files."""
-    for title in ("one", "two"):
-        line_job().parallel(some(agents, 1), epoch=1, block_size=4, mission_title=title, directory=tmp_path)
-    names = {path.name for path in (tmp_path / "Node-0-Retrieve").iterdir()}
-    assert {"EV-one-N(0).csv", "EV-two-N(0).csv"} <= names
 
 
 @pytest.mark.parametrize("rule", [ADAMOptimizer, SGDOptimizer])

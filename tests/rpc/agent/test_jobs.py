@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -289,3 +290,23 @@ def test_half_a_draft_is_no_record(root: Path, clock: VirtualClock) -> None:
     record = add(folders, clock, "a")
     (root / "a.0" / "job.new").write_text(json.dumps({"job": "a"})[:5])
     assert list(JobFolders(root, 20, clock)) == [record]
+
+
+def test_folders_where_a_link_leads(tmp_path: Path) -> None:
+    """SUB-44: those of a job with a link lie where it leads, also those of later attempts, and are never removed."""
+    (tmp_path / "placed").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "placed" / "a").symlink_to(tmp_path / "run")
+    folders = JobFolders(tmp_path / "jobs", 1, placed=tmp_path / "placed")
+    first, other = folders.create("a", 0, "T"), folders.create("b", 0, "T")
+    assert folders.folder(first) == tmp_path / "run" / "a.0" and (tmp_path / "run" / "a.0" / "out").is_dir()
+    assert folders.folder(other) == tmp_path / "jobs" / "b.0"
+    first.state, first.detail, first.ended = "failed", "", time.time()
+    folders.save(first)
+    assert folders.create("a", 0, "T", 1) is first and JobRecord.read(tmp_path / "run" / "a.0" / "job.json").attempt == 1
+    for record in (first, other):
+        record.state, record.ended = "done", time.time()
+    third = folders.create("c", 0, "T")
+    third.state, third.ended = "done", time.time()
+    assert sorted(folders.clean_up()) == ["a.0", "b.0"]
+    assert (tmp_path / "run" / "a.0" / "out").is_dir() and not (tmp_path / "jobs" / "b.0").exists()

@@ -1,0 +1,85 @@
+"""The run of a job in the directory of its submitter: its folder, and what is kept there of a job on local workers.
+
+Such a job has the work directories of its nodes in the folder of its run, so that they outlive the agents. Of one that has
+ended well all files are at home; only the checkpoints that it takes to go on from its end stay.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from rpc.launch import LocalAgents
+from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.run_folder import Run, RunFolder, node_folder
+
+from .checkpoint.choice import choose
+from .checkpoint.given import NODES, RESUMES
+from .checkpoint.places import FOLDER, WORK, Holdings, stores_of_run
+from .spec import JobSpec
+
+_log = get_logger(SUBMIT_LOGGER)
+
+
+def new_run(spec: JobSpec, directory: Path, job: str, nodes: str) -> RunFolder:
+    """The folder of a run that is about to be submitted to `nodes` (`checkpoint.given.ON_AGENTS`, ...).
+
+    Raises: ValueError where it cannot be made.
+    """
+    resumes = {} if spec.resume is None else {RESUMES: spec.resume.name}
+    run = RunFolder(directory, job, spec.title, {NODES: nodes, **resumes})
+    try:
+        run.make()
+    except OSError as error:
+        shown = str(directory)[:200]
+        raise ValueError(f"'directory' must be a folder that can be written to, got {shown!r}: {error.strerror}") from error
+    return run
+
+
+def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:
+    """Have local workers keep their work directories of the job in the folder of its run.
+
+    Raises: OSError.
+    """
+    inside = run.path.absolute()
+    places = agents.place(job, inside)
+    run.about[WORK] = [str(place.relative_to(inside) if place.is_relative_to(inside) else place) for place in places]
+
+
+def keep_checkpoints(path: Path, workers: Sequence[int], server: int | None) -> None:
+    """Of the work directories in the folder of a run that has ended well, keep what it takes to go on from its end.
+
+    It moves to the folders of the nodes. Of a state that all workers have alike the file of one is enough.
+    """
+    run = Run.read(path)
+    if run is None:  # it was deleted meanwhile
+        return
+    works = [run.path / work for work in run.about.get(WORK, ()) if not os.path.isabs(work)]
+    if not works:
+        return
+    try:
+        _move_needed(run, workers, server)
+        for work in works:
+            shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        _log.warning("The checkpoints of the run %s stay where its workers have left them: %s.", run.path, error.strerror)
+
+
+def _move_needed(run: Run, workers: Sequence[int], server: int | None) -> None:
+    holdings = Holdings(stores_of_run(run))
+    choice = choose({workers[0]: holdings.offers}, workers, server)
+    if choice is None:
+        return
+    offers = [offer for offer in holdings.offers if offer.position == choice.position]
+    owners = sorted({source.owner for source in choice.sources.values()})
+    if not any(offer.personal for offer in offers if offer.owner >= 0):
+        first = min(owner for owner in owners if owner >= 0)
+        owners = [owner for owner in owners if owner <= first]  # the server's number is below all
+    for owner in owners:
+        file = holdings.file(owner, choice.position)
+        if file is not None:
+            folder = run.path / node_folder(owner) / FOLDER
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.replace(file, folder / file.name)

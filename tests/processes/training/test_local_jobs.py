@@ -1,0 +1,189 @@
+"""Jobs on local workers leave what it takes to go on: after their block, after Ctrl-C, after a submitter that was killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import parallel_sgd
+from network.errors import NetworkError
+from nn.gradient_descent import SGDOptimizer
+from nn.model import Model
+from nn.optimizer import GradientAveragingOptimizer
+from parallel_sgd import JobResult, codec
+from parallel_sgd.checkpoint.snapshot import VALUE
+from parallel_sgd.checkpoint.store import Store
+from rpc.run_folder import runs_in
+from tests.processes.harness import processes_below, wait_for
+
+from .jobs import digits_job, weights
+
+SETTINGS: dict[str, Any] = {
+    "block_size": 64,
+    "seed": 11,
+    "codec": codec.TopK,  # each worker has a state of its own
+    "gd_type": SGDOptimizer,
+    "gd_params": (0.05,),
+}
+ROOT = Path(parallel_sgd.__file__).parents[1]
+
+
+def train(directory: Path, **settings: Any) -> JobResult:
+    with parallel_sgd.local_workers(2) as nodes:
+        return digits_job().parallel(nodes, directory=directory, **{**SETTINGS, **settings})
+
+
+def here(directory: Path, **settings: Any) -> JobResult:
+    """The same job within this process, which has the same bits."""
+    with parallel_sgd.in_process(2) as nodes:
+        return digits_job().parallel(nodes, directory=directory, **{**SETTINGS, **settings})
+
+
+def rows(directory: Path, kind: str, node: int) -> list[list[str]]:
+    """A table, without the column of seconds in TR."""
+    lines = (directory / f"Node-{node}-Retrieve" / f"{kind}-P-SGD-N({node}).csv").read_text("utf-8").splitlines()
+    return [line.split(",")[1 if kind == "TR" else 0 :] for line in lines]
+
+
+def content(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def start(directory: Path, text: str) -> subprocess.Popen[str]:
+    """A program of its own, with the temporary directory below `directory`."""
+    (directory / "tmp").mkdir(exist_ok=True)
+    lines = f"from pathlib import Path\nfrom tests.processes.training.test_local_jobs import train\n{text}"
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(directory / "tmp")}
+    return subprocess.Popen([sys.executable, "-c", lines], cwd=directory, env=environ, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_job_goes_on(tmp_path: Path, how: signal.Signals) -> None:
+    """SUB-44: `resume="last"` in the same directory ends with the bits and the tables of the uninterrupted run; the model of
+    the newest checkpoint is there, and the first run stays as it was."""
+    process = start(tmp_path, "train(Path(), epoch=10_000)")
+    run = tmp_path / "runs" / "P-SGD-1"
+    wait_for(lambda: len(list(run.glob("agent-*/*/checkpoints/checkpoint-00000[3-9]-*"))) >= 2, "checkpoints of both", 30)
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode != 0, errors
+    wait_for(lambda: not processes_below(run), "the workers to end", 10)
+    assert os.readlink(tmp_path / "runs" / "latest") == "P-SGD-1"
+    (left,) = run.glob("agent-0/*.0")
+    newest = Store(left / "checkpoints").newest()
+    assert newest is not None
+    folder = left / "out" if how == signal.SIGKILL else tmp_path / "Node-0-Retrieve"  # whence nobody has fetched it
+    model = Model.load(folder / "MODEL-P-SGD-N(0).model")
+    if how == signal.SIGINT:  # a killed process may have had no time for the model of its last checkpoint
+        values = newest.part(VALUE)
+        assert all((variable.value == values[variable.name]).all() for variable in model.trainable_variables())
+
+    before = content(run)
+    end = newest.header.position.epoch + 2
+    result = train(tmp_path, resume="last", epoch=end)
+    calm = here(tmp_path / "calm", epoch=end)
+    assert weights(result) == weights(calm) and result == calm
+    assert result.ledger is not None and result.ledger.problems == ()
+    for node in (0, 1):
+        for kind in ("TR", "EV"):
+            assert rows(tmp_path, kind, node) == rows(tmp_path / "calm", kind, node)
+    assert content(run) == before
+    assert os.readlink(tmp_path / "runs" / "latest") == "P-SGD-2"
+
+
+def test_what_stays_after_the_block(tmp_path: Path) -> None:
+    """SUB-44: of a job that has ended well the last checkpoint of each worker, beside its files; every name of the run leads to
+    it."""
+    first = train(tmp_path, epoch=2)
+    run = tmp_path / "runs" / "P-SGD-1"
+    checkpoints = sorted(run.rglob("*.safetensors"))
+    assert checkpoints == [run / f"Node-{n}-Retrieve/checkpoints/checkpoint-000002-00000000.safetensors" for n in (0, 1)]
+    assert {path.name for path in run.iterdir()} == {"job.json", "Node-0-Retrieve", "Node-1-Retrieve"}
+    calm = weights(here(tmp_path / "calm", epoch=3))
+    for name in ["last", first.job_id, run, tmp_path / "runs/latest", tmp_path / "Node-1-Retrieve", run / "Node-0-Retrieve"]:
+        assert weights(here(tmp_path, epoch=3, resume=name)) == calm, name
+        shutil.rmtree(tmp_path / "runs" / "P-SGD-2")
+        for link in (tmp_path / "runs" / "latest", tmp_path / "Node-0-Retrieve", tmp_path / "Node-1-Retrieve"):
+            link.unlink()
+            link.symlink_to("P-SGD-1" if link.name == "latest" else f"runs/P-SGD-1/{link.name}")
+
+
+def test_a_state_of_all_is_kept_once(tmp_path: Path) -> None:
+    """SUB-44: where all workers have the same; the tables of each go on all the same."""
+    settings: dict[str, Any] = {"codec": None, "checkpoint_every": 4}
+    train(tmp_path, epoch=2, **settings)
+    assert len(list((tmp_path / "runs").rglob("*.safetensors"))) == 1
+    result = here(tmp_path, epoch=3, resume="last", **settings)
+    assert weights(result) == weights(here(tmp_path / "calm", epoch=3, codec=None))
+    assert all(rows(tmp_path, "TR", node) == rows(tmp_path / "calm", "TR", node) for node in (0, 1))
+
+
+def test_a_server_goes_on(tmp_path: Path) -> None:
+    """SUB-44: with what it remembers."""
+    settings: dict[str, Any] = {"codec": codec.ServerAdam, "op_type": GradientAveragingOptimizer, "block_size": 64, "seed": 11}
+
+    def run(directory: Path, **more: Any) -> JobResult:
+        with parallel_sgd.local_workers(2, ps=True) as nodes:
+            return digits_job().parallel(nodes, directory=directory, **{**settings, **more})
+
+    run(tmp_path, epoch=1)
+    assert len(list((tmp_path / "runs/P-SGD-1/Node--2-Retrieve/checkpoints").iterdir())) == 1
+    result = run(tmp_path, epoch=2, resume="last")
+    with parallel_sgd.in_process(2, ps=True) as nodes:
+        calm = digits_job().parallel(nodes, directory=tmp_path / "calm", epoch=2, **settings)
+    assert weights(result) == weights(calm)
+
+
+def test_work_directories_of_ones_own(tmp_path: Path) -> None:
+    """SUB-44: with `work_dir` all stays there, whichever workers go on."""
+    work = tmp_path / "new" / "work"
+    with parallel_sgd.local_workers(2, work_dir=work) as nodes:
+        first = digits_job().parallel(nodes, directory=tmp_path, epoch=2, **SETTINGS)
+    assert len(list(work.glob(f"agent-*/jobs/{first.job_id}.*/checkpoints/*"))) >= 2
+    assert not list((tmp_path / "runs").glob("*/agent-*"))
+    calm = weights(here(tmp_path / "calm", epoch=3))
+    assert weights(here(tmp_path, epoch=3, resume=first.job_id)) == calm
+    with parallel_sgd.local_workers(2, work_dir=work) as nodes:
+        again = digits_job().parallel(nodes, directory=tmp_path / "elsewhere", epoch=3, resume=first.job_id, **SETTINGS)
+    assert weights(again) == calm  # its agents know the job
+
+
+@pytest.mark.parametrize("work_dir", ["file", "file/below", "", 7, "nul\0"])
+def test_a_work_dir_that_is_none(tmp_path: Path, work_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    with pytest.raises(ValueError, match=r"'work_dir' must be .*, got"), parallel_sgd.local_workers(1, work_dir=work_dir):
+        raise AssertionError("it started")
+
+
+def test_a_job_that_was_not_started_is_no_run(tmp_path: Path) -> None:
+    """SUB-44: neither the last one nor the latest, and nothing of it stays."""
+    first = here(tmp_path, epoch=1)
+    with parallel_sgd.local_workers(1) as nodes:
+        nodes.add(1, "127.0.0.1:1")
+        with pytest.raises(NetworkError):
+            digits_job().parallel(nodes, directory=tmp_path, epoch=1, **SETTINGS)
+    assert [run.job for run in runs_in(tmp_path)] == [first.job_id]
+    assert sorted(os.listdir(tmp_path / "runs")) == ["P-SGD-1", "latest"]
+
+
+def test_two_programs_in_one_directory(tmp_path: Path) -> None:
+    """SUB-44: each has its run, with its own files; the links lead to one of them, whole."""
+    programs = [start(tmp_path, f"train(Path(), epoch=1, seed={seed})") for seed in (1, 2)]
+    for program in programs:
+        _, errors = program.communicate(timeout=60)
+        assert program.returncode == 0, errors
+        (folder,) = re.findall(r"The files of this run are in \./(runs/P-SGD-\d)\.", errors)
+        assert set(re.findall(r"--> \./(runs/P-SGD-\d)/", errors)) == {folder}
+    found = runs_in(tmp_path)
+    assert sorted(run.path.name for run in found) == ["P-SGD-1", "P-SGD-2"]
+    assert all((run.path / f"Node-{node}-Retrieve/MODEL-P-SGD-N({node}).model").is_file() for run in found for node in (0, 1))
+    assert {os.readlink(tmp_path / f"Node-{node}-Retrieve").split("/")[1] for node in (0, 1)} == {found[0].path.name}
