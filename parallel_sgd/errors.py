@@ -8,7 +8,7 @@ from pathlib import Path
 
 from network.errors import BadContent, PeerLost
 from rpc.liveness.verdict import Verdict, in_causal_order
-from rpc.logs import clean
+from rpc.logs import clean, clean_text
 
 _REFUSED = re.compile(rf"{BadContent.__module__}\.{BadContent.__qualname__}: Node\((-?\d+)\) sent")
 _PEER_LOST = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
@@ -41,8 +41,8 @@ class JobFailed(RuntimeError):
         first = (
             f", first Node({cause.node}) {cause.place}" if cause is not None else ""
         )  # not a bystander of one without a verdict
-        told, said = describe_failures(self.failures), "\n".join(clean(line, 2048) for line in reason.split("\n"))
-        super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, said) if text))
+        told = describe_failures(self.failures)
+        super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, clean_text(reason)) if text))
 
     @property
     def culprits(self) -> list[int]:

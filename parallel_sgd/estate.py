@@ -14,6 +14,7 @@ from typing import Any
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
 from rpc import shipping
+from rpc.files import parsed
 from rpc.recovery import Recovery
 from rpc.result import read_result
 from rpc.shipping import Bundle
@@ -127,7 +128,7 @@ class Charter:
 
         Raises: ValueError, TypeError.
         """
-        return cls(**json.loads(text))
+        return cls(**parsed(json.loads, text))
 
     def assignment(self) -> NodeAssignment:
         """The nodes and where they are."""

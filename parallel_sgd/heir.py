@@ -21,6 +21,7 @@ from nn.dataset.interface import AbsDataset
 from rpc import shipping
 from rpc.agent.heir import CHARTER, ESTATE
 from rpc.agent.succession import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
+from rpc.files import parsed, read_regular
 from rpc.logs import CleanFormatter, get_logger
 from rpc.messages import Conclude
 from rpc.recovery import SHRINK, Recovery
@@ -43,7 +44,7 @@ class Heir:
     """Claims the job until it drives or somebody else does; `node` is the one of this agent, `cache` has its data sets."""
 
     def __init__(self, folder: Path, cache: Path, key: Key) -> None:
-        order: dict[str, Any] = json.loads((folder / CHARTER).read_text("utf-8"))
+        order: dict[str, Any] = parsed(json.loads, read_regular(folder / CHARTER))
         self.node, self._place, self._sha256 = int(order["node"]), int(order["place"]), str(order["sha256"])
         self._charter = Charter.from_json(order["charter"])
         self._estate = Estate.read(folder / ESTATE)

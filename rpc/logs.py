@@ -67,6 +67,11 @@ def cleaned(logger: logging.Logger) -> logging.Logger:
     return logger
 
 
+def clean_text(text: str, limit: int = 4096) -> str:
+    """Text of a peer for a terminal: each line cleaned, and cut at `limit`."""
+    return "\n".join(clean(line, limit) for line in text.split("\n"))
+
+
 def clean_lines(text: str) -> str:
     """Text of a peer for the log: each line cleaned, those after the first behind a tab, so that none passes for another."""
     first, *rest = (_escape(line, keep="\t") for line in text.split("\n"))

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rpc.logs import clean_text
+
 
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object on a line of its own."""
@@ -36,7 +38,7 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
         lambda found: names.get(found[1]) or (f"--{found[1].replace('_', '-')}" if found[1] in options else found[0]),
         str(error),
     )
-    sys.stderr.write(f"job_submit.py: {said}\n")
+    sys.stderr.write(f"job_submit.py: {clean_text(said)}\n")
     if options.json:
         print_json({"error": said, **more})
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 
-from rpc.logs import clean
+from rpc.logs import clean, clean_text
 
 from .case import Case, Event, NodeCase
 
@@ -45,7 +45,7 @@ def summary(case: Case, now: float) -> str:
 
 def verdicts(case: Case) -> str:
     """All that the failure detectors have said."""
-    told = [_cleaned(verdict.describe()) for verdict in case.verdicts]
+    told = [clean_text(verdict.describe()) for verdict in case.verdicts]
     return "\n\n".join(told or ["No agent has a verdict on a node of this job."]) + "\n"
 
 
@@ -83,8 +83,8 @@ def _causes(case: Case) -> list[str]:
     lines = []
     for attempt in sorted({verdict.attempt for verdict in found}):
         own = [verdict for verdict in found if verdict.attempt == attempt]
-        lines.append(f"Attempt {attempt + 1}: {_cleaned(own[0].headline)}")
-        lines += [f"    then {_cleaned(verdict.headline)}" for verdict in own[1:]]
+        lines.append(f"Attempt {attempt + 1}: {clean_text(own[0].headline)}")
+        lines += [f"    then {clean_text(verdict.headline)}" for verdict in own[1:]]
     return lines
 
 
@@ -148,11 +148,6 @@ def _versions(case: Case) -> list[str]:
 
 def _section(title: str, lines: Iterable[str]) -> str:
     return "\n".join([title, *(f"    {line}" for line in lines)])
-
-
-def _cleaned(text: str) -> str:
-    """Every line fit for a terminal."""
-    return "\n".join(clean(line, 4096) for line in text.splitlines())
 
 
 def _stamp(at: float) -> str:

@@ -244,10 +244,10 @@ class Agent:
 
 
 def _find_keyring(settings: AgentSettings) -> Keyring:
+    from_environment = take_key_from_environment(os.environ)  # in any case: it must not stay there
     if settings.keyring is not None:
         return settings.keyring
     loopback = is_loopback(settings.listen)
-    from_environment = take_key_from_environment(os.environ)
     if settings.key_file is None and from_environment is not None:
         return from_environment
     if settings.key_file is None and not loopback:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from network.keyring import Key
 
+from ..hardening import REFUSE_INSPECTION
 from .children import ChildProcesses
 from .environment import child_environment
 
 ESTATE, CHARTER = "estate", "charter.json"
-_CHILD = "from rpc.hardening import refuse_inspection; refuse_inspection(); from {} import main; main()"
 
 
 def log_name(node: int) -> str:
@@ -38,7 +38,7 @@ class Heir:
             held.callback(theirs.close)
             try:
                 self._process = children.start(
-                    [sys.executable, "-c", _CHILD.format(module), str(folder), str(cache)],
+                    [sys.executable, "-c", f"{REFUSE_INSPECTION}; from {module} import main; main()", str(folder), str(cache)],
                     cwd=folder,
                     env=child_environment(os.environ, 1),
                     stdin=theirs,

@@ -1,19 +1,54 @@
-"""Who starts processes in an agent."""
+"""The children of an agent: its own, those that were there before, and those that it adopts."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 from rpc.agent import children
+from rpc.agent.environment import project_root
+
+# a process of its own, whose only children are these
+_PROGRAM = """
+import subprocess, sys
+from rpc.agent.children import ChildProcesses
+before = subprocess.Popen(["sleep", "60"])
+mine = ChildProcesses(adopts=sys.argv[1] == "adopts")
+own = mine.start(["sleep", "60"])
+shell = ["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 & echo $!"]
+orphan = int(subprocess.run(shell, stdout=subprocess.PIPE, text=True).stdout)
+rounds = 0
+while mine.end_adopted():
+    rounds += 1
+sys.stdout.write(f"{before.poll()} {own.poll()} {orphan} {rounds > 0}")
+for process in (before, own):
+    process.kill()
+    process.wait()
+"""
 
 
 def test_all_children_of_an_agent_are_known_to_it() -> None:
     """SEC-25: a child that was started elsewhere would be taken for a job's, and killed with the next one."""
     folder = Path(children.__file__).parent
-    starters = [
-        path.name
-        for path in folder.glob("*.py")
-        if re.search(r"Popen\(|os\.fork|os\.posix_spawn|subprocess\.(run|call)", path.read_text())
-    ]
-    assert starters == ["children.py"]
+    starting = re.compile(r"Popen\(|os\.fork|os\.posix_spawn|subprocess\.(run|call)")
+    assert [path.name for path in folder.glob("*.py") if starting.search(path.read_text())] == ["children.py"]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("adopts", [True, False])
+def test_what_is_not_of_a_job_stays(adopts: bool) -> None:
+    """SEC-25: what a shell had started before it became the agent, and what the agent has started; in a program that is more
+    than an agent, nothing is taken for a job's."""
+    command = [sys.executable, "-c", _PROGRAM, "adopts" if adopts else "leaves"]
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": project_root()}
+    done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, check=True)
+    before, own, orphan, ended = done.stdout.split()
+    assert (before, own, ended) == ("None", "None", str(adopts))
+    assert Path(f"/proc/{orphan}").exists() != adopts
+    if not adopts:
+        subprocess.run(["kill", orphan], check=True)
