@@ -293,12 +293,13 @@ class Coordinator:
 
     def _starts_again(self) -> bool:
         """After an attempt that has failed: whether another one runs now."""
-        if not self._restarts.wanted or self._stopped or self.halted:
+        failed = [str(node) for node, (state, _) in self.failures.items() if state != "stopped"]
+        verdicts = self._attendant.lookout.causes
+        if not self._restarts.wanted or self._stopped or self.halted or not (failed or verdicts):
             return False
-        reason = self._restarts.give_up(self._attendant.lookout.causes)
+        reason = self._restarts.give_up(verdicts)
         if not reason:
-            causes = ", ".join(str(node) for node, (state, _) in self.failures.items() if state != "stopped")
-            self._logger.warning("Nodes {%s} failed. All start again (%s).", causes, self._restarts.describe())
+            self._logger.warning("Nodes {%s} failed. All start again (%s).", ", ".join(failed), self._restarts.describe())
             try:
                 Patience(RETURN_SECONDS, NetworkError).call(self._start_again)
                 return True
@@ -316,6 +317,7 @@ class Coordinator:
         for bundle, group, limit in self._restarts.groups:
             started._submitting.submit(bundle, group, limit, None)
         started.resources_dispatch(self._restarts.reply)
+        self._restarts.verdicts += self._attendant.lookout.causes
         self._orders, self._attendant, self._waiting = started._orders, started._attendant, started._waiting
         self._submitting, self._lines, self._handover = started._submitting, started._lines, started._handover
 

@@ -32,7 +32,7 @@ class Restarts:
     """Of one job. All its groups start again together, so they have one policy.
 
     Attributes: `groups` in the order of their submission; `reply`, what answers their requests; `verdicts` of the attempts that
-    have failed.
+    others have followed.
     """
 
     def __init__(self) -> None:
@@ -70,10 +70,7 @@ class Restarts:
         """An attempt has failed, with these verdicts: why there is no other one, or "" when there is."""
         if self._recovery is None:
             return "no group was submitted"
-        reason = self._recovery.give_up(places_of(verdicts))
-        if not reason:
-            self.verdicts += verdicts
-        return reason
+        return self._recovery.give_up(places_of(verdicts))
 
     def describe(self) -> str:
         """Which restart this is, for people."""

@@ -149,7 +149,11 @@ class Drive:
         if worker in self._results:
             return
         if well:  # it has said its farewell, or its host is to go
-            self._tell(WorkerEnded(worker, True, 0, ended.detail, returned=False))
+            self._tell(WorkerEnded(worker, True, 0, ended.detail, returned=False, place=None))
+            return
+        if ended.state == "stopped" and not recruit.fenced:  # not by us
+            self._failures[recruit.node] = (ended.state, ended.detail)
+            self._failure = f"The job was stopped: {clean(ended.detail.strip())}"
             return
         verdict = next((verdict for verdict in self._lookout.verdicts if verdict.node == recruit.node), None)
         if not recruit.fenced:

@@ -34,12 +34,12 @@ class CoolDown:
 
 Where: TypeAlias = Address | Place
 """A host as a whole, or one of its slots."""
-ASK_AGAIN = CoolDown(0.5, 8.0)  # between attempts to reach a host that did not answer
+ASK_AGAIN = CoolDown(0.5, 8.0)  # between attempts at a host that took nobody
 
 
 @dataclass
 class _Ban:
-    """How long nobody is sent somewhere. `ask`: when to look whether it answers, where nobody did; None where somebody did."""
+    """How long nobody is sent somewhere. `ask`: when to try again where nobody was taken; None where a worker had run."""
 
     failures: int = 0
     until: float = -math.inf
@@ -59,8 +59,8 @@ class Blacklist:
         self._bans: dict[Where, _Ban] = {}
 
     def add(self, where: Where, now: float, *, answers: bool = True) -> None:
-        """Take note of a failure; `answers` tells whether the host can be reached. Several failures during one period are one:
-        they have one cause."""
+        """Take note of a failure; `answers` tells whether the host can be reached and takes workers. Several failures during
+        one period are one: they have one cause."""
         if self.holds(where, now):
             return
         ban = self._bans.setdefault(where, _Ban())
@@ -81,7 +81,7 @@ class Blacklist:
         return min((ban.until for ban in self._bans.values() if now < ban.until < math.inf), default=None)
 
     def lift(self, now: float, *, silent: bool = False) -> None:
-        """Give back what is out for ever where somebody answers; with `silent` also where nobody did for a while."""
+        """Give back what is out for ever, where hosts answer; with `silent` also those that did not, after a while."""
         for ban in self._bans.values():
             if ban.until == math.inf and (ban.ask is None or (silent and ban.ask <= now)):
                 ban.until = now

@@ -213,7 +213,8 @@ class ElasticDriver(Machine):
         # an agent that does not take another worker may be there for those that it has
         lost = event.agent_lost and (event.started or not self._crew.has_neighbours(worker))
         whole = lost or not self._by_slot
-        self._blacklist.add(worker.address if whole else worker.place, self._now, answers=not event.agent_lost)
+        takes = event.started and not event.agent_lost
+        self._blacklist.add(worker.address if whole else worker.place, self._now, answers=takes)
         actions: list[Any] = []
         for other in self._crew.fence(worker, neighbours=whole):
             self._registry.record(other, Recorded.FAILURE)
@@ -223,15 +224,13 @@ class ElasticDriver(Machine):
         return actions + self._barrier()
 
     def _note_place(self, event: WorkerEnded) -> None:
-        """Where the program failed: by rank and its signals, or by what was on disk where it gives none."""
+        """Where the program failed, if it was the program: by rank and its signals, or what was on disk where it gives none."""
         self._has_run = self._has_run or event.started
         self._void = self._void or not event.started
         self._failing = True
-        if event.place is None or event.agent_lost:
-            return
-        rank = self._crew.round.index(event.worker)
-        where = event.place if event.place[0] else (self._checkpoint,)
-        self._places.add((rank, event.started, *where))
+        if event.place is not None and event.started and not event.agent_lost:
+            rank = self._crew.round.index(event.worker)
+            self._places.add((rank, *(event.place if event.place[0] else (self._checkpoint,))))
 
     def _barrier(self) -> list[Any]:
         """What follows from what the workers of the round have recorded."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rpc import AbsSimpleExecutor, Communication, Coordinator
+from rpc import AbsSimpleExecutor, Communication, Coordinator, Reclaimer
 from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_epoch_end, monitor_train_end
 
 from .harness import Cluster, wait_for
@@ -154,11 +154,21 @@ def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None
     assert [result[:3] for result in results.values()] == [[[], coordinator.attempt, 2]] * 2
 
 
-def test_who_is_stopped_stays_so(trio: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["us", "somebody else"])
+def test_who_is_stopped_stays_so(trio: Cluster, tmp_path: Path, by: str) -> None:
     """FD-20: what somebody has ended is no failure to recover from."""
     there = [tmp_path / "pid-0-0", tmp_path / "pid-0-1"]
-    coordinator, results = run(
-        trio, tmp_path, [[0, 0, 1, "wait"]], 3, look=lambda: "Enough." if all(map(Path.exists, there)) else ""
-    )
+
+    def look() -> str:
+        if not all(map(Path.exists, there)):
+            return ""
+        if by == "us":
+            return "Enough."
+        job = max(trio.agents[0].work.glob("jobs/*"), key=lambda folder: folder.stat().st_ctime).name.rpartition(".")[0]
+        with trio.request(trio.nodes(2)) as com:
+            Reclaimer(com).stop(job)
+        return ""
+
+    coordinator, results = run(trio, tmp_path, [[0, 0, 1, "wait"]], 3, look)
     assert (results, coordinator.restarts, coordinator.attempt) == ({}, 0, 0)
     assert {state for state, _ in coordinator.failures.values()} == {"stopped"}

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from network import Request
 from parallel_sgd import JobFailed, elastic
 from parallel_sgd.elastic.vault import Vault
+from rpc import Reclaimer
 from rpc.monitor import monitor_batch_begin, monitor_batch_end
 from tests.processes.elastic.jobs import Stage, gate, pause
 from tests.processes.harness import Cluster, cluster, wait_for
@@ -111,6 +113,45 @@ def test_what_fails_three_times_is_not_tried_again(stage: Stage) -> None:
         launch(stage, "raise all", 9, checkpoint=stage.folder / "kept")
     assert "epoch 3, batch 1: crashed." in str(failed.value)
     assert (stage.folder / "struck-0").read_text() == "xxx" and len(failed.value.verdicts) == 3
+
+
+def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None:
+    """EL-20: its worker dies with it; the host is asked until it answers, and the job goes on."""
+    (agent,) = own.start(1, "--listen", "127.0.0.1")
+    stage = Stage(own, tmp_path, a=1)
+    nodes = stage.nodes()
+
+    def story() -> None:
+        (first,) = stage.pids("here")
+        agent.end(signal.SIGKILL)
+        own.start(1, "--listen", "127.0.0.1", "--port", str(nodes[0].port), work=agent.work)
+        stage.pids("here", other_than=[first])
+        stage.open("here")
+
+    stage.meanwhile(story)
+    try:
+        results = elastic.launch(gather, nodes, (str(tmp_path),), checkpoint=tmp_path / "kept")
+    finally:
+        stage.close()
+    assert results == {0: stage.pids("here")[0]}
+
+
+def test_who_is_stopped_stays_so(stage: Stage) -> None:
+    """EL-20: a job that somebody ends (`psgd-submit --stop`) is not begun again."""
+
+    def story() -> None:
+        stage.pids("here")
+        with Request(stage.nodes().key_file).request(stage.nodes()) as com:
+            job = next(stage.agent("a").work.glob("jobs/*")).name.rpartition(".")[0]
+            Reclaimer(com).stop(job, "Enough.")
+
+    stage.meanwhile(story)
+    with pytest.raises(JobFailed, match=r"The job was stopped: .*Enough\.") as failed:
+        try:
+            elastic.launch(gather, stage.nodes(), (str(stage.folder),), checkpoint=stage.folder / "kept")
+        finally:
+            stage.close()
+    assert "stopped" in {state for state, _ in failed.value.failures.values()}
 
 
 def test_a_neighbour_on_the_same_host_lives_on(stage: Stage) -> None:

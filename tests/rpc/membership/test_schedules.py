@@ -68,6 +68,7 @@ class Membership(RuleBasedStateMachine):
         self.fenced: set[Worker] = set()  # stopped, removed or given up: nothing they say counts
         self.settled: set[Worker] = set()  # have recorded something in this round
         self.blamed: dict[Where, list[float]] = {}  # when a slot or a host has failed: one entry for each cool-down
+        self.asked: set[Where] = set()  # those that took nobody, and may or may not be used again: nobody knows when
         self.returned = self.checkpoint = self.fell = self.gives_back = self.void = self.started = False
         self.rounds = self.resets = self.sequence = 0
         self.waits_since = self.now
@@ -130,7 +131,7 @@ class Membership(RuleBasedStateMachine):
             if self.hosts.get(worker.address, 0) > worker.slot:
                 self.void = True
                 neighbours = [each for each in self.round if each.address == worker.address and self._counting(each)]
-                self._blame(worker, agent_lost=agent_lost and not neighbours)
+                self._blame(worker, agent_lost=agent_lost and not neighbours, takes=False)
             self._tell(WorkerEnded(worker, False, returned=False, started=False, agent_lost=agent_lost))
 
     @rule(choice=CHOICE)
@@ -197,11 +198,14 @@ class Membership(RuleBasedStateMachine):
     def _counting(self, worker: Worker) -> bool:
         return worker in self.alive and worker not in self.fenced
 
-    def _blame(self, worker: Worker, *, agent_lost: bool = False) -> None:
+    def _blame(self, worker: Worker, *, agent_lost: bool = False, takes: bool = True) -> None:
         """EL-19: its host fails, and all that run there are given up; or its slot, and no other worker."""
         self.fell = True
         whole = agent_lost or not self.by_slot
-        self.blamed.setdefault(worker.address if whole else worker.place, []).append(self.now)
+        where = worker.address if whole else worker.place
+        self.blamed.setdefault(where, []).append(self.now)
+        if self.resumes and (agent_lost or not takes):
+            self.asked.add(where)
         for other in self.round:
             if other == worker or (whole and other.address == worker.address):
                 self.fenced.add(other)
@@ -211,7 +215,7 @@ class Membership(RuleBasedStateMachine):
         """EL-20: whether what has failed may be used again: nobody is left, or too few slots are."""
         old = [worker for worker in self.round if self._counting(worker)]
         slots = [(address, slot) for address, count in self.hosts.items() for slot in range(count)]
-        return self.fell and (not old or sum(self._is_free(place) for place in slots) < LOW)
+        return (self.fell and not old) or sum(map(self._is_free, slots)) < LOW
 
     def _is_free(self, place: Any) -> bool:
         """EL-22: a slot that has not failed, or has cooled down, on such a host."""
@@ -277,9 +281,11 @@ class Membership(RuleBasedStateMachine):
         assert all(worker in old or worker.born == start.attempt for worker in start.workers)
         if start.attempt:
             assert start.workers[0] in old or (start.resume and (self.checkpoint or (again and not old)))
-        assert all(self._is_free(worker.place) for worker in start.workers) or (again and "cool_down" not in self.options)
-        if again and "cool_down" not in self.options:
-            self.blamed.clear()
+        used = [worker.place for worker in start.workers if not self.asked & {worker.place, worker.address}]
+        assert all(map(self._is_free, used)) or (again and self.resumes)
+        if again:
+            self.asked -= {where for worker in start.workers for where in (worker.place, worker.address)}
+            self.blamed = {where: times for where, times in self.blamed.items() if where in self.asked}
         self.resets += bool(self.rounds) and not self.void
         assert start.attempt == self.rounds and self.resets <= RESETS
         self.rounds += 1
