@@ -17,12 +17,14 @@ class FullDisk:
         self._write = os.write
         self.full = False
         self.refused = 0
+        self._took_some = False
         monkeypatch.setattr(files.os, "write", self)
 
     def __call__(self, descriptor: int, data: bytes) -> int:
         if not self.full:
             return self._write(descriptor, data)
-        if len(data) > 4:
+        self._took_some = not self._took_some and len(data) > 4
+        if self._took_some:
             return self._write(descriptor, data[:4])
         self.refused += 1
         raise OSError(errno.ENOSPC, "No space left on device")

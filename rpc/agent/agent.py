@@ -168,8 +168,9 @@ class Agent:
 
     def _step(self) -> None:
         pairs = [run.pair.sock for run in self._runs if run.pair is not None]
+        outputs = [run.output for run in self._runs if run.output.is_open]
         wait_sockets(
-            [*self._listeners, self._bell.sock, *pairs, *self._door.links, *self._desk.reading],  # type: ignore[list-item]
+            [*self._listeners, self._bell.sock, *pairs, *outputs, *self._door.links, *self._desk.reading],  # type: ignore[list-item]
             self._desk.writing,  # type: ignore[arg-type]
             0.0 if self._desk.hurried else self._patience(),
         )

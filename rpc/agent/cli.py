@@ -46,6 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--new-key", action="store_true", help="make a key file (at --key-file) and exit")
     parser.add_argument("--work-dir", metavar="DIR", help="for logs, jobs and cached data (default: in your state directory)")
     parser.add_argument("--slots", type=int, metavar="N", help="jobs at the same time (default: 1)")
+    parser.add_argument(
+        "--output-mib", type=int, metavar="MIB", help="how much of what a job prints is kept, the first and the newest (64)"
+    )
     parser.add_argument("--log-level", choices=LEVELS, type=str.upper, help="default: INFO")
     code = parser.add_mutually_exclusive_group()
     code.add_argument("--no-shipped-code", action="store_true", help="take only jobs that bring no classes of their own")

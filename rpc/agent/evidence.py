@@ -20,7 +20,7 @@ from typing import Any, Final
 from ..configuration import CONFIGURATION
 from ..messages import FileBegin, FileChunk, FileEnd, Operation
 from .jobs import JobRecord
-from .retrieval import CHUNK, log_sources, send_sources
+from .retrieval import CHUNK, Source, log_sources, send_sources
 from .sealed import kept_files
 from .timeline import TIMELINE
 
@@ -36,9 +36,11 @@ def send_evidence(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iter
     yield from _text(RECORD_COPY, asdict(record))
     yield from _text(KEPT, [asdict(file) for file in kept])
     sources = log_sources(record, folder, logs)
-    sources += [(folder.parent, (folder.name, name)) for name in (TIMELINE, CONFIGURATION)]
+    sources += [Source(folder.parent, (folder.name, name)) for name in (TIMELINE, CONFIGURATION)]
     if record.ended:
-        sources += [(folder.parent, (folder.name, _OUT, name)) for name in record.files if _is_small(folder / _OUT / name)]
+        sources += [
+            Source(folder.parent, (folder.name, _OUT, name)) for name in record.files if _is_small(folder / _OUT / name)
+        ]
     yield from send_sources(record, sources)
 
 

@@ -5,23 +5,33 @@ Only regular files with one link, opened component by component without followin
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
+from typing import NamedTuple
 
 from ..download import MAX_BYTES, MAX_FILES, is_safe_name
+from ..log_parts import JoinedParts, parts_of
 from ..logs import clean
 from ..messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
 from .heir import log_name
 from .jobs import JobRecord
 
 CHUNK = 1 << 20
-Source = tuple[Path, tuple[str, ...]]  # a folder that is trusted, and the way below it
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Source(NamedTuple):
+    """A file: a folder that is trusted, and the way below it. A log that is kept `in_parts` goes as one file."""
+
+    root: Path
+    way: tuple[str, ...]
+    in_parts: bool = False
 
 
 def send_files(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterator[Operation]:
@@ -31,7 +41,7 @@ def send_files(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterato
     """
     sources = log_sources(record, folder, logs)
     if record.ended:
-        sources += [(folder.parent, (folder.name, "out", name)) for name in record.files]
+        sources += [Source(folder.parent, (folder.name, "out", name)) for name in record.files]
     yield from send_sources(record, sources)
 
 
@@ -39,8 +49,9 @@ def log_sources(record: JobRecord, folder: Path, logs: Sequence[Path]) -> list[S
     """Where the logs are: the agent's own, the job's, and that of a driver if one was started here."""
     driven = [name] if (folder / (name := log_name(record.node))).exists() else []
     return [
-        *((log.parent, (log.name,)) for log in logs),
-        *((folder.parent, (folder.name, log)) for log in (record.log, *driven)),
+        *(Source(log.parent, (log.name,)) for log in logs),
+        Source(folder.parent, (folder.name, record.log), in_parts=True),
+        *(Source(folder.parent, (folder.name, log)) for log in driven),
     ]
 
 
@@ -49,8 +60,8 @@ def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Opera
     problems: list[str] = []
     seen: set[str] = set()
     total = 0
-    for root, path in sources:
-        name = path[-1]
+    for source in sources:
+        name = source.way[-1]
         if not is_safe_name(name) or name.casefold() in seen:
             problems.append(f"{clean(name, 80)} has no name that may travel, or one that was used before.")
             continue
@@ -58,12 +69,12 @@ def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Opera
             problems.append(f"The job has {len(sources)} files, more than {MAX_FILES}; the rest was left out.")
             break
         try:
-            file = _open(root, path)
+            file = _open_parts(source)
         except OSError as error:
             problems.append(f"{name} cannot be read: {error.strerror}.")
             continue
-        with file:
-            size = os.fstat(file.fileno()).st_size  # a log may grow while it is read; what is there now is sent
+        with contextlib.closing(file):
+            size = file.size  # a log may grow while it is read; what is there now is sent
             if total + size > MAX_BYTES:
                 problems.append(f"The files of the job exceed {MAX_BYTES} bytes; {name} was left out.")
                 continue
@@ -74,7 +85,7 @@ def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Opera
     yield FetchEnd(record.job, record.state, " ".join(problems)[:4096], record.title)
 
 
-def _contents(file: BufferedReader, size: int) -> Iterator[Operation]:
+def _contents(file: JoinedParts, size: int) -> Iterator[Operation]:
     """Exactly `size` bytes; where the file has become shorter meanwhile, zeros take the place of what is gone."""
     digest = hashlib.sha256()
     while size > 0:
@@ -83,6 +94,20 @@ def _contents(file: BufferedReader, size: int) -> Iterator[Operation]:
         digest.update(data)
         yield FileChunk(data)
     yield FileEnd(digest.hexdigest())
+
+
+def _open_parts(source: Source) -> JoinedParts:
+    """A file with what continues it.
+
+    Raises: OSError when there is nothing to send.
+    """
+    root, way, in_parts = source
+    parts = parts_of(root.joinpath(*way)) if in_parts else []
+    with contextlib.ExitStack() as opened:
+        files = [(begin, opened.enter_context(_open(root, (*way[:-1], path.name)))) for begin, path in parts]
+        files = files or [(0, opened.enter_context(_open(root, way)))]
+        opened.pop_all()
+    return JoinedParts(files)
 
 
 def _open(root: Path, path: Sequence[str]) -> BufferedReader:

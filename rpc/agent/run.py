@@ -46,6 +46,7 @@ from .admission import threads_of
 from .children import ChildProcesses
 from .environment import child_environment
 from .jobs import JobRecord
+from .output import JobOutput
 from .timeline import Timeline
 
 MOST_UNTAKEN = 64  # visitors sent to the process that it has not taken yet
@@ -75,6 +76,7 @@ class Run:
         children: ChildProcesses,
         cache: Path,
         code_policy: str,
+        output_limit: int,
         now: float,
         on_tell: Callable[[Run, slot.Tell], None],
         on_progress: Callable[[Run, int], None],
@@ -98,7 +100,12 @@ class Run:
         self.timeline = Timeline(folder, order.attempt)
         self._guard = Guard(order, Reader(memory), folder / record.log, now)
         try:
-            self._process, ours = _start(children, folder, record.log, threads_of(order), memory)
+            self.output = JobOutput(folder / record.log, output_limit)
+            try:
+                self._process, ours = _start(children, folder, self.output, threads_of(order), memory)
+            except BaseException:
+                self.output.close()
+                raise
         except BaseException:
             self._guard.close()
             raise
@@ -183,6 +190,7 @@ class Run:
     def read(self, now: float) -> list[object]:
         """Take in what the process has said up to `now`; returns events for `handle`."""
         events: list[object] = []
+        self.output.take()
         for _ in range(_MOST_READ):
             if self.pair is None:
                 break
@@ -201,6 +209,7 @@ class Run:
                 connection.close()
             events += self._take(operation)
         if self.pair is None and self._process.poll() is not None and self._nothing_left(now):
+            self.output.close()
             events.append(slot.ProcessGone(_how(self._process.returncode)))
         return events
 
@@ -284,23 +293,22 @@ class Run:
         """End the process and all it has started, and wait for that."""
         self._hang_up()
         self._process.wait()
+        self.output.close()
 
 
 def _start(
-    children: ChildProcesses, folder: Path, log_name: str, blas_threads: int, memory: int
+    children: ChildProcesses, folder: Path, output: JobOutput, blas_threads: int, memory: int
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """A fresh interpreter with its output in the job's log, and our end of the pair with it; `memory` is its recorder's."""
     ours, theirs = make_pair()
-    log = -1
     try:
-        log = os.open(folder / log_name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         process = children.start(
             [sys.executable, "-c", _CHILD, str(theirs.fileno()), str(memory)],
             cwd=folder,
             env=child_environment(os.environ, blas_threads),
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=output.theirs,
+            stderr=output.theirs,
             pass_fds=[theirs.fileno(), memory],
         )
     except BaseException:
@@ -308,8 +316,7 @@ def _start(
         raise
     finally:
         theirs.close()  # else connections in flight would outlive a dead process
-        if log >= 0:
-            os.close(log)
+    output.started()
     return process, ours
 
 

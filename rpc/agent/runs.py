@@ -113,6 +113,7 @@ class Runs:
                 children=self._children,
                 cache=self._work.cache,
                 code_policy=self._settings.code_policy,
+                output_limit=self._settings.output_mib << 20,
                 now=self._clock.monotonic(),
                 on_tell=self._tell,
                 on_progress=self._progress,

@@ -15,13 +15,14 @@ from network.nodes import DEFAULT_PORT
 
 from ..files import parsed, read_text
 from ..shipping import ANY_CODE
+from .output import DEFAULT_LIMIT
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover
     import tomli as tomllib
 
-_FILE_KEYS = {"listen": str, "port": int, "key_file": str, "work_dir": str, "slots": int, "log_level": str}
+_FILE_KEYS = {"listen": str, "port": int, "key_file": str, "work_dir": str, "slots": int, "log_level": str, "output_mib": int}
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -35,7 +36,8 @@ class AgentSettings:
 
     `listen`: host to listen on; `port`: 0 picks a free one; `key_file`: None means the usual places (loopback only);
     `work_dir`: None means the user's state directory; `slots`: jobs at once; `code_policy`: see `rpc.shipping.load`;
-    `keep_jobs`: ended jobs whose files are kept; `keyring`: keys that come from no file, instead of `key_file`.
+    `keep_jobs`: ended jobs whose files are kept; `output_mib`: MiB of what a job prints that its log keeps; `keyring`: keys
+    that come from no file, instead of `key_file`.
     """
 
     listen: str = "127.0.0.1"
@@ -46,6 +48,7 @@ class AgentSettings:
     log_level: str = "INFO"
     code_policy: str = ANY_CODE
     keep_jobs: int = 20
+    output_mib: int = DEFAULT_LIMIT >> 20
     keyring: Keyring | None = None
 
     def __post_init__(self) -> None:
@@ -57,6 +60,8 @@ class AgentSettings:
             raise SettingsError(f"The number of slots must be 1 or more, got {self.slots}.")
         if self.keep_jobs < 1:
             raise SettingsError(f"The number of jobs to keep must be 1 or more, got {self.keep_jobs}.")
+        if self.output_mib < 1:
+            raise SettingsError(f"The MiB of a job's output to keep must be 1 or more, got {self.output_mib}.")
         if self.log_level.upper() not in LEVELS:
             raise SettingsError(f"The log level must be one of {', '.join(LEVELS)}, got {self.log_level!r}.")
 

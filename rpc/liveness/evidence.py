@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import stat
 from pathlib import Path
 from typing import NamedTuple
 
+from ..log_parts import last_bytes
 from ..logs import clean
 from .recorder import Reader
 from .verdict import LOG_LINES
@@ -37,19 +37,11 @@ class LogTail(NamedTuple):
 
 def log_tail(path: Path) -> LogTail:
     """Read the end of a log; empty where that cannot be done."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            status = os.fstat(descriptor)
-            if stat.S_ISREG(status.st_mode):
-                begin = max(0, status.st_size - _TAIL_BYTES)
-                lines = os.pread(descriptor, _TAIL_BYTES, begin).decode("utf-8", "replace").splitlines()[1 if begin else 0 :]
-                end = next((place for place, line in enumerate(lines) if line.startswith(_DUMP)), len(lines))
-                shown = [clean(line, _LINE_LENGTH) for line in lines]
-                return LogTail(shown[:end][-LOG_LINES:], "\n".join(shown[end:]))
-        finally:
-            os.close(descriptor)
-    return LogTail([])
+    data, is_all = last_bytes(path, _TAIL_BYTES)
+    lines = data.decode("utf-8", "replace").splitlines()[0 if is_all else 1 :]
+    end = next((place for place, line in enumerate(lines) if line.startswith(_DUMP)), len(lines))
+    shown = [clean(line, _LINE_LENGTH) for line in lines]
+    return LogTail(shown[:end][-LOG_LINES:], "\n".join(shown[end:]))
 
 
 class StackRequest:

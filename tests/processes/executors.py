@@ -207,6 +207,14 @@ class Talkative(AbsSimpleExecutor):
         return None
 
 
+class Chattering(AbsSimpleExecutor):
+    """Prints 8 MiB."""
+
+    def run(self, com: Communication) -> Any:
+        for number in range(8 << 10):
+            print(f"line {number:05d} " + "x" * 1012)
+
+
 class Printing(AbsSimpleExecutor):
     """Logs and prints, then waits to be killed."""
 

@@ -17,7 +17,7 @@ from network import NetworkError
 from rpc import Coordinator, Reclaimer
 from rpc.agent.environment import project_root
 
-from .executors import Briefly, Printing, Reporting, Stepping, Sum, Talkative
+from .executors import Briefly, Chattering, Printing, Reporting, Stepping, Sum, Talkative
 from .harness import Cluster, start_job, wait_for
 
 FETCHER = """
@@ -121,6 +121,18 @@ def test_every_line_comes_home(trio: Cluster, tmp_path: Path) -> None:
     for node, paths in outcome.coordinator.files.items():
         numbers = re.findall(r"^INFO Fit-\d@\d\d:\d\d:\d\d: line (\d{5})$", log_of(paths, f"Fit-{node}"), re.MULTILINE)
         assert numbers == [f"{number:05d}" for number in range(10_000)]
+
+
+def test_what_a_job_prints_is_bounded(own: Cluster, tmp_path: Path) -> None:
+    """SUB-19: on the agent and when it is fetched; the first and the last lines are there, and one says what was left out."""
+    (agent,) = own.start(1, "--output-mib", "1")
+    outcome = own.run(Chattering, tmp_path)
+    assert not outcome.error
+    text = log_of(outcome.coordinator.files[0], "Fit-0")
+    numbers = re.findall(r"^line (\d{5}) x{1012}$", text, re.MULTILINE)
+    assert "00000" in numbers and numbers[-1] == f"{(8 << 10) - 1:05d}"
+    assert len(text) < 1.1 * (1 << 20) and len(re.findall(r"^\[[\d,]+ bytes were left out here", text, re.MULTILINE)) == 1
+    assert sum(path.stat().st_size for path in agent.work.glob("jobs/*/Fit-0*.log*")) < 1.1 * (1 << 20)
 
 
 def test_old_jobs_are_removed(own: Cluster, tmp_path: Path) -> None:

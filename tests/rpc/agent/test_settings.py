@@ -81,7 +81,7 @@ def test_bad_environment(tmp_path: Path, port: str) -> None:
         ("slots = '1'", "slots must be a int"),
         ("listen = 5", "listen must be a str, got 5"),
         ("key_file = ['a']", "key_file must be a str"),
-        ("keyfile = 'a'", "may set listen, port, key_file, work_dir, slots, log_level, got 'keyfile'"),
+        ("keyfile = 'a'", "may set listen, port, key_file, work_dir, slots, log_level, output_mib, got 'keyfile'"),
         ("code_policy = 'any'", "got 'code_policy'"),
         ("port = ", "cannot be read: "),
         ("\0", "cannot be read: "),

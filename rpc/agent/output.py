@@ -1,0 +1,139 @@
+"""What a job prints: taken by the agent as it comes, and kept in its log, the beginning and the newest of it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from ..log_parts import parts_of
+
+DEFAULT_LIMIT: Final = 64 << 20
+_PIPE_BYTES: Final = 1 << 20  # so much a job may print while its agent is busy
+_TURN_BYTES: Final = 1 << 20  # of one job in a row, so that a talkative one cannot hold up the others
+_READ_BYTES: Final = 1 << 16
+_MOST_PARTS: Final = 16  # where the disk was full again and again
+
+
+class JobOutput:
+    """A pipe, whose writing end `theirs` is the output of a job, and its log at `path`, which holds at most `limit` bytes and,
+    in each of its parts, the line that goes beyond (see `log_parts`).
+
+    The first quarter of the limit is kept for good, and of what comes afterwards two parts of three eighths, the newest. An
+    attempt continues the log of those before. What the disk refuses is left out, and the job does not notice.
+
+    Raises: OSError when there is no pipe, or no log can be made.
+    """
+
+    def __init__(self, path: Path, limit: int = DEFAULT_LIMIT) -> None:
+        self._path, self._first, self._later = path, limit // 4, limit * 3 // 8
+        known = parts_of(path)
+        self._begin = known[-1].begin if known else 0  # of the part that is written
+        self._file = self._open(self._begin)
+        self._size = os.fstat(self._file).st_size
+        self._lost = 0  # bytes behind the part's end that the disk has refused
+        try:
+            self._ours, self.theirs = os.pipe()
+        except BaseException:
+            os.close(self._file)
+            raise
+        os.set_blocking(self._ours, False)
+        if hasattr(fcntl, "F_SETPIPE_SZ"):  # not on macOS
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(self._ours, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+    def _open(self, begin: int) -> int:
+        path = self._path if not begin else self._path.with_name(f"{self._path.name}.{begin}")
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more may come."""
+        return self._ours >= 0
+
+    def fileno(self) -> int:
+        """What to poll for output."""
+        return self._ours
+
+    def started(self) -> None:
+        """The job has its end of the pipe."""
+        if self.theirs >= 0:
+            os.close(self.theirs)
+            self.theirs = -1
+
+    def take(self) -> None:
+        """Take what has come, as much as is one job's turn."""
+        taken = 0
+        while self._ours >= 0 and taken < _TURN_BYTES:
+            try:
+                data = os.read(self._ours, _READ_BYTES)
+            except BlockingIOError:
+                return
+            if not data:
+                self._hang_up()
+                return
+            taken += len(data)
+            self._keep(data)
+
+    def close(self) -> None:
+        """The job is gone: take what it has left, and nothing of whom it may have left behind; idempotent."""
+        self.started()
+        for _ in range(1 + _PIPE_BYTES // _TURN_BYTES):
+            self.take()
+        self._hang_up()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _hang_up(self) -> None:
+        if self._ours >= 0:
+            os.close(self._ours)
+            self._ours = -1
+
+    def _keep(self, data: bytes) -> None:
+        while data:
+            room = max(0, (self._later if self._begin else self._first) - self._size)
+            if len(data) <= room:
+                self._write(data)
+                return
+            end = data.find(b"\n", max(0, room - 1)) + 1 or room  # the line that reaches the limit is the last
+            self._write(data[:end])
+            data = data[end:]
+            self._next_part()
+
+    def _next_part(self) -> None:
+        """Go on with a new part, in place of the oldest of those that are not kept for good."""
+        begin = self._begin + self._size + self._lost
+        with contextlib.suppress(OSError):  # the job may do with its folder what it likes
+            self._make_room()
+        if self._file >= 0:
+            os.close(self._file)
+        self._begin, self._size, self._lost, self._file = begin, 0, 0, -1
+
+    def _make_room(self) -> None:
+        later = [part for part in parts_of(self._path) if part.begin]
+        sizes = [part.path.lstat().st_size for part in later]
+        if later and not sizes[-1]:  # the disk has refused it as a whole
+            sizes.pop()
+            later.pop().path.unlink()
+        while len(later) > 1 and (sum(sizes) > self._later or len(later) >= _MOST_PARTS):
+            sizes.pop(0)
+            later.pop(0).path.unlink()
+
+    def _write(self, data: bytes) -> None:
+        """Add to the part, or lose the data: then what comes next goes into a part of its own, whose name says what is gone."""
+        if not data:
+            return
+        if self._lost:
+            self._next_part()
+        written = 0
+        try:
+            if self._file < 0:
+                self._file = self._open(self._begin)
+            while written < len(data):
+                written += os.write(self._file, data[written:])
+        except OSError:
+            self._lost = len(data) - written
+        self._size += written
