@@ -22,7 +22,7 @@ class ChildProcesses:
 
     def __init__(self, adopts: bool) -> None:
         self._adopts = adopts
-        self._before = children() if adopts else set()
+        self._spared = children() if adopts else set()
         self._started: list[subprocess.Popen[bytes]] = []
         if adopts:
             adopt_orphans()
@@ -44,15 +44,21 @@ class ChildProcesses:
         """
         if not self._adopts:
             return set()
-        ours = self._before | {process.pid for process in self._started if process.returncode is None}
+        started = {process.pid for process in self._started if process.returncode is None}
         last: set[int] = set()
         for _ in range(_MOST_ROUNDS):
-            left = children() - ours
+            present = children()
+            self._spared &= present  # a number that is free again may be given to a stranger
+            left = present - self._spared - started
             if left == last:
                 break
             kill_and_wait(left)
             last = left
         return last
+
+    def give_up(self, pids: set[int]) -> None:
+        """Nobody waits any more for the end of these, which have been adopted and cannot be killed."""
+        self._spared |= pids
 
     def close(self) -> None:
         """End what has been adopted, and wait for that."""

@@ -220,6 +220,7 @@ class Run:
         if left and now < self._reaped + _LEFT_SECONDS:
             return False
         if left:
+            self._children.give_up(left)
             logger.warning("Job %s has left processes that cannot be ended: %s.", self.name, ", ".join(map(str, sorted(left))))
         return True
 

@@ -62,7 +62,13 @@ def forms(key: Key) -> list[bytes]:
 def test_no_secret_anywhere(own: Cluster, tmp_path: Path) -> None:
     """SEC-16: after good, failed and refused jobs no file, no environment and no command line holds a key."""
     text = own.key_file.read_text()
-    agents = own.start(2, PSGD_KEY=text)
+    agents = own.start(1, PSGD_KEY=text)
+    by_pipe = AgentProcess(own.root / "by-pipe", own.key_file, "--key-stdin", PSGD_KEY=text)
+    own.agents.append(by_pipe)
+    assert by_pipe.process.stdin is not None
+    by_pipe.process.stdin.write(text.encode() + b"\n")
+    by_pipe.process.stdin.flush()
+    agents.append(by_pipe.await_address())
     with own.request() as com:
         coordinator = start_job(com, Stepping, tmp_path)
         cluster = load_key_file(own.key_file).offered

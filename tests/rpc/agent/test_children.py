@@ -18,10 +18,12 @@ _PROGRAM = """
 import subprocess, sys
 from rpc.agent.children import ChildProcesses
 before = subprocess.Popen(["sleep", "60"])
-mine = ChildProcesses(adopts=sys.argv[1] == "adopts")
+mine = ChildProcesses(adopts=sys.argv[1] != "leaves")
 own = mine.start(["sleep", "60"])
 shell = ["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 & echo $!"]
 orphan = int(subprocess.run(shell, stdout=subprocess.PIPE, text=True).stdout)
+if sys.argv[1] == "gives up":
+    mine.give_up({orphan})
 rounds = 0
 while mine.end_adopted():
     rounds += 1
@@ -40,15 +42,15 @@ def test_all_children_of_an_agent_are_known_to_it() -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("adopts", [True, False])
-def test_what_is_not_of_a_job_stays(adopts: bool) -> None:
+@pytest.mark.parametrize("how", ["adopts", "leaves", "gives up"])
+def test_what_is_not_of_a_job_stays(how: str) -> None:
     """SEC-25: what a shell had started before it became the agent, and what the agent has started; in a program that is more
-    than an agent, nothing is taken for a job's."""
-    command = [sys.executable, "-c", _PROGRAM, "adopts" if adopts else "leaves"]
+    than an agent, nothing is taken for a job's. What has been given up holds up no later job."""
+    command = [sys.executable, "-c", _PROGRAM, how]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": project_root()}
     done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, check=True)
     before, own, orphan, ended = done.stdout.split()
-    assert (before, own, ended) == ("None", "None", str(adopts))
-    assert Path(f"/proc/{orphan}").exists() != adopts
-    if not adopts:
+    assert (before, own, ended) == ("None", "None", str(how == "adopts"))
+    assert Path(f"/proc/{orphan}").exists() != (how == "adopts")
+    if how != "adopts":
         subprocess.run(["kill", orphan], check=True)
