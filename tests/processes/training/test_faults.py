@@ -99,7 +99,7 @@ def test_links_that_swallow(agents: LocalNodes, tmp_path: Path, calm: bytes, cap
     """FLT-7, FLT-8: a link that brings nothing more in either direction, and in the next attempt one that does so in one: all
     wait, no connection ends, nobody is stuck. The link is named, and no batch is lost."""
     faults = ("swallow 1-2@e2.b1", "swallow 0>1@e3.b1@a1")
-    result = run(agents, tmp_path, "; ".join(faults))
+    result = run(agents, tmp_path, "; ".join(faults), stall_timeout=STALL)
     assert (result.restarts, only_weights(result)) == (2, calm)
     assert [fired(tmp_path, fault) for fault in faults] == [2, 1]  # by both ends of the link, and by the one that sends
     told = "\n".join(said(caplog.records))
