@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo audit test test-engine test-rest test-jobs test-agents test-programs check steady soak faults golden bench clean
+.PHONY: demo test test-computing test-processes test-alone check steady soak faults golden audit bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -37,27 +37,21 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# what only computes goes first, then what starts agents and jobs, each on both cores; what states a time has the machine to itself
+# what only computes goes first, then what starts agents and jobs, which waits a lot; what states a time has the machine to itself
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j2 test-rest test-engine check
-	@$(MAKE) --no-print-directory -j2 test-jobs test-programs test-agents
-	$(BIN)/python -m pytest -m alone
+	@$(MAKE) --no-print-directory -j2 test-computing check
+	@$(MAKE) --no-print-directory test-processes
+	@$(MAKE) --no-print-directory test-alone
 	@echo "Passed: format, lint, types and the whole test suite."
 
-test-engine: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "not processes" tests/parallel_sgd
+test-computing: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not processes"
 
-test-rest: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "not processes" --ignore tests/parallel_sgd
+test-processes: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "processes and not alone"
 
-test-jobs: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "processes and not alone" tests/processes/training tests/executor/parallel
-
-test-agents: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "processes and not alone" --ignore tests/processes/training tests/processes
-
-test-programs: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "processes and not alone" --ignore tests/processes --ignore tests/executor/parallel
+test-alone: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m alone
 
 # the tests that start processes, twenty times beside two busy loops: which of them fails now and then?
 steady: $(VENV)/.dev
