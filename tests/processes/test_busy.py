@@ -18,9 +18,8 @@ from rpc.succession.will import new_driver
 from .executors import Alone, Stepping, Sum
 from .harness import Cluster, start_job, wait_for
 
-pytestmark = pytest.mark.alone
 
-
+@pytest.mark.alone
 def test_busy_node_is_named(trio: Cluster, tmp_path: Path) -> None:
     """SUB-3, SUB-4: with one busy node nothing starts; the error tells address, title and since when; the others are free."""
     everybody = trio.nodes()

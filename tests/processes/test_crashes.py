@@ -29,9 +29,8 @@ from .executors import (
 )
 from .harness import Cluster, processes_below, start_job, wait_for
 
-pytestmark = pytest.mark.alone
 
-
+@pytest.mark.alone
 def test_killed_job_process(trio: Cluster, tmp_path: Path) -> None:
     """SUB-13: SIGKILL of one of three ends join within a second; the others fail with PeerLost that names node and address."""
     with trio.request() as com:
@@ -126,13 +125,13 @@ def test_children_end_with_the_job(trio: Cluster, tmp_path: Path) -> None:
     """A child process that the executor leaves behind is ended, after a good end and after a kill."""
     outcome = trio.run(LeavesChild, tmp_path, nodes=trio.nodes(1))
     assert not outcome.error
-    wait_for(lambda: not processes_below(trio.agents[0].work / "jobs"), "the child to end", 2.0)
+    wait_for(lambda: not processes_below(trio.agents[0].work / "jobs"), "the child to end")
     with trio.request(trio.nodes(1)) as com:
         coordinator = start_job(com, LeavesChildAndDies, tmp_path)
         wait_for(lambda: len(processes_below(trio.agents[0].work / "jobs")) == 2, "the child to begin")
         os.kill(trio.agents[0].job_pids()[0], signal.SIGKILL)
         assert coordinator.join()[1]
-    wait_for(lambda: not processes_below(trio.agents[0].work / "jobs"), "the child to end", 2.0)
+    wait_for(lambda: not processes_below(trio.agents[0].work / "jobs"), "the child to end")
 
 
 def test_orphaned_children_end_too(own: Cluster, tmp_path: Path) -> None:
@@ -142,7 +141,7 @@ def test_orphaned_children_end_too(own: Cluster, tmp_path: Path) -> None:
         start_job(com, LeavesChildAndDies, tmp_path)
         wait_for(lambda: len(processes_below(agent.work / "jobs")) == 2, "the child to begin")
         agent.process.kill()
-        wait_for(lambda: not processes_below(agent.work / "jobs"), "job and child to end", 2.0)
+        wait_for(lambda: not processes_below(agent.work / "jobs"), "job and child to end")
 
 
 def test_changed_directory(trio: Cluster, tmp_path: Path) -> None:
@@ -152,6 +151,7 @@ def test_changed_directory(trio: Cluster, tmp_path: Path) -> None:
     assert "report.csv" in {path.name for path in outcome.coordinator.files[0]}
 
 
+@pytest.mark.alone
 def test_death_within_a_group_operation(trio: Cluster, tmp_path: Path) -> None:
     """Every other node of a barrier fails within a second with PeerLost."""
     begin = time.monotonic()

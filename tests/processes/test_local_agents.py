@@ -20,8 +20,6 @@ from tests.proc import is_gone
 from .executors import Stepping, Sum
 from .harness import Cluster, processes_below, start_job, wait_for
 
-pytestmark = pytest.mark.alone
-
 EXAMPLES = Path(project_root()) / "examples" / "rpc"
 
 
@@ -81,6 +79,7 @@ def test_they_end_with_their_program(tmp_path: Path) -> None:
     wait_for(lambda: all(is_gone(pid) for pid in pids), "the agents to end", 3.0)
 
 
+@pytest.mark.alone
 def test_start_is_quick() -> None:
     """Two agents listen within 0.5 s (best of three, on a machine that does other things too)."""
     best = 9.0

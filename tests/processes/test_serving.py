@@ -25,9 +25,8 @@ from rpc.agent.settings import AgentSettings
 from .executors import Begun, Replacing, Stepping, Sum
 from .harness import AgentProcess, Cluster, processes_below, start_job, wait_for
 
-pytestmark = pytest.mark.alone
 
-
+@pytest.mark.alone
 def test_lines_and_second_job(trio: Cluster, tmp_path: Path) -> None:
     """SUB-2: the agent prints version and port, and takes the next job within two seconds, without a restart."""
     agent = trio.agents[0]
@@ -74,6 +73,7 @@ def test_messages_of_the_submitter(trio: Cluster, tmp_path: Path, caplog: pytest
     assert any("--> " in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.alone
 def test_first_steps_begin_together(trio: Cluster, tmp_path: Path) -> None:
     """SUB-7: the executors start within 0.1 s of each other; and soon after the submission (0.4 s for two agents)."""
     best_apart = best_delay = 9.0
@@ -107,6 +107,7 @@ def test_one_agent_per_work_directory(own: Cluster, tmp_path: Path) -> None:
     assert not own.run(Sum, tmp_path).error  # and the first one was not disturbed
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_agent_and_jobs(own: Cluster, tmp_path: Path, number: int) -> None:
     """Ctrl-C and SIGTERM: exit code 0, no job process left, and the submitter hears of it."""
@@ -124,6 +125,7 @@ def test_signals_end_agent_and_jobs(own: Cluster, tmp_path: Path, number: int) -
     wait_for(lambda: not processes_below(agents[0].work), "the job process to end")
 
 
+@pytest.mark.alone
 def test_killed_agent_takes_its_jobs_along(own: Cluster, tmp_path: Path) -> None:
     """SUB-9: a job process does not outlive its agent, even when that had no time to end it."""
     agents = own.start(2)

@@ -21,8 +21,6 @@ from rpc.attendant import Attendant
 from .executors import Hungry, NeverReady, SlowEater, Stepping, Sum
 from .harness import Cluster, start_job, wait_for
 
-pytestmark = pytest.mark.alone
-
 
 def test_resources(trio: Cluster, tmp_path: Path) -> None:
     """SUB-5: every executor gets what it asks for, in its order; later requests may follow from earlier answers."""
@@ -48,6 +46,7 @@ def test_nothing_starts_before_the_dispatch(trio: Cluster, tmp_path: Path) -> No
         coordinator.join()
 
 
+@pytest.mark.alone
 def test_pre_commit_limit(trio: Cluster, tmp_path: Path) -> None:
     """SUB-6: a worker that does not confirm within the limit is named, the submission abandoned, everybody free."""
     with trio.request() as com:
@@ -60,6 +59,7 @@ def test_pre_commit_limit(trio: Cluster, tmp_path: Path) -> None:
     assert not trio.run(Sum, tmp_path).error
 
 
+@pytest.mark.alone
 def test_never_ready(trio: Cluster, tmp_path: Path) -> None:
     """SUB-8: when one node is never READY all roll back within the start limit, nobody has started, the next job works."""
     with trio.request() as com:
@@ -162,6 +162,7 @@ def at_first(monkeypatch: pytest.MonkeyPatch) -> AtFirst:
     return install
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("moment", ["Accepted", "Loaded", "Asks", "Prepared"])
 def test_killed_job_process(trio: Cluster, tmp_path: Path, moment: str, at_first: AtFirst) -> None:
     """SUB-9: a job process dies at a message boundary; nothing runs anywhere, the error names the node and the signal."""
@@ -183,6 +184,7 @@ def test_killed_job_process(trio: Cluster, tmp_path: Path, moment: str, at_first
     assert not trio.run(Sum, tmp_path).error
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("moment", ["Accepted", "Asks", "Prepared"])
 def test_killed_agent(own: Cluster, tmp_path: Path, moment: str, at_first: AtFirst) -> None:
     """SUB-9: an agent dies at a message boundary; the others are free within 2 s and take the next job."""

@@ -30,7 +30,6 @@ from rpc.launch.local import local_agents
 from tests.parallel_sgd.digits_job import mlp
 from tests.processes.training.jobs import assert_serves, digits_job, line_job, only_weights, said, some
 
-pytestmark = pytest.mark.alone
 LAST_BLOCK = 70  # late enough for everybody to know that the job runs, in the middle of an epoch
 QUICK: dict[str, Any] = {"epoch": 1, "block_size": 4}
 

@@ -16,7 +16,6 @@ from parallel_sgd.nodes import LocalNodes
 from rpc import SubmissionError
 from tests.processes.training.jobs import assert_serves, line_job, log_of, only_weights, some
 
-pytestmark = pytest.mark.alone
 TIMEOUT = 0.2  # seconds
 EARLY, LATE = 0.05, 0.6  # how much too early and too late still counts; the machine may be loaded
 
@@ -59,6 +58,7 @@ def moments(failure: JobFailed, node: int, what: str) -> list[float]:
     return [float(seconds) for seconds in re.findall(rf"{what} after ([\d.]+) s", log_of(failure.files, node))]
 
 
+@pytest.mark.alone
 def test_no_rescue_ends_after_one_period(agents: LocalNodes, tmp_path: Path) -> None:
     """SUB-24, SUB-25: the codec is asked once, has nothing, and the job ends after T; the message names what is missing."""
     failure = fail(agents, tmp_path, {0: Waiting, 1: DummyCodec})
@@ -78,6 +78,7 @@ def test_no_rescue_ends_after_one_period(agents: LocalNodes, tmp_path: Path) -> 
     assert_serves(agents, 2, tmp_path)
 
 
+@pytest.mark.alone
 def test_a_rescue_that_does_not_help_ends_after_two_periods(agents: LocalNodes, tmp_path: Path) -> None:
     """SUB-24, SUB-25: packets buy one more period, and the codec is asked no second time."""
     failure = fail(agents, tmp_path, {0: Waiting, 1: DummyCodec}, codec_extra_parameters={"rescue": 1})
@@ -138,6 +139,7 @@ class Withholding(Plain):
         return packet if form == "single" else [packet]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("form", ["generator", "single", "list"])
 def test_a_rescue_saves_the_batch(agents: LocalNodes, tmp_path: Path, form: str) -> None:
     """SUB-26: all forms of packets work; they count for their batch, so the weights are as if nothing had happened."""
