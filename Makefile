@@ -44,14 +44,17 @@ test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory test-alone
 	@echo "Passed: format, lint, types and the whole test suite."
 
+# the files with a test that has the mark, so that pytest need not read all the others, too
+marked = tests/processes $(shell grep -rlE --include='test_*.py' 'mark\.$(1)' tests)
+
 test-computing: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not processes"
 
 test-processes: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "processes and not alone"
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "processes and not alone" $(call marked,processes)
 
 test-alone: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m alone
+	$(BIN)/python -m pytest -q -m alone $(call marked,alone)
 
 # the tests that start processes, twenty times beside two busy loops: which of them fails now and then?
 steady: $(VENV)/.dev
