@@ -214,7 +214,7 @@ def listen_tcp(address: Address, backlog: int = 1024) -> socket.socket:
 
 def _holder(address: Address) -> str:
     """Who listens on a port of this host, in words. Linux tells the user, and the process where we may look at it."""
-    for table in ("tcp6", "tcp"):
+    for table in ("tcp6", "tcp") if ":" in address.host else ("tcp", "tcp6"):
         try:
             lines = Path("/proc/net", table).read_text("ascii").splitlines()[1:]
         except OSError:

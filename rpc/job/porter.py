@@ -126,10 +126,10 @@ class Porter:
             elif isinstance(operation, SuspectPeer):
                 self.suspects.note(operation.node, operation.seconds)
 
-    def _terms_of(self, visitor: Visitor) -> Terms:
-        """A peer must prove the key that it shares with this node; anybody else that of the code."""
+    def _terms_of(self, visitor: Visitor) -> Terms | None:
+        """A peer must prove the key that it shares with this node; anybody else, as the door asks, that of the code."""
         if not visitor.key:
-            return self._terms
+            return None
         return self._terms._replace(admits={"peer": Keyring((Key(visitor.key),))}, node=visitor.caller)
 
     def _settle(self, outcome: Outcome) -> None:

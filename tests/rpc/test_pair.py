@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from network.errors import ProtocolError
-from rpc.messages import FROM_JOB_PROCESS, TO_JOB_PROCESS, Advanced, Halt, Reached, Took, Visitor
+from rpc.agent.admission import MOST_NODES
+from rpc.messages import FROM_JOB_PROCESS, TO_JOB_PROCESS, Advanced, Begin, Halt, Reached, Took, Visitor
 from rpc.pair import Pair, make_pair
 
 
@@ -44,6 +45,17 @@ def test_a_connection_travels(ends: tuple[Pair, Pair]) -> None:
             assert not os.get_inheritable(connection.fileno())
             near.sendall(b"through")
             assert connection.recv(10) == b"through"
+
+
+def test_the_keys_of_the_largest_job_travel(ends: tuple[Pair, Pair]) -> None:
+    """With the longest ids, in one packet, which the job process takes in whole."""
+    agent, job = ends
+    nodes = range((1 << 20) - MOST_NODES, 1 << 20)
+    keys = {node: os.urandom(32) for node in nodes[1:]}
+    title = "t" * 128
+    begin = Begin("j" * 48, title, nodes[0], list(nodes), 0, os.urandom(32), keys, 1.0, 1.0, "/" * 1000, "/" * 1000)
+    agent.send(begin)
+    assert job.receive() == (begin, None)
 
 
 def test_last_words_of_one_that_did_not_listen(ends: tuple[Pair, Pair]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from network.version import VERSION
-from rpc.agent.admission import LEAST_SILENCE, MOST_SECONDS, objection, python_version
+from rpc.agent.admission import LEAST_SILENCE, MOST_NODES, MOST_SECONDS, objection, python_version
 from rpc.messages import CanCommit
 
 ORDER = CanCommit("20261120-173000-9f86d081", "title", 0, [0, 1], 0, python_version(), VERSION, 1, 1, 5.0, 5.0)
@@ -33,6 +33,7 @@ def test_impossible_limits_of_silence(name: str, limit: float) -> None:
     ("changed", "words"),
     [
         ({"blas_threads": 10**6}, "'blas_threads' must be 0 to 4096, got 1000000"),
+        ({"others": list(range(2, MOST_NODES + 1))}, "a job may have at most 2048 nodes, got 2049"),
         ({"start_limit": 0.0}, "at most 86400 s to start, got 0 s"),
         ({"start_limit": math.nan}, "at most 86400 s to start, got nan s"),
         ({"prepare_limit": 1e6}, "at most 86400 s to get its data (its size by 'network_bandwidth'), got 1e+06 s"),
