@@ -19,7 +19,7 @@ REFUSE_INSPECTION: Final = (
     f"import ctypes, sys; sys.platform == 'linux' and ctypes.CDLL(None).prctl({_PR_SET_DUMPABLE}, 0, 0, 0, 0)"
 )
 """`refuse_inspection` as the first line of a program, because to import anything of ours takes a tenth of a second."""
-_END_SECONDS = 1.0
+_END_SECONDS, _ORPHANED_SECONDS = 1.0, 5.0
 _LOOK_SECONDS = 0.002
 
 
@@ -70,9 +70,12 @@ def kill_and_wait(pids: set[int]) -> None:
             os.waitpid(pid, os.WNOHANG)
 
 
-def end_descendants() -> None:
-    """End everything that this process, which is about to end, has started; gives up on what lives after a second."""
-    deadline = time.monotonic() + _END_SECONDS
+def end_descendants(seconds: float = _END_SECONDS) -> None:
+    """End everything that this process, which is about to end, has started; gives up on what lives after `seconds`.
+
+    Its agent goes on with that, if there is one.
+    """
+    deadline = time.monotonic() + seconds
     while (left := children()) and time.monotonic() < deadline:
         kill_and_wait(left)
         time.sleep(_LOOK_SECONDS)
@@ -80,7 +83,7 @@ def end_descendants() -> None:
 
 def end_process(code: int) -> None:
     """End this job process at once, and everything that it has started."""
-    end_descendants()
+    end_descendants(_ORPHANED_SECONDS)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(code)
