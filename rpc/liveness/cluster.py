@@ -1,8 +1,10 @@
 """The failure detector for a whole job, at whoever watches all its agents: silent hosts, and deadlocks.
 
-All nodes run when the watch begins. Their agents beat once a second; one that has not for 2.5 s is silent, whatever its
-connection says. When all that still train wait for their peers, longer than a step may take and without a byte,
-nobody will go on: a deadlock, unless messages were sent that have not come: then the link that swallows them is dead.
+All nodes run when the watch begins. Their agents beat twice a second; one that has not for 2.25 s is silent, whatever its
+connection says. A host that hears nothing is found so, too: what it sends is not confirmed to it, so its system sends the
+first beat again and again, and no further one. When all that still train wait for their peers, longer than a step may take
+and without a byte, nobody will go on: a deadlock, unless messages were sent that have not come: then the link that swallows
+them is dead.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from dataclasses import dataclass
 from ..machine import Machine
 from .limits import Phase
 
-SILENT_SECONDS = 2.5
-LOOK_SECONDS = 0.25
+SILENT_SECONDS = 2.25
+LOOK_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0
 _TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
 

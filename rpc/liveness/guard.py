@@ -13,7 +13,7 @@ from .limits import Limits
 from .recorder import Reader, Signal
 from .watch import Declare, Signs, Tick, Warn, Watch, Withdraw
 
-BEAT_SECONDS = 1.0
+BEAT_SECONDS = 0.5
 LINKS_SECONDS = 1.0  # of waiting in vain, after which a beat tells what came over each link
 _RECOVERY_SECONDS = 0.1  # between looks while a warning stands
 _LEAST_LOOK_SECONDS = 0.02

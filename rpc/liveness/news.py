@@ -12,7 +12,7 @@ from .verdict import Count, PhaseName, describe_place
 
 @dataclass(frozen=True)
 class Beat(Operation):
-    """The agent lives, and the process is here: sent each second while it runs. epoch, batch: from 1, 0 before the first."""
+    """The agent lives, and the process is here: sent twice a second while it runs. epoch, batch: from 1, 0 before the first."""
 
     job: str
     node: Node

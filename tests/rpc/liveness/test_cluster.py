@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rpc.errors import InvalidTransition
 from rpc.liveness.cluster import LOOK_SECONDS, SILENT_SECONDS, ClusterWatch, CutOff, Deadlock, HasEnded, Heard, Silent, Tick
+from rpc.liveness.guard import BEAT_SECONDS
 from rpc.liveness.limits import Phase
 
 N = 10.0
@@ -21,7 +22,7 @@ def beat(node: int, waiting: float = 0.0, phase: Phase = Phase.STEP, attempt: in
 
 
 class Story:
-    """Agents that beat once a second, each at its own moment, and a watch that looks when it asks to."""
+    """Agents that beat twice a second, each at its own moment, and a watch that looks when it asks to."""
 
     def __init__(self, nodes: int = 3, attempt: int = 0) -> None:
         self.watch = ClusterWatch(range(nodes), attempt, 0.0)
@@ -46,7 +47,7 @@ class Story:
                 if moment <= self.now:
                     since = self.waiting_since.get(node)
                     self.hear(beat(node, 0.0 if since is None else self.now - since))
-                    self.alive[node] = self.now + 1.0
+                    self.alive[node] = self.now + BEAT_SECONDS
             self.found += [(self.now, action) for action in self.watch.handle(Tick(), self.now)]
 
 
@@ -54,12 +55,29 @@ def test_a_silent_host_is_declared_within_three_seconds() -> None:
     """FD-9: no beat, no FIN, no RST: declared at most 3 s after the last one, once, with what it said last."""
     story = Story()
     story.pass_time(10.0)
-    last = story.alive.pop(1) - 1.0
+    last = story.alive.pop(1) - BEAT_SECONDS
     story.pass_time(60.0)
     ((when, found),) = story.found
     assert SILENT_SECONDS < when - last <= MOST_SILENCE
     assert isinstance(found, Silent) and found.node == 1
     assert found.last is not None and (found.last.epoch, found.last.batch) == (3, 17)
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["mute", "deaf"])
+@pytest.mark.parametrize("cut", [10.0 + moment / 20 for moment in range(11)])
+def test_a_half_cut_host_is_declared_within_three_seconds(deaf: bool, cut: float) -> None:
+    """FLT-28: at whatever moment between two beats nothing more comes from it, or to it: then one beat, which
+    nobody can confirm, still gets through, and its system sends no further one before that is confirmed."""
+    story = Story()
+    story.pass_time(cut)
+    beat_on_its_way = story.alive.pop(1)
+    if deaf:
+        story.pass_time(beat_on_its_way - story.now)
+        story.hear(beat(1))
+    story.pass_time(10.0)
+    ((when, found),) = story.found
+    assert isinstance(found, Silent) and found.node == 1
+    assert SILENT_SECONDS - BEAT_SECONDS < when - cut <= MOST_SILENCE
 
 
 def test_who_has_ended_may_be_silent() -> None:

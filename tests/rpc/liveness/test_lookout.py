@@ -41,7 +41,7 @@ def test_a_silent_host_gets_a_verdict(caplog: pytest.LogCaptureFixture) -> None:
     (verdict,) = listen(made, 10.0, BEAT)
     assert made.verdicts == [verdict]
     assert (verdict.kind, verdict.node, verdict.attempt, verdict.host, verdict.pid) == ("silent", 1, 1, "alpha", 4711)
-    assert (verdict.epoch, verdict.batch, verdict.phase) == (3, 17, "step") and 2.5 < verdict.seconds <= 3.0
+    assert (verdict.epoch, verdict.batch, verdict.phase) == (3, 17, "step") and 2.25 < verdict.seconds <= 3.0
     assert "its host has been silent" in caplog.text
 
 
