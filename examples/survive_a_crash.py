@@ -19,7 +19,7 @@ from parallel_sgd.profiles import FixedBlockAssignment
 OUTPUT = Path("survive-output")
 WORKERS = 4
 # attempts count from 0: the second clause is for the one that follows the first failure
-FAULTS = "kill 3@e2.b4; stop 2@e3.b2@a1"
+FAULTS = "kill 3@e2.b4; stop 2@e3.b2@a2"
 
 
 def make_job() -> parallel_sgd.ParallelSGD:

@@ -25,7 +25,7 @@ LINK_KINDS = {
     "cut": "connections are reset, new ones refused",
 }
 FIRST = 0
-"""The attempt that a fault belongs to unless it says otherwise."""
+"""The attempt, counted from 0, that a fault belongs to unless it says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def node_text(node: int) -> str:
 
 
 def _attempt(attempt: int | None) -> str:
-    return "" if attempt == FIRST else "@a*" if attempt is None else f"@a{attempt}"
+    return "" if attempt == FIRST else "@a*" if attempt is None else f"@a{attempt + 1}"
 
 
 def _lasting(seconds: float | None) -> str:

@@ -6,9 +6,9 @@
              +500ms 0>1              +500ms~100ms 0-1         throttle 0>1 1mbit      lose 0>1 10%
              cut 0-2@e2 for 3s       swallow 0>1@e1.b2        duplicate 0>1            reorder 0>1
 
-Epochs and batches count from 1. `@e2` alone, or `@e2.b0`, is the first batch of that epoch that comes. `0>1` is what node 0
-sends to node 1, `0-1` is both directions. A fault happens in attempt 0, unless `@a1` or `@a*` (every one) follows.
-Times are ms, s or min; rates are bit, kbit, mbit or gbit per second.
+Epochs, batches and attempts count from 1. `@e2` alone, or `@e2.b0`, is the first batch of that epoch that comes. `0>1` is
+what node 0 sends to node 1, `0-1` is both directions. A fault happens in the first attempt, unless `@a2` or `@a*` (every
+one) follows. Times are ms, s or min; rates are bit, kbit, mbit or gbit per second.
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ class _Clause:
             step = Step(epoch - 1, batch - 1 if batch else None)
         if places:
             number = self._match(_ATTEMPT, places.pop(0), "an attempt such as '@a1' or '@a*'")[1]
-            return (target, step, None if number == "*" else int(number)) if not places else self._too_many(places)
+            if number == "0":
+                raise self._error("attempts counted from 1", "'a0'")
+            return (target, step, None if number == "*" else int(number) - 1) if not places else self._too_many(places)
         return target, step, attempt
 
     def _too_many(self, places: list[str]) -> Any:

@@ -116,7 +116,7 @@ class FaultPlan:
         self._fired.add((number, attempt, node))
         text = str(self.faults[number])
         self.counts[text] += 1
-        line = f"attempt {attempt}, {Step(epoch, batch)}: {text}"
+        line = f"attempt {attempt + 1}, {Step(epoch, batch)}: {text}"
         self.log.append(line)
         _log.warning("Injected fault in %s.", line)
         return True

@@ -29,11 +29,11 @@ class Stretch(NamedTuple):
     nodes: tuple[int, ...]
 
     def rows(self) -> Iterator[Row]:
-        """A row of the ledger per block; people count epochs and batches from 1."""
+        """A row of the ledger per block; people count epochs, batches and attempts from 1."""
         for batch in range(self.begin, self.end):
             for block, node in enumerate(self.nodes):
                 if node != NOBODY:
-                    yield self.epoch + 1, batch + 1, block, node, self.attempt, 1
+                    yield self.epoch + 1, batch + 1, block, node, self.attempt + 1, 1
 
 
 @dataclass(frozen=True)

@@ -36,14 +36,14 @@ class Grid:
 class Ledger:
     """Which node's copy of each block went into the weights.
 
-    `rows` has the columns epoch, batch, block, node, attempt, committed, sorted, as in the file at `path`: epochs and batches
-    count from 1, blocks, nodes and attempts from 0. `committed` is 1 for the copy that was merged into the state that training
+    `rows` has the columns epoch, batch, block, node, attempt, committed, sorted, as in the file at `path`: epochs, batches and
+    attempts count from 1, blocks and nodes from 0. `committed` is 1 for the copy that was merged into the state that training
     ended with; 0 for a copy that was not needed, because another one of the same block had come first, and for what was
     applied but undone by a restart. Under `on_failure="shrink"` nodes are those of the row's attempt.
 
     `problems` says in words which blocks were not applied exactly once; it is empty where all were.
 
-    >>> table = np.array([[1, 1, 0, 0, 0, 1], [1, 1, 1, 1, 0, 1]])
+    >>> table = np.array([[1, 1, 0, 0, 1, 1], [1, 1, 1, 1, 1, 1]])
     >>> Ledger.of([table], Grid(epochs=1, batches=1, blocks=2)).problems
     ()
     >>> Ledger.of([table[:1]], Grid(epochs=1, batches=1, blocks=2)).problems

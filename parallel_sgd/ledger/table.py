@@ -48,7 +48,7 @@ class LedgerTable:
         for batch in range(stretch.begin, stretch.end):
             for block in self._blocks:
                 if stretch.nodes[block] != self._node:
-                    yield stretch.epoch + 1, batch + 1, block, self._node, stretch.attempt, 0
+                    yield stretch.epoch + 1, batch + 1, block, self._node, stretch.attempt + 1, 0
 
 
 def _numbers(rows: Iterable[Sequence[str]]) -> Iterable[Row]:

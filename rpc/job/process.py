@@ -282,7 +282,7 @@ def main() -> None:
         process.begin.job,
         process.begin.title,
         process.begin.node,
-        process.begin.attempt,
+        process.begin.attempt + 1,
         os.getpid(),
         platform.python_version(),
         VERSION,

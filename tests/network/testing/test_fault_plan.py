@@ -16,8 +16,8 @@ from network.testing.fault import LINK_KINDS, PROCESS_KINDS
 
 EVERYTHING = (
     "kill 1@e1.b3; stop 2@e1.b5 for 4s; stop 2@e1.b5; hang 0@e1.b1 for 250ms; +500ms 0>1; +1.5s~20ms 0-1@e2.b7 for 2min; "
-    "cut 0-2@e2 for 3s; kill ps@e2; swallow 0>1@e1.b2; throttle 0>1 1mbit; lose ps>1 2.5%; duplicate 0>1@a1; reorder 1-0; "
-    "exit 1@e1.b3 code 3; exit 1@e1.b3@a2; raise 2@e1.b2@a*; nan 1@e1.b4"
+    "cut 0-2@e2 for 3s; kill ps@e2; swallow 0>1@e1.b2; throttle 0>1 1mbit; lose ps>1 2.5%; duplicate 0>1@a2; reorder 1-0; "
+    "exit 1@e1.b3 code 3; exit 1@e1.b3@a3; raise 2@e1.b2@a*; nan 1@e1.b4"
 )
 
 
@@ -36,8 +36,8 @@ def test_the_example_runs() -> None:
 
 
 def test_what_clauses_mean() -> None:
-    """People count epochs and batches from 1, keys count from 0."""
-    clauses = "stop 2@e1.b5 for 4s;+500ms~1s 0-1 for 0.5s; throttle 0>ps@e3.b0@a1 8kbit;exit ps@e1.b3@a* code 3; ; lose 1>0 10%"
+    """People count epochs, batches and attempts from 1, keys count from 0."""
+    clauses = "stop 2@e1.b5 for 4s;+500ms~1s 0-1 for 0.5s; throttle 0>ps@e3.b0@a2 8kbit;exit ps@e1.b3@a* code 3; ; lose 1>0 10%"
     with pytest.raises(ValueError, match="got nothing"):
         FaultPlan.parse(clauses)
     plan = FaultPlan.parse(clauses.replace("; ;", ";") + ";")
@@ -64,6 +64,7 @@ def test_what_clauses_mean() -> None:
         ("kill", "a node or link behind the kind of fault", "nothing"),
         ("kill 1", "a step such as '@e1.b3' behind the node", "none"),
         ("kill 1@a1", "a step such as", "none"),
+        ("kill 1@e1.b3@a0", "attempts counted from 1", "'a0'"),
         ("kill x@e1.b1", "a node (a number, or ps) before '@'", "'x'"),
         ("kill -1@e1.b1", "a node", "'-1'"),
         ("kill 0>1@e1.b1", "a node", "'0>1'"),
@@ -139,14 +140,14 @@ def test_an_epoch_alone_is_its_first_batch_that_comes() -> None:
 
 def test_faults_belong_to_an_attempt() -> None:
     """A restarted job meets no fault again, unless the plan says so."""
-    text = "kill 1@e1.b3; raise 1@e1.b3@a1; nan 1@e1.b3@a*; cut 0-1@e1.b3@a1"
+    text = "kill 1@e1.b3; raise 1@e1.b3@a2; nan 1@e1.b3@a*; cut 0-1@e1.b3@a2"
     plan = FaultPlan.parse(text)
     assert [fault for *_, fault in told(plan)] == ["kill 1@e1.b3", "nan 1@e1.b3@a*"]
     assert [fault for *_, fault in told(plan, attempt=1)] == [
-        "cut 0-1@e1.b3@a1",
-        "raise 1@e1.b3@a1",
+        "cut 0-1@e1.b3@a2",
+        "raise 1@e1.b3@a2",
         "nan 1@e1.b3@a*",
-        "cut 1-0@e1.b3@a1",
+        "cut 1-0@e1.b3@a2",
     ]
     assert [fault for *_, fault in told(plan, attempt=2)] == ["nan 1@e1.b3@a*"]
     assert told(plan, attempt=1) == []
@@ -174,11 +175,11 @@ def test_the_log_is_the_same_for_the_same_plan_and_steps(caplog: pytest.LogCaptu
             told(plan, attempt=1)
     assert plans[0].log == plans[1].log
     assert plans[0].log == [
-        "attempt 0, e1.b1: +500ms 0-1",
-        "attempt 0, e1.b1: +500ms 0-1",
-        "attempt 0, e1.b3: kill 1@e1.b3",
-        "attempt 0, e2.b1: nan 0@e2@a*",
+        "attempt 1, e1.b1: +500ms 0-1",
+        "attempt 1, e1.b1: +500ms 0-1",
+        "attempt 1, e1.b3: kill 1@e1.b3",
         "attempt 1, e2.b1: nan 0@e2@a*",
+        "attempt 2, e2.b1: nan 0@e2@a*",
     ]
     assert [record.getMessage() for record in caplog.records] == [f"Injected fault in {line}." for line in 2 * plans[0].log]
 

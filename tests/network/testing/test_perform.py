@@ -46,7 +46,7 @@ def await_state(pid: int, expected: str) -> float:
 @pytest.mark.parametrize(
     ("plan", "code", "out", "err"),
     [
-        ("kill 0@e1.b2", -signal.SIGKILL, "1\nnow\n", "Injected fault in attempt 0, e1.b2: kill 0@e1.b2."),
+        ("kill 0@e1.b2", -signal.SIGKILL, "1\nnow\n", "Injected fault in attempt 1, e1.b2: kill 0@e1.b2."),
         ("exit 0@e1.b2 code 3", 3, "1\nnow\n", ""),
         ("exit 0@e1.b3", 1, "1\n2\nnow\n", ""),
         ("raise 0@e1.b1", 1, "now\n", "network.testing.perform.InjectedFault: Injected fault: raise 0@e1.b1."),

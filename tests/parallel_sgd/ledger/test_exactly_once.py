@@ -69,7 +69,7 @@ def test_redundant_blocks(tmp_path: Path, calm: set[bytes], codec: type[Codec]) 
     ledger = cluster.run([Attempt("abcd", 300), Attempt("abcd")])
     assert ledger is not None and ledger.problems == () and cluster.ended == 1
     assert len(ledger.committed) == EPOCHS * BATCHES * BLOCKS and cluster.values() == calm
-    last = ledger.rows[ledger.rows[:, 4] == 1]
+    last = ledger.rows[ledger.rows[:, 4] == 2]
     assert len(last) == 2 * len(last[last[:, 5] == 1]) > 0
     holders = {tuple(row) for row in ledger.committed[:, 2:4].tolist()}
     assert holders <= {(block, node) for block in range(4) for node in ((0, 1) if block < 2 else (2, 3))}
@@ -84,8 +84,8 @@ def test_what_a_restart_undoes_is_told(tmp_path: Path) -> None:
     ledger = cluster.run([Attempt("ab", 90), Attempt("ab")])
     assert ledger is not None and ledger.problems == () and cluster.ended == 1
     undone = ledger.rows[ledger.rows[:, 5] == 0]
-    assert len(undone) and set(undone[:, 4].tolist()) == {0}
-    again = {tuple(row) for row in ledger.committed[ledger.committed[:, 4] == 1][:, :4].tolist()}
+    assert len(undone) and set(undone[:, 4].tolist()) == {1}
+    again = {tuple(row) for row in ledger.committed[ledger.committed[:, 4] == 2][:, :4].tolist()}
     assert {tuple(row) for row in undone[:, :4].tolist()} <= again
 
 
@@ -99,6 +99,6 @@ def test_commits_of_workers_that_differ(tmp_path: Path, every: int) -> None:
     ledger = cluster.run([Attempt("ab", 105, kills=False), Attempt("ab")])
     assert ledger is not None and ledger.problems == () and cluster.ended == 1
     assert cluster.values() == calm.values()
-    applied = ledger.rows[ledger.rows[:, 4] == 0]
+    applied = ledger.rows[ledger.rows[:, 4] == 1]
     undone = {tuple(row[:2]) for row in applied[applied[:, 5] == 0].tolist()}
     assert len({tuple(row[:2]) for row in applied.tolist()}) > BATCHES + every and len(undone) <= every

@@ -42,16 +42,16 @@ def test_a_calm_run() -> None:
         (rows()[:-1], "block 1 of epoch 2, batch 3 was not applied"),
         (rows()[1:], "block 0 of epoch 1, batch 1 was not applied"),
         (
+            [*rows(), (1, 2, 1, 1, 2, 1)],
+            "block 1 of epoch 1, batch 2 was applied 2 times, of node 1 in attempt 1 and of node 1",
+        ),
+        (
             [*rows(), (1, 2, 1, 1, 1, 1)],
-            "block 1 of epoch 1, batch 2 was applied 2 times, of node 1 in attempt 0 and of node 1",
+            "block 1 of epoch 1, batch 2 was applied 2 times, of node 1 in attempt 1 and of node 1",
         ),
         (
-            [*rows(), (1, 2, 1, 1, 0, 1)],
-            "block 1 of epoch 1, batch 2 was applied 2 times, of node 1 in attempt 0 and of node 1",
-        ),
-        (
-            [*rows(), (1, 2, 1, 0, 0, 1)],
-            "block 1 of epoch 1, batch 2 was applied 2 times, of node 0 in attempt 0 and of node 1",
+            [*rows(), (1, 2, 1, 0, 1, 1)],
+            "block 1 of epoch 1, batch 2 was applied 2 times, of node 0 in attempt 1 and of node 1",
         ),
         ([*rows(), (2, 4, 0, 0, 0, 1)], "block 0 of epoch 2, batch 4 does not exist, but was applied"),
         ([*rows(), (3, 1, 0, 0, 0, 1)], "block 0 of epoch 3, batch 1 does not exist, but was applied"),
@@ -67,11 +67,11 @@ def test_what_is_wrong_is_found(changed: Rows, said: str) -> None:
 def test_workers_that_disagree() -> None:
     """INV-3: about the attempt always, about the node only where there are no copies."""
     assert "was applied 2 times" in ledger(rows(), rows(attempt=1)).problems[0]
-    assert "of node 0 in attempt 0 and of node 2 in attempt 0" in ledger(rows(), rows(nodes=(2, 1))).problems[0]
+    assert "of node 0 in attempt 1 and of node 2 in attempt 1" in ledger(rows(), rows(nodes=(2, 1))).problems[0]
     copies = ledger(rows(), rows(nodes=(2, 1)), grid=Grid(2, 3, 2, redundancy=2))
     assert copies.problems == ()
     assert [tuple(row) for row in copies.committed.tolist()] == rows()
-    assert {tuple(row[2:]) for row in copies.rows[copies.rows[:, 5] == 0].tolist()} == {(0, 2, 0, 0)}
+    assert {tuple(row[2:]) for row in copies.rows[copies.rows[:, 5] == 0].tolist()} == {(0, 2, 1, 0)}
 
 
 def test_an_earlier_job_had_another_batch() -> None:
@@ -85,16 +85,16 @@ def test_an_earlier_job_had_another_batch() -> None:
 def test_the_table_of_a_worker(tmp_path: Path) -> None:
     """What a restart has undone and copies that were not needed are not committed; a row that was cut off is none."""
     path = tmp_path / "LEDGER-t-N(1).csv"
-    earlier = [row.split(",") for row in ("1,1,0,0,0,1", "1,1,1,1,0,1", "1,2,0,0,0,1", "1,2,1,1,0,0", "1,3,0,0,")]
+    earlier = [row.split(",") for row in ("1,1,0,0,1,1", "1,1,1,1,1,1", "1,2,0,0,1,1", "1,2,1,1,1,0", "1,3,0,0,")]
     begun = History(0, (Stretch(0, 0, 0, 1, (0, 1)),))
     table = LedgerTable(path, 1, [0, 1], begun, earlier)
     table.applied(Stretch(1, 0, 1, 2, (0, NOBODY)))
     assert path.read_text() == (
-        "epoch,batch,block,node,attempt,committed\n1,1,0,0,0,1\n1,1,1,1,0,1\n1,2,0,0,0,0\n1,2,1,1,0,0\n"
+        "epoch,batch,block,node,attempt,committed\n1,1,0,0,1,1\n1,1,1,1,1,1\n1,2,0,0,1,0\n1,2,1,1,1,0\n"
     )
     table.save()
     table.save()
-    assert path.read_text().splitlines()[5:] == ["1,2,0,0,1,1", "1,2,0,1,1,0", "1,2,1,1,1,0"]
+    assert path.read_text().splitlines()[5:] == ["1,2,0,0,2,1", "1,2,0,1,2,0", "1,2,1,1,2,0"]
 
 
 def test_histories_go_on_in_another_job() -> None:

@@ -90,7 +90,7 @@ def test_workers_come_and_leave(agents: LocalNodes, tmp_path: Path, calm: bytes,
 def test_a_worker_takes_the_place_of_one_that_dies(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
     """EL-19, EL-22, INV-3: the host of a worker that was killed, or that is stuck, is left alone, and another one that was to
     spare comes in, until none of the first is left; every block of every batch was applied exactly once."""
-    faults = "kill 1@e3.b1; stop 0@e6.b2@a1"
+    faults = "kill 1@e3.b1; stop 0@e6.b2@a2"
     settings: dict[str, Any] = {"fault": faults, "min_workers": 1, "max_workers": 2, "codec": None, "stall_timeout": 1.0}
     result = run(agents, tmp_path, 2, discovery=Hosts(agents, (0, 1, 2, 3)), **settings)
     assert only_weights(result) == calm

@@ -98,7 +98,7 @@ def test_a_link_that_is_cut(agents: LocalNodes, tmp_path: Path, calm: bytes, cap
 def test_links_that_swallow(agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """FLT-7, FLT-8: a link that brings nothing more in either direction, and in the next attempt one that does so in one: all
     wait, no connection ends, nobody is stuck. The link is named, and no batch is lost."""
-    faults = ("swallow 1-2@e2.b1", "swallow 0>1@e3.b1@a1")
+    faults = ("swallow 1-2@e2.b1", "swallow 0>1@e3.b1@a2")
     result = run(agents, tmp_path, "; ".join(faults), stall_timeout=STALL)
     assert (result.restarts, only_weights(result)) == (2, calm)
     assert [fired(tmp_path, fault) for fault in faults] == [2, 1]  # by both ends of the link, and by the one that sends
@@ -281,9 +281,9 @@ def test_a_fault_in_every_attempt(agents: LocalNodes, tmp_path: Path, caplog: py
 
 def test_a_second_fault_while_the_first_is_mended(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
     """FLT-19: another worker dies at the very batch with which the second attempt goes on."""
-    result = run(agents, tmp_path, "kill 1@e2.b2; kill 0@e2.b2@a1")
+    result = run(agents, tmp_path, "kill 1@e2.b2; kill 0@e2.b2@a2")
     assert (result.restarts, only_weights(result)) == (2, calm)
-    assert fired(tmp_path, "kill 0@e2.b2@a1") == 1
+    assert fired(tmp_path, "kill 0@e2.b2@a2") == 1
 
 
 def test_all_but_one_are_lost(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:

@@ -78,7 +78,7 @@ def test_a_failure_is_survived(agents: LocalNodes, tmp_path: Path, caplog: pytes
     result = run(agents, tmp_path, fault, 1)
     assert result.restarts == 1
     assert only_weights(result) == only_weights(calm)
-    assert result.ledger.problems == () and set(result.ledger.committed[:, 4].tolist()) == {0, 1}
+    assert result.ledger.problems == () and set(result.ledger.committed[:, 4].tolist()) == {1, 2}
     assert len(set(processes(tmp_path))) == 4
     assert "All nodes start again from the newest state that any of them has (restart 1 of at most 3)." in said(caplog.records)
     with pytest.raises(ProcessLookupError):  # nothing is left of the first attempt
