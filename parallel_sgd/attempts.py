@@ -125,8 +125,7 @@ class Attempts:
             com.close()
             raise
         self._deposed_since = 0.0
-        if self._run is not None:
-            self._run.begin()
+        self._begin_run()
         before, self._running = self._running, Running(com, coordinator, nodes)
         self._entrust(self._running)
         if before is not None:  # only now, so that somebody could go on if we died in between
@@ -135,6 +134,14 @@ class Attempts:
             before.coordinator.conclude("left", nodes=left)
             before.com.close()
         return self._running
+
+    def _begin_run(self) -> None:
+        """The run is known from now on; where the disk refuses that, from when its first files come."""
+        if self._run is not None:
+            try:
+                self._run.begin()
+            except OSError as error:
+                _log.warning("%s cannot be written to: %s.", self._run.path, error.strerror)
 
     def _entrust(self, running: Running) -> None:
         """Hand on what an heir needs to go on from here, if the job is to survive us."""

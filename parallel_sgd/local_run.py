@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import contextlib
 from functools import partial
 from pathlib import Path
 
 from nn.blas import limited_to_one_thread
 from nn.model import Model
 from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.run_folder import node_folder
+from rpc.run_folder import RunFolder, node_folder
 from rpc.shipping import pack
 
 from .batches import Batches
@@ -35,7 +35,11 @@ _log = get_logger(SUBMIT_LOGGER)
 
 def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_server: bool = False) -> JobResult:
     """Run the job on `in_process` nodes; the same results, reports and bits as on agents."""
-    run = new_run(spec, directory, job_id, IN_PROCESS)
+    with contextlib.closing(new_run(spec, directory, job_id, IN_PROCESS)) as run:
+        return _run_in(run, spec, arrays, job_id, has_server)
+
+
+def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, has_server: bool) -> JobResult:
     shipped = spec.shipped()
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
     samples = arrays if spec.transform is None else spec.transform(*arrays, seed=spec.plan.seed)
@@ -99,7 +103,7 @@ def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_s
     if has_server:
         builds[Parameter_Server] = build_ps
     # the nodes take turns, each with as many threads as a worker would have; with more than one the machine's setting stays
-    with limited_to_one_thread() if spec.blas_threads == 1 else nullcontext():
+    with limited_to_one_thread() if spec.blas_threads == 1 else contextlib.nullcontext():
         results = run_in_process(builds, clock, classes=classes)
     figures = {node: results[node] for node in workers}
     accounts = {

@@ -17,7 +17,7 @@ from rpc.run_folder import Run, RunFolder, node_folder
 
 from .checkpoint.choice import choose
 from .checkpoint.given import NODES, RESUMES
-from .checkpoint.places import FOLDER, WORK, Holdings, stores_of_run
+from .checkpoint.places import FOLDER, WORK, Holdings, stores_of_run, works_of
 from .spec import JobSpec
 
 _log = get_logger(SUBMIT_LOGGER)
@@ -56,7 +56,7 @@ def keep_checkpoints(path: Path, workers: Sequence[int], server: int | None) -> 
     run = Run.read(path)
     if run is None:  # it was deleted meanwhile
         return
-    works = [run.path / work for work in run.about.get(WORK, ()) if not os.path.isabs(work)]
+    works = [work for work in works_of(run) if work.parent == run.path]
     if not works:
         return
     try:

@@ -66,15 +66,20 @@ class Run:
         return run if right and isinstance(run.about, dict) else None
 
 
-def runs_in(directory: Path) -> list[Run]:
-    """The runs in `directory` that have begun, the newest first."""
+def runs_in(directory: Path, known: dict[Path, Run] | None = None) -> list[Run]:
+    """The runs in `directory` that have begun, the newest first. What was read once may be `known`, and is added to it."""
+    known = {} if known is None else known
     try:
         with os.scandir(directory / RUNS) as entries:
             folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
-    found = (Run.read(folder) for folder in folders)
-    return sorted((run for run in found if run is not None), key=lambda run: (run.began, run.path.name), reverse=True)
+    for folder in folders:
+        if folder not in known and (run := Run.read(folder)) is not None:
+            known[folder] = run
+    return sorted(
+        (known[folder] for folder in folders if folder in known), key=lambda run: (run.began, run.path.name), reverse=True
+    )
 
 
 def find_run(directory: Path, job: str) -> Run | None:
@@ -96,6 +101,7 @@ class RunFolder:
         self._path: Path | None = None
         self._begun = False
         self._warned: set[str] = set()
+        self._known: dict[Path, Run] = {}  # there may be many, and each of many nodes asks again
 
     @property
     def path(self) -> Path:
@@ -131,7 +137,7 @@ class RunFolder:
         path = self.path
         if self._begun:
             return
-        newest = next(iter(runs_in(self.directory)), None)
+        newest = next(iter(runs_in(self.directory, self._known)), None)
         began = max(time.time_ns(), 0 if newest is None else newest.began + 1)
         record = {"job": self._job, "title": self._title, "began": began, "about": self.about}
         publish(path / _RECORD, json.dumps(record), 0o644)
@@ -169,7 +175,7 @@ class RunFolder:
 
     def _target(self, name: str) -> str:
         """Where a link of that name is to lead."""
-        for run in runs_in(self.directory):
+        for run in runs_in(self.directory, self._known):
             if name == LATEST:
                 return run.path.name
             if (run.path / name).is_dir():

@@ -367,12 +367,16 @@ def running(place: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def test_ctrl_c_ends_local_workers(place: Path) -> None:
-    """The job is stopped, the agents are gone (a fixture looks), exit code 130."""
+    """SUB-44: the job is stopped, the agents are gone (a fixture looks), exit code 130; what was done is not lost."""
     process = running(place, "--local", "2")
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=20)
     assert process.returncode == 130, errors
     assert not output and "Traceback" not in errors
+    saved = [int(path.name.split("-")[1]) for path in place.glob("runs/latest/agent-0/*/checkpoints/*.safetensors")]
+    assert submit("--local", "2", "--resume", "last", "--epochs", str(max(saved) + 1)) == cli.EXIT_OK
+    rows = Path("runs/P-SGD-2/Node-0-Retrieve/EV-P-SGD-N(0).csv").read_text().splitlines()
+    assert [row.rpartition(",")[2] for row in rows[1:]] == [str(epoch) for epoch in range(1, max(saved) + 2)]
 
 
 def test_ctrl_c_twice_stops_the_job(place: Path, agents: LocalNodes) -> None:

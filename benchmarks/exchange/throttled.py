@@ -134,6 +134,7 @@ def rounds(codec: str, block: str) -> Iterator[Callable[[], float]]:
                 codec={"Paced": Paced, "DummyCodec": DummyCodec}[codec],
                 codec_extra_parameters={"rate": RATE},
                 mission_title=TITLE,
+                checkpoint_every=None,
                 directory=folder,
             )
             return max(step_seconds(folder / f"Node-{node}-Retrieve" / f"TR-{TITLE}-N({node}).csv") for node in range(WORKERS))

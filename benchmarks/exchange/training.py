@@ -57,6 +57,7 @@ def rounds(name: str, workers: str, optimizer: str, codec: str) -> Iterator[Call
                 gd_type=ADAMOptimizer,
                 codec=getattr(importlib.import_module(place), kind) if codec else None,
                 mission_title=TITLE,
+                checkpoint_every=None,
                 directory=folder,
             )
             return max(seconds(Path(folder, f"Node-{node}-Retrieve", f"TR-{TITLE}-N({node}).csv")) for node in range(count))

@@ -124,7 +124,7 @@ def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
     holdings = Holdings(stores_of_run(run))
     if holdings.offers:
         return run.job, [], holdings
-    jobs = [run.job] if run.about.get(NODES) == ON_AGENTS else []
+    jobs = [run.job] if run.about.get(NODES, ON_AGENTS) == ON_AGENTS else []  # one that was fetched, too
     before = run.about.get(RESUMES)
     if isinstance(before, str) and before not in seen:
         try:

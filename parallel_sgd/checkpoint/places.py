@@ -102,9 +102,14 @@ def stores_below(directory: Path, job: str | None = None) -> list[Store]:
 
 def stores_of_run(run: Run) -> list[Store]:
     """Those of a run that are on this machine: in its folder, or in the work directories of its local workers."""
-    works = run.about.get(WORK, ())
-    found = [store for work in works if isinstance(work, str) for store in stores_of(run.path / work, run.job)]
+    found = [store for work in works_of(run) for store in stores_of(work, run.job)]
     return [*found, *stores_below(run.path, run.job)]
+
+
+def works_of(run: Run) -> list[Path]:
+    """Where the folders of the nodes of local workers are: in the run's own, or wherever their `work_dir` is."""
+    works = run.about.get(WORK)
+    return [run.path / work for work in works if isinstance(work, str)] if isinstance(works, list) else []
 
 
 def run_at(path: Path) -> Run | None:

@@ -192,16 +192,17 @@ def test_without_a_checkpoint_training_starts_again(started: LocalAgents, tmp_pa
 
 
 def test_an_ended_job_goes_on_by_its_id_on_other_nodes(started: LocalAgents, tmp_path: Path) -> None:
-    """conventions.md: `resume=<job id>`; the workers have changed places, so each sends the other what is its own."""
+    """conventions.md, SUB-44: `resume=<job id>`; the workers have changed places, so each sends the other what is its own. The
+    last run in the directory of the first is its job, too."""
     settings: dict[str, Any] = {"codec": codec.TopK, **SGD}
     first = train(nodes_on(started, 0, 1), tmp_path, checkpoint_every="epoch", **{**settings, "epoch": 2})
     calm = undisturbed(tmp_path / "calm", **settings)
     moved = train(nodes_on(started, 1, 0), tmp_path / "moved", resume=first.job_id, **settings)
     assert weights(moved) == weights(calm) and moved == calm
     assert "Training goes on after 2 epochs, with epoch 3." in log_of(moved.files, 1)
-    stayed = train(nodes_on(started, 0, 1), tmp_path / "stayed", resume=first.job_id, **settings)
+    stayed = train(nodes_on(started, 0, 1), tmp_path, resume="last", **settings)
     assert weights(stayed) == weights(calm)
-    assert rows(tmp_path / "stayed", "TR", 0) == rows(tmp_path / "calm", "TR", 0)  # the earlier rows are on that node
+    assert rows(tmp_path, "TR", 0) == rows(tmp_path / "calm", "TR", 0)  # the earlier rows are on that node
 
 
 def test_a_broken_checkpoint_is_passed_over(started: LocalAgents, tmp_path: Path) -> None:

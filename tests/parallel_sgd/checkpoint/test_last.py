@@ -81,6 +81,9 @@ def test_runs_on_agents(tmp_path: Path) -> None:
     assert origin(tmp_path).jobs == ("fifth",)
     with pytest.raises(CheckpointError, match="'resume' names job fifth, of which there is no checkpoint here"):
         run(tmp_path, resume="last")
+    assert not (tmp_path / "runs" / "P-SGD-2").exists()
+    RunFolder(tmp_path, "fetched", "T").begin()  # by somebody who did not submit it
+    assert origin(tmp_path).jobs == ("fetched",)
 
 
 def test_records_that_lead_round_in_a_circle(tmp_path: Path) -> None:
