@@ -23,6 +23,7 @@ from rpc.download import is_safe_name
 from rpc.membership.discovery import Discovery
 from rpc.membership.script import discovery_of
 from rpc.recovery import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy
+from rpc.run_folder import run_name
 
 from .admission import check_parts
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice
@@ -217,12 +218,13 @@ def _assign(assignment_type: AssignmentType, worker_count: int, redundancy: int)
 
 
 def _checked_title(title: str) -> str:
-    """The title, if result files with it in their names can be fetched from a worker."""
+    """The title, if result files with it in their names can be fetched from a worker, and a run can have it in its name."""
     if not isinstance(title, str):
         raise TypeError(f"'mission_title' must be a text, got {title!r}")
-    if not is_safe_name(f"MODEL-{check_title(title)}-N(0000).model"):
+    if not (is_safe_name(f"MODEL-{check_title(title)}-N(0000).model") and is_safe_name(run_name(title))):
         raise ValueError(
-            f"'mission_title' must be at most 100 ASCII letters, digits, spaces or any of ._()+-, without '..', got {title!r}"
+            f"'mission_title' must be at most 100 ASCII letters, digits, spaces or any of ._()+-, without '..', and begin with "
+            f"a letter or a digit, got {title!r}"
         )
     return title
 

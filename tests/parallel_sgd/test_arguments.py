@@ -100,6 +100,7 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         ("..", "'mission_title' must be able to stand in a file name .*, got '..'"),
         ("x" * 120, "'mission_title' must be at most 100 ASCII letters"),
         ("实验", "'mission_title' must be at most 100 ASCII letters, .*, got '实验'"),
+        (".hidden", "'mission_title' must be .* and begin with a letter or a digit, got '.hidden'"),
         (7, "'mission_title' must be a text, got 7"),
     ],
     "job_title": [("a\nb", "'mission_title' must be able to stand in a file name")],
@@ -156,8 +157,8 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         (True, "'commit_every' must be a positive number of batches, got True"),
     ],
     "resume": [
-        (3, "'resume' must be a job id or a path, got 3"),
-        ("no/where", "'resume' must be a job id or the path of a checkpoint, and there is nothing at no/where"),
+        (3, "'resume' must be 'last', a job id or a path, got 3"),
+        ("no/where", "'resume' must be 'last', a job id or the path of a checkpoint, and there is nothing at no/where"),
     ],
     "directory": [(3, "'directory' must be a path, got 3"), (None, "'directory' must be a path, got None")],
 }

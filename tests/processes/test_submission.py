@@ -37,6 +37,8 @@ def test_resources(trio: Cluster, tmp_path: Path) -> None:
 
 def test_nothing_starts_before_the_dispatch(trio: Cluster, tmp_path: Path) -> None:
     with trio.request() as com:
+        with pytest.raises(ValueError, match=r"Coordinator 'title' must be able to stand in a file name .*, got '\.\./x'"):
+            Coordinator(com, title="../x", directory=tmp_path)
         coordinator = Coordinator(com, directory=tmp_path)
         coordinator.submit_group(Stepping)
         wait_sockets([], [], 0.3)
