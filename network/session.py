@@ -20,10 +20,10 @@ TURN_BYTES = 1 << 20  # what one call of `receive` reads at most when there is a
 LONGEST_TURN_BYTES = 32 << 20  # when there is none
 _BUFFERS_AT_ONCE = 64
 LOOK_SECONDS = 5.0  # whoever waits for bytes of a session comes back to `receive` at least so often
-STALL_SECONDS = 30.0  # in which a frame that has begun must go on, by so many bytes or to its end; for a process of a job, and
-STALL_BYTES = 32 << 10
-JOB_STALL_SECONDS = 600.0  # for who talks with one: between its bytes it may compute, and so may a program that submits
-_EVENT_LOOPS = frozenset({"agent", "submitter"})  # at the ends of a session with an agent
+STALL_BYTES = 32 << 10  # of a frame that has begun, or the rest of it, must come within
+STALL_SECONDS = 30.0  # in a session with an agent, and
+JOB_STALL_SECONDS = 600.0  # in one with a process of a job: between its bytes it may compute, and so may a program that submits
+_EVENT_LOOPS = frozenset({"agent", "submitter"})  # the roles at the ends of a session with an agent
 
 
 class Sent(NamedTuple):

@@ -119,9 +119,8 @@ class Agent:
     def _listen_unix(self, path: Path, held: contextlib.ExitStack) -> str:
         """Listen where processes of this host call, and return the path: a folder of ours that nobody else can enter."""
         try:
-            runtime = os.environ.get(
-                "XDG_RUNTIME_DIR"
-            )  # the user's own folder for sockets, where the session manager makes one
+            # the user's own folder for sockets, where a session manager makes one
+            runtime = os.environ.get("XDG_RUNTIME_DIR")
             if len(os.fsencode(path)) > MAX_UNIX_PATH and runtime:
                 path = Path(held.enter_context(temporary_directory(runtime)), path.name)
             listener = listen_unix(path)
