@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from network.errors import PeerLost
 from rpc import AbsSimpleExecutor, Communication, Coordinator, Reclaimer
 from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_epoch_end, monitor_train_end
 
@@ -131,6 +132,40 @@ def test_no_more_than_max_restarts(trio: Cluster, tmp_path: Path, caplog: pytest
     coordinator, _ = run(trio, tmp_path, [[1, 0, 1, "raise"], [0, 1, 1, "raise"]], 1)
     assert "Giving up: it was started again as often as 'max_restarts' allows, 1." in caplog.text
     assert coordinator.restarts == 1 and "ArithmeticError: no such sum" in coordinator.failures[0][1]
+
+
+class Server(AbsSimpleExecutor):
+    """Adds up one number from each of two workers."""
+
+    def run(self, com: Communication) -> Any:
+        numbers: list[int] = []
+        while len(numbers) < 2:
+            try:
+                numbers.append(com.get_one()[1])  # type: ignore[index]
+            except PeerLost:  # nobody has come yet, or whoever came has left
+                com.controller.pump(0.05)
+        return [com.attempt, sum(numbers)]
+
+
+class Client(AbsSimpleExecutor):
+    """Sends a number; node 1 is killed in the first attempt."""
+
+    def run(self, com: Communication) -> int:
+        if (com.attempt, com.rank) == (0, 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+        com.send_one(-2, com.rank + 1)
+        return com.attempt
+
+
+def test_a_server_starts_again_with_its_group(trio: Cluster, tmp_path: Path) -> None:
+    """FD-7, FD-9: all groups of a job begin anew, and find each other."""
+    with trio.request(trio.nodes(2, ps=True)) as com:
+        coordinator = Coordinator(com, directory=tmp_path)
+        coordinator.submit_single(Server, -2, on_failure="restart")
+        coordinator.submit_group(Client, [0, 1], on_failure="restart")
+        coordinator.resources_dispatch(lambda node, request: None)
+        results, error = coordinator.join()
+    assert (results, error, coordinator.restarts) == ({-2: [1, 3], 0: 1, 1: 1}, False, 1)
 
 
 def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None:

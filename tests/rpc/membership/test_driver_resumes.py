@@ -247,6 +247,18 @@ def test_one_host_answers() -> None:
     assert job.see(a=1, b=1, after=1e6) == []
 
 
+def test_a_lost_agent_is_no_place_of_the_program() -> None:
+    """EL-20, FD-20: however often a host is lost, the program has not failed."""
+    job = Job(workers=1, resumes=True)
+    job.see(a=1)
+    for _ in range(4):
+        job.tell(WorkerStuck(job.round[0], agent_lost=True))
+        deadline = job.driver.deadline
+        assert deadline is not None
+        job.clock.advance_to(deadline)
+        assert only(job.tell(Tick()), StartRound)
+
+
 def test_a_host_that_refuses_is_asked_again() -> None:
     """EL-20: an agent that leaves, or is busy, is no failure of the program."""
     job = Job(workers=1, resumes=True)
