@@ -29,6 +29,7 @@ def replies_of(spec: JobSpec, samples_size: int) -> Replies:
         SETTING: {
             "block_size": plan.block_size,
             "seed": plan.seed,
+            "order": plan.order,
             "variables": len(spec.model.trainable_variables()),
             "has_buffers": bool(spec.model.store.buffers),
             "server_keeps": spec.server_keeps,

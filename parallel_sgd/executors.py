@@ -115,8 +115,6 @@ class WorkerExecutor(JobExecutor):
         )
         self._files = [*report.paths, self._model_path(com)]
         batches = Batches(len(self._samples[0]), plan.block_size, plan.assignment.block_count)
-        if batches.tail:
-            self.logger.info("%s samples do not fill a batch of %s and are left out.", batches.tail, batches.batch_size)
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.epochs, self._describe(plan))
         result = self._run(com, plan, worker)

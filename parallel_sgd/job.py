@@ -84,6 +84,7 @@ class ParallelSGD:
         commit_every: int = 1,
         resume: Resume = None,
         directory: str | Path = ".",
+        shuffle: bool = True,
     ) -> JobResult:
         """Train on all `nodes` and return the mean of their last evaluations.
 
@@ -129,6 +130,9 @@ class ParallelSGD:
                 the path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.
             directory: where the folder of the run goes, `runs/<title>-<number>/`, with a `Node-<i>-Retrieve` for each node;
                 links of that name, and `runs/latest`, lead to the newest.
+            shuffle: whether every epoch deals the samples in an order of its own, keyed by (seed, epoch); else all deal them
+                in the order that `data` and `transform` give. After transforms such as `Dirichlet`, whose order says which
+                block gets what, a sample stays in its block. What does not fill a batch makes a last, shorter one.
 
         Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the
             job could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
@@ -176,21 +180,15 @@ class ParallelSGD:
             resume=resume,
             directory=folder,
             is_local=isinstance(nodes, LocalNodes) and nodes.agents is not None,
+            shuffle=shuffle,
         )
         for name, given in (("fault", spec.fault.faults and fault), ("discovery", discovery)):
             if given and isinstance(nodes, InProcessNodes):
                 raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {given!r}")
-        batches = Batches(len(arrays[0]), spec.plan.block_size, spec.plan.assignment.block_count)
+        Batches(len(arrays[0]), spec.plan.block_size, spec.plan.assignment.block_count)  # refuses too few samples
         _log.info("Start job.")
         listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
         _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
-        if batches.tail:
-            _log.info(
-                "%s of %s training samples do not fill a batch of %s and are left out of each epoch.",
-                batches.tail,
-                len(arrays[0]),
-                batches.batch_size,
-            )
         if isinstance(nodes, InProcessNodes):
             return run_here(spec, arrays, new_job_id(), folder, nodes.has_parameter_server)
         return patience.call(lambda: run_on_agents(spec, arrays, nodes, folder))

@@ -78,6 +78,7 @@ class JobExecutor(AbsExecutable):
             setting["attempt"],
             misc["checkpoint_every"],
             misc["commit_every"],
+            setting["order"],
         )
 
     def _describe_itself(self, com: Communication, plan: WorkerPlan) -> None:

@@ -27,6 +27,7 @@ from rpc.run_folder import run_name
 
 from .admission import check_parts
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice
+from .batches import FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS
 from .checkpoint import checked_commits, checked_every, keeps_state
 from .checkpoint.commits import NEVER
 from .checkpoint.given import Origin, Resume, checked_resume
@@ -133,6 +134,7 @@ def make_spec(
     resume: Resume,
     directory: Path,
     is_local: bool,
+    shuffle: bool,
 ) -> JobSpec:
     """Check every argument of `parallel()`; `is_local`: its nodes are workers of this program whose checkpoints outlive them.
 
@@ -172,6 +174,7 @@ def make_spec(
         arguments.number("parallel()", "ssgd_timeout_limit", ssgd_timeout_limit, 0, open_low=True),
         checkpoint_every=checked_every(_default_every(policy, is_local) if checkpoint_every == AUTO else checkpoint_every),
         commit_every=commits if policy in AGAIN else NEVER,
+        order=_order(shuffle, transform),
     )
     check_parts(plan, model, has_server, server_codec)
     buffers = bool(model.store.buffers)
@@ -227,6 +230,15 @@ def _checked_title(title: str) -> str:
             f"a letter or a digit, got {title!r}"
         )
     return title
+
+
+def _order(shuffle: bool, transform: AbsTransformer | None) -> str:
+    """How the epochs deal the samples."""
+    if not isinstance(shuffle, bool):
+        raise TypeError(f"'shuffle' must be True or False, got {shuffle!r}")
+    if not shuffle:
+        return FIXED
+    return SHUFFLED_IN_BLOCKS if transform is not None and transform.deals_blocks else SHUFFLED
 
 
 def _default_codec(has_server: bool) -> type[Codec]:

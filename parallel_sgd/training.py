@@ -15,10 +15,11 @@ from nn.model.batches import Batch, as_type
 from nn.model.finite import first_bad_sample
 from nn.model.fit_data import evaluation_source
 from nn.optimizer import IOptimizer, ShardedPSGDOptimizer
+from nn.value import Variable
 from rpc.logs import get_logger
 from rpc.monitor import Monitor
 
-from .batches import Batches
+from .batches import SHUFFLED, Batches, BlockFeeder
 from .checkpoint.position import Position, Progress
 from .exchange import BlockExchange
 from .ledger import History, Recorder
@@ -30,6 +31,7 @@ Array = NDArray[Any]
 Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
 Training = Generator[Wait, None, dict[str, float]]
 Faults = Callable[[int, int], bool]
+GradientReady = Callable[[Variable], None]
 
 
 class Checkpoints(Protocol):
@@ -63,12 +65,16 @@ class Checkpoints(Protocol):
 class TrainingProcess:
     """Trains `model` on this worker's blocks of every batch, together with the workers behind `exchange`.
 
-    `seed` keys every random draw by (seed, epoch, batch, block), so the bits depend on neither the number of workers nor a
-    restart. `clock` returns monotonic seconds. `progress` is told 0..100 after every epoch. With `start` training goes on
-    from there, to the same number of epochs in all; `checkpoints` save its state. `monitor` gets the signals of the failure
-    detector; that of an epoch when it need not be computed again: with `checkpoints`, when a state after it is saved. `faults`
-    is called at the beginning of every batch, whose samples it spoils by returning True. `recorder` is told of every batch
-    that was applied.
+    `seed` keys every random draw by (seed, epoch, batch, block), and every epoch's `order`, one of `batches.ORDERS`, by (seed,
+    epoch); so the bits depend on neither the number of workers nor a restart. `clock` returns monotonic seconds. `progress` is
+    told 0..100 after every epoch. With `start` training goes on from there, to the same number of epochs in all; `checkpoints`
+    save its state. `monitor` gets the signals of the failure detector; that of an epoch when it need not be computed again:
+    with `checkpoints`, when a state after it is saved. `faults` is called at the beginning of every batch, whose samples it
+    spoils by returning True. `recorder` is told of every batch that was applied.
+
+    In the last batch of an epoch, the tail that fills no batch, gradients that are exchanged are multiplied by (samples of the
+    block) * blocks / samples, so that their mean over blocks is the mean over samples. Updates and parameters are not: under an
+    optimizer that exchanges these a worker steps by the mean over its own samples.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class TrainingProcess:
         *,
         epochs: int,
         seed: int,
+        order: str = SHUFFLED,
         clock: Callable[[], float],
         report: TrainingReport | None = None,
         progress: Callable[[int], None] | None = None,
@@ -99,6 +106,10 @@ class TrainingProcess:
         self._blocks = tuple((block, partial(optimizer.gradient_ready, block_id=block)) for block in blocks)
         self._epochs = epochs
         self._seed = seed
+        self._order = order
+        scaled = getattr(optimizer, "puts", "") == "gradients"  # what a worker makes of its own samples is its own mean
+        self._tail_factors = batches.tail_factors(range(batches.block_count) if scaled else blocks)
+        self._steps_of_epoch = batches.count * len(blocks) - batches.idle(blocks)
         self._clock = clock
         self._report = report
         self._progress = progress
@@ -128,6 +139,7 @@ class TrainingProcess:
             self._start = self._clock() - self._from.seconds
             self._prepare()
             for epoch in range(first, self._epochs):
+                self._feeder.begin(epoch)
                 for batch in range(skipped if epoch == first else 0, self._batches.count):
                     self._monitor.batch_begin(epoch, batch)
                     yield from self._batch(epoch, batch)
@@ -174,10 +186,10 @@ class TrainingProcess:
             yield batch
 
     def _prepare(self) -> None:
-        """Check the samples that will be used and bring their labels into the form of the loss: once, not block by block."""
-        used = self._batches.count * self._batches.batch_size
-        self._samples = self._model.check(self._data[0][:used])
-        self._labels = self._model.labels(self._data[1][:used], used)
+        """Check the samples and bring their labels into the form of the loss: once, not block by block."""
+        samples = self._model.check(self._data[0])
+        labels = self._model.labels(self._data[1], len(samples))
+        self._feeder = BlockFeeder(self._batches, samples, labels, self._order, self._seed)
 
     def _save(self, position: Position, result: dict[str, float]) -> Generator[Wait, None, None]:
         """Save the state where that is due, and tell of the epochs that are safe."""
@@ -219,25 +231,39 @@ class TrainingProcess:
         spoiled = self._faults is not None and self._faults(epoch, batch)
         self._exchange.begin(epoch, batch)
         self._optimizer.begin_batch()
+        in_tail = batch == self._batches.whole
         for block, gradient_ready in self._blocks:
-            rows = self._batches.rows(batch, block)
-            samples, label = as_type(self._samples[rows], model.dtype), self._labels[rows]
-            if spoiled:
-                samples = np.full(samples.shape, np.nan, samples.dtype)
-            self._current = (epoch, batch, samples)
-            key = (self._seed, epoch, batch, block)
-            loss, prediction = model.runner.step(samples, label, gradient_ready, key, on_loss=self._check)
+            factor = self._tail_factors[block] if in_tail else 1.0
+            if factor:
+                ready = gradient_ready if factor == 1 else partial(_multiplied, gradient_ready, factor)
+                samples, label = self._feeder.deal(batch, block)
+                samples = as_type(samples, model.dtype)
+                if spoiled:
+                    samples = np.full(samples.shape, np.nan, samples.dtype)
+                self._current = (epoch, batch, samples)
+                key = (self._seed, epoch, batch, block)
+                loss, prediction = model.runner.step(samples, label, ready, key, on_loss=self._check)
+                self._steps += 1
+                if self._report is not None:
+                    self._record(self._report, epoch, batch, loss, label, prediction)
+            else:
+                self._pass_over(gradient_ready)
             if model.store.buffers:
                 self._optimizer.buffers_ready(block)
-            self._steps += 1
-            if self._report is not None:
-                self._record(self._report, epoch, batch, loss, label, prediction)
         self._whole = False
         for variable in self._optimizer.finish_batch():
             self._whole = True  # it waits, and applies when it has all results
             yield from self._exchange.wait(variable)
             self._whole = False
         self._whole = True
+
+    def _pass_over(self, gradient_ready: GradientReady) -> None:
+        """What a block without samples gives: gradients of 0, which the others wait for, and no changes of buffers."""
+        store = self._model.store
+        store.gradients[:] = 0
+        store.buffer_changes[:] = 0
+        for variable in reversed(store.variables):
+            gradient_ready(variable)
 
     def _check(self, loss: float) -> None:
         """See that the loss is finite before a gradient of it goes to others, whose parameters it would spoil."""
@@ -253,7 +279,7 @@ class TrainingProcess:
             round(self._clock() - self._start, 6),
             epoch + 1,
             batch + 1,
-            self._batches.count * len(self._blocks),
+            self._steps_of_epoch,
             self._steps,
             loss,
         ]
@@ -262,3 +288,8 @@ class TrainingProcess:
             metric.update(label, prediction)
             row.append(metric.result())
         report.step(tuple(row))
+
+
+def _multiplied(gradient_ready: GradientReady, factor: float, variable: Variable) -> None:
+    np.multiply(variable.gradient, factor, out=variable.gradient)
+    gradient_ready(variable)

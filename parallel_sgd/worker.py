@@ -15,7 +15,7 @@ from rpc.monitor import Monitor
 
 from .accounts import Accounts
 from .batch_sync import ISyncType, SyncChoice, SynchronizedSGD
-from .batches import Batches
+from .batches import ORDERS, SHUFFLED, Batches
 from .buffers import BUFFERS, buffers_codec
 from .channel import Channel
 from .checkpoint import Commits, Header, Keeper, Position, Progress, Resumption, Schedule, WorkerKeeper
@@ -41,7 +41,7 @@ _log = get_logger("parallel_sgd.checkpoint")
 @dataclass(frozen=True)
 class WorkerPlan:
     """What all workers of a job agree on. `timeout_ms` is `ssgd_timeout_limit`; the other names are those of `parallel()`.
-    `commit_every` is 0 where nobody starts again.
+    `commit_every` is 0 where nobody starts again, `order` is one of `batches.ORDERS`.
 
     Raises: ValueError when a number is out of range.
     """
@@ -59,6 +59,7 @@ class WorkerPlan:
     attempt: int = 0
     checkpoint_every: Every = None
     commit_every: int = NEVER
+    order: str = SHUFFLED
 
     def header(self, job: str, node: int, title: str) -> Header:
         """What all checkpoints of a node of the job have in common."""
@@ -69,6 +70,7 @@ class WorkerPlan:
             node=node,
             title=title,
             seed=self.seed,
+            order=self.order,
             progress=Progress(),
             personal=True,
             blocks=[[int(block) for block in blocks] for blocks in assignment.node_2_block],
@@ -81,6 +83,8 @@ class WorkerPlan:
             raise ValueError(f"'epoch' must be a positive integer, got {self.epochs!r}")
         if not self.timeout_ms > 0:
             raise ValueError(f"'ssgd_timeout_limit' must be a positive number of milliseconds, got {self.timeout_ms!r}")
+        if self.order not in ORDERS:
+            raise ValueError(f"'order' must be one of {', '.join(ORDERS)}, got {self.order!r}")
 
 
 @dataclass(frozen=True)
@@ -121,9 +125,9 @@ def build_worker(
     batches = Batches(len(data[0]), plan.block_size, plan.assignment.block_count)
     start = Progress()
     if resumption is not None:
-        resumption.check(batches.batch_size, batches.count, plan.epochs)
+        resumption.check(batches, plan.order, plan.seed, plan.epochs)
         restore_values(model, resumption.snapshot)  # before the codecs are made, which look at them
-        start = resumption.progress(len(blocks), job)
+        start = resumption.progress(batches, blocks, job)
         for remark in resumption.remarks(plan.seed):
             _log.warning("%s", remark)
     names = tuple(variable.name for variable in model.store.variables)
@@ -148,7 +152,7 @@ def build_worker(
         _restore(optimizer, bank, resumption)
     checkpoints = None
     if keeper is not None and plan.checkpoint_every is not None:
-        keeper.describe(batches.batch_size, batches.count)
+        keeper.describe(batches)
         schedule = Schedule(plan.checkpoint_every, plan.epochs, batches.count, clock)
         mark = partial(_mark, channel, plan.attempt, bank.accounts) if server_keeps else None
         capture = partial(_capture, model, optimizer, bank, sync)
@@ -166,6 +170,7 @@ def build_worker(
         blocks,
         epochs=plan.epochs,
         seed=plan.seed,
+        order=plan.order,
         clock=clock,
         report=report,
         progress=progress,

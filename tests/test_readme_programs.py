@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import pytest
 
 from nn.dataset.idx import read_idx
@@ -146,24 +145,27 @@ def run(directory: Path, program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def write_mnist(folder: Path, copies: int) -> None:
-    """The four files of MNIST, from the 10,000 images that are here: 8,500 of them `copies` times, and 1,500 to test on."""
+def write_mnist(folder: Path) -> None:
+    """The four files of MNIST, from the 10,000 images that are here: the first 8,500 to train on, the last 1,500 to test on."""
     source = SHARED_DATA / "mnist"
     if not (source / "t10k-images-idx3-ubyte.gz").is_file():
         pytest.skip(f"there is no MNIST in {source}; PSGD_SHARED_DATA names the folder that holds mnist/")
     folder.mkdir()
     for kind in ("images-idx3", "labels-idx1"):
         array = read_idx(source / f"t10k-{kind}-ubyte.gz")
-        (folder / f"train-{kind}-ubyte").write_bytes(idx(np.concatenate([array[:8500]] * copies)))
+        (folder / f"train-{kind}-ubyte").write_bytes(idx(array[:8500]))
         (folder / f"t10k-{kind}-ubyte").write_bytes(idx(array[8500:]))
 
 
 def test_the_tutorial_against_a_worker_of_its_own(tmp_path: Path) -> None:
-    """SUB-1, SUB-2, SUB-43: `python worker.py`, worker.json, the program of the README; then its save-and-load lines."""
-    write_mnist(tmp_path / "data", copies=7)
+    """SUB-1, SUB-2, SUB-43: `python worker.py`, worker.json, the program of the README; then its save-and-load lines.
+
+    It asks for 2 epochs of 60,000 images; 14 epochs of the 8,500 that are here are as many batches.
+    """
+    write_mnist(tmp_path / "data")
     with worker(tmp_path) as port:
         (tmp_path / "worker.json").write_text(json.dumps({"Worker": [f"127.0.0.1:{port}"]}))
-        finished = run(tmp_path, TUTORIAL + SAVE_AND_LOAD)
+        finished = run(tmp_path, TUTORIAL.replace("epoch=2", "epoch=14") + SAVE_AND_LOAD)
     assert finished.returncode == 0, finished.stderr
     result = ast.literal_eval(finished.stdout)
     assert list(result) == ["Loss", "accuracy"]
@@ -172,7 +174,7 @@ def test_the_tutorial_against_a_worker_of_its_own(tmp_path: Path) -> None:
     for text in (r"Start job\.", r"Node\(0\) is ready, \{0\} is ready\.", r"All the tasks are done\."):
         assert re.search(f"^{line}{text}$", finished.stderr, re.MULTILINE)
     assert "--> ./runs/P-SGD-1/Node-0-Retrieve/MODEL-P-SGD-N(0).model" in finished.stderr
-    assert (tmp_path / "Node-0-Retrieve" / "EV-P-SGD-N(0).csv").read_text().count("\n") == 3
+    assert (tmp_path / "Node-0-Retrieve" / "EV-P-SGD-N(0).csv").read_text().count("\n") == 1 + 14
     assert (tmp_path / "dnn.model").is_file()
 
 

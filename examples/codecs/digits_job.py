@@ -117,7 +117,7 @@ def train(scheme: Scheme, nodes: NodeAssignment, epochs: int, directory: Path, *
     )
     seconds = time.perf_counter() - start
     sent = {node: sum(e.wire for e in entries if e.direction == SENT) for node, entries in result.accounts.items()}
-    return Outcome(result, workers, epochs * (TRAINING_SAMPLES // (block_size * blocks)), seconds, sent)
+    return Outcome(result, workers, epochs * -(-TRAINING_SAMPLES // (block_size * blocks)), seconds, sent)
 
 
 def describe(scheme: Scheme, outcome: Outcome) -> str:

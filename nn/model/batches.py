@@ -84,22 +84,22 @@ class Batches:
         for start in range(0, self.samples, self._size):
             stop = min(start + self._size, self.samples)
             rows = slice(start, stop) if order is None else order[start:stop]
-            x = given = _select(self._x, rows, self._rows)
+            x = given = select_rows(self._x, rows, self._rows)
             if self._converted is not None:
                 x = self._converted[: stop - start]
                 # what is too large for the type becomes infinite
                 with np.errstate(over="ignore"):
                     np.copyto(x, given, casting="unsafe")
-            label = _select(self._label, rows, self._label_rows)
+            label = select_rows(self._label, rows, self._label_rows)
             weight = None
             if self._weight is not None and self._weight_rows is not None:
-                weight = _select(self._weight, rows, self._weight_rows)
+                weight = select_rows(self._weight, rows, self._weight_rows)
             places = range(self._first + start, self._first + stop) if order is None else order[start:stop]
             yield Batch(x, label, weight, given, places)
 
 
-def _select(array: Array, rows: slice | Array, memory: Array) -> Array:
-    """Return these rows: a view of consecutive ones, others in `memory`."""
+def select_rows(array: Array, rows: slice | Array, memory: Array) -> Array:
+    """Return these rows: a view of consecutive ones, others in `memory`, which has room for at least as many."""
     if isinstance(rows, slice):
         return array[rows]
     # mode: 'raise' would go through a buffer

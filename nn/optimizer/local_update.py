@@ -15,8 +15,9 @@ from nn.value import VariableStore
 class LocalUpdateOptimizer(LocalRuleOptimizer):
     """The rule turns the worker's own gradient into an update; the merged updates of all workers are added to the parameters.
 
-    With SGD this is PSGDOptimizer, up to rounding. With other rules each worker has moments of its own, which a codec that
-    loses part of what it sends cannot spoil: the right choice for codecs with error feedback. The parameters of all workers
+    With SGD this is PSGDOptimizer, up to rounding, but in a last, shorter batch of an epoch, where each worker takes the mean
+    over its own samples, be they many or few. With other rules each worker has moments of its own, which a codec that loses
+    part of what it sends cannot spoil: the right choice for codecs with error feedback. The parameters of all workers
     stay equal.
 
     >>> op = nn.optimizer

@@ -10,7 +10,8 @@ from nn.optimizer.local_rule import LocalRuleOptimizer
 class ParameterAveragingOptimizer(LocalRuleOptimizer):
     """Each worker steps with its own gradient and rule; then all take the mean of the parameters of all workers.
 
-    Starting from equal parameters one batch with SGD is one of PSGDOptimizer, up to rounding. With other rules each worker
+    Starting from equal parameters one batch with SGD is one of PSGDOptimizer, up to rounding, if all workers have equally many
+    samples. With other rules each worker
     has moments of its own. Buffers go the way of the parameters.
 
     >>> op = nn.optimizer

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from parallel_sgd.batches import Batches
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Codec
 
@@ -33,9 +34,9 @@ class Keeper:
         self._copies = Copies()
         self.writer = Writer(store, lambda snapshot: self._copies.put_back(dict(snapshot.arrays)), model)
 
-    def describe(self, batch_size: int, batches: int) -> None:
-        """Of how many samples a batch is, and of how many batches an epoch."""
-        self._header = replace(self._header, batch_size=batch_size, batches=batches)
+    def describe(self, batches: Batches) -> None:
+        """How an epoch is cut."""
+        self._header = replace(self._header, batch_size=batches.batch_size, batches=batches.count, samples=batches.samples)
 
     def batches_before(self, position: Position) -> int:
         """Batches from the beginning of the job to a position."""

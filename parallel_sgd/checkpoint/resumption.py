@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from parallel_sgd.batches import FIXED, Batches
 from parallel_sgd.report import Earlier
 
 from .position import Position, Progress
@@ -31,19 +33,20 @@ class Resumption:
         """The node whose state it is."""
         return self.snapshot.header.node
 
-    def progress(self, blocks: int, job: str = "") -> Progress:
-        """What a worker of `job` with so many blocks has behind it; another worker may have had more or fewer."""
+    def progress(self, batches: Batches, blocks: Collection[int], job: str = "") -> Progress:
+        """What a worker of `job` with these blocks has behind it; another worker may have had more or fewer."""
         header = self.snapshot.header
         done = header.position.epoch * header.batches + header.position.batch
+        steps = done * len(blocks) - header.position.epoch * batches.idle(blocks)
         given = header.progress
         history = given.history.of_job(header.job == job)
-        return Progress(given.position, done * blocks, given.seconds, given.evaluation, history)
+        return Progress(given.position, steps, given.seconds, given.evaluation, history)
 
     def earlier(self) -> Earlier | None:
         """The tables of the part that is over, if they are here."""
         return None if self.tables is None else Earlier(self.tables, self.position)
 
-    def check(self, batch_size: int, batches: int, epochs: int) -> None:
+    def check(self, batches: Batches, order: str, seed: int, epochs: int) -> None:
         """Check that the job goes on from there, and that a position within an epoch means the same samples in it.
 
         Raises: CheckpointError.
@@ -54,10 +57,18 @@ class Resumption:
             raise CheckpointError(
                 f"The checkpoint is after {header.position}, so 'epoch' must be at least {least}, got {epochs}"
             )
-        if header.position.batch and (header.batch_size, header.batches) != (batch_size, batches):
+        if not header.position.batch:
+            return
+        was, now = (header.samples, header.batch_size), (batches.samples, batches.batch_size)
+        if was != now:
             raise CheckpointError(
-                f"The checkpoint is from the middle of an epoch of {header.batches} batches of {header.batch_size} samples, so "
-                f"the job must have these too, got {batches} of {batch_size}; take one from the end of an epoch"
+                f"The checkpoint is from the middle of an epoch of {was[0]} samples in batches of {was[1]}, so the job must "
+                f"have these too, got {now[0]} in batches of {now[1]}; take one from the end of an epoch"
+            )
+        if header.order != order or (order != FIXED and header.seed != seed):
+            raise CheckpointError(
+                f"The checkpoint is from the middle of an epoch, whose samples are {_dealt(header.order, header.seed)}, so the "
+                f"job must have that order too, got {_dealt(order, seed)}; take one from the end of an epoch"
             )
 
     def remarks(self, seed: int) -> list[str]:
@@ -74,3 +85,7 @@ class Resumption:
         if others:
             found.append(f"The checkpoint was made with {', '.join(others)}: the last bits may differ.")
         return found
+
+
+def _dealt(order: str, seed: int) -> str:
+    return order if order == FIXED else f"{order} by seed {seed}"

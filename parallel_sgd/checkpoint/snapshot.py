@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from network.version import VERSION
 from nn.model.tensors import ModelFileError, parse, seal
+from parallel_sgd.batches import FIXED
 from parallel_sgd.ledger.history import History
 
 from .position import Position, Progress
@@ -50,9 +51,9 @@ class Header:
     """Whose state it is, and when.
 
     `personal`: other workers have other states at that position, so that each needs its own to go on as if nothing had
-    happened. `blocks` lists the blocks of every worker, `batches` make an epoch of `batch_size` samples each; a parameter
-    server, which sees no data, leaves both 0. `commit`: it was left when training ended too early, and is not one of those that
-    the schedule asked for.
+    happened. `blocks` lists the blocks of every worker; `batches` make an epoch of all `samples`, dealt by `order`, each of
+    `batch_size` but for the last; a parameter server, which sees no data, leaves these numbers 0. `commit`: it was left when
+    training ended too early, and is not one of those that the schedule asked for.
     """
 
     job: str
@@ -65,6 +66,8 @@ class Header:
     blocks: list[list[int]]
     batch_size: int = 0
     batches: int = 0
+    samples: int = 0
+    order: str = FIXED
     optimizer: str = ""
     rule: str = ""
     versions: dict[str, str] = field(default_factory=versions)
@@ -162,8 +165,9 @@ def _header(fields: dict[str, Any], table: Array | None) -> Header:
         progress=Progress(Position(epoch, batch), progress.pop("steps"), float(progress.pop("seconds")), evaluation, history),
         **fields,
     )
-    whole = (header.attempt, header.node, header.seed, header.batch_size, header.batches, epoch, batch, header.progress.steps)
-    texts = (header.job, header.title, header.optimizer, header.rule)
+    places = (header.attempt, header.node, epoch, batch, header.progress.steps)
+    whole = (*places, header.seed, header.batch_size, header.batches, header.samples)
+    texts = (header.job, header.title, header.optimizer, header.rule, header.order)
     if not all(type(number) is int for number in whole) or not all(type(text) is str for text in texts):
         raise ValueError("a field has a wrong type")
     if epoch < 0 or batch < 0 or type(header.personal) is not bool or type(header.commit) is not bool:

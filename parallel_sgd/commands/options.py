@@ -46,6 +46,11 @@ def make_parser() -> argparse.ArgumentParser:
     data = parser.add_argument_group("data")
     data.add_argument("--dataset", default="mnist", help="digits, mnist, cifar10, ... or module:Class (default: mnist)")
     data.add_argument("--transform", default="shuffle,imagecls", help="applied in order, or none (default: shuffle,imagecls)")
+    data.add_argument(
+        "--no-shuffle",
+        action="store_true",
+        help="deal the samples in the same order in every epoch (default: a new one in each)",
+    )
     training = parser.add_argument_group("training")
     training.add_argument("--epochs", type=int, default=10, help="default: 10")
     training.add_argument("--batch-size", type=int, default=64, help="samples of one block (default: 64)")

@@ -52,6 +52,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
         "ssgd_timeout_limit": options.ssgd_timeout,
         "codec_extra_parameters": dict(_pair(text) for text in options.codec_params),
         "seed": options.seed,
+        "shuffle": not options.no_shuffle,
         "wait": options.wait,
         "on_failure": options.on_failure,
         "max_restarts": options.max_restarts,

@@ -77,6 +77,7 @@ class ArrayJob:
     attempts: Mapping[int, int] = field(default_factory=dict)
     clock: VirtualClock = field(default_factory=VirtualClock)
     on_batch: Callable[[int, int], None] = lambda node, batch: None
+    content: Callable[[int, int, int, Shapes], Array] = gradient  # what a block gives for a variable in a batch
 
     def __post_init__(self) -> None:
         self.results: dict[int, list[list[Array]]] = {node: [] for node in self.assignment.nodes}
@@ -124,7 +125,7 @@ class ArrayJob:
             exchange.begin(0, batch)
             for block in self.assignment.node_2_block[node]:
                 for variable in backwards:
-                    buffers[variable][...] = gradient(batch, block, variable, self.shapes)
+                    buffers[variable][...] = self.content(batch, block, variable, self.shapes)
                     exchange.put(variable, block, buffers[variable])
             for variable in backwards:
                 yield from exchange.wait(variable)

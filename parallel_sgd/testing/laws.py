@@ -20,7 +20,7 @@ from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulat
 from parallel_sgd.memory_channel import Link, reliable
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
 
-from .array_job import ArrayJob, Shapes, expected, gradient, start
+from .array_job import Array, ArrayJob, Shapes, expected, gradient, start
 
 SHAPES: Final[Shapes] = ((20, 13), (13,), (1,))
 WORKERS: Final = 3
@@ -96,8 +96,13 @@ class _Trial:
     parameters: dict[Hashable, Any]
     replicas_agree: bool
 
-    def run(self, assignment: ISetting, link: Link = reliable) -> ArrayJob:
-        """Run three batches of three variables."""
+    def run(self, assignment: ISetting, link: Link = reliable, *, tail: bool = False) -> ArrayJob:
+        """Run three batches of three variables; with `tail` the second one is a single sample, which the last block has."""
+        last = assignment.block_count - 1
+
+        def of_tail(batch: int, block: int, variable: int, shapes: Shapes) -> Array:
+            return gradient(batch, block, variable, shapes) * np.float32(1 if batch != 1 else (last + 1) * (block == last))
+
         return ArrayJob(
             assignment,
             shapes=SHAPES,
@@ -106,6 +111,7 @@ class _Trial:
             parameters=self.parameters,
             sync_type=AsynchronizedSGD if self.codec.asynchronous else SynchronizedSGD,
             link=link,
+            content=of_tail if tail else gradient,
         ).run()
 
     def fail(self, law: str, assignment: ISetting, how: str) -> CodecLawError:
@@ -136,6 +142,18 @@ def _gives_results(trial: _Trial, assignment: ISetting) -> str:
                 where = f"batch {number}, variable {variable} of node {node}"
                 if not np.isfinite(value).all():
                     raise trial.fail("results must be finite", assignment, f"but are not at {where}")
+    return ""
+
+
+def _takes_zeros(trial: _Trial, assignment: ISetting) -> str:
+    """A batch of fewer samples than blocks, of which some give zeros, is one like any other."""
+    law = "blocks without samples, which give zeros, must do no harm,"
+    job = trial.run(assignment, tail=True)
+    if not all(np.isfinite(value).all() for batches in job.results.values() for batch in batches for value in batch):
+        raise trial.fail(law, assignment, "but the results are not finite")
+    found = _bits(job)
+    if trial.replicas_agree and any(bits != found[assignment.nodes[0]] for bits in found.values()):
+        raise trial.fail(law, assignment, "but workers get different results")
     return ""
 
 
@@ -211,6 +229,7 @@ _LAWS: Final[Mapping[str, Law]] = {
     "every batch gives finite results": _gives_results,
     "the same job gives the same bits": _repeats,
     "all workers agree": _agrees,
+    "blocks without samples do no harm": _takes_zeros,
     "the order of arrival changes nothing": _any_order,
     "a packet that comes twice changes nothing": _duplicates,
     "a lost packet is made up for": _rescue,

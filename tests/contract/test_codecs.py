@@ -26,7 +26,7 @@ from parallel_sgd.codec import (
     netEncapsulation,
 )
 from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
-from parallel_sgd.testing.array_job import ArrayJob, gradient, start
+from parallel_sgd.testing.array_job import Array, ArrayJob, Shapes, gradient, start
 from tests.contract.kinds import public_kinds
 
 
@@ -98,6 +98,25 @@ def bits(job: ArrayJob) -> list[list[bytes]]:
 
 def test_every_codec_has_a_row() -> None:
     assert public_kinds(Codec, parallel_sgd.codec) == set(ROWS)
+
+
+@each
+def test_a_tail_with_empty_blocks_is_a_batch_like_any_other(kind: type[Codec], assignment: ISetting) -> None:
+    """SUB-45: the last block has the one sample of the second batch, weighted by the number of blocks; others give zeros."""
+    blocks = assignment.block_count
+
+    def content(batch: int, block: int, variable: int, shapes: Shapes) -> Array:
+        whole = gradient(batch, block, variable, shapes)
+        return whole if batch != 1 else whole * np.float32(blocks * (block == blocks - 1))
+
+    job = job_of(kind, assignment, content=content)
+    assert all(np.isfinite(value).all() for batches in job.results.values() for batch in batches for value in batch)
+    assert bits(job) == bits(job_of(kind, assignment, content=content))
+    if ROWS[kind].exchanges and assignment.node_count > 1:
+        assert len({tuple(found) for found in bits(job)}) == 1
+    if kind in (Plain, SyncPS, codecs.Tree, codecs.FirstCopy):
+        exact = [gradient(1, blocks - 1, variable) for variable in range(2)]
+        assert all(np.allclose(found, value, rtol=1e-6) for found, value in zip(job.results[0][1], exact, strict=True))
 
 
 @each

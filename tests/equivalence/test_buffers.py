@@ -28,10 +28,11 @@ from parallel_sgd.codec.diloco import DiLoCo
 from parallel_sgd.codec.fedavg import FedAvg, LocalSGD
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, ISetting
 from parallel_sgd.worker import WorkerPlan
+from tests.parallel_sgd.dealing import dealt, factors
 from tests.parallel_sgd.digits_job import DigitsJob, digits
 
 BLOCK, BLOCKS, EPOCHS, SEED = 16, 4, 1, 11
-BATCHES = EPOCHS * (1500 // (BLOCK * BLOCKS))
+BATCHES = EPOCHS * -(-1500 // (BLOCK * BLOCKS))
 VARIABLES = 8  # the buffers come after them
 
 
@@ -58,7 +59,9 @@ def residual() -> Model:
 class Job(DigitsJob):
     """The plan of a test, on the residual model."""
 
-    def __init__(self, assignment: ISetting, kind: type[IOptimizer] = PSGDOptimizer, **changes: object) -> None:
+    def __init__(
+        self, assignment: ISetting, kind: type[IOptimizer] = PSGDOptimizer, samples: int = 1500, **changes: object
+    ) -> None:
         given = {
             "block_size": BLOCK,
             "epochs": EPOCHS,
@@ -66,24 +69,31 @@ class Job(DigitsJob):
             "optimizer": OpContainer(kind, MomentumOptimizer, (0.02,)),
             **changes,
         }
-        super().__init__(WorkerPlan(assignment, **given), residual(), classes={"Residual": Residual})  # type: ignore[arg-type]
+        x, y, *test = digits()
+        super().__init__(
+            WorkerPlan(assignment, **given),  # type: ignore[arg-type]
+            residual(),
+            data=(x[:samples], y[:samples], *test),
+            classes={"Residual": Residual},
+        )
 
     def buffers(self) -> list[bytes]:
         return [model.store.buffer_values.tobytes() for model in self.models.values()]
 
 
-def one_loop() -> Model:
+def one_loop(samples: int = 1500) -> Model:
     """The four blocks of every batch one after the other, merged by hand, without any part of the engine."""
     x, y, _, _ = digits()
     model, rule = residual(), MomentumOptimizer(0.02)
     store = model.store
     for epoch in range(EPOCHS):
-        for batch in range(len(x) // (BLOCK * BLOCKS)):
+        for batch, blocks in enumerate(dealt(samples, BLOCK, BLOCKS, epoch, SEED)):
             gradients, changes = [], []
-            for block in range(BLOCKS):
-                start = (batch * BLOCKS + block) * BLOCK
-                model.compute_gradients(x[start : start + BLOCK], y[start : start + BLOCK], key=(SEED, epoch, batch, block))
-                gradients.append(store.gradients.copy())
+            for block, (places, factor) in enumerate(zip(blocks, factors(blocks), strict=True)):
+                store.gradients[:], store.buffer_changes[:] = 0, 0
+                if len(places):
+                    model.compute_gradients(x[places], y[places], key=(SEED, epoch, batch, block))
+                gradients.append(store.gradients * factor)
                 changes.append(store.buffer_changes.copy())
             mean = ((gradients[0] + gradients[1]) + (gradients[2] + gradients[3])) / np.float32(4)
             rule.update(store.values, mean)
@@ -100,6 +110,18 @@ def test_any_number_of_workers_gives_the_bits_of_one_loop() -> None:
         assert job.weights() == [reference.store.values.tobytes()] * nodes
         assert job.buffers() == [reference.store.buffer_values.tobytes()] * nodes
         assert len({tuple(result.items()) for result in job.results.values()}) == 1
+
+
+@pytest.mark.parametrize("tail", [29, 3])
+def test_statistics_pass_over_empty_blocks(tail: int) -> None:
+    """conventions.md "Data": the tail is 7, 7, 7 and 8 samples, or one, one, one and none, which changes no statistic."""
+    samples = 5 * BLOCK * BLOCKS + tail
+    reference = one_loop(samples)
+    for nodes in (1, 2, 4):
+        job = Job(FixedBlockAssignment(nodes, 1, BLOCKS), samples=samples).run()
+        assert job.weights() == [reference.store.values.tobytes()] * nodes
+        assert job.buffers() == [reference.store.buffer_values.tobytes()] * nodes
+        assert np.isfinite(job.models[0].store.buffer_values).all()
 
 
 def test_a_sharded_rule_gives_the_same_bits() -> None:
@@ -121,8 +143,8 @@ class Once(FederatedOptimizer):
     local_batches = BATCHES
 
 
-class EveryFourth(FederatedOptimizer):
-    local_batches = 4
+class EveryFifth(FederatedOptimizer):
+    local_batches = 5
 
 
 @pytest.mark.parametrize("kind", [LocalUpdateOptimizer, ParameterAveragingOptimizer, DoubleBufferingOptimizer])
@@ -138,8 +160,8 @@ def test_double_buffering_has_the_bits_of_one_worker() -> None:
 
 
 def test_federated_workers_meet_with_their_buffers_too() -> None:
-    assert BATCHES % EveryFourth.local_batches
-    assert len(set(Job(FixedBlockAssignment(2, 1, BLOCKS), EveryFourth).run().buffers())) == 2
+    assert BATCHES % EveryFifth.local_batches
+    assert len(set(Job(FixedBlockAssignment(2, 1, BLOCKS), EveryFifth).run().buffers())) == 2
     assert len(set(Job(FixedBlockAssignment(2, 1, BLOCKS), Once).run().buffers())) == 1
 
 
@@ -226,13 +248,12 @@ def test_a_parameter_server_merges_them_too(codec: type[Codec] | None, tmp_path:
 
 
 def test_one_block_is_what_fit_does() -> None:
-    """One worker with one block per batch, in the order of the samples."""
+    """One worker with one block per batch, in the order of the epoch."""
     x, y, _, _ = digits()
     alone = residual()
     rule = MomentumOptimizer(0.02)
-    for batch in range(len(x) // BLOCK):
-        rows = slice(batch * BLOCK, (batch + 1) * BLOCK)
-        alone.compute_gradients(x[rows], y[rows], key=(SEED, 0, batch, 0))
+    for batch, (places,) in enumerate(dealt(len(x), BLOCK, 1, 0, SEED)):
+        alone.compute_gradients(x[places], y[places], key=(SEED, 0, batch, 0))
         rule.update(alone.store.values, alone.store.gradients)
         alone.store.apply_changes()
     job = Job(FixedBlockAssignment(1, 1, 1)).run()

@@ -10,29 +10,35 @@ import pytest
 from nn.gradient_descent import ADAMOptimizer, SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
-from nn.optimizer import OpContainer, PSGDOptimizer
+from nn.optimizer import OpContainer, PSGDOptimizer, ShardedPSGDOptimizer
 from parallel_sgd.codec import DummyCodec
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.worker import WorkerPlan
+from tests.parallel_sgd.dealing import dealt, factors
 from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp
 
 BLOCK, BLOCKS, EPOCHS, SEED = 32, 4, 3, 11
 
 
-def one_loop(model: Model, rule: IGradientDescent, seed: int = SEED) -> np.ndarray:
+def one_loop(model: Model, rule: IGradientDescent, seed: int = SEED, samples: int = 1500) -> np.ndarray:
     """The four blocks of every batch one after the other, merged by hand, without any part of the engine."""
     x, y, _, _ = digits()
     values, gradients = model.store.values, model.store.gradients
     for epoch in range(EPOCHS):
-        for batch in range(len(x) // (BLOCK * BLOCKS)):
+        for batch, blocks in enumerate(dealt(samples, BLOCK, BLOCKS, epoch, seed)):
             parts = []
-            for block in range(BLOCKS):
-                start = (batch * BLOCKS + block) * BLOCK
-                model.compute_gradients(x[start : start + BLOCK], y[start : start + BLOCK], key=(seed, epoch, batch, block))
-                parts.append(gradients.copy())
+            for block, (places, factor) in enumerate(zip(blocks, factors(blocks), strict=True)):
+                gradients[:] = 0
+                if len(places):
+                    model.compute_gradients(x[places], y[places], key=(seed, epoch, batch, block))
+                parts.append(gradients * factor)
             gradients[:] = ((parts[0] + parts[1]) + (parts[2] + parts[3])) / np.float32(4)
             rule.update(values, gradients)
     return values
+
+
+def assignment_of(nodes: int) -> ISetting:
+    return FixedBlockAssignment(nodes, 1, BLOCKS)
 
 
 def plan(assignment: ISetting, **changes: object) -> WorkerPlan:
@@ -51,6 +57,21 @@ def test_any_number_of_workers_gives_the_bits_of_one_loop(rule: type[IGradientDe
         assignment = FixedBlockAssignment.of(blocks=BLOCKS)(nodes, copies)
         job = DigitsJob(plan(assignment, optimizer=optimizer), mlp(dropout=0.25)).run()
         assert job.weights() == [reference] * nodes
+
+
+@pytest.mark.parametrize("tail", [82, 2], ids=["uneven", "with empty blocks"])
+def test_a_tail_that_blocks_do_not_share_evenly_gives_the_bits_of_one_loop(tail: int) -> None:
+    """SUB-45: the mean over blocks is the mean over samples, whoever has them; an empty block gives zeros."""
+    samples = 11 * BLOCK * BLOCKS + tail
+    reference = one_loop(mlp(dropout=0.25), ADAMOptimizer(1e-3), samples=samples).tobytes()
+    x, y, *test = digits()
+    for nodes, copies in [(1, 1), (2, 1), (3, 1), (4, 1), (4, 2)]:
+        assignment = FixedBlockAssignment.of(blocks=BLOCKS)(nodes, copies)
+        job = DigitsJob(plan(assignment), mlp(dropout=0.25), data=(x[:samples], y[:samples], *test)).run()
+        assert job.weights() == [reference] * nodes
+    sharded = OpContainer(ShardedPSGDOptimizer, ADAMOptimizer, (1e-3,))
+    job = DigitsJob(plan(assignment_of(3), optimizer=sharded), mlp(dropout=0.25), data=(x[:samples], y[:samples], *test)).run()
+    assert job.weights() == [reference] * 3
 
 
 @pytest.mark.parametrize("assignment", [IIDBlockAssignment(4), DuplicateAssignment(8, 2)])
@@ -80,11 +101,11 @@ def test_blocks_equal_one_big_batch() -> None:
     x, y, _, _ = digits()
     job = DigitsJob(plan(FixedBlockAssignment(2, 1, BLOCKS), optimizer=OpContainer(PSGDOptimizer, SGDOptimizer, (0.1,))), mlp())
     job.run()
-    big, rule, size = mlp(), SGDOptimizer(0.1), BLOCK * BLOCKS
-    for _ in range(EPOCHS):
-        for batch in range(len(x) // size):
-            rows = slice(batch * size, (batch + 1) * size)
-            big.compute_gradients(x[rows], y[rows])
+    big, rule = mlp(), SGDOptimizer(0.1)
+    for epoch in range(EPOCHS):
+        for blocks in dealt(len(x), BLOCK, BLOCKS, epoch, SEED):
+            places = np.concatenate(blocks)
+            big.compute_gradients(x[places], y[places])
             rule.update(big.store.values, big.store.gradients)
     np.testing.assert_allclose(job.models[0].store.values, big.store.values, rtol=0, atol=1e-6)
 
@@ -107,11 +128,11 @@ def test_dummy_codec_trains_different_models() -> None:
     x, y, _, _ = digits()
     alone, rule = mlp(), ADAMOptimizer(1e-3)
     for epoch in range(EPOCHS):
-        for batch in range(len(x) // (BLOCK * BLOCKS)):
+        for batch, blocks in enumerate(dealt(len(x), BLOCK, BLOCKS, epoch, SEED)):
             parts = []
             for block in (2, 3):
-                start = (batch * BLOCKS + block) * BLOCK
-                alone.compute_gradients(x[start : start + BLOCK], y[start : start + BLOCK], key=(SEED, epoch, batch, block))
+                places = blocks[block]
+                alone.compute_gradients(x[places], y[places], key=(SEED, epoch, batch, block))
                 parts.append(alone.store.gradients.copy())
             alone.store.gradients[:] = (parts[0] + parts[1]) / np.float32(2)
             rule.update(alone.store.values, alone.store.gradients)

@@ -160,6 +160,7 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         (3, "'resume' must be 'last', a job id or a path, got 3"),
         ("no/where", "'resume' must be 'last', a job id or the path of a checkpoint, and there is nothing at no/where"),
     ],
+    "shuffle": [(1, "'shuffle' must be True or False, got 1"), ("no", "'shuffle' must be True or False, got 'no'")],
     "directory": [(3, "'directory' must be a path, got 3"), (None, "'directory' must be a path, got None")],
 }
 

@@ -49,7 +49,7 @@ class Mine(Codec):
 @pytest.mark.parametrize("kind", [Plain, SyncPS, codecs.TopK])
 def test_right_codecs_pass(kind: type[Codec]) -> None:
     report = check_codec(kind)
-    assert len(report.held) == 7
+    assert len(report.held) == 8
     assert report.skipped == {}
     assert 0 < report.wire_bytes < 2 * report.dense_bytes
 
@@ -137,6 +137,14 @@ class Selfish(Mean):
         return super().merged() + np.float32(self.node_id)
 
 
+class Normed(Mean):
+    """Every block counts as a direction."""
+
+    def merged(self) -> np.ndarray:
+        self.blocks = {block: value / np.linalg.norm(value) for block, value in self.blocks.items()}
+        return super().merged()
+
+
 class Impatient(Mean):
     def merged(self) -> np.ndarray:
         total = np.zeros_like(next(iter(self.blocks.values())))
@@ -153,6 +161,7 @@ class Impatient(Mean):
         (Overwriting, "content must not be changed, but block 0 was"),
         (Rolling, "a repeated job must give the same bits but they differ"),
         (Selfish, r"all workers must have the same results but node\(s\) \[1, 2\] have others than node 0"),
+        (Normed, "blocks without samples, which give zeros, must do no harm, but the results are not finite"),
         (Impatient, "all workers must have the same results|packets that arrive in another order change the results"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parallel_sgd.commands.options import make_parser
+from parallel_sgd.commands.parts import settings_of
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,10 @@ def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixtu
     printed = capsys.readouterr().err
     assert printed.endswith(f"job_submit.py: error: {message}\n")
     assert len(printed.splitlines()) == 3, printed  # how to call it, not all options
+
+
+def test_every_epoch_has_an_order_of_its_own_unless_one_says_so() -> None:
+    """SUB-45: on the command line."""
+    parser = make_parser()
+    assert settings_of(parser.parse_args(["-m", "dnn.model"]))["shuffle"] is True
+    assert settings_of(parser.parse_args(["-m", "dnn.model", "--no-shuffle"]))["shuffle"] is False

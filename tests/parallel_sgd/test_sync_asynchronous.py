@@ -173,7 +173,7 @@ def test_own_values_train_models_of_their_own(tmp_path: Path) -> None:
 
 def test_each_worker_reports_its_best_evaluation(tmp_path: Path) -> None:
     """SUB-32: with a rate at which the loss goes up and down; synchronous workers report the last one."""
-    settings: dict[str, Any] = {"ps": False, "codec": DummyCodec, "gd_params": (3.0,), "epoch": 5}
+    settings: dict[str, Any] = {"ps": False, "codec": DummyCodec, "gd_params": (3.0,), "epoch": 4}
     results = [train(tmp_path, 1, sync_type=sync, **settings) for sync in (AsynchronizedSGD, SynchronizedSGD)]
     lines = (tmp_path / "Node-0-Retrieve" / "EV-P-SGD-N(0).csv").read_text().splitlines()[1:]
     losses = [float(line.split(",")[0]) for line in lines]

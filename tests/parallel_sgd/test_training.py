@@ -10,9 +10,11 @@ import pytest
 
 from nn.gradient_descent import ADAMOptimizer
 from nn.optimizer import GDOptimizer, OpContainer
+from parallel_sgd.batches import ORDERS
 from parallel_sgd.channel import Key
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.worker import WorkerPlan
+from tests.parallel_sgd.dealing import dealt
 from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp
 
 
@@ -27,10 +29,10 @@ def test_tables_of_a_job(tmp_path: Path) -> None:
     job = DigitsJob(plan, mlp(), directory=tmp_path).run()
     head, *rows = rows_of(tmp_path / "TR-digits-N(1).csv")
     assert head == ["Time", "Epochs", "Batches", "in", "Total", "Loss", "accuracy"]
-    batches = 1500 // 256
+    batches = -(-1500 // 256)
     assert len(rows) == 2 * batches * 2
-    assert [row[1:5] for row in rows[:3]] == [["1", "1", "10", "1"], ["1", "1", "10", "2"], ["1", "2", "10", "3"]]
-    assert rows[-1][1:5] == ["2", "5", "10", "20"]
+    assert [row[1:5] for row in rows[:3]] == [["1", "1", "12", "1"], ["1", "1", "12", "2"], ["1", "2", "12", "3"]]
+    assert rows[-1][1:5] == ["2", "6", "12", "24"]
     assert float(rows[-1][5]) < float(rows[0][5])
     head, *rows = rows_of(tmp_path / "EV-digits-N(1).csv")
     assert head == ["Loss", "accuracy", "Epoch"]
@@ -42,11 +44,23 @@ def test_rows_say_what_the_block_step_gave(tmp_path: Path) -> None:
     plan = WorkerPlan(IIDBlockAssignment(1), block_size=100, epochs=1, optimizer=ADAM)
     DigitsJob(plan, mlp(), directory=tmp_path).run()
     x, y, _, _ = digits()
-    model = mlp()
-    loss, prediction = model.compute_gradients(x[:100], y[:100])
+    model, places = mlp(), dealt(1500, 100, 1, 0, seed=0)[0][0]
+    loss, prediction = model.compute_gradients(x[places], y[places])
     first = rows_of(tmp_path / "TR-digits-N(0).csv")[1]
     assert float(first[5]) == loss
-    assert float(first[6]) == np.mean(prediction.argmax(1) == y[:100].argmax(1))
+    assert float(first[6]) == np.mean(prediction.argmax(1) == y[places].argmax(1))
+
+
+def test_a_block_without_samples_makes_no_step(tmp_path: Path) -> None:
+    """SUB-17: the tail is one sample, which the last of four blocks has."""
+    x, y, *test = digits()
+    plan = WorkerPlan(FixedBlockAssignment(2, 1, 4), block_size=50, epochs=2, optimizer=ADAM)
+    DigitsJob(plan, mlp(), directory=tmp_path, data=(x[:201], y[:201], *test)).run()
+    tables = [rows_of(tmp_path / f"TR-digits-N({node}).csv")[1:] for node in (0, 1)]
+    places = [[row[1:5] for row in table] for table in tables]
+    assert places[0] == [["1", "1", "2", "1"], ["1", "1", "2", "2"], ["2", "1", "2", "3"], ["2", "1", "2", "4"]]
+    assert places[1][:3] == [["1", "1", "3", "1"], ["1", "1", "3", "2"], ["1", "2", "3", "3"]] and len(places[1]) == 6
+    assert all(np.isfinite(float(row[5])) for table in tables for row in table)
 
 
 def test_the_result_is_the_last_evaluation_and_progress_goes_to_100() -> None:
@@ -112,6 +126,7 @@ def test_an_optimizer_without_exchange_runs_alone() -> None:
     [
         ({"epochs": 0}, "'epoch' must be a positive integer, got 0"),
         ({"epochs": 1.5}, "'epoch' must be a positive integer, got 1.5"),
+        ({"order": "sorted"}, "'order' must be one of fixed, shuffled, shuffled in blocks, got 'sorted'"),
         ({"timeout_ms": 0}, "'ssgd_timeout_limit' must be a positive number of milliseconds, got 0"),
     ],
 )
@@ -135,9 +150,12 @@ def test_labels_are_checked_before_the_first_batch(sample: int, tmp_path: Path) 
     DigitsJob(plan, mlp(), data=(x, wrong, test_x, test_y)).run()
 
 
-def test_samples_that_fill_no_batch_are_not_looked_at() -> None:
+@pytest.mark.parametrize("order", ORDERS)
+def test_samples_that_fill_no_batch_are_checked_too(order: str) -> None:
     x, y, test_x, test_y = digits()
     wrong = y.copy()
-    wrong[1400:] = -1
-    job = DigitsJob(WorkerPlan(IIDBlockAssignment(2), block_size=350, epochs=1), mlp(), data=(x, wrong, test_x, test_y)).run()
-    assert job.results[0]["Loss"] > 0
+    wrong[1499] = 0.5
+    plan = WorkerPlan(IIDBlockAssignment(2), block_size=350, epochs=1, order=order)
+    with pytest.raises(ValueError, match="label rows must hold probabilities that sum to 1, got row 1499 sums to 5"):
+        DigitsJob(plan, mlp(), data=(x, wrong, test_x, test_y)).run()
+    assert DigitsJob(plan, mlp()).run().results[0]["Loss"] > 0

@@ -30,6 +30,11 @@ class AbsTransformer(Configurable, ABC):
         """The simple transforms this one consists of, in the order of their application."""
         return (self,)
 
+    @property
+    def deals_blocks(self) -> bool:
+        """Whether the order it gives the samples says which block of a job gets which; a job then leaves them there."""
+        return False
+
     def add(self, other: "AbsTransformer") -> "AbsTransformer":
         """Return the transform that applies this one, then `other`; neither of the two changes."""
         return Chain((self, other))
@@ -55,6 +60,11 @@ class Chain(AbsTransformer):
     def steps(self) -> tuple[AbsTransformer, ...]:
         """The simple transforms of the chain."""
         return self._steps
+
+    @property
+    def deals_blocks(self) -> bool:
+        """Whether one of the steps does."""
+        return any(step.deals_blocks for step in self._steps)
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Apply every step with the same seed."""

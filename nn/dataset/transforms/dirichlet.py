@@ -30,8 +30,8 @@ class Dirichlet(AbsTransformer):
     equal classes, alpha is ``C * a``.
 
     `blocks` is the number of blocks of a batch (with redundancy 1: of workers), `block_size` the job's. Block b of every batch
-    holds samples of part b only. Within a part the order is random. Samples behind the last whole batch stay at the end, the
-    test set stays as it is.
+    holds samples of part b only. Within a part the order is random, in every epoch of a job anew. Samples behind the last whole
+    batch stay at the end, the test set stays as it is.
 
     Labels are class numbers ``(n,)`` or ``(n, 1)``, or one-hot rows ``(n, classes)``.
 
@@ -44,6 +44,11 @@ class Dirichlet(AbsTransformer):
         self.alpha = arguments.number(self, "alpha", alpha, _MIN_ALPHA, _MAX_ALPHA)
         self.blocks = arguments.integer(self, "blocks", blocks, minimum=1)
         self.block_size = arguments.integer(self, "block_size", block_size, minimum=1)
+
+    @property
+    def deals_blocks(self) -> bool:
+        """True: block b of every batch has samples of its own kind."""
+        return True
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's keywords."""

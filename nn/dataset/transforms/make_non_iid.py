@@ -16,9 +16,10 @@ class Make_Non_IID(SortedBatches):
     """Sort the training samples by label within each batch, so that the blocks of a batch hold different labels.
 
     A batch is `batch_size` consecutive samples: the job's ``block_size`` times its number of blocks. It keeps its samples, so
-    training by exact synchronous SGD computes what it would without this transform (in another order of addition). What
-    changes is what each worker sees: block 0 of every batch holds its smallest labels, the last block its largest. How far a
-    label reaches into a block varies from batch to batch; `True_Non_IID` gives every block a fixed range.
+    with ``parallel(..., shuffle=False)`` training by exact synchronous SGD computes what it would without this transform (in
+    another order of addition); else every epoch moves samples among the batches, each within its block. What changes is what
+    each worker sees: block 0 of every batch holds its smallest labels, the last block its largest. How far a label reaches into
+    a block varies from batch to batch; `True_Non_IID` gives every block a fixed range.
 
     `disorder` is the share of each batch, 0 to 1, that is dealt at random in place of sorted: ``round(disorder * batch_size)``
     places exchange their samples. With 1 the blocks are IID again. Samples behind the last whole batch stay where they are,

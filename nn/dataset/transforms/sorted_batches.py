@@ -25,6 +25,11 @@ class SortedBatches(AbsTransformer):
         self.batch_size = arguments.integer(self, "batch_size", batch_size, minimum=1)
         self.disorder = check_share(self, "disorder", disorder)
 
+    @property
+    def deals_blocks(self) -> bool:
+        """True: block b of every batch has samples of its own kind."""
+        return True
+
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's keywords."""
         return {"batch_size": self.batch_size, "disorder": self.disorder}

@@ -21,8 +21,9 @@ class True_Non_IID(SortedBatches):
     whole set, in equal shares.
 
     `disorder` is the share of the sorted samples, 0 to 1, that change places at random among themselves beforehand. With 1
-    the blocks are IID. Samples behind the last whole batch (in the order given) stay at the end, where P-SGD does not use
-    them; the test set stays as it is. Equal labels keep their order, so put `Shuffle` before this transform.
+    the blocks are IID. Samples behind the last whole batch (in the order given) stay at the end, for the last, shorter batch;
+    the test set stays as it is. The order that a job gives every epoch leaves each sample in its block. Equal labels keep their
+    order, so put `Shuffle` before this transform.
 
     Labels are class numbers ``(n,)`` or ``(n, 1)``, one-hot rows ``(n, classes)``, or values to predict ``(n,)`` or ``(n, 1)``.
 

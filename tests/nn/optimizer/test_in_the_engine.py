@@ -23,13 +23,13 @@ from rpc.shipping import load, pack
 from tests.parallel_sgd.digits_job import DigitsJob, mlp
 
 SEED, EPOCHS, BLOCK = 11, 2, 32
-BATCHES = EPOCHS * (1500 // (4 * BLOCK))
+BATCHES = EPOCHS * -(-1500 // (4 * BLOCK))
 
 
-class EveryEleventh(FederatedOptimizer):
+class EveryTwelfth(FederatedOptimizer):
     """Divides the number of batches, so that the job ends with an exchange."""
 
-    local_batches = 11
+    local_batches = 12
 
 
 class EveryFifth(FederatedOptimizer):
@@ -79,8 +79,8 @@ def test_the_delay_of_double_buffering_acts() -> None:
 
 
 def test_federated_workers_meet_every_so_many_batches() -> None:
-    assert BATCHES == 22
-    together = trained(EveryEleventh, ADAMOptimizer, 1e-3, 3)
+    assert BATCHES == 24
+    together = trained(EveryTwelfth, ADAMOptimizer, 1e-3, 3)
     assert all(np.array_equal(values, together[0]) for values in together)
     apart = trained(EveryFifth, ADAMOptimizer, 1e-3, 3)
     assert not np.array_equal(apart[0], apart[1])

@@ -23,6 +23,7 @@ from parallel_sgd import Parameter_Server, codec
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous
 from parallel_sgd.checkpoint.position import Position
 from parallel_sgd.checkpoint.store import Store
+from parallel_sgd.profiles import FixedBlockAssignment
 from tests.parallel_sgd.checkpoint.jobs import BATCHES, bits, positions, rows, run, throw_back
 
 SGD: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.05,)}
@@ -42,6 +43,8 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "three workers": {"workers": 3, "block_size": 40},
     "redundant": {"redundancy": 2},
+    "a tail that blocks share unevenly": {"assignment_type": FixedBlockAssignment.of(blocks=7), "block_size": 20},
+    "a tail of 4 samples for 11 blocks": {"assignment_type": FixedBlockAssignment.of(blocks=11), "block_size": 17},
     "server": {"ps": True},
     "top-k with error feedback": {"codec": codec.TopK, **SGD},
     "deep gradient compression": {"codec": codec.DGC, **SGD},
@@ -87,7 +90,8 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_continued_is_never_stopped(tmp_path: Path, case: str) -> None:
-    """FD-8, FD-10: thrown back into the middle of an epoch; the tables too are those of an undisturbed run, each row once."""
+    """FD-8, FD-10, SUB-45: thrown back into the middle of an epoch; the tables too are those of an undisturbed run, each row
+    once."""
     settings = {**CASES[case], "epoch": 2}
     whole = run(tmp_path / "calm", **settings)
     saved = run(tmp_path / "saved", checkpoint_every=6, **settings)
@@ -137,7 +141,7 @@ def test_asynchronous_types_go_on(tmp_path: Path, sync_type: Any) -> None:
 
 def test_other_numbers_of_workers_share_a_checkpoint(tmp_path: Path) -> None:
     """With a fixed number of blocks a job may go on with more or fewer workers; a personal state says that it cannot."""
-    four_blocks: dict[str, Any] = {"assignment_type": _four_blocks(), "block_size": 32}
+    four_blocks: dict[str, Any] = {"assignment_type": FixedBlockAssignment.of(blocks=4), "block_size": 32}
     whole = run(tmp_path / "calm", workers=1, **four_blocks)
     first = run(tmp_path, workers=2, epoch=2, checkpoint_every="epoch", **four_blocks)
     assert bits(run(tmp_path, workers=4, resume=first.job_id, **four_blocks))[3] == bits(whole)[0]
@@ -171,9 +175,3 @@ def test_every_case_reached_its_state(tmp_path: Path) -> None:
     sharded, plain = names("sharded"), names("plain, adam")
     assert sharded["optimizer/rule:square"].tobytes() == plain["optimizer/rule:square"].tobytes()
     assert {name for name in plain if "batchnorm" in name.casefold() or "batch_norm" in name} != set()
-
-
-def _four_blocks() -> Any:
-    from parallel_sgd.profiles import FixedBlockAssignment
-
-    return FixedBlockAssignment.of(blocks=4)

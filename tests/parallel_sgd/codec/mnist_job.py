@@ -132,6 +132,7 @@ def run(
             codec=SizeAdaptive(big=codec, small=Dense, min=SMALL),
             codec_extra_parameters=parameters,
             seed=seed,
+            shuffle=False,
             directory=directory,
         )
     sent = sum(entry.raw for rows in result.accounts.values() for entry in rows if entry.direction == SENT)

@@ -43,7 +43,7 @@ def test_workers_and_server_train_one_model(
         **SETTINGS,
     )
     assert result["accuracy"] > 0.8
-    batches = 3 * (1500 // (3 * 16))
+    batches = 3 * -(-1500 // (3 * 16))
     assert sum(result.accounts[Parameter_Server].staleness.values()) == 6 * 3 * batches  # variables, workers
     assert "Staleness of gradients in steps" in log_of(result.files, Parameter_Server)
 

@@ -58,7 +58,7 @@ def test_two_codecs_share_one_job(agents: LocalNodes, tmp_path: Path) -> None:
         4: "Plain",
         5: "Plain",
     }
-    batches = 2 * (1500 // 64)
+    batches = 2 * -(-1500 // 64)
     k = 103  # of 64 x 32
     assert sent[0][1] == batches * (5 + k + 4 + min(4 * k, 2 * k + 4, 64 * 32 // 8))
     assert sent[4][1] == batches * 4 * 32 * 10

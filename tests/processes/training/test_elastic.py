@@ -58,8 +58,8 @@ class Hosts:
 
 def run(agents: LocalNodes, folder: Path, workers: int, **further: Any) -> Any:
     folder.mkdir(exist_ok=True)
-    settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 40, "block_size": 2, "codec": {0: Unhurried}}
-    return line_job().parallel(some(agents, workers), directory=folder, **settings | further)
+    settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 30, "block_size": 2, "codec": {0: Unhurried}}
+    return line_job(26).parallel(some(agents, workers), directory=folder, **settings | further)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_workers_come_and_leave(agents: LocalNodes, tmp_path: Path, calm: bytes,
     result = run(agents, tmp_path, 2, discovery=hosts, min_workers=2, max_workers=4)
     assert only_weights(result) == calm
     assert result.ledger.problems == ()  # though two workers came, and one of the first took its disk away with it
-    assert len(result.ledger.committed) == 40 * 3 * 4
+    assert len(result.ledger.committed) == 30 * 4 * 4
     assert (sorted(result.models), result.restarts, result.failures) == ([0, 1], 0, {})
     told = said(caplog.records)
     assert [line for line in told if line.startswith("The hosts have changed")] == [

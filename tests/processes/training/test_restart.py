@@ -60,7 +60,7 @@ def run(agents: LocalNodes, folder: Path, fault: str, times: int, **further: Any
     parameters = {"notes": str(folder / "notes"), "fault": fault, "times": times, "when": further.pop("when", 8)}
     settings: dict[str, Any] = {"codec": {0: Unlucky}, "assignment_type": FOUR_BLOCKS, "epoch": 3, "block_size": 3}
     settings |= {"codec_extra_parameters": parameters, "directory": folder, "on_failure": "restart"}
-    return line_job().parallel(some(agents, further.pop("workers", 2)), **settings | further)
+    return line_job(further.pop("samples", 24)).parallel(some(agents, further.pop("workers", 2)), **settings | further)
 
 
 def processes(folder: Path) -> list[int]:
@@ -69,13 +69,13 @@ def processes(folder: Path) -> list[int]:
 
 @pytest.mark.parametrize("fault", ["kill", "exit", "segfault", "raise"])
 def test_a_failure_is_survived(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str) -> None:
-    """FD-9, FD-10: whatever ends a process, all start again without a checkpoint from the first epoch; the weights are those of
-    a run without any failure."""
+    """FD-9, FD-10, SUB-45: whatever ends a process, all start again without a checkpoint from the first epoch; the weights are
+    those of a run without any failure. The last batch of an epoch has three samples, for three of four blocks."""
     caplog.set_level(logging.INFO)
     (tmp_path / "calm").mkdir()
-    calm = run(agents, tmp_path / "calm", fault, 0)
-    assert calm.restarts == 0
-    result = run(agents, tmp_path, fault, 1)
+    calm = run(agents, tmp_path / "calm", fault, 0, samples=27)
+    assert calm.restarts == 0 and len(calm.ledger.committed) == 3 * 3 * 4
+    result = run(agents, tmp_path, fault, 1, samples=27)
     assert result.restarts == 1
     assert only_weights(result) == only_weights(calm)
     assert result.ledger.problems == () and set(result.ledger.committed[:, 4].tolist()) == {1, 2}
@@ -197,10 +197,11 @@ class Together(Unlucky):
 
 @pytest.mark.parametrize("fault", ["SIGKILL", "SIGSTOP"])
 def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str) -> None:
-    """EL-19, EL-28, FD-8: without the worker that was killed, or that is stuck, the others go on after the last batch that was
-    applied, numbered anew; the batch stays the same, so the weights are those of a calm run of three."""
+    """EL-19, EL-28, FD-8, SUB-45: without the worker that was killed, or that is stuck, the others go on after the last batch
+    that was applied, numbered anew; the batch stays the same, so the weights are those of a calm run of three."""
     caplog.set_level(logging.INFO)
-    settings: dict[str, Any] = {"workers": 3, "epoch": 4, "when": 4, "codec": {0: Together}, "on_failure": "shrink"}
+    settings: dict[str, Any] = {"workers": 3, "epoch": 4, "when": 5, "codec": {0: Together}, "on_failure": "shrink"}
+    settings["samples"] = 27  # two whole batches, and one of three samples
     (tmp_path / "calm").mkdir()
     calm = run(agents, tmp_path / "calm", "", 0, **settings)
     result = run(agents, tmp_path, fault, 1, stall_timeout=1.0, **settings)
@@ -211,7 +212,7 @@ def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.Log
     told = "\n".join(said(caplog.records))
     assert "2 nodes, numbered anew, start again from the newest state that any of them has" in told
     log = next(path for path in result.files[0] if path.name.startswith("Fit-0")).read_text("utf-8")
-    assert "Training goes on after 1 epoch and 1 batch, with epoch 2, batch 2." in log  # two batches to an epoch
+    assert "Training goes on after 1 epoch and 1 batch, with epoch 2, batch 2." in log
 
 
 def test_too_few_are_left(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,9 +5,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nn.dataset import Digits
-from nn.dataset.transforms import Dirichlet, Make_Non_IID, Shuffle, True_Non_IID
+from nn.dataset import ArrayDataset, Digits
+from nn.dataset.transforms import Dirichlet, ImageCls, Make_Non_IID, Shuffle, True_Non_IID
+from nn.gradient_descent import SGDOptimizer
+from nn.layer import Dense
+from nn.loss import Cross_Entropy_With_Softmax
+from nn.model import SequentialModel
+from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.batches import Batches
+from parallel_sgd.codec import DummyCodec
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 
 SIZE = 8
@@ -22,11 +28,11 @@ def samples(count=SAMPLES, seed=0):
 
 
 def seen(x, assignment, size=SIZE):
-    """Return the numbers of the samples that each worker computes in one epoch, ``(batches, its blocks * size)``."""
+    """Return the numbers of the samples that each worker computes in whole batches, ``(batches, its blocks * size)``."""
     batches = Batches(len(x), size, assignment.block_count)
     return [
-        np.array([[x[batches.rows(batch, block), 0] for block in blocks] for batch in range(batches.count)]).reshape(
-            batches.count, -1
+        np.array([[x[batches.rows(batch, block), 0] for block in blocks] for batch in range(batches.whole)]).reshape(
+            batches.whole, -1
         )
         for blocks in assignment.node_2_block
     ]
@@ -226,3 +232,35 @@ def test_after_shuffle_equal_labels_come_in_random_order():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_they_say_that_samples_belong_to_blocks():
+    """So that a job leaves them there when it gives every epoch an order of its own; others say nothing of the kind."""
+    for transform in transforms(4):
+        assert transform.deals_blocks and Shuffle().add(transform).deals_blocks
+    assert not Shuffle().deals_blocks and not Shuffle().add(ImageCls()).deals_blocks
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_a_job_leaves_every_sample_in_its_block(kind, tmp_path):
+    """SUB-45: what each worker sees in an epoch, it sees in the next one in another order."""
+    x, y, *_ = samples(33)
+    x = np.eye(33, dtype=np.float32)[x[:, 0]]
+    data, transform = ArrayDataset(x, y, x[:3], y[:3]), [Make_Non_IID(8), True_Non_IID(8), Dirichlet(0.3, 2, 4)][kind]
+    model = SequentialModel(input_shape=[-1, 33])
+    model.add(Dense(CLASSES))
+    model.setup(Cross_Entropy_With_Softmax())
+    firsts = []
+    for epochs in (1, 2):
+        with in_process(2) as nodes:
+            result = ParallelSGD(model, data, transform).parallel(
+                nodes, block_size=4, epoch=epochs, codec=DummyCodec, gd_type=SGDOptimizer, directory=tmp_path
+            )
+        dealt, *_ = transform(*data.load())
+        numbers = dealt.argmax(1)[:32].reshape(4, 2, 4)
+        for node, trained in result.models.items():
+            moved = (trained.store.values[: 33 * CLASSES] != model.store.values[: 33 * CLASSES]).reshape(33, CLASSES)
+            assert set(np.flatnonzero(moved.any(axis=1))) >= set(numbers[:, node].reshape(-1)), "all of its part"
+            assert not moved.any(axis=1)[numbers[:, 1 - node].reshape(-1)].any(), "and nothing of the other one's"
+        firsts.append(result.models[0].store.values.tobytes())
+    assert len(set(firsts)) == 2
