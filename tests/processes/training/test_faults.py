@@ -113,7 +113,7 @@ def test_one_dead_link_costs_one_worker(
 ) -> None:
     """FLT-27: 0 and 2 reach everybody else; under 'shrink' one of the two is left out, and the job goes on with equal bits."""
     caplog.set_level(logging.INFO)
-    result = run(agents, tmp_path, fault, on_failure="shrink")
+    result = run(agents, tmp_path, fault, on_failure="shrink", stall_timeout=STALL)
     assert (result.restarts, sorted(result.models), only_weights(result)) == (1, [0, 1], calm)
     assert result.ledger.problems == ()
     (told,) = [
