@@ -10,8 +10,15 @@ from network.errors import NetworkError, PeerLost
 from network.session import Session
 from network.sockets import wait_sockets
 
+PER_NODE_SECONDS = 0.5
+"""What each node of the host that has most of them adds to a limit of the start: their interpreters share its cores."""
 _PAUSE_SECONDS = 0.05
 _ATTEMPTS = 20
+
+
+def connect_seconds(fullest: int) -> float:
+    """The limit of a call to all nodes of a job, or among them, where the host that has most of them has `fullest`."""
+    return CONNECT_SECONDS + PER_NODE_SECONDS * fullest
 
 
 def call_all(

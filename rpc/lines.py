@@ -53,9 +53,9 @@ class Lines:
         if node in self._processes:
             _tell(self._processes[node], operation)
 
-    def call_processes(self, targets: dict[int, Target], classes: Sequence[type]) -> dict[int, NetworkError]:
-        """Open a session with each job process at the same time; returns what failed."""
-        sessions, errors = call_all(targets)
+    def call_processes(self, targets: dict[int, Target], classes: Sequence[type], limit: float) -> dict[int, NetworkError]:
+        """Open a session with each job process at the same time, within `limit` seconds; returns what failed."""
+        sessions, errors = call_all(targets, limit)
         for session in sessions.values():
             session.use_classes(classes)
         self._processes.update(sessions)

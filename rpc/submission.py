@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .calling import PER_NODE_SECONDS, connect_seconds
 from .errors import ROLLED_BACK
 from .machine import Machine
 
-FIRST_PHASE_SECONDS, PER_NODE_SECONDS = 7.0, 0.5
-"""The limit of canCommit, and what each node of the fullest host adds to it: their interpreters start on the same cores."""
+FIRST_PHASE_SECONDS = 7.0
 START_SECONDS = 60.0
 _NAMED = re.compile(r"node (-?\d+)")
 _AWAITED = re.compile(r"waiting for node (-?\d+)|Node\((-?\d+)\) at \S+ (?:is lost|did not end well)")
@@ -188,6 +188,7 @@ class Submission(Machine):
         self._names = names
         self._start_limit = start_limit
         self.first_limit = FIRST_PHASE_SECONDS + PER_NODE_SECONDS * fullest
+        self.connect_limit = connect_seconds(fullest)
         self._held: list[HasAsked] = []  # asked before the program began to answer
         self._to_abort: set[int] = set()
         self._failed_in = ""

@@ -193,7 +193,8 @@ class Submitting:
 
     def _send_code(self, machine: sub.Submission, nodes: Sequence[int]) -> None:
         bundle = self._bundles[nodes[0]]
-        errors = self._lines.call_processes({node: self._orders.target(node) for node in nodes}, bundle.classes)
+        targets = {node: self._orders.target(node) for node in nodes}
+        errors = self._lines.call_processes(targets, bundle.classes, machine.connect_limit)
         for node, error in errors.items():
             self.feed(machine, sub.IsLost(node, str(error)))
         if not errors:

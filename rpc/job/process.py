@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,7 +31,7 @@ from network.sockets import wait_sockets
 from network.version import VERSION
 
 from .. import monitor, shipping
-from ..calling import call_all
+from ..calling import call_all, connect_seconds
 from ..communication import Communication
 from ..errors import ROLLED_BACK, JobAborted
 from ..executable import AbsExecutable, ReplyPackage
@@ -231,7 +232,8 @@ class JobProcess:
             node: peer_target(begin.job, begin.peer_keys[node], begin.node, begin.attempt, node, load.roster[node])
             for node in [*(peer for peer in begin.group if peer < begin.node), *companions]
         }
-        sessions, errors = call_all(targets)
+        hosts = Counter(host for _, host, _ in load.roster.values())
+        sessions, errors = call_all(targets, connect_seconds(max(hosts.values(), default=1)))
         for node, session in sessions.items():
             self.controller.admit(node, session)
         if errors:

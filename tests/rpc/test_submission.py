@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from rpc.calling import PER_NODE_SECONDS
 from rpc.errors import ROLLED_BACK, InvalidTransition
 from rpc.submission import (
     FIRST_PHASE_SECONDS,
-    PER_NODE_SECONDS,
     Answer,
     Cancelled,
     Dispatched,
@@ -110,10 +110,10 @@ def test_limits(events: tuple[Any, ...], limit: float, reason: str) -> None:
 def test_the_first_limit_grows_with_the_nodes_of_the_fullest_host() -> None:
     """SUB-4: 64 interpreters that start on one host share its cores; on 64 hosts they do not."""
     names = {node: f"Node({node})" for node in range(64)}
-    for fullest, limit in ((1, 7.5), (64, 39.0)):
+    for fullest, limit, to_call in ((1, 7.5, 5.5), (64, 39.0, 37.0)):
         made = Submission(range(64), names, fullest=fullest)
         made.handle(Started(), 10.0)
-        assert made.deadline == 10.0 + limit == 10.0 + made.first_limit
+        assert made.deadline == 10.0 + limit == 10.0 + made.first_limit and made.connect_limit == to_call
 
 
 LATE = "network.errors.TimedOut: Timed out after 5 s waiting for node 1."

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rpc.submission import FIRST_PHASE_SECONDS, PER_NODE_SECONDS
+from rpc.calling import PER_NODE_SECONDS
+from rpc.submission import FIRST_PHASE_SECONDS
 
 from .simulation import FREE_SECONDS, START_LIMIT, Agent, World, thaw
 

@@ -16,13 +16,14 @@ import numpy as np
 import pytest
 
 from network import NetworkError
+from network.testing import Proxy, Route
 from parallel_sgd import JobFailed, in_process
 from parallel_sgd.codec import GlobalSettings, netEncapsulation
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from rpc import monitor
 from tests.processes.harness import wait_for
-from tests.processes.training.jobs import FOUR_BLOCKS, assert_serves, line_job, log_of, only_weights, said, some
+from tests.processes.training.jobs import FOUR_BLOCKS, assert_serves, here, line_job, log_of, only_weights, said, some
 
 pytestmark = pytest.mark.processes
 STALL = 2.0  # seconds that a batch may take where somebody is to be found stuck; nobody else may take as long
@@ -120,6 +121,44 @@ def test_one_dead_link_costs_one_worker(
         line for line in said(caplog.records) if "cut off from nodes that wait" in line and line.startswith("Node(2) on")
     ]
     assert "messages are lost on the way from Node(0) to Node(2) (" in told
+
+
+class Mutes(logging.Handler):
+    """When the job runs, nothing more of what an agent sends comes through; the moments of that, and of its verdict."""
+
+    def __init__(self, route: Route) -> None:
+        super().__init__()
+        self._route = route
+        self.cut = self.named = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if text.startswith("Waiting for (") and not self.cut:
+            self._route.back.swallow()
+            self.cut = time.monotonic()
+        elif "its host has been silent for" in text:
+            self.named = self.named or time.monotonic()
+
+
+def test_a_mute_host_costs_one_worker(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """FLT-28: its connection stands and takes everything; it is named within 3 s, and 'shrink' goes on without it."""
+    caplog.set_level(logging.INFO)
+    settings: dict[str, Any] = {"epoch": 60, "block_size": 2, "assignment_type": FOUR_BLOCKS}
+    calm = here(line_job(), 3, tmp_path / "calm", **settings)
+    with Proxy() as proxy:
+        route = proxy.route(agents[2])
+        assert route.address is not None
+        mutes = Mutes(route)
+        logging.getLogger("P-SGD Submit").addHandler(mutes)
+        try:
+            slow = {"fault": "+20ms 0-1", "on_failure": "shrink"}  # until then
+            result = line_job().parallel(some(agents, 2).add(2, route.address), directory=tmp_path, **settings, **slow)
+        finally:
+            logging.getLogger("P-SGD Submit").removeHandler(mutes)
+    assert (result.restarts, sorted(result.models), result.ledger.problems) == (1, [0, 1], ())
+    assert only_weights(result) == only_weights(calm)
+    assert 0.0 < mutes.named - mutes.cut <= 3.0 + SLACK
+    assert_serves(agents, 3, tmp_path)
 
 
 def test_messages_that_come_twice_or_in_another_order(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
