@@ -17,6 +17,7 @@ from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPL
 from .node_ids import Parameter_Server
 from .spec import JobSpec
 from .training import Samples
+from .unusable import likes_of
 
 SERVER_TRANSFER = "server_transfer"
 Replies = Mapping[str, Any]
@@ -30,7 +31,7 @@ def replies_of(spec: JobSpec, samples_size: int) -> Replies:
             "block_size": plan.block_size,
             "seed": plan.seed,
             "order": plan.order,
-            "variables": len(spec.model.trainable_variables()),
+            "variables": [[*like.shape, like.dtype.str] for like in likes_of(spec.model.store)],
             "has_buffers": bool(spec.model.store.buffers),
             "server_keeps": spec.server_keeps,
         },

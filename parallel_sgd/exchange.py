@@ -103,7 +103,8 @@ class BlockExchange:
     def get(self, variable_id: int) -> Array:
         """The merged result; read it before the next batch begins.
 
-        Raises: TypeError naming codec and variable when it is no array of floats of the variable's shape.
+        Raises: TypeError naming codec and variable when it is no array of floats of the variable's shape, FloatingPointError
+            when others had a part in it and it holds numbers that are not finite.
         """
         result: object = self._sync.get(variable_id)
         known = self._views.get(variable_id)
@@ -114,6 +115,7 @@ class BlockExchange:
                 f"{type(self._bank.codecs[variable_id]).__name__} must give variable {variable_id} "
                 f"({self._sync.names[variable_id]}) an array of floats{shape}, got {what}"
             )
+        self._bank.check_result(variable_id, result)
         return result
 
     def deliver(self, sender: int, key: Key, content: object, size: Sent = _NO_SIZE) -> None:

@@ -27,6 +27,7 @@ from .runs import new_run
 from .spec import JobSpec
 from .training import Samples
 from .turns import Build, Participant, SkippingClock, run_in_process
+from .unusable import likes_of
 from .worker import Worker, build_worker
 
 START_SECONDS = 1.0  # for nodes that are here already
@@ -88,7 +89,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, has_ser
         server = build_server(
             spec.plan,
             spec.server_codec,
-            len(spec.model.trainable_variables()),
+            likes_of(spec.model.store),
             channel,
             clock.monotonic,
             start_limit=START_SECONDS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,7 @@ from .codec.settings import JobSettings
 from .overdue import await_verdict, until
 from .read_gate import ReadGate
 from .training import Faults
+from .unusable import Like
 from .wait import Wait
 from .worker import WorkerPlan
 
@@ -189,7 +190,7 @@ def server_codecs(plan: WorkerPlan, codec: CodecChoice, variables: int, has_buff
 def build_server(
     plan: WorkerPlan,
     codec: CodecChoice,
-    variables: int,
+    likes: Sequence[Like],
     channel: Channel,
     clock: Callable[[], float],
     *,
@@ -199,7 +200,7 @@ def build_server(
     keeper: Keeper | None = None,
     faults: Faults | None = None,
 ) -> Server:
-    """Build the parameter server `channel.node_id` for a model of `variables` variables, and buffers; it runs `codec`.
+    """Build the parameter server `channel.node_id` for a model like this (`likes_of`); it runs `codec`.
 
     Settings for the codecs are installed in the running context. `clock` returns monotonic seconds. With `resumption` it goes
     on from there; `keeper` takes checkpoints when the workers do, if its codecs remember anything. `faults` is called whenever
@@ -208,9 +209,10 @@ def build_server(
     Raises: ValueError or TypeError when codecs and model do not fit, CheckpointError for a `resumption` of something else;
         whatever a codec's constructor raises.
     """
-    kinds = server_codecs(plan, codec, variables, has_buffers)
+    kinds = server_codecs(plan, codec, len(likes) - has_buffers, has_buffers)
     settings = JobSettings(plan.assignment, plan.codec_parameters, rule=plan.optimizer.rule, seed=plan.seed)
     bank = CodecBank(kinds, settings, channel, plan.attempt)
+    bank.expect(likes)
     if resumption is not None and resumption.whole:
         restore_codecs(bank, resumption.snapshot)
     staleness = plan.sync_type.staleness

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from network.clock import SystemClock
 from rpc import Communication
 from rpc.monitor import job_monitor
@@ -12,6 +14,7 @@ from .driver import SocketChannel
 from .fault_injection import FaultInjector
 from .job_executor import EXTRA, MISC, SETTING, TRANSFER, JobExecutor
 from .parameter_server import build_server
+from .unusable import Like
 
 
 class ServerExecutor(JobExecutor):
@@ -31,7 +34,7 @@ class ServerExecutor(JobExecutor):
         server = build_server(
             plan,
             self.shipped["server_codec"],
-            self._parts[SETTING]["variables"],
+            [Like(tuple(shape), np.dtype(code)) for *shape, code in self._parts[SETTING]["variables"]],
             SocketChannel(com.controller, self._suspects(com)),
             SystemClock().monotonic,
             start_limit=self._parts[MISC]["start_seconds"],

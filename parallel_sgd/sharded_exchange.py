@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from nn.optimizer import IOptimizer
+from nn.optimizer.sharded import shard_bounds
 
 from .batch_sync import SynchronizedSGD
 from .codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
@@ -17,6 +20,26 @@ from .codec.plain import Plain
 from .codec.settings import GlobalSettings
 from .merge import BlockMean, Span, TreeSum, block_tree
 from .profiles import ISetting
+from .unusable import Like, Unusable, check_finite, check_form
+
+
+def check_shard(content: object, shard: int, several: bool = False) -> None:
+    """See that the arrays in `content` are vectors as long as a shard of the model, or `several` times as long.
+
+    Raises: Unusable saying what is wrong.
+    """
+    settings = GlobalSettings.current()
+    values, count = settings.values, settings.assignment.node_count
+    check_finite(content)
+    if not values:
+        return
+    bounds = shard_bounds(sum(value.size for value in values), count)
+    size, dtype = bounds[shard + 1] - bounds[shard], values[0].dtype
+    for part in content if isinstance(content, tuple) else (content,):
+        if isinstance(part, np.ndarray):
+            times = part.size // size if several and size else 1
+            if part.ndim != 1 or part.dtype != dtype or not part.size or part.size != times * size:
+                raise Unusable(f"it is {Like(part.shape, part.dtype)}, and must be {Like((size,), dtype)}")
 
 
 class GradientShard(Codec):
@@ -34,7 +57,8 @@ class GradientShard(Codec):
         assignment = settings.assignment
         mine = assignment.node_2_block[node_id]
         tree = block_tree(assignment.block_count)
-        self._owner = assignment.nodes[settings.variable]
+        self._owner_place = settings.variable
+        self._owner = assignment.nodes[self._owner_place]
         self._first, self._last = mine[0], mine[-1]
         self._holders = assignment.block_2_node
         self._tops = tree.cover(mine)
@@ -60,6 +84,11 @@ class GradientShard(Codec):
             return None
         self._sent[span] = total
         return netEncapsulation(self._owner, (*span, total))
+
+    def check(self, content: object, like: Like | None) -> None:
+        """Refuse what is no part of this shard."""
+        check_form(content, (int, (int, int, np.ndarray)))
+        check_shard(content, self._owner_place)
 
     def receive_blocks(self, content: tuple[int, int, Array] | int) -> Iterator[netEncapsulation] | None:
         """Merge another worker's sum; send the own ones again to an owner that asks."""
@@ -113,7 +142,8 @@ class ParameterShard(Codec):
         super().__init__(node_id)
         settings = GlobalSettings.current()
         nodes = settings.assignment.nodes
-        self._owner = nodes[settings.variable - len(nodes)]
+        self._owner_place = settings.variable - len(nodes)
+        self._owner = nodes[self._owner_place]
         self._others = [node for node in nodes if node != node_id]
         self._rounds = 0  # the owner: what it has sent so far; the others: what they have taken
         self._sent: Array | None = None
@@ -123,6 +153,11 @@ class ParameterShard(Codec):
         self._rounds += 1
         self._sent = block_weight.content
         return netEncapsulation(self._others, self._sent)
+
+    def check(self, content: object, like: Like | None) -> None:
+        """Refuse what is not this shard; when states are gathered its slots come as one vector."""
+        check_form(content, (np.ndarray, (int, int)))
+        check_shard(content, self._owner_place, several=True)
 
     def receive_blocks(self, content: Array | tuple[int, int]) -> netEncapsulation | None:
         """Take the content; the owner sends it again to one that asks, once it has it."""

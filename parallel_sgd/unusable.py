@@ -3,14 +3,47 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nn.value.store import VariableStore
+
+
+class Like(NamedTuple):
+    """The shape and type of what is put for a variable."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> Like:
+        """Those of an array."""
+        return cls(array.shape, array.dtype)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.shape}"
+
+
+def likes_of(store: VariableStore) -> list[Like]:
+    """What is put for each variable of a model, and for its buffers, if it has any, last."""
+    buffers = [store.buffer_values] if store.buffers else []
+    return [Like.of(value) for value in (*(variable.value for variable in store.variables), *buffers)]
+
 
 class Unusable(ValueError):
-    """What was sent has another shape than it must, or numbers that are not finite; whoever knows the sender adds its name."""
+    """What was sent has another shape or type than it must, or numbers that are not finite; whoever knows the sender adds its
+    name, unless `sender` is that of an earlier packet."""
+
+    def __init__(self, reason: str, sender: int | None = None) -> None:
+        super().__init__(reason)
+        self.sender = sender
 
 
 def check_finite(content: object) -> None:
@@ -19,14 +52,50 @@ def check_finite(content: object) -> None:
     Costs one pass that only reads, some one microsecond or a fraction of adding two such arrays.
     Raises: Unusable saying how many are not.
     """
+    check_arrays(content, None)
+
+
+def check_arrays(content: object, like: Like | None, finite: bool = True, exact: bool = True) -> None:
+    """See that every array in `content`, within tuples, lists, dicts and objects too, has exactly the shape of `like`, its type
+    where `exact`, else any of real numbers, and finite numbers where `finite`.
+
+    Raises: Unusable saying what came and what must come.
+    """
     if isinstance(content, np.ndarray):
-        _check(content)
+        if like is not None and content.shape != like.shape:
+            raise Unusable(f"it is {Like.of(content)}, and must be {like}")
+        if like is not None and content.dtype != like.dtype and (exact or content.dtype.kind not in "biuf"):
+            raise Unusable(f"it is {Like.of(content)}, and must be {like}")
+        if finite:
+            _check(content)
     elif isinstance(content, (tuple, list, dict)):
         for part in content.values() if isinstance(content, dict) else content:
-            if isinstance(part, np.ndarray):
-                _check(part)
-            elif isinstance(part, (tuple, list, dict)):
-                check_finite(part)
+            if not isinstance(part, _LEAVES):
+                check_arrays(part, like, finite, exact)
+    elif not isinstance(content, _LEAVES) and hasattr(content, "__dict__"):
+        for part in vars(content).values():
+            check_arrays(part, like, finite, exact)
+
+
+def check_form(content: object, forms: tuple[Any, ...]) -> None:
+    """See that `content` has one of these forms: a type, a tuple or list of the types of its parts, or `(int, ...)` for a tuple
+    of any number of integers.
+
+    Raises: Unusable telling the form that it has.
+    """
+    form: Any = type(content)
+    if isinstance(content, (tuple, list)):
+        types = list(map(type, content))
+        form = tuple(types) if isinstance(content, tuple) else types
+        if form not in forms and isinstance(content, tuple) and (int, ...) in forms and {int}.issuperset(types):
+            return
+    if form not in forms:
+        parts = form if isinstance(form, (tuple, list)) else (form,)
+        shown = ", ".join(part.__name__ for part in parts)[:80] or "nothing"
+        raise Unusable(f"it holds {shown}, which this codec does not send")
+
+
+_LEAVES = (int, float, str, bytes, bool, type(None), np.generic)
 
 
 def _check(array: NDArray[Any]) -> None:

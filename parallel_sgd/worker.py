@@ -34,6 +34,7 @@ from .profiles import ISetting
 from .report import TrainingReport
 from .sharded_exchange import shard_codecs
 from .training import Faults, Samples, Training, TrainingProcess
+from .unusable import likes_of
 
 _log = get_logger("parallel_sgd.checkpoint")
 
@@ -145,6 +146,8 @@ def build_worker(
         seed=plan.seed,
     )
     bank = CodecBank(kinds, settings, channel, plan.attempt)
+    if not plan.optimizer.op_type.by_shard:
+        bank.expect(likes_of(model.store))
     sync = plan.sync_type(bank, plan.timeout_ms / 1000, clock, names)
     exchange = BlockExchange(bank, sync)
     optimizer = plan.optimizer.build(model.store, exchange)

@@ -39,6 +39,7 @@ class ADPSGD(Codec):
     """
 
     keeps_content = False
+    keeps_type = True
     agrees = False
     takes = "parameters"
     asynchronous = True
@@ -53,6 +54,7 @@ class ADPSGD(Codec):
             raise ValueError(f"ADPSGD exchanges parameters of single workers, so 'redundancy' must be 1, got {job.redundancy}")
         self._passive = [node for node in job.nodes if node % 2]
         self._active = node_id % 2 == 0
+        self.forms = ((int, np.ndarray), (int, type(None))) if self._active else ((int, int, np.ndarray),)
         self._seed, self._variable = settings.seed, settings.variable
         mine = job.node_2_block[node_id]
         self._place = {block: place for place, block in enumerate(mine)}

@@ -21,6 +21,9 @@ Push = tuple[int, int, Array] | tuple[int, int, Array, Array]
 #: To a worker: `(round, parameters)`.
 Pull = tuple[int, Array]
 
+_UP: tuple[Any, ...] = ((int, int, np.ndarray), (int, int, np.ndarray, np.ndarray))
+_DOWN: tuple[Any, ...] = ((int, np.ndarray),)
+
 
 class AsyncPS(Codec):
     """The server keeps the parameters w. A gradient g of worker i changes them on arrival, and i gets them back:
@@ -41,6 +44,7 @@ class AsyncPS(Codec):
     """
 
     keeps_content = False
+    keeps_type = True
     needs_server = True
     serves = True
     awaits_answer = True
@@ -50,6 +54,7 @@ class AsyncPS(Codec):
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
+        self.forms = _UP if node_id == Parameter_Server else _DOWN
         name, job = type(self).__name__, GlobalSettings.get_default()
         if node_id != Parameter_Server and node_id not in job.nodes:
             raise ValueError(

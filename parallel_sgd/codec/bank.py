@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from inspect import isabstract
 from typing import Any
 
@@ -12,7 +12,7 @@ from network.frames import unpacked
 from parallel_sgd.accounts import Accounts
 from parallel_sgd.channel import Channel, Key, Sent
 from parallel_sgd.profiles import ISetting
-from parallel_sgd.unusable import Unusable, check_finite
+from parallel_sgd.unusable import Like, Unusable, check_finite
 from rpc.logs import get_logger
 
 from .interfaces import Array, BlockWeight, Codec, Packets, netEncapsulation
@@ -113,6 +113,12 @@ class CodecBank:
         for variable, kind in enumerate(kinds):
             self._enter(variable)
             self.codecs.append(kind(channel.node_id))
+        self._likes: list[Like | None] = [None] * len(kinds)
+        self._merged = [False] * len(kinds)  # whether something was received since the result was looked at
+
+    def expect(self, likes: Sequence[Like]) -> None:
+        """What is put for the first variables: for what comes before the first own block, or where nothing is put."""
+        self._likes[: len(likes)] = likes[: len(self._likes)]
 
     def begin(self, step: tuple[int, int]) -> None:
         """From here on packets carry this (epoch, batch), counted from 0."""
@@ -136,30 +142,65 @@ class CodecBank:
         watch = self._watch
         start, sent = watch.clock(), watch.send
         self._enter(variable)
-        self._post(variable, self.codecs[variable].update_blocks(BlockWeight(content, block_id)))
+        if self._likes[variable] is None:
+            self._likes[variable] = Like.of(content)
+        try:
+            self._post(variable, self.codecs[variable].update_blocks(BlockWeight(content, block_id)))
+        except Unusable as error:
+            if error.sender is None:
+                raise
+            raise BadContent(error.sender, self._where(variable), str(error)) from error
         watch.encode += watch.clock() - start - (watch.send - sent)
 
     def receive(self, variable: int, content: object, sender: int | None = None, *, late: bool = False) -> None:
         """Give a received packet to its codec; `late`: for `receive_late` alone.
 
-        Raises: BadContent naming sender, codec and variable when it cannot be used; whatever else the codec raises.
+        Raises: BadContent naming sender, codec, variable and batch when it cannot be used.
         """
         watch = self._watch
         start, sent = watch.clock(), watch.send
         self._enter(variable)
         self._settings.sender = sender
+        packets = self._received(variable, content, sender, late)
+        self._merged[variable] = True
+        try:
+            self._post(variable, packets)
+        except ValueError as error:  # an answer to whom there is not
+            raise BadContent(-1 if sender is None else sender, self._where(variable), f"ValueError: {error}") from error
+        watch.merge += watch.clock() - start - (watch.send - sent)
+
+    def _received(self, variable: int, content: object, sender: int | None, late: bool) -> Packets:
+        """The one gate before anything is merged. What the codec itself says about content that nobody checks counts, too."""
         codec = self.codecs[variable]
+        cause: Exception
         try:
             content = unpacked(content)
-            if codec.sends_finite:
-                check_finite(content)
-            self._post(variable, codec.receive_late(content) if late else codec.receive_blocks(content))
+            codec.check(content, self._likes[variable])
+            packets = codec.receive_late(content) if late else codec.receive_blocks(content)
+            return list(packets) if isinstance(packets, Iterator) else packets
         except (ProtocolError, Unusable) as error:
-            raise BadContent(-1 if sender is None else sender, self._where(variable), str(error)) from error
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            reason, cause = str(error), error
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            reason, cause = f"{type(error).__name__}: {error}", error
+        except ArithmeticError:
             _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
             raise
-        watch.merge += watch.clock() - start - (watch.send - sent)
+        raise BadContent(-1 if sender is None else sender, self._where(variable), reason.rstrip(".")) from cause
+
+    def check_result(self, variable: int, result: Array) -> None:
+        """See that a result that others had a part in holds finite numbers: sums of large ones may not.
+
+        Raises: FloatingPointError naming codec, variable and batch.
+        """
+        if self._merged[variable] and self.codecs[variable].sends_finite:
+            self._merged[variable] = False
+            try:
+                check_finite(result)
+            except Unusable as error:
+                raise FloatingPointError(
+                    f"The result cannot be used: {error}, though what came in was; somebody's are too large. It is for "
+                    f"{self._where(variable)}."
+                ) from None
 
     def _where(self, variable: int) -> str:
         """Codec, variable and batch, for messages; people count from 1."""

@@ -17,6 +17,7 @@ class DummyCodec(Codec):
     """
 
     keeps_content = False
+    keeps_type = True
     agrees = False
 
     def __init__(self, node_id: int) -> None:

@@ -19,6 +19,9 @@ Coded = tuple[int, int, Array, bool]
 #: To a worker: the mean; or, for one that asks too early, the workers that the server has not heard of.
 Answer = Array | tuple[int, ...]
 
+_UP: tuple[Any, ...] = ((int, int, np.ndarray, bool),)
+_DOWN: tuple[Any, ...] = (np.ndarray, (int, ...))
+
 
 class GradCode(Codec):
     """Every worker sends sum_j B_ij g_j over its s + 1 blocks to the server; of any n - s of them it makes the mean over all
@@ -34,6 +37,7 @@ class GradCode(Codec):
     """
 
     keeps_content = False
+    keeps_type = True
     takes_first_copy = True
     needs_server = True
     serves = True
@@ -41,6 +45,7 @@ class GradCode(Codec):
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
+        self.forms = _UP if node_id == Parameter_Server else _DOWN
         job = GlobalSettings.get_default()
         if node_id != Parameter_Server and node_id not in job.nodes:
             raise ValueError(

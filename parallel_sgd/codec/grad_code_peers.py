@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from .grad_code import GradCode
 from .interfaces import Array, BlockWeight, netEncapsulation
 
@@ -27,6 +29,7 @@ class GradCodePeers(GradCode):
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
+        self.forms = ((int, int, np.ndarray, bool),)
         self._others = [node for node in self._workers if node != node_id]
         self._before: tuple[int, Array | None] = (-1, None)
 

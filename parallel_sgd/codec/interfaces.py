@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parallel_sgd.merge import Copy
+from parallel_sgd.unusable import Like, Unusable, check_arrays, check_form
 from rpc.logs import get_logger
 
 Array = NDArray[Any]
@@ -98,6 +99,13 @@ class Codec(ABC):
     #: True: what it sends holds finite numbers only, and a node refuses arrays with others, naming the sender.
     sends_finite: ClassVar[bool] = True
 
+    #: True: the arrays that it sends have the type of what was put, as well as its shape; see `check`.
+    keeps_type: ClassVar[bool] = False
+
+    #: What comes to it, each a type, or a tuple or list of types: `((int, np.ndarray), np.ndarray)`, with `(int, ...)` for any
+    #: number of integers; `check` refuses all else. Empty: not looked at.
+    forms: tuple[Any, ...] = ()
+
     #: How many gradients that it has applied were how many steps old, where it counts that.
     staleness: Mapping[int, int] = MappingProxyType({})
 
@@ -122,6 +130,25 @@ class Codec(ABC):
     @abstractmethod
     def receive_blocks(self, content: Any) -> Packets:
         """Take the content of a packet that another node's codec of the same variable sent in the same batch."""
+
+    def check(self, content: Any, like: Like | None) -> None:
+        """Refuse what no codec of this kind sends. Called with every packet, late ones too, before any other method sees it.
+
+        This one takes arrays of exactly the shape of what is put for the variable, `like`; of its type, too, where
+        `keeps_type`, else of any real numbers; finite ones unless `sends_finite` is False; and anything that is no array. A
+        codec whose packets hold other arrays (parts, places, codes) looks at them here, all the more as NumPy adds an array of
+        one number, or of one row, to any other. `like` is None where nothing was put yet for what is no variable of the model.
+
+        Raises: Unusable saying what is wrong.
+        """
+        if self.forms:
+            check_form(content, self.forms)
+        try:
+            check_arrays(content, like, self.sends_finite, self.keeps_type)
+        except Unusable as error:
+            if type(self).__module__.partition(".")[0] != __name__.partition(".")[0]:
+                raise Unusable(f"{error} (a codec that sends other arrays says which in 'check')") from None
+            raise
 
     def answer(self, node: int) -> Packets:
         """On the server: what `node` may read now.

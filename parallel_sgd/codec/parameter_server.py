@@ -20,6 +20,9 @@ Sum = tuple[int, int, int, Array] | tuple[int, int, int, Array, int]
 #: blocks, which these are.
 Answer = Array | list[Any] | tuple[int, ...]
 
+_UP: tuple[Any, ...] = ((int, int, int, np.ndarray), (int, int, int, np.ndarray, int))
+_DOWN: tuple[Any, ...] = (np.ndarray, [np.ndarray, tuple], (int, ...))
+
 
 class SyncPS(Codec):
     """The server merges the sums of all workers along the fixed tree, and sends the mean to every worker when it is complete.
@@ -30,6 +33,7 @@ class SyncPS(Codec):
     """
 
     keeps_content = False
+    keeps_type = True
     takes_first_copy = True
     needs_server = True
     serves = True
@@ -37,6 +41,7 @@ class SyncPS(Codec):
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
+        self.forms = _UP if node_id == Parameter_Server else _DOWN
         self._settings = GlobalSettings.current()
         assignment = self._settings.assignment
         if node_id != Parameter_Server and node_id not in assignment.nodes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from parallel_sgd.merge import BlockMean, Copy, Span, TreeSum, block_tree
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
@@ -22,6 +24,8 @@ class Plain(Codec):
     """
 
     keeps_content = False
+    keeps_type = True
+    forms = ((int, int, np.ndarray), (int, int, np.ndarray, int))
     takes_first_copy = True
     synchronous = True
 

@@ -23,6 +23,7 @@ from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.parameter_server import ParameterServer, Server
 from parallel_sgd.profiles import ISetting
 from parallel_sgd.turns import Build, run_in_process
+from parallel_sgd.unusable import Like
 from parallel_sgd.wait import Wait
 from parallel_sgd.worker import Worker
 
@@ -103,18 +104,21 @@ class ArrayJob:
 
     def _build(self, channel: MemoryChannel) -> Worker:
         attempt = self.attempts.get(channel.node_id, 0)
-        settings = JobSettings(
-            self.assignment, self.parameters, values=[start(variable, self.shapes) for variable in range(len(self.shapes))]
-        )
+        settings = JobSettings(self.assignment, self.parameters, values=self._values())
         bank = CodecBank(choose_codecs(self.codec, Plain, len(self.shapes)), settings, channel, attempt)
+        bank.expect([Like.of(value) for value in settings.values])
         names = tuple(f"dense/{('kernel', 'bias')[variable % 2]}" for variable in range(len(self.shapes)))
         exchange = BlockExchange(bank, self.sync_type(bank, self.timeout, self.clock.monotonic, names))
         self.exchanges[channel.node_id] = exchange
         return Worker(None, exchange, self._train(channel.node_id, exchange))  # type: ignore[arg-type]
 
+    def _values(self) -> list[Array]:
+        return [start(variable, self.shapes) for variable in range(len(self.shapes))]
+
     def _build_server(self, channel: MemoryChannel) -> Server:
         settings = JobSettings(self.assignment, self.parameters, rule=self.rule)
         self.server_bank = CodecBank(choose_codecs(self.server, Plain, len(self.shapes)), settings, channel, 0)
+        self.server_bank.expect([Like.of(value) for value in self._values()])
         served = ParameterServer(self.server_bank, channel, self.timeout, 1.0, self.clock.monotonic, self.sync_type.staleness)
         return Server(served, served.run())
 

@@ -136,7 +136,11 @@ Law = Callable[[_Trial, ISetting], str]
 
 def _gives_results(trial: _Trial, assignment: ISetting) -> str:
     """Every batch ends with results that are finite; that they have the right shapes the exchange sees to."""
-    for node, batches in trial.run(assignment).results.items():
+    try:
+        job = trial.run(assignment)
+    except FloatingPointError as error:
+        raise trial.fail("results must be finite", assignment, f"but are not: {error}") from error
+    for node, batches in job.results.items():
         for number, batch in enumerate(batches, start=1):
             for variable, value in enumerate(batch):
                 where = f"batch {number}, variable {variable} of node {node}"

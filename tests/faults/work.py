@@ -13,6 +13,7 @@ from parallel_sgd.codec import Plain, SyncPS
 from parallel_sgd.parameter_server import build_server
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.turns import Participant
+from parallel_sgd.unusable import likes_of
 from parallel_sgd.wait import Wait
 from parallel_sgd.worker import WorkerPlan, build_worker
 from rpc.liveness.recorder import Recorder
@@ -59,7 +60,7 @@ class SimWork:
         )
 
     def _serve(self, _resumption: Resumption | None) -> Participant:
-        variables, channel, clock = len(self.model.trainable_variables()), SimChannel(self._process), self._life.clock.monotonic
+        variables, channel, clock = likes_of(self.model.store), SimChannel(self._process), self._life.clock.monotonic
         made = build_server(self._plan, None, variables, channel, clock, start_limit=60.0)
         self._monitor.batch_begin()  # one long batch, as its executor does
         return made

@@ -157,7 +157,7 @@ class Impatient(Mean):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (Infinite, "results must be finite but are not at batch 1, variable 0 of node 0"),
+        (Infinite, "results must be finite but are not: The result cannot be used: 260 of 260 numbers are not finite"),
         (Overwriting, "content must not be changed, but block 0 was"),
         (Rolling, "a repeated job must give the same bits but they differ"),
         (Selfish, r"all workers must have the same results but node\(s\) \[1, 2\] have others than node 0"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from network.errors import BadContent
-from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, netEncapsulation
+from parallel_sgd.codec import Adasum, BlockWeight, Codec, GlobalSettings, Plain, netEncapsulation
 from parallel_sgd.codec.compose import AllToAll, Delay
 from parallel_sgd.codec.int8 import Int8
 from parallel_sgd.codec.parameter_server import SyncPS
@@ -105,16 +105,31 @@ def test_what_comes_late_is_refused_in_the_same_way(spoil: Callable[[Any], Any])
     assert info.value.node_id == 1
 
 
-def test_what_a_codec_does_not_bear_late_is_told_with_its_sender(caplog: pytest.LogCaptureFixture) -> None:
-    """Its own error is raised; the log says of whom and for what the packet was."""
+@pytest.mark.parametrize("error", [TypeError, AttributeError, KeyError, ValueError, IndexError])
+def test_what_a_codec_does_not_bear_is_told_with_its_sender(error: type[Exception]) -> None:
+    """SEC-24: its own error is the cause."""
 
     class Intolerant(Plain):
         def receive_late(self, content: Any) -> None:
-            raise ValueError(f"it has come late from {GlobalSettings.current().sender}")
+            raise error(f"it has come late from {GlobalSettings.current().sender}")
 
     def link(sender: int, _receiver: int, key: Any) -> tuple[float, ...]:
         return (0.0, 0.5) if sender == 1 else (1.0 * key[2],)  # what node 1 sends comes again in the next batch
 
-    with pytest.raises(ValueError, match="it has come late from 1"):
+    with pytest.raises(
+        BadContent, match=rf"for Intolerant, variable \d.*: {error.__name__}: .*it has come late from 1"
+    ) as info:
         ArrayJob(IIDBlockAssignment(3), codec=Intolerant, link=link).run()
-    assert "with what node(1) had sent for Intolerant, variable" in caplog.text
+    assert info.value.node_id == 1 and type(info.value.__cause__) is error
+
+
+def test_a_result_that_is_not_finite_is_told() -> None:
+    """SEC-24: all that came in was finite, and one number of it so large that what is made of it is not."""
+
+    def enlarged(content: Any) -> Any:
+        return tuple(np.full_like(part, HUGE) if isinstance(part, np.ndarray) else part for part in content)
+
+    job = ArrayJob(IIDBlockAssignment(3), codec=spoiled(Adasum, enlarged))
+    said = r"though what came in was; somebody's are too large. It is for Adasum, variable \d"
+    with np.errstate(over="ignore"), pytest.raises(FloatingPointError, match=said):
+        job.run()

@@ -106,6 +106,10 @@ class Climbing(Conversing):
         else:
             self._add(batch, round_ + 1, (self.node_id, self.node_id + 1), self._weigh(vector))
 
+    def size_of(self, packet: Packet, numbers: int) -> int | None:
+        """That of the variable, where no linear code stands between."""
+        return None if packet.place or (self._stages.coder is not None and not packet.flags & PAST) else numbers
+
     def accept(self, batch: Batch, packet: Packet) -> None:
         """Take a sum on its way up, or the mean on its way down."""
         payload = dense(packet.payload, packet.size)

@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
-from parallel_sgd.codec.pipeline import Draw
+from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.merge import Span
 from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.unusable import Like
 
 from .composition import Composition
 from .own_blocks import OwnBlocks
-from .packet import Packet, fingerprint_of
+from .packet import ASK, LACKING, RESULT, Packet, fingerprint_of
 from .refusals import refuse
 from .units import Grain, Units
+
+_NOTHING = object()
 
 
 class Composed(Codec):
@@ -50,6 +53,11 @@ class Composed(Codec):
         self.fingerprint = fingerprint_of(self.composition.describe(self.parts))
         self.units = Units(self._grain(), assignment, getattr(self.parts.merge, "weights", None))
         self.late = 0
+        self._title = f"{type(self).__name__} of variable {self.variable}"
+        self._content: Any = _NOTHING
+        self._seen: Packet = Packet(0, 0, 0, 0, 0, 0, 0, None)
+        self._like: Like | None = None
+        self._numbers = 0
         self._fired = False
         self._batches = 0
         self._outbox: list[netEncapsulation] = []
@@ -127,12 +135,40 @@ class Composed(Codec):
     def take(self, packet: Packet) -> None:
         """A packet of this batch has arrived, or of the one before."""
 
+    def check(self, content: Any, like: Like | None) -> None:
+        """Refuse packets that this composition does not send."""
+        packet = self._packet(content)
+        if like is not None and like is not self._like:
+            self._like, self._numbers = like, like.size * (1 if self.parts.local is None else self.parts.local.width)
+        numbers = self._numbers
+        packet.check(like, numbers)
+        if self.job.sender is not None and packet.sender != self.job.sender:
+            raise PayloadError(f"it says that node({packet.sender}) has sent it")
+        size = None if like is None or packet.flags & (ASK | LACKING | RESULT) else self.size_of(packet, numbers)
+        if size is not None and packet.size != size:
+            raise PayloadError(f"it is for {packet.size} numbers, and must be for {size}")
+
+    def size_of(self, packet: Packet, numbers: int) -> int | None:
+        """Return how many numbers a packet is for, where that follows from its place and how many there are in all.
+
+        Raises: PayloadError where there is no such place.
+        """
+        return None
+
+    def _packet(self, content: Any) -> Packet:
+        """Read the content of a packet, once."""
+        if content is not self._content:
+            self._seen = Packet.of(content, self.fingerprint, self._title)
+            self._content = content
+        return self._seen
+
     def receive_blocks(self, content: Any) -> list[netEncapsulation] | None:
         """Take a packet.
 
         Raises: PayloadError for one that this composition has not sent.
         """
-        self.take(Packet.of(content, self.fingerprint, f"{type(self).__name__} of variable {self.variable}"))
+        packet, self._content = self._packet(content), _NOTHING
+        self.take(packet)
         return self._posted()
 
     def receive_late(self, content: Any) -> list[netEncapsulation] | None:

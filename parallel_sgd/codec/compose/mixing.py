@@ -64,6 +64,10 @@ class Mixing(Conversing):
         self.send(batch, targets, packet)
         self.accept(batch, packet)
 
+    def size_of(self, packet: Packet, numbers: int) -> int:
+        """That of the variable."""
+        return numbers
+
     def accept(self, batch: Batch, packet: Packet) -> None:
         """Keep what a neighbour sent; mix when all have."""
         node, payload = packet.low, packet.payload

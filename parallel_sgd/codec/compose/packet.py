@@ -6,8 +6,11 @@ import re
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
+import numpy as np
+
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline import PayloadError
+from parallel_sgd.unusable import Like, check_finite
 
 #: Flags of a packet. DENSE: the payload is the vector itself, not what a pipeline wrote. DOWN: it is merged. ASK: the sender
 #: wants the packets of this batch again. RESULT: the whole result, for one that comes late. LACKING: ids of what is missing.
@@ -19,6 +22,9 @@ RESULT: Final = 8
 LACKING: Final = 16
 PAST: Final = 32
 
+_FLAGS: Final = DENSE | DOWN | ASK | RESULT | LACKING | PAST
+_INTEGERS = frozenset({int})  # not bool
+_BYTES, _IDS, _FLOATS = np.dtype(np.uint8), np.dtype(np.int64), np.dtype(np.float32)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -56,6 +62,39 @@ class Packet(NamedTuple):
                 f"{packet.fingerprint:08x}: all nodes must have the same codec with the same parameters for a variable"
             )
         return packet
+
+    def check(self, like: Like | None, most: int) -> None:
+        """See that every field is what such a packet holds, whatever the composition: `like` is what is put for the variable,
+        `most` how many numbers are sent for it.
+
+        Raises: Unusable saying what is wrong.
+        """
+        _, flags, _, place, _, _, size, payload = self
+        if not _INTEGERS.issuperset(map(type, self[:-1])) or flags & ~_FLAGS or size < 0 or place < 0:
+            raise PayloadError(f"it has the fields {str(self[:-1])[:80]}, which no codec sends")
+        if like is not None and size > most and not flags & LACKING:
+            raise PayloadError(f"it is for {size} numbers, and the variable is {like}")
+        if flags & RESULT and (payload is None or not flags & DENSE or (like is not None and size != like.size)):
+            raise PayloadError(f"a result must have all numbers of the variable as they are, got {size}")
+        if payload is None:
+            return
+        if type(payload) is not np.ndarray or payload.ndim != 1:
+            raise PayloadError(f"it holds {_shown(payload)}, and must hold a row of numbers")
+        if not flags & (DENSE | LACKING):
+            if payload.dtype != _BYTES:
+                raise PayloadError(f"it holds {_shown(payload)}, and must hold a row of bytes")
+            return
+        if payload.size != size:
+            raise PayloadError(f"it is for {size} numbers, and holds {payload.size}")
+        wanted = _IDS if flags & LACKING else _FLOATS if like is None else like.dtype
+        if payload.dtype != wanted and (flags & LACKING or payload.dtype != _FLOATS):  # stages make float32 of any type
+            raise PayloadError(f"it holds {_shown(payload)}, and must hold a row of {wanted}")
+        if flags & DENSE:
+            check_finite(payload)
+
+
+def _shown(payload: object) -> str:
+    return str(Like.of(payload)) if isinstance(payload, np.ndarray) else type(payload).__name__
 
 
 def fingerprint_of(description: str) -> int:

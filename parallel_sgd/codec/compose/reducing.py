@@ -15,6 +15,7 @@ from parallel_sgd.node_ids import Parameter_Server
 
 from .batch import Assembly, Batch
 from .conversing import Conversing
+from .exchange import Shard
 from .merging import Merging
 from .packet import DENSE, DOWN, PAST, Packet
 from .units import Grain
@@ -40,6 +41,7 @@ class Reducing(Conversing):
         self._merging = Merging(self.units, self.parts.merge)
         self._lasting = self.parts.merge.updates or self.parts.trigger.late
         self._rooms: list[Array] = []
+        self._cut: tuple[int, list[Shard]] = (-1, [])
 
     @property
     def duplicates(self) -> int:
@@ -72,6 +74,7 @@ class Reducing(Conversing):
         lacking = self.units.lacking(span)
         for number, (start, stop, owner) in enumerate(assembly.shards):
             part, place = value[start:stop], round_ * ROUND + number
+            self._agree(batch, place, part.size, self.node_id)
             targets = lacking if owner is None else [owner] if owner in lacking or owner == Parameter_Server else []
             payload: Array | None
             if self.ways.dense_up or batch.dense:
@@ -98,7 +101,28 @@ class Reducing(Conversing):
         if packet.flags & DOWN:
             self._fill(batch, packet.place, self._merged(batch, packet))
         else:
+            self._agree(batch, packet.place, packet.size, self.job.sender)
             self._collect(batch, packet)
+
+    def _agree(self, batch: Batch, place: int, size: int, node: int | None) -> None:
+        """See that all contributions to a place have one size. The first one that comes may be the wrong one."""
+        known, first = batch.sizes.setdefault(place, (size, node))
+        if known != size:
+            wrong, right = (known, size) if node == self.node_id else (size, known)
+            guilty = first if node == self.node_id else None
+            raise PayloadError(f"it is for {wrong} numbers, and others have {right} at the same place", guilty)
+
+    def size_of(self, packet: Packet, numbers: int) -> int | None:
+        """That of the shard, where no linear code stands between."""
+        round_, shard = divmod(packet.place, ROUND)
+        if round_ or (self.ways.coder is not None and not packet.flags & PAST):
+            return None
+        if self._cut[0] != numbers:
+            self._cut = numbers, self.composition.exchange.shards(numbers, self.job.assignment, self.variable)
+        shards = self._cut[1]
+        if shard >= len(shards):
+            raise PayloadError(f"it is for shard {shard}, and the variable has {len(shards)}")
+        return shards[shard].stop - shards[shard].start
 
     def _collect(self, batch: Batch, packet: Packet) -> None:
         """Add a contribution to those of its place; merge them when all are there."""

@@ -25,6 +25,7 @@ from parallel_sgd.parameter_server import Server, build_server
 from parallel_sgd.redealing import redealt
 from parallel_sgd.report import Earlier, TrainingReport
 from parallel_sgd.turns import Build, run_in_process
+from parallel_sgd.unusable import likes_of
 from parallel_sgd.worker import Worker, WorkerPlan, build_worker
 from tests.parallel_sgd.digits_job import digits, mlp
 
@@ -131,7 +132,7 @@ class Cluster:
         )
 
     def _server(self, plan: WorkerPlan, channel: MemoryChannel) -> Server:
-        return build_server(plan, SyncPS, len(mlp().trainable_variables()), channel, self.clock.monotonic, start_limit=1.0)
+        return build_server(plan, SyncPS, likes_of(mlp().store), channel, self.clock.monotonic, start_limit=1.0)
 
     def _resumptions(self, hosts: str, plan: WorkerPlan) -> dict[int, Resumption]:
         """What the workers of an attempt agree on."""
