@@ -31,6 +31,7 @@ WAIT_SECONDS = 0.25  # at most, between the calls by which a node that waits sho
 HIGH_WATER = 64 << 20  # bytes in line for one peer beyond which the sender waits for that peer
 
 _PENDING = attrgetter("pending_bytes")
+_MIDWAY = attrgetter("midway")
 
 BlockHandler = Callable[[int, Message], None]
 
@@ -250,7 +251,9 @@ class Controller:
             self.pump(left)
 
     def pump(self, timeout: float | None) -> None:
-        """Wait up to `timeout` seconds, `LOOK_SECONDS` at most, until bytes can be moved or somebody has gone, and move them.
+        """Wait up to `timeout` seconds until bytes can be moved or somebody has gone, and move them.
+
+        None is for ever; in the midst of a frame it is `LOOK_SECONDS` at most.
 
         Raises: what `interrupt` was given.
         """
@@ -259,8 +262,9 @@ class Controller:
             reading = [s.link for s in self.sessions.values() if s.wants_more]
             writing = [s.link for s in self.sessions.values() if s.pending_bytes]
             if self.on_wait is None or self.on_resume is None:
-                limit = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
-                self._wait([*reading, self._calls.bell.sock], writing, limit)  # type: ignore[list-item]
+                if any(map(_MIDWAY, self.sessions.values())):  # not always: a wait with a limit takes the kernel longer
+                    timeout = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
+                self._wait([*reading, self._calls.bell.sock], writing, timeout)  # type: ignore[list-item]
             else:
                 self.on_wait()
                 limit = WAIT_SECONDS if timeout is None else min(timeout, WAIT_SECONDS)

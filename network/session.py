@@ -109,6 +109,11 @@ class Session:
         return True
 
     @property
+    def midway(self) -> bool:
+        """Whether a frame has begun to come, so that somebody has to look whether it goes on."""
+        return self._reader.begun
+
+    @property
     def wants_more(self) -> bool:
         """Whether `receive` would read: the connection lives and the inbox has room."""
         inbox = self._reader.messages

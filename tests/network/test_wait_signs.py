@@ -9,7 +9,6 @@ import pytest
 
 from network.controller import WAIT_SECONDS, Controller
 from network.errors import TimedOut
-from network.session import LOOK_SECONDS
 from network.testing.clock import VirtualClock
 
 
@@ -49,4 +48,4 @@ def test_without_signs_a_wait_is_one() -> None:
     with controller(sleeper) as com:
         com.pump(1.1)
         com.pump(None)
-    assert sleeper.waits == [1.1, LOOK_SECONDS]  # whoever waits for ever looks at begun frames now and then
+    assert sleeper.waits == [1.1, None]
