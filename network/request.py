@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from .controller import Controller
@@ -11,6 +12,7 @@ from .errors import NetworkError
 from .keyring import Key
 from .keys import find_keys
 from .nodes import SUBMITTER, NodeAssignment
+from .session import Session
 
 
 class Request:
@@ -44,6 +46,16 @@ class Request:
 
         Raises: KeyFileError.
         """
+        sessions, errors, key = self.call(nodes, limit)
+        return self.connected(nodes, sessions, key), errors
+
+    def call(
+        self, nodes: NodeAssignment, limit: float = CONNECT_SECONDS
+    ) -> tuple[dict[int, Session], dict[int, NetworkError], Key]:
+        """As `reach`, for who moves the bytes of the sessions by itself; and the key that they were opened with.
+
+        Raises: KeyFileError.
+        """
         if not len(nodes):
             raise ValueError("Request needs at least one node, got an empty NodeAssignment.")
         explicit = self._key_file or nodes.key_file
@@ -53,6 +65,11 @@ class Request:
             for node_id, address in nodes.items()
         }
         sessions, errors = dial_all(targets, limit)
+        return sessions, errors, key
+
+    @staticmethod
+    def connected(nodes: NodeAssignment, sessions: Mapping[int, Session], key: Key) -> Controller:
+        """A controller of sessions that `call` has opened."""
         com = Controller(SUBMITTER, sessions)
         com.addresses, com.key = dict(nodes.items()), key
-        return com, errors
+        return com

@@ -5,9 +5,10 @@ Whoever drives does it so: the submitter, or an heir that has taken over. Neithe
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from network.controller import Controller
 from network.errors import NetworkError
@@ -15,8 +16,10 @@ from network.nodes import NodeAssignment
 from network.request import Request
 from rpc import Coordinator, SubmissionError
 from rpc.errors import Deposed
+from rpc.lease.election import Office
 from rpc.listing import jobs_known
 from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.messages import MAX_TEXT
 from rpc.patience import Patience
 from rpc.recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
 from rpc.run_folder import RUNS, RunFolder
@@ -29,23 +32,28 @@ from .estate import HEIR, Charter, Estate
 from .job_executor import MISC
 from .membership import Membership
 from .node_ids import Parameter_Server
-from .quorum import silent_majority
+from .quorum import NoMajority, Quorum
 from .training import Samples
 from .verdicts import places_of, report_of
 
 RETURN_SECONDS, WAIT_SECONDS = 30.0, 600.0
-"""How long an attempt that follows a failure waits for nodes that are busy or cannot be reached; the second under 'wait'."""
+"""How long an attempt that follows a failure waits for nodes that are busy or cannot be reached; the second under 'wait', and
+where others may be going on without us."""
 DEPOSED_SECONDS = 5.0
+PAUSE_SECONDS = 1.0
 
+Result = TypeVar("Result")
 _log = get_logger(SUBMIT_LOGGER)
 
 
 class Running(NamedTuple):
-    """An attempt that runs, and the connections with its agents."""
+    """An attempt that runs, and the connections with its agents; in which term it was agreed to, and whether we began it."""
 
     com: Controller
     coordinator: Coordinator
     nodes: NodeAssignment
+    term: int = 0
+    is_ours: bool = True
 
 
 class Attempts:
@@ -60,6 +68,7 @@ class Attempts:
         run: where files go; None where none are fetched.
         driver: the name by which agents know us; "" for a job that ends with us.
         attempt: the number of the next attempt.
+        term: of our newest claim.
     """
 
     def __init__(
@@ -73,13 +82,16 @@ class Attempts:
         *,
         driver: str = "",
         attempt: int = 0,
+        term: int = 0,
     ) -> None:
         self._estate, self._membership, self.recovery = estate, membership, recovery
         self._request, self._samples, self._run = request, samples, run
         self._driver, self._collects = driver, run is not None
-        self._attempt = attempt
+        self._attempt, self._term = attempt, term
         self._content = estate.to_bytes() if driver else b""
+        self._sha256 = hashlib.sha256(self._content).hexdigest()
         self._running: Running | None = None
+        self._quorum: Quorum | None = None  # of the attempt that runs, once it is asked
         self._deposed_since = 0.0
 
     def drive(
@@ -96,16 +108,17 @@ class Attempts:
                 self._entrust(taken_over)
             while True:
                 results = self._join(running.coordinator, stop_on_interrupt)
-                if results is not None:
-                    running.coordinator.conclude("done")
-                    return running.coordinator, results
-                failed = self._settle(running)
                 try:
-                    running = self._again(failed)
+                    if results is not None:
+                        self._end_well(running)
+                        return running.coordinator, results
+                    running = self._again(self._settle(running))
                 except KeyboardInterrupt:
                     self._say_goodbye()
                     raise
         finally:
+            if self._quorum is not None:
+                self._quorum.close()
             if self._running is not None:
                 self._running.com.close()
 
@@ -126,12 +139,13 @@ class Attempts:
             raise
         self._deposed_since = 0.0
         self._begin_run()
-        before, self._running = self._running, Running(com, coordinator, nodes)
+        before, self._running = self._running, Running(com, coordinator, nodes, self._term)
         self._entrust(self._running)
         if before is not None:  # only now, so that somebody could go on if we died in between
-            staying = {address for _, address in nodes.items()}
-            left = [node for node, address in before.nodes.items() if address not in staying]
-            before.coordinator.conclude("left", nodes=left)
+            if self._quorum is not None:
+                self._quorum.leave(self._left_out(before.nodes), f"Attempt {coordinator.attempt + 1} goes on.")
+                self._quorum.close()
+                self._quorum = None
             before.com.close()
         return self._running
 
@@ -147,7 +161,7 @@ class Attempts:
         """Hand on what an heir needs to go on from here, if the job is to survive us."""
         if self._driver:
             charter = Charter.of(running.coordinator.attempt, running.nodes, self.recovery)
-            running.coordinator.entrust(Will(self._driver, HEIR, self._content, charter.to_json()))
+            running.coordinator.entrust(Will(self._driver, HEIR, self._content, charter.to_json(), running.term))
 
     def _coordinator(self, com: Controller, attempt: int) -> Coordinator:
         estate = self._estate
@@ -162,6 +176,7 @@ class Attempts:
             attempt=attempt,
             stall=estate.stall,
             driver=self._driver,
+            term=self._term,
             collects=self._collects,
         )
 
@@ -211,6 +226,48 @@ class Attempts:
 
     # ---- between attempts
 
+    def _ask(self, running: Running) -> Quorum:
+        """Those who say whether we may go on from this attempt."""
+        if self._quorum is None:
+            coordinator, estate = running.coordinator, self._estate
+            office = Office(not running.is_ours, estate.is_elastic, self.recovery.policy == SHRINK)
+            self._quorum = Quorum(
+                self._request,
+                running.nodes,
+                estate.job,
+                self._driver,
+                self._sha256,
+                office,
+                since=(running.term, coordinator.attempt),
+                term=self._term,
+                lost=[node for node, (state, _) in coordinator.failures.items() if state == "lost"],
+                mourned=coordinator.mourned,
+            )
+        return self._quorum
+
+    def _agree(self, running: Running) -> None:
+        """The nodes of the last attempt agree to the next one.
+
+        Raises: NoMajority, Deposed.
+        """
+        quorum = self._ask(running)
+        charter = Charter.of(self._attempt, self._membership.nodes, self.recovery)
+        staying = set(running.nodes).difference(self._left_out(running.nodes))
+        quorum.agree(self._attempt, charter.to_json(), staying)
+        self._term = quorum.term
+
+    def _end_well(self, running: Running) -> None:
+        """The job is done. Where it did without somebody who is silent, others may be going on with it, too.
+
+        Raises: JobFailed when it stays unknown whether they are, Deposed.
+        """
+        if self._driver and running.coordinator.failures:
+            try:
+                self._await_majority(self._ask(running).require)
+            except NoMajority as error:
+                raise self._stuck(running.coordinator, error) from error
+        running.coordinator.conclude("done")
+
     def _settle(self, running: Running) -> JobFailed:
         """Say what has happened and what follows.
 
@@ -246,11 +303,23 @@ class Attempts:
         return JobFailed(failures, coordinator.files, coordinator.job, coordinator.verdicts, reason)
 
     def _give_up(self, coordinator: Coordinator, reason: str, outcome: str = "failed") -> JobFailed:
-        """Fetch what there is, and tell the agents that it is over; returns what is to be raised."""
+        """Fetch what there is, and tell the agents that it is over; returns what is to be raised.
+
+        Where too many are silent the job is over here, and may go on there. Raises: Deposed when somebody else drives it.
+        """
         if self._collects:
             coordinator.retrieve()
+        if self._driver and self._running is not None and outcome == "failed":
+            try:
+                self._ask(self._running).require()
+            except NoMajority as error:
+                outcome = "left"
+                job = self._estate.job
+                _log.warning("The job may go on without us, which 'psgd-submit --attach %s' would show. %s", job, error)
         failed = self._failed(coordinator, reason)
         coordinator.conclude(outcome, str(failed), report_of(failed.verdicts))
+        if self._quorum is not None:
+            self._quorum.tell(outcome, str(failed)[:MAX_TEXT], told=coordinator.connected)
         return failed
 
     def _again(self, failed: JobFailed) -> Running:
@@ -260,9 +329,12 @@ class Attempts:
         """
         seconds = WAIT_SECONDS if self.recovery.policy == WAIT else RETURN_SECONDS
         before = self._running
+        if self._driver and before is not None and self._left_out(before.nodes):
+            try:
+                self._await_majority(lambda: self._agree(before))
+            except NoMajority as error:
+                raise self._stuck(before.coordinator, error) from error
         try:
-            if self._driver and before is not None and self.recovery.policy == SHRINK:
-                self._await_majority(before.nodes, failed, seconds)
             return Patience(seconds, NetworkError, SubmissionError, never=(Deposed,)).call(self._start_again)
         except Deposed:
             raise
@@ -273,34 +345,61 @@ class Attempts:
             _log.error("Giving up: %s", reason)
             raise self._give_up(before.coordinator, reason) from error
 
+    def _stuck(self, coordinator: Coordinator, error: NoMajority) -> JobFailed:
+        """Nobody knows whether the job may go on from here; returns what is to be raised."""
+        reason = f"It could not go on within {WAIT_SECONDS:g} s. {error}"
+        _log.error("Giving up: %s", reason)
+        return self._give_up(coordinator, reason)
+
+    def _left_out(self, nodes: NodeAssignment) -> list[int]:
+        """Those of `nodes` that the membership has no place for any more."""
+        staying = {address for _, address in self._membership.nodes.items()}
+        return [node for node, address in nodes.items() if address not in staying]
+
+    def _await_majority(self, ask: Callable[[], None]) -> None:
+        """Pause while too many are silent, who could be going on without us.
+
+        Raises: NoMajority when they stay silent, Deposed.
+        """
+        deadline, said = time.monotonic() + WAIT_SECONDS, ""
+        while True:
+            try:
+                return self._unless_deposed(ask)
+            except NoMajority as error:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                if str(error) != said:
+                    said = str(error)
+                    _log.warning("Training pauses, for up to %.0f s: %s", left, said)
+            time.sleep(min(PAUSE_SECONDS, left))
+
     def _start_again(self) -> Running:
-        """As `_start`. An heir that was started because one agent had lost us claims the job for a moment, and gives it up."""
-        try:
+        """As `_start`, when the nodes of the last attempt have agreed to it."""
+
+        def start() -> Running:
+            if self._driver and self._running is not None:
+                self._agree(self._running)
             return self._start()
+
+        return self._unless_deposed(start)
+
+    def _unless_deposed(self, act: Callable[[], Result]) -> Result:
+        """An heir that was started because one agent had lost us claims the job for a moment, and gives it up.
+
+        Raises: NoMajority meanwhile, Deposed when it does not.
+        """
+        try:
+            return act()
         except Deposed as error:
             now = time.monotonic()
             self._deposed_since = self._deposed_since or now
             if now - self._deposed_since > DEPOSED_SECONDS:
                 raise
-            raise SubmissionError(str(error)) from error
+            raise NoMajority(str(error)) from error
 
     def _say_goodbye(self) -> None:
         """Whoever leaves between two attempts leaves the next one to an heir."""
         if self._driver:
             job = self._estate.job
             _log.warning("The job %s goes on without us. 'psgd-submit --attach %s' shows its progress again.", job, job)
-
-    def _await_majority(self, nodes: NodeAssignment, failed: JobFailed, seconds: float) -> None:
-        """Wait while those that are silent could go on without us.
-
-        Raises: NetworkError when they stay silent.
-        """
-        deadline, said = time.monotonic() + seconds, False
-        lost = [node for node, (state, _) in failed.failures.items() if state == "lost"]
-        while reason := silent_majority(self._request, nodes, lost, submitter=self._collects):
-            if time.monotonic() >= deadline:
-                raise NetworkError(reason)
-            if not said:
-                _log.warning("Training pauses: %s", reason)
-            said = True
-            time.sleep(min(1.0, max(0.0, deadline - time.monotonic())))

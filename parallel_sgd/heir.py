@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from network.errors import NetworkError
+from network.errors import NetworkError, ProtocolError
 from network.keyring import KEY_SIZE, Key
 from network.nodes import PARAMETER_SERVER, NodeAssignment
 from network.request import Request
@@ -20,15 +21,15 @@ from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
 from rpc import shipping
 from rpc.agent.heir import CHARTER, ESTATE
-from rpc.agent.succession import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 from rpc.files import parsed, read_regular
+from rpc.lease.candidacy import Candidacy
+from rpc.lease.election import OVER, Decision, Election, Newer, Office
+from rpc.lease.lease import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 from rpc.logs import CleanFormatter, get_logger
-from rpc.messages import Conclude
 from rpc.recovery import SHRINK, Recovery
-from rpc.succession.takeover import Claim, Decision, claim
 from rpc.succession.will import new_driver
 
-from .attempts import Attempts, Running
+from .attempts import WAIT_SECONDS, Attempts, Running
 from .errors import JobFailed
 from .estate import Charter, Estate
 from .job_executor import DATA
@@ -47,10 +48,13 @@ class Heir:
         order: dict[str, Any] = parsed(json.loads, read_regular(folder / CHARTER))
         self.node, self._place, self._sha256 = int(order["node"]), int(order["place"]), str(order["sha256"])
         self._charter = Charter.from_json(order["charter"])
+        self._address = self._charter.assignment()[self.node]
         self._estate = Estate.read(folder / ESTATE)
         self._folder, self._cache = folder, cache
         self._request = Request(key=key)
         self._driver = new_driver(f"Node({self.node})")
+        self._since = int(order["term"]), self._charter.attempt
+        self._term = self._since[0] + 1
         self._said = ""
 
     def run(self) -> None:
@@ -58,51 +62,69 @@ class Heir:
 
         Raises: JobFailed, NetworkError.
         """
-        nodes = self._charter.assignment()
-        found = self._claim(nodes)
-        if found is None:
-            return
-        try:
-            self._drive(found, nodes)
-        finally:
-            found.com.close()
-
-    def _claim(self, nodes: NodeAssignment) -> Claim | None:
-        """The nodes that have granted the job; None when it needs no driver."""
-        pause = PAUSE_SECONDS
+        begin, pause = time.monotonic(), PAUSE_SECONDS
         while True:
-            found = claim(self._request, nodes, self._estate.job, self._driver, self._sha256, _log)
-            decision = found.decide(self._charter.attempt)
-            if decision is Decision.DRIVE:
-                return found
-            reasons = [*(f"Node({n}): {d.reason}" for n, d in found.denied.items()), *found.missing.values()]
-            self._say(f"{decision.value}. {' '.join(reasons)}".strip())
-            if decision is Decision.OVER:
-                self._spread(found)
-            found.com.close()
+            before = self._charter.attempt
+            with contextlib.closing(self._candidacy()) as candidacy:
+                decision = self._claim(candidacy)
+                if decision is Decision.DRIVE:
+                    return self._drive(candidacy)
+                if decision is Decision.PAUSE and time.monotonic() - begin > WAIT_SECONDS:
+                    reason = f"It could not go on within {WAIT_SECONDS:g} s. {candidacy.reasons}"
+                    _log.error("Giving up: %s", reason)
+                    candidacy.leave(candidacy.election.granted, "left", reason)
+                    return None
+            if decision is Decision.NEWER and self._charter.attempt != before:
+                continue
             if decision is not Decision.PAUSE:
                 return None
             time.sleep(pause + self._place * PLACE_SECONDS)  # by place, so that two heirs do not split the nodes again
             pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
+
+    def _candidacy(self) -> Candidacy:
+        """For the job as it stands by our charter."""
+        nodes, estate = self._charter.assignment(), self._estate
+        office = Office(is_heir=True, is_elastic=estate.is_elastic, leaves_out=estate.policy == SHRINK)
+        content = (estate.job, self._driver, self._sha256, set(nodes))
+        election = Election(*content, office, term=self._term, since=self._since)
+        return Candidacy(self._request, nodes, election, estate.job, _log)
+
+    def _claim(self, candidacy: Candidacy) -> Decision:
+        """One round. Where the job has gone on, or was about to, our charter is the newer one afterwards."""
+        decision, election = candidacy.ask(), candidacy.election
+        self._term = election.term
+        if election.newer is not None and decision is Decision.NEWER:
+            return self._follow(candidacy, election.newer)
+        if decision is Decision.OVER:
+            outcome = next(answer.outcome for answer in election.denied.values() if answer.outcome in OVER)
+            candidacy.leave(election.granted, outcome, "")  # who does not know yet that the job is over hears of it
+        if decision is not Decision.DRIVE:
+            self._say(f"{decision.value}. {candidacy.reasons}".strip())
+        return decision
+
+    def _follow(self, candidacy: Candidacy, newer: Newer) -> Decision:
+        """Go on from a newer attempt, if it has a place for us."""
+        try:
+            charter = Charter.from_json(newer.charter)
+            places = [node for node, address in charter.assignment().items() if address == self._address]
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ProtocolError(f"A node has a charter that cannot be read: {error}") from error
+        if not places:
+            self._say(f"attempt {charter.attempt + 1} goes on without this node")
+            candidacy.leave([self.node], "left", f"Attempt {charter.attempt + 1} goes on.")
+            return Decision.YIELD
+        self._charter, self._since, self.node = charter, (newer.agreed, charter.attempt), places[0]
+        return Decision.NEWER
 
     def _say(self, text: str) -> None:
         if text != self._said:
             _log.info("Job %s is not driven from here: %s", self._estate.job, text)
         self._said = text
 
-    def _spread(self, found: Claim) -> None:
-        """Those who do not know yet that the job is over hear of it."""
-        outcome = next(answer.outcome for answer in found.denied.values() if answer.outcome)
-        for node in found.granted:
-            found.com.post(node, Conclude(self._estate.job, node, outcome, "", "").to_value())
-
-    def _drive(self, found: Claim, nodes: NodeAssignment) -> None:
-        charter, estate = self._charter, self._estate
+    def _drive(self, candidacy: Candidacy) -> None:
+        charter, estate, granted = self._charter, self._estate, candidacy.election.granted
+        nodes, missing = charter.assignment(), candidacy.missing
         _log.warning("Job %s: Node(%s) drives it from now on, attempt %s.", estate.job, self.node, charter.attempt + 1)
-        missing = {**found.missing, **{node: answer.reason for node, answer in found.denied.items()}}
-        for node in missing:
-            if node in found.com.sessions:
-                found.com.sessions[node].close()
         recovery = Recovery(estate.policy, estate.max_restarts)
         recovery.load_state_dict(charter.recovery)
         attempts = Attempts(
@@ -113,12 +135,14 @@ class Heir:
             self._load_samples,
             None,
             driver=self._driver,
-            attempt=1 + max([charter.attempt, *(answer.attempt for answer in found.granted.values())]),
+            attempt=1 + max([charter.attempt, *(answer.attempt for answer in granted.values())]),
+            term=candidacy.election.term,
         )
-        coordinator = attempts.adopted(found.com, charter.attempt)
-        groups = [[PARAMETER_SERVER]] if nodes.has_parameter_server else []
-        coordinator.adopt([*groups, nodes.worker_ids], found.granted, missing, found.early)
-        attempts.drive(Running(found.com, coordinator, nodes))
+        with candidacy.take_connections() as com:
+            coordinator = attempts.adopted(com, charter.attempt)
+            groups = [[PARAMETER_SERVER]] if nodes.has_parameter_server else []
+            coordinator.adopt([*groups, nodes.worker_ids], granted, missing, candidacy.early)
+            attempts.drive(Running(com, coordinator, nodes, self._since[0], is_ours=False))
         _log.info("Job %s has ended well.", estate.job)
 
     def _membership(self, nodes: NodeAssignment) -> Membership:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from network.clock import Clock
 from network.controller import Controller
-from network.errors import ProtocolError
+from network.errors import PeerLost, ProtocolError
 
 from .collection import FILE_OPERATIONS, Collection
 from .errors import InvalidTransition
@@ -26,6 +28,8 @@ from .submitting import Submitting
 from .succession.handover import Handover
 
 _UNFINISHED = ("starting", "running", "unknown")
+_WATCHED_SECONDS = 5.0  # less than an agent waits until it has lost a driver from which it hears nothing
+_BY_ITSELF = {"it has left", "the connection was closed", os.strerror(errno.ECONNRESET), os.strerror(errno.EPIPE)}
 
 
 class Attendant:
@@ -33,7 +37,8 @@ class Attendant:
 
     Attributes: `failures`, {node: (state, detail)} of nodes that did not end well; `results` of the others, by node; what it
     asks and tells: `lines`, `lookout`, `submitting`, `collection`, `handover`; while somebody waits, `interrupts` and, from
-    `show` to `hide`, a display; `end_together`, whether the first node that does not end well ends the job on all others.
+    `show` to `hide`, a display; `end_together`, whether the first node that does not end well ends the job on all others;
+    `mourned`, the nodes whose agents have ended while we were connected with them.
     """
 
     def __init__(
@@ -52,6 +57,8 @@ class Attendant:
         self.results: dict[int, Any] = {}
         self.interrupts: Interrupts | None = None
         self.end_together = False
+        self.mourned: set[int] = set()
+        self._stepped = clock.monotonic()
         self.lines = Lines(com, names, logger)
         self.lookout = Lookout(orders.job, orders.attempt, logger, causes_first=True)
         self.submitting = Submitting(com, names, self.lines, orders, start_limit, logger, clock, self.step)
@@ -136,9 +143,12 @@ class Attendant:
         timeout = min([*waits, patience] if patience is not None else waits, default=None)
         for event in self.lines.wait(timeout, None if self.interrupts is None else self.interrupts.sock):
             if isinstance(event, Gone):
+                if self._has_ended_by_itself(event.node):
+                    self.mourned.add(event.node)
                 self._on_gone(Gone(event.node, self.lookout.explain(*event, self._clock.monotonic())))
             else:
                 self.hear(event.node, event.operation)
+        self._stepped = self._clock.monotonic()
         self.submitting.tick()
         for verdict in self.lookout.look(self._clock.monotonic()):
             if verdict.kind == "silent":
@@ -150,6 +160,12 @@ class Attendant:
         for node, reason in self.collection.missing.items():
             told = reason if reason.startswith("its files") else f"{reason.rstrip('.')}. Its files have not come."
             self.failures.setdefault(node, ("lost", told))
+
+    def _has_ended_by_itself(self, node: int) -> bool:
+        """Whether the connection with an agent has ended at its side, and we have not slept before we saw it."""
+        lost = self._com.sessions[node].lost
+        ended = lost is None or (isinstance(lost, PeerLost) and lost.reason in _BY_ITSELF)
+        return ended and self._clock.monotonic() - self._stepped < _WATCHED_SECONDS
 
     def _on_gone(self, gone: Gone, *, is_told: bool = False) -> None:
         self.handover.lose(gone.node)

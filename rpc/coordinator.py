@@ -61,6 +61,7 @@ class Coordinator:
         attempt: which attempt at the job this is, counted from 0; its nodes refuse one that they have had.
         stall: seconds of silence within a step beyond which a node counts as stuck; 0 for the default (see `Limits`).
         driver: by which name agents know who drives the job (`succession.will.new_driver`), if it is to be handed on.
+        term: of the driver's claim (`lease.Election`); 0 for who has submitted it.
         collects: whether `join` fetches files and results; else they stay with the agents.
         others: ids of nodes of the job that `com` does not reach, and that its nodes may call.
 
@@ -85,6 +86,7 @@ class Coordinator:
         attempt: int = 0,
         stall: float = 0.0,
         driver: str = "",
+        term: int = 0,
         collects: bool = True,
         others: Iterable[int] = (),
     ) -> None:
@@ -104,7 +106,7 @@ class Coordinator:
         self._bandwidth = estimate_bandwidth
         self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
         self._orders = Orders(
-            self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver, others
+            self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver, others, term
         )
         clock = SystemClock()
         run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)
@@ -359,6 +361,16 @@ class Coordinator:
     def failures(self) -> dict[int, tuple[str, str]]:
         """State and detail of the nodes that did not end well."""
         return self._attendant.failures
+
+    @property
+    def connected(self) -> list[int]:
+        """The nodes whose agents can be told something."""
+        return self._com.available_clients
+
+    @property
+    def mourned(self) -> set[int]:
+        """The nodes whose agents have ended while we were connected with them: they had no other driver."""
+        return set(self._attendant.mourned)
 
     @property
     def halted(self) -> str:

@@ -28,8 +28,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 Result = TypeVar("Result")
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file that its owner alone can read, in place of the one before.
+def write_private(path: Path, text: str, *, lasting: bool = False) -> None:
+    """Write a file that its owner alone can read, in place of the one before; a `lasting` one outlives a loss of power.
 
     Raises: OSError when the disk refuses; then the one before is still there.
     """
@@ -38,9 +38,13 @@ def write_private(path: Path, text: str) -> None:
         descriptor = _open(draft, os.O_TRUNC)
         try:
             _write(descriptor, text)
+            if lasting:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         os.replace(draft, path)
+        if lasting:
+            _sync_folder(path.parent)
     except OSError:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
@@ -137,6 +141,15 @@ def _text(content: bytes, most: int) -> str:
     if len(content) > most:
         raise ValueError(f"it must have at most {most} bytes")
     return content.decode("utf-8")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names in it last, too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _open(path: Path, flags: int, mode: int = PRIVATE) -> int:

@@ -50,7 +50,7 @@ class Following:
 
     def _take_standing(self, node: int, news: Standing) -> None:
         known = self._standings.get(node)
-        if known is not None and news.attempt < known.attempt:
+        if known is not None and _age(news) < _age(known):
             return
         self._standings[node] = news
         if news.outcome == "left":
@@ -76,7 +76,8 @@ class Following:
     @property
     def outcome(self) -> str:
         """How the whole job has ended; "" for a job that goes on."""
-        told = next((standing for standing in self._standings.values() if standing.outcome in _OVER), None)
+        newest = self._newest
+        told = next((told for told in self._standings.values() if told.outcome in _OVER and _age(told) == newest), None)
         if told is not None:
             self.detail = told.detail
             return told.outcome
@@ -92,6 +93,16 @@ class Following:
         return self.states.get(node, ("starting", ""))[0] not in _UNFINISHED and not driven
 
     @property
+    def _newest(self) -> tuple[int, int]:
+        return max(map(_age, self._standings.values()), default=(0, 0))
+
+    @property
+    def outdated(self) -> list[int]:
+        """The nodes of attempts from which the job has gone on without them: what they have is not its result."""
+        newest = self._newest
+        return [node for node, told in self._standings.items() if _age(told) < newest]
+
+    @property
     def is_over(self) -> bool:
         """Whether all has been told: the job is over, and so is every process of which we hear."""
         ended = all(self.states.get(node, ("starting", ""))[0] not in _UNFINISHED for node in self._nodes)
@@ -100,3 +111,8 @@ class Following:
     def close(self) -> None:
         """Leave the display as it is."""
         self._display.close()
+
+
+def _age(standing: Standing) -> tuple[int, int]:
+    """Which attempt it is of: a later driver counts on, but may not know how often the one before it has tried."""
+    return standing.term, standing.attempt

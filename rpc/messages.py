@@ -16,15 +16,18 @@ from .operation import parse as parse
 from .operation import read_operation as read_operation
 from .succession.news import FROM_DRIVER as FROM_DRIVER
 from .succession.news import TO_DRIVER as TO_DRIVER
+from .succession.news import Agreed as Agreed
 from .succession.news import Conclude as Conclude
 from .succession.news import Denied as Denied
 from .succession.news import Entrust as Entrust
 from .succession.news import Granted as Granted
 from .succession.news import Halted as Halted
 from .succession.news import Keeps as Keeps
+from .succession.news import NextAttempt as NextAttempt
 from .succession.news import Part as Part
 from .succession.news import Standing as Standing
 from .succession.news import TakeOver as TakeOver
+from .succession.news import Term as Term
 
 # ---- submitter to agent
 
@@ -50,6 +53,7 @@ class CanCommit(Operation):
     save: float = 0.0  # while it saves
     driver: Annotated[str, Length(0, 96)] = ""  # who drives the job and hands it on; "" for a job that nobody starts again
     others: list[Node] = field(default_factory=list)  # nodes of the job that are not of the group, but may call it or be called
+    term: Term = 0  # of the driver's claim
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,10 @@ class Orders:
         stall: float = 0.0,
         driver: str = "",
         others: Iterable[int] = (),
+        term: int = 0,
     ) -> None:
         self.job, self._title, self.attempt = job, title, attempt
-        self._stall, self._driver = stall, driver
+        self._stall, self._driver, self._term = stall, driver, term
         self._addresses = addresses
         self._blas_threads, self._start_limit = blas_threads, start_limit
         self.code_keys = {node: code_key(cluster, job, node) for node in addresses}
@@ -62,6 +63,7 @@ class Orders:
             self._stall,
             driver=self._driver,
             others=sorted(self._nodes.difference(group)),
+            term=self._term,
         )
 
     def note(self, node: int, accepted: Accepted) -> None:

@@ -35,13 +35,14 @@ class Reclaimer:
         self._clock = SystemClock()
         self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
         self.outcome = self.detail = ""
+        self._outdated: dict[str, list[int]] = {}
 
     def require_client_log(self, job: str | None = None, directory: str | Path = ".") -> dict[int, list[Path]]:
         """Save the files of `job` (None: the newest of each node) into the folder of its run, `directory/runs/<title>-<number>/
         Node-<i>-Retrieve/`; paths per node. A run that is not in `directory` gets a folder there.
 
         Logs can be fetched at any time, reports once the job has ended on that node. A node that is lost, or silent for a
-        minute, is logged and left out.
+        minute, is logged and left out; so is, after `follow`, one without which the job has gone on.
         Raises: NetworkError when no node has files of the job.
         """
         attach_console()
@@ -56,6 +57,9 @@ class Reclaimer:
         collection = Collection(Path(directory), run_of, self._logger, self._clock)
         try:
             for node in self._com.available_clients:
+                if node in self._outdated.get(job or "", ()):
+                    self._logger.warning("Node(%s): its files are left out, for the job has gone on without it.", node)
+                    continue
                 collection.expect(node)
                 self._ask(node, job, collection)
             while collection.open:
@@ -72,7 +76,7 @@ class Reclaimer:
         """Show the progress of `job` (None: the newest of each node) until it is over; {node: (state, detail)}.
 
         A job that is started again is followed from attempt to attempt; afterwards `outcome` says how it has ended ("done",
-        "failed", "stopped") and `detail` what its driver said to that.
+        "failed", "stopped") and `detail` what its driver said to that. A node without which it has gone on is not among them.
         Raises: NetworkError when no node knows the job. A node that is lost, or whose host is silent, has the state "lost".
         """
         attach_console()
@@ -94,7 +98,8 @@ class Reclaimer:
         if all(state == "unknown" for state, _ in states.values()):
             raise NetworkError(f"None of the nodes knows {f'job {job}' if job else 'any job'}.")
         self.outcome, self.detail = following.outcome, following.detail
-        return dict(sorted(states.items()))
+        self._outdated[job or ""] = outdated = following.outdated
+        return {node: state for node, state in sorted(states.items()) if node not in outdated}
 
     def stop(self, job: str, reason: str = "It was stopped by the submitter.") -> None:
         """Tell every node to end `job`: nobody starts it again. `follow` waits for its end."""

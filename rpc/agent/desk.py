@@ -26,6 +26,7 @@ from ..messages import (
     Jobs,
     ListJobs,
     Lose,
+    NextAttempt,
     Operation,
     Part,
     Progress,
@@ -178,9 +179,12 @@ class Desk:
         elif isinstance(operation, TakeOver):
             for said in self._estates.claim(operation, session, self._keys[session]):
                 deliver(session, said)
+        elif isinstance(operation, NextAttempt):
+            answer = self._estates.propose(operation, session)
         elif isinstance(operation, Conclude):
             self._audit.write("conclude", f"job {operation.job}: {operation.outcome}, by {session.link.peer}")
-            self._estates.conclude(operation, session)
+            for node in self._estates.conclude(operation, session):
+                self._runs.end_node(operation.job, node, f"The job goes on without this node. {operation.detail}".rstrip())
         if answer is not None:
             deliver(session, answer)
 

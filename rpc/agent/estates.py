@@ -14,16 +14,31 @@ from network.keyring import Key
 from network.session import Session
 
 from ..files import write_private
+from ..lease import lease as who
 from ..logs import clean
-from ..messages import CanCommit, Conclude, Denied, Entrust, Granted, Halted, Keeps, Part, Standing, TakeOver, Verdict
+from ..messages import (
+    Agreed,
+    CanCommit,
+    Conclude,
+    Denied,
+    Entrust,
+    Granted,
+    Halted,
+    Keeps,
+    NextAttempt,
+    Part,
+    Standing,
+    TakeOver,
+    Verdict,
+)
 from ..submitter_line import watch_for_silence
-from . import succession as who
 from .audit import AuditLog
 from .children import ChildProcesses
 from .delivery import deliver
 from .deposit import MOST_BYTES, Deposit, is_there
 from .heir import CHARTER, ESTATE, Heir
 from .jobs import JobFolders, JobRecord
+from .promises import read_promise, write_promise
 from .verdict_file import keep_verdict
 from .watchers import Watchers
 
@@ -39,7 +54,7 @@ class _Entry:
 
     record: JobRecord
     key: Key
-    succession: who.Succession
+    lease: who.DriverLease
     known: str = ""
     sessions: list[Session] = field(default_factory=list)
     entrusted: Entrust | None = None
@@ -66,11 +81,12 @@ class Estates:
         self._folders, self._watchers, self._cache = folders, watchers, cache
         self._audit, self._logger, self._clock, self._children = audit, logger, clock, children
         self._entries: dict[tuple[str, int], _Entry] = {}
+        self._begun: set[tuple[str, int]] = set()  # here, since the agent was started
 
     @property
     def jobs(self) -> set[str]:
         """The jobs that somebody drives, or will: what they have kept here is still needed."""
-        return {job for (job, _), entry in self._entries.items() if not entry.succession.over}
+        return {job for (job, _), entry in self._entries.items() if not entry.lease.over}
 
     def _of(self, job: str) -> Iterator[_Entry]:
         return (entry for (name, _), entry in list(self._entries.items()) if name == job)
@@ -79,33 +95,60 @@ class Estates:
 
     def driver_of(self, order: CanCommit) -> str:
         """Why the sender of `order` may not drive its job: somebody else does, or it is over; "" if nothing is against it."""
-        ends = [r.outcome for r in self._folders if r.job == order.job and r.outcome not in ("", "left")]
-        if order.driver and ends:
+        if not order.driver:
+            return ""
+        records = [record for record in self._folders if record.job == order.job]
+        ends = [record.outcome for record in records if record.outcome not in ("", "left")]
+        if ends:
             return f"it is over ({ends[-1]})"
-        drivers = [entry.succession.driver for entry in self._of(order.job) if not entry.succession.over]
-        return next((f"{who.who(driver)} drives it" for driver in drivers if driver not in ("", order.driver)), "")
+        leases = (self._lease_of(record) for record in records)
+        return next((reason for lease in leases if (reason := lease.objection(order.driver, order.term))), "")
+
+    def _lease_of(self, record: JobRecord) -> who.DriverLease:
+        """What this node has promised, which is on disk where the agent has been started again."""
+        entry = self._entries.get((record.job, record.node))
+        if entry is not None:
+            return entry.lease
+        restarted = (record.job, record.node) not in self._begun
+        return who.DriverLease(read_promise(self._folders.folder(record)), restarted=restarted)
 
     def begin(self, order: CanCommit, record: JobRecord, session: Session, key: Key) -> None:
         """An attempt has been accepted here."""
         if not order.driver:
             return
         entry = self._entries.get((order.job, order.node))
-        if entry is None or entry.succession.over:
-            entry = self._entries[order.job, order.node] = _Entry(record, key, who.Succession(order.driver))
+        if entry is None or entry.lease.over:
+            known = [self._lease_of(other).promise for other in self._folders if other.job == order.job]
+            newest = max(known, key=lambda promise: (promise.agreed, promise.attempt))
+            entry = self._entries[order.job, order.node] = _Entry(record, key, who.DriverLease(newest))
         record.outcome = record.outcome_detail = ""
         entry.record, entry.key, entry.verdict = record, key, None
-        self._claim(entry, order.driver, session)
+        self._begun.add((order.job, order.node))
+        self._decide(entry, who.Begun(order.driver, order.term, order.attempt))
+        self._keep(entry, session)
         self._announce(entry, order.driver)
 
-    def _claim(self, entry: _Entry, driver: str, session: Session) -> str:
-        """Why `driver` does not drive; "" if it does from now on."""
-        for action in entry.succession.handle(who.Claimed(driver), self._clock.monotonic()):
-            if isinstance(action, who.Deny):
-                return action.reason
-            if isinstance(action, who.Grant) and action.is_new:
-                entry.sessions.clear()
-        self._keep(entry, session)
-        return ""
+    def _decide(self, entry: _Entry, event: object) -> who.Deny | who.Agree | who.Grant:
+        """The answer to a driver. What it promises is on disk before anybody hears of it."""
+        answer: who.Deny | who.Agree | who.Grant = who.Deny("", "")
+        before: who.Promise | None = None
+        for action in entry.lease.handle(event, self._clock.monotonic()):
+            if isinstance(action, who.Keep):
+                before = action.before
+            elif isinstance(action, (who.Deny, who.Agree, who.Grant)):
+                answer = action
+        if before is not None:
+            try:
+                write_promise(self._folders.folder(entry.record), entry.lease.promise)
+            except OSError as error:
+                self._complain(entry, error)
+                if not isinstance(event, who.Begun):  # who takes part in it, does, and has agreed to it before
+                    is_new = isinstance(answer, who.Grant) and answer.is_new
+                    entry.lease.restore(before, gone=is_new)
+                    return who.Deny("", f"it cannot be kept here: {error.strerror or error}")
+        if isinstance(answer, who.Grant) and answer.is_new:
+            entry.sessions.clear()
+        return answer
 
     def _keep(self, entry: _Entry, session: Session) -> None:
         """One more session of the driver. A host that vanishes without a word is noticed by the beats of a running process, and
@@ -132,14 +175,14 @@ class Estates:
         entry = self._entries.get((order.job, order.node))
         if entry is None or order.size > MOST_BYTES:
             raise ProtocolError(f"An estate of job {clean(order.job)} came, which was not expected here.")
-        if order.driver != entry.succession.driver:
-            return Denied(order.job, order.node, f"{who.who(entry.succession.driver)} drives it", "")
+        if order.driver != entry.lease.driver:
+            return self._denied(order.job, order.node, entry.lease, f"{who.who(entry.lease.driver)} drives it")
         for other in self._of(order.job):
             if other.record.attempt < order.attempt and other is not entry:
                 self._supersede(other, entry)
         self._keep(entry, session)
         folder = self._folders.folder(entry.record)
-        self._handle(entry, who.Entrusted(order.place))
+        self._decide(entry, who.Entrusted(order.place, order.attempt, order.term, order.charter))
         self._announce(entry, order.driver)
         try:
             write_private(folder / CHARTER, json.dumps(asdict(order)))
@@ -189,32 +232,62 @@ class Estates:
 
     def claim(self, claim: TakeOver, session: Session, key: Key) -> list[Granted | Denied | Verdict]:
         """Somebody wants to drive a job."""
-        record = self._folders.newest(claim.job, claim.node)
+        job, node = claim.job, claim.node
+        record = self._folders.newest(job, node)
         if record is None:
-            return [Granted(claim.job, claim.node, 0, -1, "unknown", "This worker knows no such job.")]
-        entry = self._entries.get((claim.job, record.node))
-        if entry is None:
-            entry = self._entries[claim.job, record.node] = _Entry(record, key, who.Succession(""))
-            if record.outcome:
-                self._handle(entry, who.Concluded())
+            why = "This worker knows no such job."
+            return [Granted(job, node, *_content(who.Promise()), claim.term, who.NONE, 0, "unknown", why)]
+        entry = self._entry(record, key)
         if entry.entrusted is not None and entry.entrusted.sha256 != claim.sha256:
             self._audit.write("refused", f"{claim.driver} claims job {entry.record.name} with another estate")
-            return [Denied(claim.job, claim.node, "the job has another estate", "")]
-        refusal = self._claim(entry, claim.driver, session)
+            return [self._denied(job, node, entry.lease, "the job has another estate")]
+        answer = self._decide(entry, who.Claimed(claim.driver, claim.term))
+        refusal = answer.reason if isinstance(answer, who.Deny) else ""
         self._audit.write("claim", f"job {record.name} by {claim.driver}: {refusal or 'granted'}")
-        if refusal:
-            return [Denied(claim.job, claim.node, refusal, record.outcome)]
-        self._watchers.add(session, claim.job, record.node)
-        known = -1 if entry.entrusted is None else entry.entrusted.attempt
-        answer = Granted(claim.job, claim.node, record.attempt, known, record.state, record.detail[-4096:])
-        return [answer] if entry.verdict is None else [entry.verdict, answer]
+        if not isinstance(answer, who.Grant):
+            return [self._denied(job, node, entry.lease, refusal, record.outcome)]
+        self._keep(entry, session)
+        self._watchers.add(session, job, record.node)
+        state, detail = record.state, record.detail[-4096:]
+        content = _content(entry.lease.promise)
+        granted = Granted(job, node, *content, claim.term, answer.voice, record.attempt, state, detail)
+        return [granted] if entry.verdict is None else [entry.verdict, granted]
 
-    def conclude(self, end: Conclude, session: Session) -> None:
-        """A driver says how the job is over."""
-        for entry in self._of(end.job):
-            if session in entry.sessions:
-                report = end.report if end.outcome == "failed" else ""
-                self._end(entry.record, end.outcome, end.detail, report)
+    def _entry(self, record: JobRecord, key: Key) -> _Entry:
+        """That of a job that is known here; made anew where the agent was started again, or the job is over."""
+        entry = self._entries.get((record.job, record.node))
+        if entry is None:
+            entry = self._entries[record.job, record.node] = _Entry(record, key, self._lease_of(record))
+            if record.outcome:
+                self._handle(entry, who.Concluded())
+        return entry
+
+    def propose(self, proposal: NextAttempt, session: Session) -> Agreed | Denied:
+        """A driver wants to begin an attempt, with this node or without it.
+
+        Raises: ProtocolError when it has not claimed the job on this connection.
+        """
+        record = self._folders.newest(proposal.job, proposal.node)
+        entry = None if record is None else self._entries.get((record.job, record.node))
+        if entry is None or (session not in entry.sessions and entry.lease.driver == proposal.driver):
+            raise ProtocolError(f"An attempt at job {clean(proposal.job)} was proposed by who had not claimed it here.")
+        event = who.Proposed(proposal.driver, proposal.term, proposal.attempt, proposal.charter)
+        answer = self._decide(entry, event)
+        if isinstance(answer, who.Deny):
+            return self._denied(proposal.job, proposal.node, entry.lease, answer.reason, entry.record.outcome)
+        self._audit.write("agreed", f"job {entry.record.name}: attempt {proposal.attempt} of {proposal.driver}")
+        return Agreed(proposal.job, proposal.node, proposal.term, proposal.attempt)
+
+    @staticmethod
+    def _denied(job: str, node: int, lease: who.DriverLease, reason: str, outcome: str = "") -> Denied:
+        return Denied(job, node, *_content(lease.promise), lease.promise.term, lease.driver != "", reason, outcome)
+
+    def conclude(self, end: Conclude, session: Session) -> list[int]:
+        """A driver says how the job is over; returns the nodes without which it goes on."""
+        ended = [entry for entry in self._of(end.job) if session in entry.sessions]
+        for entry in ended:
+            self._end(entry.record, end.outcome, end.detail, end.report if end.outcome == "failed" else "")
+        return [entry.record.node for entry in ended if end.outcome == "left"]
 
     def halt(self, job: str, reason: str, session: Session) -> None:
         """Somebody wants the job to end: if it is not its driver, the job is over, and the driver is told, or refused when it
@@ -266,12 +339,12 @@ class Estates:
             if session in entry.sessions:
                 entry.sessions.remove(session)
                 if not entry.sessions:
-                    self._handle(entry, who.DriverGone(entry.succession.driver))
+                    self._handle(entry, who.DriverGone(entry.lease.driver))
 
     @property
     def deadline(self) -> float | None:
         """When `step` must be called (monotonic)."""
-        deadlines = [at for entry in self._entries.values() if (at := entry.succession.deadline) is not None]
+        deadlines = [at for entry in self._entries.values() if (at := entry.lease.deadline) is not None]
         if any(entry.heir is not None for entry in self._entries.values()):
             deadlines.append(self._clock.monotonic() + _REAP_SECONDS)
         return min(deadlines, default=None)
@@ -284,19 +357,20 @@ class Estates:
                 self._handle(entry, who.HeirGone())
             self._handle(entry, who.Tick())
             if entry.heir is None:
-                if entry.succession.over:  # the record tells all there is to know
+                if entry.lease.over:  # the record tells all there is to know
                     self._drop(entry)
-                elif not entry.succession.driver and entry.succession.deadline is None and entry.record.ended:
+                elif not entry.lease.driver and entry.lease.deadline is None and entry.record.ended:
                     self._forsake(entry)
 
     def _forsake(self, entry: _Entry) -> None:
         """Its driver is gone without an heir, and so is its process: nobody goes on with it, unless the driver returns."""
         self._drop(entry)
         record = entry.record
-        self._watchers.tell(record.job, record.node, Standing(record.job, record.node, record.attempt, "", "", ""))
+        term = self._lease_of(record).promise.own
+        self._watchers.tell(record.job, record.node, Standing(record.job, record.node, record.attempt, term, "", "", ""))
 
     def _handle(self, entry: _Entry, event: object) -> None:
-        for action in entry.succession.handle(event, self._clock.monotonic()):
+        for action in entry.lease.handle(event, self._clock.monotonic()):
             if isinstance(action, who.StartHeir) and entry.entrusted is not None:
                 self._start_heir(entry, entry.entrusted)
 
@@ -317,7 +391,8 @@ class Estates:
         if entry is None and not record.outcome:
             return None
         driver = "" if entry is None or record.outcome else who.who(entry.known)
-        return Standing(record.job, record.node, record.attempt, driver, record.outcome, record.outcome_detail)
+        term = self._lease_of(record).promise.own
+        return Standing(record.job, record.node, record.attempt, term, driver, record.outcome, record.outcome_detail)
 
     def _tell(self, record: JobRecord) -> None:
         told = self.standing(record)
@@ -342,10 +417,17 @@ class Estates:
     def let_go(self, names: Collection[str]) -> None:
         """The folders of these jobs (`JobRecord.name`) are gone: nobody can go on with them here."""
         for entry in list(self._entries.values()):
-            if entry.record.name in names and not entry.succession.over:  # whose heir ends by itself
+            if entry.record.name in names and not entry.lease.over:  # whose heir ends by itself
                 self._drop(entry)
+        known = {(record.job, record.node) for record in self._folders}
+        self._begun &= known
 
     def close(self) -> None:
         """End all heirs."""
         for entry in list(self._entries.values()):
             self._drop(entry)
+
+
+def _content(promise: who.Promise) -> tuple[int, int, bool, str]:
+    """What an answer tells of a promise."""
+    return promise.attempt, promise.agreed, promise.begun, promise.charter

@@ -31,7 +31,7 @@ class Entrusting:
         for place, node in enumerate(by_seniority(nodes)):
             self.open.add(node)
             size = len(will.estate)
-            tell(node, Entrust(job, node, attempt, will.driver, place, will.sha256, size, will.heir, will.charter))
+            tell(node, Entrust(job, node, attempt, will.term, will.driver, place, will.sha256, size, will.heir, will.charter))
 
     def take(self, node: int, answer: Keeps) -> None:
         """What the agent of a node says."""

@@ -11,6 +11,7 @@ from typing import Annotated
 from ..operation import Attempt, Bytes, JobState, Length, Matching, Node, Operation, Sha256
 
 Driver = Annotated[str, Matching("[A-Za-z0-9() -]{1,64}/[0-9a-f]{16}")]
+Term = Annotated[int, range(1 << 53)]
 Outcome = Annotated[str, ("done", "failed", "stopped", "left")]
 """Of a job, said by its driver; "left" for a node without which it goes on."""
 
@@ -22,14 +23,15 @@ Outcome = Annotated[str, ("done", "failed", "stopped", "left")]
 class Entrust(Operation):
     """Keep what is needed to drive this job, for the time when I am gone.
 
-    `place` is the node's in the order of seniority. The estate, which is the same for all attempts, has `size` bytes and this
-    hash; it follows in parts if it is asked for. `charter` is what changes from attempt to attempt. `heir` is the module that
-    takes over; its `main` is called.
+    `term` is that in which the attempt was agreed to, `place` the node's in the order of seniority. The estate, which is the
+    same for all attempts, has `size` bytes and this hash; it follows in parts if it is asked for. `charter` is what changes
+    from attempt to attempt. `heir` is the module that takes over; its `main` is called.
     """
 
     job: str
     node: Node
     attempt: Attempt
+    term: Term
     driver: Driver
     place: Annotated[int, range(1 << 20)]
     sha256: Sha256
@@ -49,12 +51,25 @@ class Part(Operation):
 
 @dataclass(frozen=True)
 class TakeOver(Operation):
-    """Let me drive the job of this estate from now on."""
+    """Let me drive the job of this estate from now on. A claim of a higher term ends those before it."""
 
     job: str
     node: Node
     driver: Driver
     sha256: Sha256
+    term: Term
+
+
+@dataclass(frozen=True)
+class NextAttempt(Operation):
+    """Agree to this attempt, which may go on without you: nobody who does not know of it shall go on from the one before."""
+
+    job: str
+    node: Node
+    driver: Driver
+    term: Term
+    attempt: Attempt
+    charter: str
 
 
 @dataclass(frozen=True)
@@ -82,25 +97,50 @@ class Keeps(Operation):
 
 @dataclass(frozen=True)
 class Granted(Operation):
-    """You drive. What the node was told last, and by whom it was: its newest attempt, its state, and the attempt of the charter
-    that it has, -1 for none."""
+    """You drive, by the claim of the term `claim`; `voice` is what that counts (see `lease`).
+
+    Then the newest attempt that the node has agreed to, -1 for none: in which term, whether it has begun, its
+    charter; and what the node was told last: the attempt that it takes part in, and its state.
+    """
 
     job: str
     node: Node
+    newest: Annotated[int, range(-1, 1 << 31)]
+    agreed: Term
+    begun: bool
+    charter: str
+    claim: Term
+    voice: Annotated[str, ("living", "restarted", "none")]
     attempt: Attempt
-    entrusted: Annotated[int, range(-1, 1 << 31)]
     state: JobState
     detail: str
 
 
 @dataclass(frozen=True)
 class Denied(Operation):
-    """Somebody else drives, or the job is over: then `outcome` says how."""
+    """You do not drive, or the attempt may not begin: somebody else drives now (`is_driven`), or has claimed the job by the
+    claim of the `term`, or the job is over: then `outcome` says how. The newest attempt is told as by `Granted`."""
 
     job: str
     node: Node
+    newest: Annotated[int, range(-1, 1 << 31)]
+    agreed: Term
+    begun: bool
+    charter: str
+    term: Term
+    is_driven: bool
     reason: str
     outcome: Annotated[str, ("", "done", "failed", "stopped", "left")]
+
+
+@dataclass(frozen=True)
+class Agreed(Operation):
+    """The attempt may begin."""
+
+    job: str
+    node: Node
+    term: Term
+    attempt: Attempt
 
 
 @dataclass(frozen=True)
@@ -116,16 +156,17 @@ class Halted(Operation):
 
 @dataclass(frozen=True)
 class Standing(Operation):
-    """How the job stands beyond the state of one process: its attempt, who drives it ("" for nobody: it is not started again),
-    and how it is over, if it is."""
+    """How the job stands beyond the state of one process: its attempt, and the term in which that was agreed to, who drives it
+    ("" for nobody: it is not started again), and how it is over, if it is."""
 
     job: str
     node: Node
     attempt: Attempt
+    term: Term
     driver: str
     outcome: Annotated[str, ("", "done", "failed", "stopped", "left")]
     detail: str
 
 
-FROM_DRIVER = (Entrust, Part, TakeOver, Conclude)
-TO_DRIVER = (Keeps, Granted, Denied, Halted, Standing)
+FROM_DRIVER = (Entrust, Part, TakeOver, NextAttempt, Conclude)
+TO_DRIVER = (Keeps, Granted, Agreed, Denied, Halted, Standing)

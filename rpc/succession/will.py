@@ -22,6 +22,7 @@ class Will:
     heir: str
     estate: bytes
     charter: str = ""
+    term: int = 0
     sha256: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,9 +34,17 @@ def wait_for(condition: Callable[[], Any], what: str, limit: float = LIMIT) -> A
 
 
 class AgentProcess:
-    """One `python -m rpc.agent.cli`; its console goes to `console`."""
+    """One `python -m rpc.agent.cli`; its console goes to `console`. `on` is what its command begins with."""
 
-    def __init__(self, root: Path, key_file: Path, *options: str, work: Path | None = None, **variables: str) -> None:
+    def __init__(
+        self,
+        root: Path,
+        key_file: Path,
+        *options: str,
+        work: Path | None = None,
+        on: Sequence[str] = (),
+        **variables: str,
+    ) -> None:
         root.mkdir(parents=True, exist_ok=True)
         self.work = work or root / "work"
         self.console_path = root / "console.txt"
@@ -48,7 +56,7 @@ class AgentProcess:
         command += ["--work-dir", str(self.work), "--announce", str(self.announcement), "--end-with-parent", *options]
         with open(self.console_path, "wb") as console:
             self.process = subprocess.Popen(
-                command,
+                [*on, *command],
                 cwd=root,
                 env={**environ, **variables},
                 stdin=subprocess.PIPE,

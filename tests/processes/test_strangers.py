@@ -38,6 +38,7 @@ from rpc.messages import (
     ListJobs,
     Load,
     Lose,
+    NextAttempt,
     Operation,
     Part,
     Stop,
@@ -62,9 +63,10 @@ OPERATIONS: tuple[Operation, ...] = (
     ListJobs(),
     Fetch(""),
     Examine("", 0),
-    Entrust("", 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.heir", ""),
+    Entrust("", 0, 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.heir", ""),
     Part("", 0, b"x"),
-    TakeOver("", 0, "Node(0)/0123456789abcdef", "0f" * 32),
+    TakeOver("", 0, "Node(0)/0123456789abcdef", "0f" * 32, 1),
+    NextAttempt("", 0, "Node(0)/0123456789abcdef", 1, 1, ""),
     Conclude("", 0, "done", "", ""),
 )
 

@@ -13,8 +13,10 @@ JOB = "job"
 logger = logging.getLogger("following test")
 
 
-def standing(node: int, attempt: int = 0, driver: str = "The submitter", outcome: str = "", detail: str = "") -> Standing:
-    return Standing(JOB, node, attempt, driver, outcome, detail)
+def standing(
+    node: int, attempt: int = 0, driver: str = "The submitter", outcome: str = "", detail: str = "", term: int = 0
+) -> Standing:
+    return Standing(JOB, node, attempt, term, driver, outcome, detail)
 
 
 def test_a_job_that_nobody_drives_ends_with_its_processes() -> None:
@@ -88,3 +90,20 @@ def test_a_stopped_job() -> None:
     assert not following.is_over  # its process is still there
     following.take(0, State(JOB, 0, "stopped", ""))
     assert following.is_over and (following.outcome, following.detail) == ("stopped", "Enough.")
+
+
+def test_a_result_of_another_driver_is_none_of_this_job() -> None:
+    """INV-14: node 0 was left with an attempt of its own driver; the others have gone on, which is what counts."""
+    following = Following([0, 1, 2], logger)
+    following.take(0, standing(0, 3, "", "failed"))
+    following.take(0, State(JOB, 0, "done", ""))
+    assert following.outdated == []
+    for node in (1, 2):
+        following.take(node, standing(node, 1, "Node(1)", term=1))
+        following.take(node, State(JOB, node, "stopped", ""))
+    assert following.outcome == "" and not following.is_over
+    for node in (1, 2):
+        following.take(node, State(JOB, node, "done", ""))
+        following.take(node, standing(node, 1, "", "done", term=1))
+    assert following.is_over and following.outcome == "done"
+    assert following.outdated == [0]

@@ -1,10 +1,11 @@
 """A submitter as a program of its own, to be left or killed: `lonely_submitter KEY FOLDER HURRY ADDRESS...`.
 
-Its job goes slowly until the file HURRY exists.
+Its job goes slowly until the file HURRY exists; `LONELY_POLICY` in the environment is its on_failure.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -44,7 +45,8 @@ def main() -> None:
     for number, address in enumerate(addresses):
         nodes.add(number, address)
     parameters = {"hurry": hurry}
-    train(nodes, Path(folder), Unhurried, on_failure="restart", checkpoint_every=20, codec_extra_parameters=parameters)
+    policy = os.environ.get("LONELY_POLICY", "restart")
+    train(nodes, Path(folder), Unhurried, on_failure=policy, checkpoint_every=20, codec_extra_parameters=parameters)
 
 
 if __name__ == "__main__":

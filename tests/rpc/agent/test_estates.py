@@ -18,15 +18,17 @@ from network.errors import ProtocolError
 from network.keys import new_key
 from network.session import Session
 from network.testing.clock import VirtualClock
-from rpc.agent import estates
+from rpc.agent import estates, promises
 from rpc.agent.admission import python_version
 from rpc.agent.audit import AuditLog
 from rpc.agent.children import ChildProcesses
 from rpc.agent.estates import Estates
 from rpc.agent.jobs import JobFolders, JobRecord
 from rpc.agent.watchers import Watchers
+from rpc.lease.lease import Promise
 from rpc.messages import (
     FROM_AGENT,
+    Agreed,
     CanCommit,
     Conclude,
     Denied,
@@ -34,6 +36,7 @@ from rpc.messages import (
     Granted,
     Halted,
     Keeps,
+    NextAttempt,
     Part,
     Standing,
     TakeOver,
@@ -106,6 +109,16 @@ def heard(wire: Talk) -> list[Any]:
     return found
 
 
+def grant(answer: object) -> tuple[str, int, str, str]:
+    assert isinstance(answer, Granted)
+    return answer.voice, answer.attempt, answer.state, answer.detail
+
+
+def denial(answer: object) -> tuple[str, str]:
+    assert isinstance(answer, Denied)
+    return answer.reason, answer.outcome
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     with ExitStack() as stack:
@@ -138,7 +151,7 @@ def test_an_estate_is_kept_unchanged_and_sent_once(place: Place) -> None:
 def test_an_altered_estate_is_refused(place: Place, parts: list[bytes]) -> None:
     one = place.session()
     place.begin(one.server)
-    order = Entrust(JOB, 1, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.heir", "{}")
+    order = Entrust(JOB, 1, 0, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.heir", "{}")
     assert place.estates.entrust(order, one.server) == Keeps(JOB, 1, False)
     with pytest.raises(ProtocolError, match="An estate came with"):
         for part in parts:
@@ -151,7 +164,7 @@ def test_parts_of_an_attempt_before_do_not_count(place: Place) -> None:
     one, two = place.session(), place.session()
     for attempt, wire in enumerate((one, two)):
         place.begin(wire.server, attempt=attempt)
-        order = Entrust(JOB, 1, attempt, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.heir", "{}")
+        order = Entrust(JOB, 1, attempt, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.heir", "{}")
         assert place.estates.entrust(order, wire.server) == Keeps(JOB, 1, False)
     assert place.estates.part(Part(JOB, 1, b"x"), two.server) is None
     assert place.estates.part(Part(JOB, 1, b"xy"), one.server) is None
@@ -173,8 +186,8 @@ def test_a_full_disk_leaves_the_charter_before(place: Place, monkeypatch: pytest
     place.entrust(one.server, b"estate", attempt=1)
     assert json.loads((place.folder / "charter.json").read_text())["attempt"] == 0
     place.estates.forget(one.server)
-    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate")), heir.server, new_key())
-    assert isinstance(answer, Granted) and (answer.attempt, answer.entrusted) == (1, 0)
+    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate"), 1), heir.server, new_key())
+    assert isinstance(answer, Granted) and (answer.attempt, answer.newest, answer.begun) == (1, 1, True)
 
 
 def test_an_estate_of_nobody_is_refused(place: Place) -> None:
@@ -187,10 +200,10 @@ def test_who_claims_with_another_estate_is_denied(place: Place) -> None:
     place.begin(one.server)
     place.entrust(one.server, b"estate")
     place.estates.forget(one.server)
-    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"other")), two.server, new_key())
-    assert answer == Denied(JOB, 1, "the job has another estate", "")
-    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate")), two.server, new_key())
-    assert answer == Granted(JOB, 1, 0, 0, "starting", "")
+    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"other"), 1), two.server, new_key())
+    assert denial(answer) == ("the job has another estate", "")
+    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate"), 1), two.server, new_key())
+    assert grant(answer) == ("living", 0, "starting", "")
     assert '"claim"' in place.audit.read_text()
 
 
@@ -201,8 +214,9 @@ def test_the_driver_stays_while_one_of_its_sessions_does(place: Place, caplog: p
     place.entrust(one.server, b"estate")
     place.begin(two.server, attempt=1)
     place.estates.forget(one.server)
-    claim = TakeOver(JOB, 1, HEIR, sha256_of(b"estate"))
-    assert place.estates.claim(claim, three.server, new_key()) == [Denied(JOB, 1, "The submitter drives it", "")]
+    claim = TakeOver(JOB, 1, HEIR, sha256_of(b"estate"), 1)
+    (answer,) = place.estates.claim(claim, three.server, new_key())
+    assert denial(answer) == ("The submitter drives it", "") and isinstance(answer, Denied) and answer.is_driven
     place.estates.forget(two.server)
     assert isinstance(place.estates.claim(claim, three.server, new_key())[0], Granted)
     assert not caplog.messages  # a claim alone may come to nothing
@@ -278,8 +292,8 @@ def test_who_is_not_the_driver_may_stop_but_not_conclude(place: Place) -> None:
     place.estates.forget(one.server)
     assert place.estates.deadline is None
     place.estates.step()
-    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate")), other.server, new_key())
-    assert answer == Denied(JOB, 1, "the job is over", "stopped")
+    (answer,) = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate"), 1), other.server, new_key())
+    assert denial(answer) == ("the job is over", "stopped")
 
 
 def test_a_driver_ends_an_attempt_on_all_its_nodes_here(place: Place) -> None:
@@ -342,17 +356,96 @@ def test_a_verdict_waits_for_the_next_driver(place: Place) -> None:
     verdict = Verdict(JOB, 1, 0, "crashed", "host", 7, "step", 1, 2, 0.0)
     assert place.record is not None
     place.estates.note(place.record, verdict)
-    answers = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate")), two.server, new_key())
-    assert answers == [verdict, Granted(JOB, 1, 0, 0, "starting", "")]
+    answers = place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate"), 1), two.server, new_key())
+    assert answers[0] == verdict and grant(answers[1]) == ("living", 0, "starting", "")
 
 
-def test_an_agent_that_came_back_grants_what_it_remembers(place: Place, tmp_path: Path) -> None:
-    """An agent that was restarted reports its process as lost, and takes part in the succession again."""
+def test_an_agent_that_came_back_keeps_its_promises(place: Place, tmp_path: Path) -> None:
+    """INV-14: it reports its process as lost, starts no heir, and has a voice for nobody but whom it had promised itself to."""
     one = place.session()
     place.begin(one.server)
     place.entrust(one.server, b"estate")
     again = Place(tmp_path, place._stack)
-    (answer,) = again.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate")), one.server, new_key())
-    assert answer == Granted(JOB, 1, 0, -1, "lost", "The agent ended while this job ran.")
-    (answer,) = again.estates.claim(TakeOver("other", 1, HEIR, sha256_of(b"")), one.server, new_key())
-    assert isinstance(answer, Granted) and answer.state == "unknown"
+    (answer,) = again.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate"), 1), one.server, new_key())
+    assert grant(answer) == ("none", 0, "lost", "The agent ended while this job ran.")
+    again.estates.forget(one.server)
+    assert again.estates.deadline is None
+    (answer,) = again.estates.claim(TakeOver(JOB, 1, SUBMITTER, sha256_of(b"estate"), 0), one.server, new_key())
+    assert grant(answer)[0] == "restarted"
+    (answer,) = again.estates.claim(TakeOver("other", 1, HEIR, sha256_of(b""), 1), one.server, new_key())
+    assert grant(answer) == ("none", 0, "unknown", "This worker knows no such job.")
+
+
+def test_an_attempt_that_was_agreed_to_is_known_after_a_restart(place: Place, tmp_path: Path) -> None:
+    """INV-14: with this node or without it; who did not know of it would go on from the one before."""
+    one = place.session()
+    place.begin(one.server)
+    place.entrust(one.server, b"estate")
+    proposal = NextAttempt(JOB, 1, SUBMITTER, 0, 1, "next")
+    assert place.estates.propose(proposal, one.server) == Agreed(JOB, 1, 0, 1)
+    assert stat.S_IMODE((place.folder / "lease.json").stat().st_mode) == 0o600
+    again = Place(tmp_path, place._stack)
+    (answer,) = again.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate"), 1), one.server, new_key())
+    assert isinstance(answer, Granted)
+    assert (answer.newest, answer.agreed, answer.begun, answer.charter) == (1, 0, False, "next")
+
+
+def test_a_promise_that_the_disk_does_not_take_is_not_given(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither to a claim nor to an attempt; when there is room again, both are."""
+    one, heir = place.session(), place.session()
+    place.begin(one.server)
+    place.entrust(one.server, b"estate")
+    place.estates.forget(one.server)
+    claim = TakeOver(JOB, 1, HEIR, sha256_of(b"estate"), 1)
+    proposal = NextAttempt(JOB, 1, HEIR, 1, 1, "next")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(promises, "write_private", full)
+        (answer,) = place.estates.claim(claim, heir.server, new_key())
+        assert denial(answer) == ("it cannot be kept here: No space left on device", "")
+    (answer,) = place.estates.claim(claim, heir.server, new_key())
+    assert isinstance(answer, Granted) and answer.claim == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(promises, "write_private", full)
+        refused = place.estates.propose(proposal, heir.server)
+        assert denial(refused) == ("it cannot be kept here: No space left on device", "")
+    assert place.estates.propose(proposal, heir.server) == Agreed(JOB, 1, 1, 1)
+
+
+def test_a_record_of_promises_that_cannot_be_read_promises_nothing(tmp_path: Path) -> None:
+    for content in ("", "{}x", "[]", '{"term": "1"}', '{"term": 1, "other": 2}', "[" * 10_000):
+        (tmp_path / "lease.json").write_text(content)
+        assert promises.read_promise(tmp_path) == Promise()
+    promises.write_promise(tmp_path, Promise(3, HEIR, 2, 1, True, "charter"))
+    assert promises.read_promise(tmp_path) == Promise(3, HEIR, 2, 1, True, "charter")
+
+
+def test_only_who_has_claimed_it_on_this_connection_proposes(place: Place) -> None:
+    one, other = place.session(), place.session()
+    place.begin(one.server)
+    proposal = NextAttempt(JOB, 1, SUBMITTER, 0, 1, "next")
+    with pytest.raises(ProtocolError, match="was proposed by who had not claimed it here"):
+        place.estates.propose(proposal, other.server)
+    refused = place.estates.propose(NextAttempt(JOB, 1, HEIR, 1, 1, "next"), other.server)
+    assert denial(refused) == ("The submitter drives it", "")
+
+
+def test_a_driver_that_was_replaced_begins_and_ends_nothing(place: Place) -> None:
+    """INV-14, FLT-4: it comes back on a new connection, or speaks on the old one."""
+    one, heir, late = place.session(), place.session(), place.session()
+    place.begin(one.server)
+    place.entrust(one.server, b"estate")
+    place.estates.forget(one.server)
+    place.estates.claim(TakeOver(JOB, 1, HEIR, sha256_of(b"estate"), 1), heir.server, new_key())
+    place.estates.forget(heir.server)
+    order = CanCommit(JOB, "title", 1, [1], 1, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
+    assert place.estates.driver_of(order) == "Node(0) has claimed it since"
+    place.estates.conclude(Conclude(JOB, 1, "done", "", ""), late.server)
+    assert place.record is not None and place.record.outcome == ""
+    (answer,) = place.estates.claim(TakeOver(JOB, 1, SUBMITTER, sha256_of(b"estate"), 0), late.server, new_key())
+    assert denial(answer) == ("Node(0) has claimed it since", "")
+    (answer,) = place.estates.claim(TakeOver(JOB, 1, SUBMITTER, sha256_of(b"estate"), 2), late.server, new_key())
+    assert grant(answer)[0] == "living"

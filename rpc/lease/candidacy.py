@@ -1,0 +1,169 @@
+"""An election over sockets: its claims and proposals go out, its answers come back, on connections that stay open."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+from collections.abc import Collection
+
+from network.clock import Clock, SystemClock
+from network.controller import Controller
+from network.errors import NetworkError, PeerLost, ProtocolError
+from network.farewell import take_leave
+from network.keyring import Key
+from network.nodes import NodeAssignment
+from network.request import Request
+from network.session import Session
+from network.sockets import wait_sockets
+
+from ..logs import clean
+from ..messages import FROM_AGENT, Agreed, Conclude, Denied, Granted, Operation, parse
+from .election import ANSWER_SECONDS, Ask, Decision, Election, Missing, Propose, Said, Send, Settled, Tick
+
+_REFUSED = os.strerror(errno.ECONNREFUSED)
+
+
+def is_refusal(error: NetworkError) -> bool:
+    """Whether a host answers, and nobody listens there: the agent has ended, and its job processes with it."""
+    return isinstance(error, PeerLost) and _REFUSED in error.reason
+
+
+class Candidacy:
+    """The rounds of one `election` among `nodes`. A node holds what it has granted while the connection with it stands.
+
+    Attribute: `early`, what agents have said besides, for whoever goes on with their connections.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        nodes: NodeAssignment,
+        election: Election,
+        job: str,
+        logger: logging.Logger,
+        clock: Clock | None = None,
+    ) -> None:
+        self.election = election
+        self.early: list[tuple[int, Operation]] = []
+        self._request, self._nodes, self._job, self._logger = request, nodes, job, logger
+        self._clock = clock or SystemClock()
+        self._sessions: dict[int, Session] = {}
+        self._key: Key | None = None
+        self._names = {node: f"Node({node}) at {address}" for node, address in nodes.items()}
+
+    def ask(self, nodes: Collection[int] | None = None) -> Decision:
+        """One round: whether the job may go on from here, by the word of these nodes (default: of all)."""
+        asked = sorted(self._nodes) if nodes is None else sorted(nodes)
+        errors = self._call(asked)
+        return self._settle(self.election.handle(Ask(tuple(asked)), self._clock.monotonic()), errors)
+
+    def propose(self, attempt: int, charter: str) -> Decision:
+        """Whether the attempt may begin: those that have granted the job in the last round are asked."""
+        return self._settle(self.election.handle(Propose(attempt, charter), self._clock.monotonic()), {})
+
+    @property
+    def reasons(self) -> str:
+        """Who keeps us from going on, in words."""
+        return self.election.describe(self._names)
+
+    @property
+    def missing(self) -> dict[int, str]:
+        """The nodes that do not take part in what we drive, and why."""
+        election = self.election
+        gone = {node: f"{self._names[node]} cannot be reached." for node in (*election.silent, *election.refused)}
+        return {**gone, **{node: answer.reason for node, answer in election.denied.items()}}
+
+    def leave(self, nodes: Collection[int], outcome: str, detail: str) -> None:
+        """Tell those of `nodes` that can be told how the job has ended for them."""
+        for node in nodes:
+            self._tell(node, Conclude(self._job, node, outcome, detail, ""))
+
+    def take_connections(self) -> Controller:
+        """The connections with the nodes that have granted the job; the others are closed. What is unread stays in them."""
+        if self._key is None:
+            raise RuntimeError("A Candidacy has connections after its first round.")
+        sessions, self._sessions = self._sessions, {}
+        for node in sessions.keys() - self.election.granted.keys():
+            sessions.pop(node).close()
+        return self._request.connected(self._nodes, sessions, self._key)
+
+    def close(self) -> None:
+        """Give up what was granted on these connections."""
+        living = [session for session in self._sessions.values() if session.lost is None]
+        take_leave(living, wait_sockets, self._clock)  # type: ignore[arg-type]
+        for session in self._sessions.values():
+            session.close()
+
+    # ---- bytes
+
+    def _call(self, nodes: Collection[int]) -> dict[int, NetworkError]:
+        """Connect with those of `nodes` that there is no connection with; returns what failed."""
+        lacking = NodeAssignment(key_file=self._nodes.key_file)
+        for session in self._sessions.values():
+            with contextlib.suppress(ProtocolError):  # the session is lost then
+                session.receive()  # which tells whether its agent has ended meanwhile
+        for node in nodes:
+            if node not in self._sessions or not self._sessions[node].alive:
+                lacking.add(node, self._nodes[node])
+        if not len(lacking):
+            return {}
+        opened, errors, self._key = self._request.call(lacking, ANSWER_SECONDS)
+        self._sessions = {node: session for node, session in self._sessions.items() if session.alive} | opened
+        return errors
+
+    def _settle(self, actions: list[object], errors: dict[int, NetworkError]) -> Decision:
+        """Let the election go on until it has come to a decision."""
+        for node, error in errors.items():
+            actions += self._feed(Missing(node, is_refusal(error)))
+        while True:
+            for action in actions:
+                if isinstance(action, Settled):
+                    return action.decision
+                if isinstance(action, Send):
+                    self._tell(action.node, action.operation)
+            actions = self._hear()
+
+    def _feed(self, event: object) -> list[object]:
+        return self.election.handle(event, self._clock.monotonic())
+
+    def _tell(self, node: int, operation: Operation) -> None:
+        session = self._sessions.get(node)
+        if session is not None and session.alive:
+            session.queue(operation.to_value())
+            session.send()
+
+    def _hear(self) -> list[object]:
+        """Wait for answers, at most until the round is over."""
+        sessions = {node: session for node, session in self._sessions.items() if session.alive}
+        actions: list[object] = []
+        for node in self._sessions.keys() - sessions.keys():
+            actions += self._feed(Missing(node, False))
+        left = (self.election.deadline or 0.0) - self._clock.monotonic()
+        if not actions and left > 0:
+            writing = [session.link for session in sessions.values() if session.pending_bytes]
+            reading = [session.link for session in sessions.values()]
+            if not any(session.inbox for session in sessions.values()):
+                wait_sockets(reading, writing, left)  # type: ignore[arg-type]
+        for node, session in sessions.items():
+            actions += self._read(node, session)
+        return [*actions, *self._feed(Tick())]
+
+    def _read(self, node: int, session: Session) -> list[object]:
+        actions: list[object] = []
+        session.send()
+        try:
+            session.receive()
+            while (message := session.take()) is not None:
+                said = parse(message.value, FROM_AGENT)
+                if isinstance(said, (Granted, Denied, Agreed)):
+                    actions += self._feed(Said(node, said))
+                else:
+                    self.early.append((node, said))
+        except ProtocolError as error:
+            self._logger.error("Node(%s) broke the protocol: %s", node, clean(str(error)))
+            session.close()
+        if not session.alive:
+            actions += self._feed(Missing(node, False))
+        return actions

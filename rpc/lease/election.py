@@ -1,0 +1,285 @@
+"""How a driver comes by the right to begin the next attempt, or to end the job: from more than half of the last one.
+
+A state machine without sockets. It first *claims* the job: nodes that grant it will not listen to anybody with an earlier
+claim any more, and tell what they have agreed to before. Then it *proposes* the next attempt, which may begin when as many
+have agreed, those included that will not take part. Two majorities of one attempt have a node in common, so of two drivers at
+most one gets there, and the other one hears of it.
+
+Who counts, of the nodes of the last attempt:
+* a node that grants, unless its agent was started again and had promised itself to another driver before;
+* under a driver in office, a node that granted it until it died: its connection ended by itself, its host refuses another;
+* a node that is silent, or of which nothing is known, never.
+At exactly half the one who has begun that attempt goes on, an heir does not. Where nobody is silent and nobody has another
+driver, all that live are on our side, and nobody waits for the dead; but not where others than these nodes may go on.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ..machine import Machine
+from ..messages import Agreed, Denied, Granted, NextAttempt, Operation, TakeOver
+from .lease import LIVING, NONE
+
+ANSWER_SECONDS = 1.5
+OVER = ("done", "failed", "stopped")
+_MOST_CLAIMS = 3  # in one round, each with a later term
+
+
+class Decision(enum.Enum):
+    """What a round has come to."""
+
+    DRIVE = "enough nodes of the last attempt agree"
+    PAUSE = "too many are silent: they may work on where we do not see them"
+    YIELD = "somebody else drives"
+    OVER = "the job is over"
+    NEWER = "it has gone on with another attempt"
+
+
+@dataclass(frozen=True)
+class Office:
+    """In which capacity somebody asks. `is_heir`: somebody else has begun the last attempt. `is_elastic`: others than its nodes
+    may go on with the job. `leaves_out`: nodes that failed are left out of the next attempt, so who has lost all others must
+    not count on agents alone that were started again."""
+
+    is_heir: bool
+    is_elastic: bool = False
+    leaves_out: bool = False
+
+
+@dataclass(frozen=True)
+class Newer:
+    """An attempt after the one that we know, and the term in which it was agreed to."""
+
+    attempt: int
+    agreed: int
+    charter: str
+
+
+# ---- events
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Claim the job from these nodes; the others count as silent."""
+
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Propose:
+    """Have the nodes that have granted the job agree to an attempt."""
+
+    attempt: int
+    charter: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the agent of a node answers."""
+
+    node: int
+    answer: Granted | Denied | Agreed
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A node cannot be asked, or is gone; it `refused` if its host says that nobody listens."""
+
+    node: int
+    refused: bool
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+# ---- actions
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send this to the agent of `node`."""
+
+    node: int
+    operation: Operation
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The round is over."""
+
+    decision: Decision
+
+
+class Election(Machine):
+    """One driver and the nodes of one attempt, for as many rounds as it takes.
+
+    `mourned` are the nodes that granted it until they died (see the module). Attributes: `term`, the newest that was claimed;
+    `granted`, `denied`, `refused`, what the last round has brought; `deadline`, when to send the next Tick; `newer`, after
+    NEWER: the attempt from which the job goes on. Where nobody knows whether enough had agreed to one that another driver has
+    proposed, the nodes are asked to agree to it now.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        driver: str,
+        sha256: str,
+        nodes: Collection[int],
+        office: Office,
+        *,
+        term: int,
+        since: tuple[int, int],
+        mourned: Collection[int] = (),
+    ) -> None:
+        super().__init__()
+        self._job, self._driver, self._sha256, self._office = job, driver, sha256, office
+        self._nodes = tuple(nodes)
+        self._since = since  # term and number of the last attempt
+        self._mourned = set(mourned)
+        self.term = term
+        self.granted: dict[int, Granted] = {}
+        self.denied: dict[int, Denied] = {}
+        self.refused: set[int] = set()
+        self.newer: Newer | None = None
+        self.deadline: float | None = None
+        self._agreed: set[int] = set()
+        self._ours: set[int] = set()  # the terms in which we have proposed what we wanted
+        self._asked: set[int] = set()
+        self._proposal: tuple[int, str] | None = None
+        self._claims = 0
+
+    @property
+    def silent(self) -> list[int]:
+        """The nodes of which nothing was heard."""
+        return sorted(set(self._nodes) - self.granted.keys() - self.denied.keys() - self.refused)
+
+    def _decide(self, event: object, now: float) -> list[object]:
+        if isinstance(event, Ask):
+            self.granted, self.denied, self.refused = {}, {}, set()
+            self.newer = self._proposal = None
+            self._claims = 0
+            return self._claim(set(event.nodes), now)
+        if isinstance(event, Propose):
+            self._ours.add(self.term)
+            return self._propose(event, now)
+        if isinstance(event, Said):
+            self._hear(event)
+        elif isinstance(event, Missing):
+            self._miss(event)
+        elif isinstance(event, Tick):
+            if self.deadline is not None and now >= self.deadline:
+                self._asked.clear()
+        else:
+            raise self._impossible(event)
+        return self._go_on(now) if self.deadline is not None and not self._asked else []
+
+    def _claim(self, nodes: set[int], now: float) -> list[object]:
+        self._claims += 1
+        self._asked, self.deadline = set(nodes), now + ANSWER_SECONDS
+        return [Send(node, TakeOver(self._job, node, self._driver, self._sha256, self.term)) for node in sorted(nodes)]
+
+    def _propose(self, event: Propose, now: float) -> list[object]:
+        self._proposal, self._agreed = (event.attempt, event.charter), set()
+        self._asked = {node for node, answer in self.granted.items() if answer.voice != NONE}
+        self.deadline = now + ANSWER_SECONDS
+        content = (self._driver, self.term, event.attempt, event.charter)
+        return [Send(node, NextAttempt(self._job, node, *content)) for node in sorted(self._asked)]
+
+    def _hear(self, event: Said) -> None:
+        node, answer = event.node, event.answer
+        if node not in self._asked:
+            return  # it came too late
+        if isinstance(answer, Agreed):
+            if self._proposal is None or (answer.term, answer.attempt) != (self.term, self._proposal[0]):
+                return  # to an earlier proposal
+            self._agreed.add(node)
+        elif isinstance(answer, Denied):
+            self.granted.pop(node, None)
+            self.denied[node] = answer
+        elif self._proposal is None and answer.claim == self.term:
+            self.denied.pop(node, None)
+            self.granted[node] = answer
+        else:
+            return
+        self._asked.discard(node)
+
+    def _miss(self, event: Missing) -> None:
+        self._asked.discard(event.node)
+        self._agreed.discard(event.node)
+        self.granted.pop(event.node, None)
+        if event.refused:
+            self.refused.add(event.node)
+
+    # ---- the decision
+
+    def _go_on(self, now: float) -> list[object]:
+        """All have answered that will."""
+        denials = self.denied.values()
+        is_driven = any(answer.is_driven for answer in denials)
+        is_free = not is_driven and not any(answer.outcome in OVER for answer in denials)
+        latest = max((answer.term for answer in denials if answer.outcome not in OVER), default=0)
+        if self._proposal is None and not is_driven and latest >= self.term and self._claims < _MOST_CLAIMS:
+            known = {*self.granted, *self.denied}
+            self.term = latest + 1  # somebody has claimed the job since, and is not there any more
+            self.granted, self.denied = {}, {}
+            return self._claim(known, now)
+        if self._proposal is None:
+            told: list[Granted | Denied] = [*self.granted.values(), *self.denied.values()]
+            newest = self._newest(told)
+            if newest is not None and not newest.begun and is_free and self._is_enough(self._others):
+                self.newer = Newer(newest.newest, self.term, newest.charter)
+                return self._propose(Propose(newest.newest, newest.charter), now)
+            if newest is not None and newest.begun:
+                self.newer = Newer(newest.newest, newest.agreed, newest.charter)
+        self.deadline = None
+        return [Settled(self._decision())]
+
+    def _newest(self, told: Collection[Granted | Denied]) -> Granted | Denied | None:
+        """With which attempt the job has gone on from the one that we know; else to which one of another driver a node has
+        agreed. Of two drivers at most one comes to propose something in the same term."""
+        known = [answer for answer in told if answer.charter and (answer.agreed, answer.newest) > self._since]
+        known = [answer for answer in known if answer.agreed not in self._ours]
+        return max(known, key=lambda answer: (answer.begun, answer.agreed, answer.newest), default=None)
+
+    @property
+    def _others(self) -> set[int]:
+        """The nodes that listen to another driver."""
+        return {node for node, answer in self.denied.items() if answer.outcome != "left"}
+
+    def _decision(self) -> Decision:
+        if any(answer.outcome in OVER for answer in self.denied.values()):
+            return Decision.OVER
+        others = self._others
+        is_enough = self._is_enough(others)
+        if self.newer is not None and (is_enough or self._proposal is None):
+            return Decision.NEWER
+        if self._office.is_heir and others:
+            return Decision.YIELD
+        if is_enough:
+            return Decision.DRIVE
+        return Decision.YIELD if others else Decision.PAUSE
+
+    def _is_enough(self, others: Collection[int]) -> bool:
+        grants = {node for node, answer in self.granted.items() if answer.voice != NONE}
+        if self._proposal is not None:
+            grants &= self._agreed
+        living = {node for node in grants if self.granted[node].voice == LIVING}
+        mourned = self.refused & self._mourned
+        votes = 2 * (len(grants) + len(mourned))
+        if votes > len(self._nodes) or (votes == len(self._nodes) and not self._office.is_heir):
+            return bool(living) or not self._office.leaves_out or self._office.is_elastic
+        open_ = {node for node, answer in self.granted.items() if answer.voice != NONE} - grants
+        return bool(living) and not (self._office.is_elastic or self.silent or others or open_)
+
+    def describe(self, names: dict[int, str]) -> str:
+        """Who keeps us from going on."""
+        reasons = [f"{names[node]}: {answer.reason}." for node, answer in sorted(self.denied.items())]
+        silent = ", ".join(names[node] for node in self.silent)
+        if silent:
+            reasons.append(f"{silent} cannot be reached, and may be going on without us.")
+        return " ".join(reasons)

@@ -1,0 +1,102 @@
+"""Hosts that are stopped, or cut off, and come back: the job has one driver, and one result."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes import netns
+from tests.processes.harness import AgentProcess, Cluster, cluster, wait_for
+from tests.processes.training.left import Left
+
+pytestmark = pytest.mark.processes
+HEALS = ["early", "late"] if "LEASE_SCHEDULES" in os.environ else ["early"]  # the second takes the 12 s until an heir drives
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> Iterator[Cluster]:
+    with cluster(tmp_path / "four") as made:
+        made.start(4)
+        yield made
+
+
+def begun(left: Left) -> list[tuple[int, str]]:
+    """The attempts that the agents have agreed to or taken part in, and their drivers, by the agents' own records."""
+    lines = [json.loads(line) for agent in left.trio.agents for line in (agent.work / "audit.jsonl").read_text().splitlines()]
+    found = [line["detail"].rpartition(": attempt ")[2].partition(" of ") for line in lines if line["event"] == "agreed"]
+    return sorted({(int(attempt), driver) for attempt, _, driver in found})
+
+
+def records(left: Left) -> list[dict[str, Any]]:
+    """What the agents remember of the job."""
+    return [json.loads(path.read_text()) for agent in left.trio.agents for path in agent.work.glob("jobs/*/job.json")]
+
+
+def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) -> None:
+    """INV-14, FLT-21, FLT-25: three of four hosts fall silent, so the submitter pauses, and says so; they come back, grant it
+    the job, and do not go on with it by themselves: one attempt, one driver, one result."""
+    left = Left(four, tmp_path, "shrink")
+    try:
+        left.await_estates()
+        stopped = [pid for agent in four.agents[1:] for pid in (agent.pid, *agent.job_pids())]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: "Training pauses" in left.said, "the submitter to pause", 60)
+        assert "Node(3) at" in left.said.partition("Training pauses")[2].splitlines()[0]
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        wait_for(lambda: left.said.count("Waiting for") == 2, "the next attempt to run", 60)
+        left.hurry.touch()
+        assert left.submitter.wait(60) == 0
+        wait_for(four.idle, "the agents to be free", 60)
+        assert not any("drives it now" in agent.console for agent in four.agents)
+        assert {(attempt, driver.partition("/")[0]) for attempt, driver in begun(left)} == {(1, "The submitter")}
+        assert [left.record(node)["outcome"] for node in range(4)] == ["done", "left", "left", "left"]
+    finally:
+        left.end()
+
+
+@pytest.mark.skipif(not netns.available(), reason="makes network namespaces, which takes root and iproute2")
+@pytest.mark.parametrize("heals", HEALS)
+def test_a_network_that_falls_apart_and_is_whole_again(tmp_path: Path, heals: str) -> None:
+    """INV-14, FLT-25: the submitter and node 0 on one side, most of the nodes on the other. Healed early, the submitter goes on
+    with the word of the others; healed late, they have gone on, and the submitter and node 0 honour that."""
+    with netns.network([-1, 0], [1, 2, 3]) as net, cluster(tmp_path / "four") as four:
+        for host in range(4):
+            root, listen = four.root / f"agent-{host}", ("--listen", net.address(host))
+            four.agents.append(AgentProcess(root, four.key_file, *listen, on=net.on(host)))
+        for agent in four.agents:
+            agent.await_address()
+        left = Left(four, tmp_path, "shrink", net.on(-1))
+        try:
+            left.await_estates()
+            net.cut()
+            wait_for(lambda: "Training pauses" in left.said, "the submitter to pause", 60)
+            if heals == "late":
+                for node in (1, 2, 3):
+                    wait_for(lambda: "Node(1) drives it now" in four.agents[node].console, "an heir to drive", 60)  # noqa: B023
+            net.heal()
+            if heals == "late":
+                assert left.submitter.wait(60) != 0
+                assert "The job is not driven from here any more" in left.said and "Node(1) drives it" in left.said
+            else:
+                wait_for(lambda: left.said.count("Waiting for") == 2, "the next attempt to run", 60)
+            left.hurry.touch()
+            if heals == "early":
+                assert left.submitter.wait(60) == 0
+            wait_for(
+                lambda: four.idle() and all(record["outcome"] for record in records(left)),
+                "the job to be over, and the agents to be free",
+                60,
+            )
+            drivers = {driver.partition("/")[0] for _, driver in begun(left)}
+            assert drivers == ({"The submitter"} if heals == "early" else {"Node(1)"})
+            assert [record["state"] for record in records(left)].count("done") == (1 if heals == "early" else 3)
+        finally:
+            left.end()

@@ -1,0 +1,93 @@
+"""An election over real sockets: agents that answer, hosts without one, and hosts that take a connection and say nothing."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from network import NodeAssignment, Request
+from network.keys import new_key
+from rpc.lease import candidacy, election
+from rpc.lease.candidacy import Candidacy
+from rpc.lease.election import Decision, Election, Office
+from tests.processes.harness import Cluster, cluster
+
+JOB, SHA = "20260101-000000-00000000", "0" * 64
+
+
+class Hosts:
+    """Ports of this machine behind which nobody is, and others that take a connection and say nothing."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+
+    def nodes(self, kinds: str) -> NodeAssignment:
+        """One node for each letter: `g`one, `s`ilent."""
+        made = NodeAssignment()
+        for node, kind in enumerate(kinds):
+            sock = self._stack.enter_context(socket.socket())
+            sock.bind(("127.0.0.1", 0))  # bound, so that nobody else gets the port; who does not listen refuses
+            if kind == "s":
+                sock.listen(8)
+            made.add(node, f"127.0.0.1:{sock.getsockname()[1]}")
+        return made
+
+
+@pytest.fixture
+def hosts() -> Iterator[Hosts]:
+    with ExitStack() as stack:
+        yield Hosts(stack)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Cluster]:
+    with cluster(tmp_path / "pair") as made:
+        made.start(2)
+        yield made
+
+
+def made(request: Request, nodes: NodeAssignment, **further: object) -> Candidacy:
+    machine = Election(
+        JOB,
+        "The submitter/0123456789abcdef",
+        SHA,
+        set(nodes),
+        Office(is_heir=False),
+        term=0,
+        since=(0, 0),
+        **further,  # type: ignore[arg-type]
+    )
+    return Candidacy(request, nodes, machine, JOB, logging.getLogger("candidacy test"))
+
+
+@pytest.mark.processes
+def test_hosts_that_refuse_and_hosts_that_are_silent(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FLT-25: who refuses the connection has ended; of who is silent nothing is known, and the message names it."""
+    for module in (candidacy, election):
+        monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
+    nodes = hosts.nodes("ggs")
+    with closing(made(Request(key=new_key()), nodes, mourned={0})) as asking:
+        assert asking.ask() is Decision.PAUSE
+        assert (asking.election.refused, asking.election.silent) == ({0, 1}, [2])
+        assert asking.reasons == f"Node(2) at {nodes[2]} cannot be reached, and may be going on without us."
+        assert set(asking.missing) == {0, 1, 2}
+    with closing(made(Request(key=new_key()), hosts.nodes("ggs"), mourned={0, 1})) as asking:
+        assert asking.ask() is Decision.DRIVE
+
+
+@pytest.mark.processes
+def test_agents_that_know_no_such_job_have_no_voice(pair: Cluster) -> None:
+    """They may have lost what they had promised."""
+    with closing(made(Request(pair.key_file), pair.nodes())) as asking:
+        assert asking.ask() is Decision.PAUSE
+        assert [answer.state for answer in asking.election.granted.values()] == ["unknown", "unknown"]
+        pair.agents[1].end()
+        assert asking.ask() is Decision.PAUSE
+        assert asking.election.refused == {1}
+        with asking.take_connections() as com:
+            assert com.available_clients == [0]

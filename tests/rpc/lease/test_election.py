@@ -1,0 +1,204 @@
+"""Who may go on with a job, by what its nodes answer: claims, proposals, and whom they count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rpc.errors import InvalidTransition
+from rpc.lease.election import (
+    ANSWER_SECONDS,
+    Ask,
+    Decision,
+    Election,
+    Missing,
+    Newer,
+    Office,
+    Propose,
+    Said,
+    Send,
+    Settled,
+    Tick,
+)
+from rpc.messages import Agreed, Denied, Granted, NextAttempt, TakeOver
+
+JOB, ME, SHA = "job", "Node(0)/a", "0f" * 32
+FIRST = (0, 0, True, "first")  # newest, agreed, begun, charter
+SUBMITTER, HEIR = Office(is_heir=False, leaves_out=True), Office(is_heir=True, leaves_out=True)
+
+
+def election(nodes: int, office: Office, **further: Any) -> Election:
+    return Election(JOB, ME, SHA, range(nodes), office, **{"term": 1, "since": (0, 0), **further})
+
+
+def grant(node: int, claim: int = 1, voice: str = "living", known: tuple[int, int, bool, str] = FIRST) -> Said:
+    return Said(node, Granted(JOB, node, *known, claim, voice, 0, "running", ""))
+
+
+def deny(
+    node: int,
+    outcome: str = "",
+    *,
+    term: int = 0,
+    is_driven: bool = False,
+    known: tuple[int, int, bool, str] = FIRST,
+) -> Said:
+    return Said(node, Denied(JOB, node, *known, term, is_driven, "somebody else drives it", outcome))
+
+
+def decision(actions: list[Any]) -> Decision:
+    (settled,) = [action for action in actions if isinstance(action, Settled)]
+    made: Decision = settled.decision
+    return made
+
+
+def round_of(machine: Election, *answers: object) -> list[Any]:
+    """One round in which all nodes are asked, and these answer in time."""
+    machine.handle(Ask(tuple(machine._nodes)), 0.0)
+    for answer in answers:
+        actions = machine.handle(answer, 0.1)
+    return actions if machine.deadline is None or actions else machine.handle(Tick(), machine.deadline)
+
+
+DRIVE, PAUSE, YIELD = Decision.DRIVE, Decision.PAUSE, Decision.YIELD
+
+
+@pytest.mark.parametrize(
+    ("nodes", "granting", "refusing", "mourned", "submitter", "heir"),
+    [
+        (3, [0, 1, 2], [], [], DRIVE, DRIVE),
+        (3, [0, 1], [], [], DRIVE, DRIVE),
+        (3, [0], [], [], PAUSE, PAUSE),
+        (4, [0, 1], [], [], DRIVE, PAUSE),  # exactly half
+        (2, [0], [], [], DRIVE, PAUSE),
+        (2, [], [], [], PAUSE, PAUSE),
+        (1, [0], [], [], DRIVE, DRIVE),
+        (4, [0], [1, 2, 3], [1, 2, 3], DRIVE, DRIVE),  # FLT-21 by crash
+        (4, [0], [1, 2, 3], [], DRIVE, DRIVE),  # nobody is silent, so nobody else lives
+        (2, [0], [1], [], DRIVE, DRIVE),
+        (4, [0], [], [], PAUSE, PAUSE),  # FLT-21 by silence
+        (4, [0], [1], [1], DRIVE, PAUSE),  # 2 and 3 are silent; who was ours until it died counts for us
+        (4, [0], [1], [], PAUSE, PAUSE),  # who was silent before may have promised itself to another one
+        (5, [0, 1], [2], [2], DRIVE, DRIVE),
+        (5, [0, 1], [2], [], PAUSE, PAUSE),
+        (4, [], [0, 1, 2, 3], [0, 1, 2, 3], PAUSE, PAUSE),  # somebody must be there
+    ],
+)
+def test_who_counts(
+    nodes: int, granting: list[int], refusing: list[int], mourned: list[int], submitter: Decision, heir: Decision
+) -> None:
+    """FLT-21, FLT-25: more than half of the last attempt; at exactly half who has begun it goes on, an heir never. A host that
+    refuses the connection counts as granting where nobody else can count it, a silent one never."""
+    for office, expected in ((SUBMITTER, submitter), (HEIR, heir)):
+        answers = [*(grant(node) for node in granting), *(Missing(node, True) for node in refusing)]
+        answers = answers or [Missing(0, False)]
+        assert decision(round_of(election(nodes, office, mourned=mourned), *answers)) is expected, office
+
+
+@pytest.mark.parametrize(("office", "expected"), [(SUBMITTER, DRIVE), (HEIR, YIELD)])
+def test_an_heir_that_hears_of_another_driver_does_not_drive(office: Office, expected: Decision) -> None:
+    """INV-14: even with a majority; who has begun the attempt needs no more than that."""
+    answers = (grant(0), grant(1), deny(2, is_driven=True))
+    assert decision(round_of(election(3, office), *answers)) is expected
+    assert decision(round_of(election(3, office), grant(0), deny(1, is_driven=True), deny(2, is_driven=True))) is YIELD
+
+
+def test_an_agent_that_was_started_again_has_a_voice_for_one_driver_only() -> None:
+    assert decision(round_of(election(3, HEIR), grant(0), grant(1, voice="none"))) is PAUSE
+    assert decision(round_of(election(3, SUBMITTER), grant(0), grant(1, voice="restarted"))) is DRIVE
+    alone = [grant(node, voice="restarted") for node in range(3)]
+    assert decision(round_of(election(3, SUBMITTER), *alone)) is PAUSE  # others may go on where these were left out
+    assert decision(round_of(election(3, Office(is_heir=False)), *alone)) is DRIVE  # here nobody ever was
+
+
+def test_where_others_may_join_the_dead_do_not_count_for_everybody() -> None:
+    elastic = Office(is_heir=True, is_elastic=True, leaves_out=True)
+    assert decision(round_of(election(2, elastic), grant(0), Missing(1, True))) is PAUSE
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed", "stopped"])
+def test_a_job_that_is_over_needs_no_driver(outcome: str) -> None:
+    assert decision(round_of(election(3, HEIR), grant(0), grant(1), deny(2, outcome))) is Decision.OVER
+
+
+def test_a_node_that_was_left_behind_is_no_other_driver() -> None:
+    """The driver has died, with its agent, while it started the job again without node 2."""
+    answers = (grant(1), deny(2, "left"), Missing(0, True))
+    assert decision(round_of(election(3, HEIR), *answers)) is DRIVE
+    assert decision(round_of(election(3, HEIR), *answers[:2])) is PAUSE
+
+
+def test_a_later_claim_is_answered_by_a_later_one() -> None:
+    """Somebody has claimed the job since, and is gone: who comes back asks again with a higher term."""
+    machine = election(3, SUBMITTER)
+    again = round_of(machine, grant(0), grant(1), deny(2, term=4))
+    assert again == [Send(node, TakeOver(JOB, node, ME, SHA, 5)) for node in range(3)]
+    assert machine.handle(grant(0, 1), 0.2) == []  # to the claim before
+    for node in range(3):
+        actions = machine.handle(grant(node, 5), 0.2)
+    assert decision(actions) is DRIVE and machine.term == 5
+
+
+def test_a_round_takes_no_longer_than_a_silent_host_may() -> None:
+    machine = election(3, SUBMITTER)
+    machine.handle(Ask((0, 1)), 10.0)  # the third is known to be silent, and is not asked
+    machine.handle(grant(0), 10.1)
+    assert machine.deadline == 10.0 + ANSWER_SECONDS
+    assert decision(machine.handle(grant(1), 10.2)) is DRIVE and machine.deadline is None
+    machine.handle(Ask((0, 1)), 20.0)
+    machine.handle(grant(0), 20.1)
+    assert machine.handle(Tick(), 21.0) == []
+    assert decision(machine.handle(Tick(), 21.5)) is PAUSE
+
+
+def test_the_next_attempt_begins_when_enough_have_agreed() -> None:
+    machine = election(3, SUBMITTER)
+    round_of(machine, grant(0), grant(1), grant(2))
+    asked = machine.handle(Propose(1, "next"), 1.0)
+    assert asked == [Send(node, NextAttempt(JOB, node, ME, 1, 1, "next")) for node in range(3)]
+    assert machine.handle(Said(0, Agreed(JOB, 0, 1, 1)), 1.1) == []
+    assert machine.handle(Said(1, Agreed(JOB, 1, 1, 7)), 1.1) == []  # to another proposal
+    assert decision(machine.handle(Tick(), 2.5)) is PAUSE
+    machine.handle(Propose(1, "next"), 3.0)
+    machine.handle(Said(0, Agreed(JOB, 0, 1, 1)), 3.1)
+    machine.handle(Said(1, Agreed(JOB, 1, 1, 1)), 3.1)
+    assert decision(machine.handle(Missing(2, True), 3.2)) is DRIVE
+
+
+def test_who_hears_of_a_newer_attempt_goes_on_from_there() -> None:
+    """INV-14: one that has begun counts at once. One that some have agreed to may have begun elsewhere, so it is completed."""
+    begun = (2, 1, True, "begun")
+    machine = election(3, HEIR, term=2)
+    assert decision(round_of(machine, grant(0, 2), grant(1, 2), deny(2, "left", known=begun))) is Decision.NEWER
+    assert machine.newer == Newer(2, 1, "begun")
+    proposed = (1, 1, False, "proposed")
+    machine = election(3, HEIR, term=2)
+    asked = round_of(machine, grant(0, 2), grant(1, 2, known=proposed), Missing(2, False))
+    assert asked == [Send(node, NextAttempt(JOB, node, ME, 2, 1, "proposed")) for node in (0, 1)]
+    machine.handle(Said(0, Agreed(JOB, 0, 2, 1)), 0.2)
+    assert decision(machine.handle(Said(1, Agreed(JOB, 1, 2, 1)), 0.2)) is Decision.NEWER
+    assert machine.newer == Newer(1, 2, "proposed")
+
+
+def test_what_others_have_proposed_is_not_forgotten_when_too_few_agree_to_it_now() -> None:
+    """INV-14: the next round, of the same heir or of another one, finds it again, and not as its own."""
+    again = (1, 2, False, "proposed")
+    machine = election(3, HEIR, term=2)
+    asked = round_of(machine, grant(0, 2, known=again), grant(1, 2, known=again), Missing(2, False))
+    assert [action.operation.charter for action in asked] == ["proposed", "proposed"]
+
+
+def test_what_it_has_proposed_before_is_its_own() -> None:
+    """Its attempt did not come off, though some nodes know that it could have begun: so it tries again."""
+    machine = election(3, SUBMITTER)
+    round_of(machine, grant(0), grant(1), Missing(2, False))
+    machine.handle(Propose(1, "mine"), 1.0)
+    for known in ((1, 1, False, "mine"), (1, 1, True, "mine")):
+        assert decision(round_of(machine, grant(0, known=known), grant(1), Missing(2, False))) is DRIVE
+    assert decision(round_of(machine, grant(0), grant(1, known=(1, 2, True, "mine")), Missing(2, False))) is Decision.NEWER
+
+
+def test_an_event_of_another_machine_is_refused() -> None:
+    with pytest.raises(InvalidTransition, match="Election cannot take 7 now"):
+        election(1, HEIR).handle(7, 0.0)

@@ -1,0 +1,146 @@
+"""One driver at a time: partitions, stops, restarts, lost and late messages, drawn from a seed, on virtual time."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Collection
+
+import pytest
+
+from rpc.lease.election import Election
+from rpc.messages import Denied, Granted
+
+from .cluster import Cluster
+
+SCHEDULES = int(os.environ.get("LEASE_SCHEDULES", "2000"))  # `make faults` tries many more
+PARTS = 10
+
+
+def disturb(world: Cluster) -> None:
+    """One fault, or the end of some."""
+    draw, hosts = world.draw, range(len(world.agents))
+    choice = draw.random()
+    if choice < 0.35:
+        sides = {host: draw.randrange(2) for host in (-1, *hosts)}
+        pairs = [(a, b) for a in (-1, *hosts) for b in (-1, *hosts) if a != b]
+        mute = set(draw.sample(pairs, draw.randrange(3))) if draw.random() < 0.3 else set()
+        world.split(sides, mute)
+    elif choice < 0.55:
+        world.split(dict.fromkeys((-1, *hosts), 0), set())
+    elif choice < 0.70:
+        for host in draw.sample((-1, *hosts), draw.randrange(1, len(hosts) + 1)):
+            (world.wake if host in world.stopped else world.stop)(host)
+    elif choice < 0.80:
+        world.kill_agent(draw.choice(hosts))
+    elif choice < 0.88:
+        world.start_agent(draw.choice(hosts))
+    elif choice < 0.97:
+        connections = world.connections()
+        if connections:
+            world.reset(draw.choice(connections))
+    else:
+        world.kill_submitter()
+
+
+def heal(world: Cluster) -> None:
+    """The network is whole, nobody is stopped, and all agents that were killed are started again."""
+    world.split(dict.fromkeys((-1, *range(len(world.agents))), 0), set())
+    for host in sorted(world.stopped):
+        world.wake(host)
+    for agent in world.agents:
+        world.start_agent(agent.host)
+
+
+def play(seed: int, electorate: Callable[..., Election] = Election) -> Cluster:
+    """A schedule: up to eight faults within half a minute, then the network heals and nothing more happens."""
+    draw = random.Random(seed)
+    elastic = draw.random() < 0.25
+    spare = draw.randrange(3) if elastic else 0
+    world = Cluster(
+        seed, draw.randrange(1, 6), spare=spare, shrinks=draw.random() < 0.8, elastic=elastic, electorate=electorate
+    )
+    for _ in range(draw.randrange(1, 9)):
+        world.run(world.now + draw.choice([0.1, 1.0, 3.0, 12.0]) * draw.random())
+        disturb(world)
+    world.run(world.now + draw.choice([0.0, 5.0, 20.0]))
+    heal(world)
+    world.run(world.now + 900.0)
+    return world
+
+
+def assert_brought_to_its_end(world: Cluster) -> None:
+    """Where most of the newest attempt's agents have lived on, and have what an heir needs, one driver has ended the job."""
+    agents = [world.agents[host] for host in world.chain[-1].hosts]
+    able = [agent for agent in agents if agent.up and agent.since == agent.lives and agent.charter is not None]
+    if 2 * len(able) > len(agents) and not world.elastic:
+        outcomes = {agent.outcome for agent in able}
+        assert outcomes in ({"done"}, {"failed"}, {"left"}, {"done", "left"}), "\n".join(world.log)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_at_most_one_driver_begins_or_ends_an_attempt(part: int) -> None:
+    """INV-14, FLT-25: whatever the network does, and whoever is stopped or started again; and when it is whole again, one of
+    them brings the job to its end. `Cluster` asserts the first at each step."""
+    ended = 0
+    for seed in range(part, SCHEDULES, PARTS):
+        world = play(seed)
+        assert_brought_to_its_end(world)
+        ended += any(agent.outcome == "done" for agent in world.agents)
+    assert ended > SCHEDULES / PARTS / 2
+
+
+# ---- what the schedules find
+
+
+class ReachIsEnough(Election):
+    """Who can be reached is with us, whatever he says: how it was decided once."""
+
+    def _is_enough(self, others: Collection[int]) -> bool:
+        return 2 * len(self.silent) <= len(self._nodes)
+
+
+class TheDeadCount(Election):
+    """Whoever refuses a connection counts as granting, to everybody."""
+
+    def _is_enough(self, others: Collection[int]) -> bool:
+        return super()._is_enough(others) or 2 * len(self.granted.keys() | self.refused) > len(self._nodes)
+
+
+class HalfIsEnough(Election):
+    """At exactly half an heir goes on, too."""
+
+    def _is_enough(self, others: Collection[int]) -> bool:
+        return super()._is_enough(others) or 2 * len(self.granted) >= len(self._nodes)
+
+
+class NobodyIsAskedAgain(Election):
+    """What others have proposed is not looked at."""
+
+    def _newest(self, told: Collection[Granted | Denied]) -> None:
+        return None
+
+
+@pytest.mark.parametrize("flaw", [ReachIsEnough, TheDeadCount, HalfIsEnough, NobodyIsAskedAgain])
+def test_a_flaw_is_found(flaw: type[Election]) -> None:
+    for seed in range(2000):
+        try:
+            play(seed, flaw)
+        except AssertionError as error:
+            assert "two drivers" in str(error) or "it was over" in str(error) or "it had gone on" in str(error)
+            return
+    raise AssertionError(f"no schedule finds {flaw.__name__}")
+
+
+def test_agents_that_forget_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that is started again without what it had promised would promise it to another one."""
+    start = Cluster.start_agent
+
+    def forget(world: Cluster, host: int) -> None:
+        start(world, host)
+        world.agents[host].lease.restarted = False
+
+    monkeypatch.setattr(Cluster, "start_agent", forget)
+    with pytest.raises(AssertionError, match=r"two drivers|it was over|it had gone on"):
+        for seed in (4146, 4199, 5775, 7978, *range(8000, 8000 + 20 * SCHEDULES)):
+            play(seed)
