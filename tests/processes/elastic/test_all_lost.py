@@ -140,10 +140,10 @@ def test_who_is_stopped_stays_so(stage: Stage) -> None:
     """EL-20: a job that somebody ends (`psgd-submit --stop`) is not begun again."""
 
     def story() -> None:
-        stage.pids("here")
+        pid = stage.pids("here")[0]
+        logs = [path for path in stage.agent("a").work.glob("jobs/*/Fit-*.log") if f"pid {pid}," in path.read_text()]
         with Request(stage.nodes().key_file).request(stage.nodes()) as com:
-            job = next(stage.agent("a").work.glob("jobs/*")).name.rpartition(".")[0]
-            Reclaimer(com).stop(job, "Enough.")
+            Reclaimer(com).stop(logs[0].parent.name.rpartition(".")[0], "Enough.")
 
     stage.meanwhile(story)
     with pytest.raises(JobFailed, match=r"The job was stopped: .*Enough\.") as failed:
