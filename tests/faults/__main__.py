@@ -20,9 +20,12 @@ from pathlib import Path
 
 from network.keys import create_key_file
 from network.sockets import wait_sockets
+from parallel_sgd.checkpoint.position import Position
+from parallel_sgd.checkpoint.store import file_name
 from tests.processes.harness import AgentProcess, processes_below
 
 from .grid import BEFORE_RUNNING, CELLS, Cell
+from .submit_job import EPOCHS
 from .tap import Tap
 
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
@@ -96,7 +99,7 @@ class Rig:
         files = (
             "checkpoints/*"
             if phase == "checkpoint-write"
-            else "out/MODEL-*"
+            else f"checkpoints/{file_name(Position(EPOCHS, 0))}"  # the last one, when training has ended
             if str(cell) in ("done-child", "done-peer")
             else ""
         )

@@ -186,7 +186,8 @@ def test_a_parameter_server_needs_no_result(tmp_path: Path) -> None:
     """SUB-48: it sends logs."""
     with talk("tcp") as end:
         com = Controller(-1, {-2: end.client})
-        with contextlib.closing(com):
+        with contextlib.ExitStack() as at_end:
+            at_end.callback(com.close, farewell=False)
             team = Team(com, {-2: end.server}, tmp_path)
             team.say(-2, State("job", -2, "done", ""), *file("log", b"text"), FetchEnd("job", "done", "", "t"))
             team.step_until(lambda: team.attendant.all_home)

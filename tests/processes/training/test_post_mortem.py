@@ -54,7 +54,7 @@ def test_the_cause_of_a_failure_found_later(
         assert capsys.readouterr().out.strip() == path.name
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            texts = {name: archive.read(name).decode() for name in names if not name.endswith(".csv")}
+            texts = {name: archive.read(name).decode() for name in names if not name.endswith((".csv", ".model"))}
         verdict = json.loads(texts["verdicts.json"])[0]
         assert (verdict["node"], verdict["kind"], verdict["epoch"], verdict["batch"]) == (1, "stuck", 2, 2)
         assert "in _hang" in verdict["trace"]  # the line where it stands
