@@ -68,6 +68,13 @@ def check_sent(tree: bytes) -> None:
             raise ValueError(f"{error}.") from None
 
 
+def is_within(text: str, budget: int = OBJECT_BYTES) -> bool:
+    """Whether a text in JSON would become at most `budget` bytes of objects and twice its own, counted by its brackets and
+    commas, those within strings, too.
+    """
+    return 88 * text.count("[") + 320 * text.count("{") + 64 * text.count(",") <= budget + 2 * len(text)
+
+
 def _check_lengths(tree: bytes | bytearray | memoryview) -> None:
     """msgpack reserves a list when it has read its length; this finds out without reserving whether the items are there."""
     unpacker = msgpack.Unpacker(max_buffer_size=len(tree))

@@ -3,7 +3,8 @@
 A value is None, bool, int, float, str, bytes, list, tuple, dict (int and str keys), a NumPy array or scalar of the listed
 types, or an instance of a class in the *class table* that both sides share. Arrays are not copied: the tree holds their
 place, the caller moves their bytes. Decoding never imports, calls or constructs anything but these: an instance is made by
-`object.__new__` and filled field by field, so no `__init__`, `__reduce__` or `__setstate__` runs.
+`object.__new__` and filled field by field, so no `__init__`, `__reduce__` or `__setstate__` runs; a class with a
+`__del__` may not travel.
 
 In the tree a scalar stands for itself, a list for a list; everything else is a map with one key, the tag:
 `t` tuple, `d` dict as a flat list of keys and values, `a` array number i, `s` NumPy scalar and `b` long bytes in array
@@ -122,6 +123,8 @@ def _encode_object(value: Any, arrays: list[Array], classes: Sequence[type], dep
             f"{_name(kind)} cannot travel: send arrays, numbers, strings, tuples, lists or dicts, "
             f"or define its class in the module of the code that is shipped with the job."
         ) from None
+    if hasattr(kind, "__del__"):
+        raise TypeError(f"{_name(kind)} cannot travel: its __del__ would run for what a peer has made up; send its content.")
     if isinstance(value, enum.Enum):
         if value.name not in kind.__members__:
             raise TypeError(f"A combination of members of {_name(kind)} cannot travel: send its value.")
@@ -230,6 +233,8 @@ def _decode_object(name: str, body: Any, places: _Places, classes: Sequence[type
     if type(number) is not int or not 0 <= number < len(classes):
         raise ProtocolError(f"A received value names none of the {len(classes)} classes that may travel.")
     cls: Any = classes[number]
+    if hasattr(cls, "__del__"):
+        raise ProtocolError(f"A received {cls.__qualname__} may not travel: its __del__ would run.")
     if name == "e" and issubclass(cls, enum.Enum):
         return cls.__members__[content]
     if name == "n" and issubclass(cls, tuple) and len(_listed(content)) == len(cls._fields):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from network.budget import is_within
 from network.errors import ProtocolError
 from rpc.agent.evidence import KEPT, RECORD_COPY
 from rpc.agent.timeline import TIMELINE
@@ -112,7 +113,7 @@ class Case:
 
 
 def _events(path: Path | None, node: int) -> Iterator[Event]:
-    for line in _text(path).splitlines():
+    for line in _small(path).splitlines():
         try:
             content = json.loads(line)
         except (ValueError, RecursionError):  # the last line of an agent that was killed
@@ -131,9 +132,15 @@ def _mapping(path: Path | None) -> Mapping[str, Any]:
 
 def _json(path: Path | None) -> Any:
     try:
-        return json.loads(_text(path) or "null")
+        return json.loads(_small(path) or "null")
     except (ValueError, RecursionError):
         return None
+
+
+def _small(path: Path | None) -> str:
+    """A text in JSON, empty where it would become too much: what comes from a node may be made to."""
+    text = _text(path)
+    return text if is_within(text) else ""
 
 
 def _text(path: Path | None) -> str:

@@ -6,6 +6,7 @@ import array
 import collections
 import contextlib
 import functools
+import gc
 import random
 from typing import Any, NamedTuple
 
@@ -113,6 +114,34 @@ def test_an_array_of_too_many_dimensions_is_named() -> None:
 def test_text_that_is_no_unicode_is_named() -> None:
     with pytest.raises(TypeError, match="A str that is no valid Unicode cannot travel"):
         pack(Kind.MESSAGE, (), {"name": "\ud800"})
+
+
+class Closing:
+    """Python calls its `__del__` in the end, whoever has made it."""
+
+    path = "nothing"
+
+    def __del__(self) -> None:
+        self.__class__.closed.append(self.path)  # type: ignore[attr-defined]
+
+
+Closing.closed = []  # type: ignore[attr-defined]
+
+
+class ClosingLater(Closing):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Closing, ClosingLater])
+def test_a_class_with_a_finalizer_is_refused_at_both_ends(kind: type[Any]) -> None:
+    """It would run for an instance that a peer has filled: here it would close what the peer names."""
+    with pytest.raises(TypeError, match=rf"{kind.__name__} cannot travel: its __del__ would run"):
+        encode([kind()], (kind,))
+    Closing.closed.clear()  # type: ignore[attr-defined]
+    with pytest.raises(ProtocolError, match=f"A received {kind.__name__} may not travel: its __del__ would run"):
+        decode(Tag("o", [0, ["path", "/etc/passwd"]]), [], (kind,))
+    gc.collect()
+    assert Closing.closed == []  # type: ignore[attr-defined]
 
 
 # ---- trees that encode never makes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +15,9 @@ from network.errors import NetworkError
 from network.nodes import Address, NodeAssignment
 from parallel_sgd import collect_post_mortem
 from parallel_sgd.post_mortem.archive import write_archive
-from parallel_sgd.post_mortem.case import Case
+from parallel_sgd.post_mortem.case import Case, NodeCase
 from parallel_sgd.post_mortem.states import kept_states
+from rpc.agent.evidence import RECORD_COPY
 from rpc.evidence import Found, Gathered
 from rpc.liveness.verdict import Verdict
 from tests.processes.training.test_failures import closed_port
@@ -113,3 +115,15 @@ def test_nobody_to_ask(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'job' must be the id of a job.*got '\.\./x'"):
         collect_post_mortem(NodeAssignment().add(0, address), "../x", tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_record_that_would_fill_the_memory_is_left_out(tmp_path: Path) -> None:
+    """SEC-22: a hostile node may write 24 bytes for each byte that it sends into memory."""
+    bomb = '{"title": [' + "[]," * (1 << 21) + "[]]}"
+    (tmp_path / RECORD_COPY).write_text(bomb)
+    tracemalloc.start()
+    read = NodeCase.read(Found(0, Address("h", 1), [tmp_path / RECORD_COPY]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert read.record == {}
+    assert peak < 3 * len(bomb)
