@@ -111,13 +111,7 @@ class Coordinator:
         clock = SystemClock()
         run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)
         self._attendant = attendant = Attendant(
-            com,
-            self._orders,
-            self._logger,
-            clock,
-            run=run,
-            start_limit=start_limit,
-            collects=collects,
+            com, self._orders, self._logger, clock, run=run, start_limit=start_limit, collects=collects
         )
         self._submitting, self._lines, self._handover = attendant.submitting, attendant.lines, attendant.handover
         self._waiting = Waiting(
@@ -127,19 +121,9 @@ class Coordinator:
         self._missing: dict[int, str] = {}
         self._restarts = Restarts()
         self._stopped = ""  # why nothing follows the end
-        self._next = partial(
-            Coordinator,
-            com,
-            estimate_bandwidth,
-            logger,
-            title=title,
-            blas_threads=blas_threads,
-            start_limit=start_limit,
-            directory=run,
-            job=self.job,
-            stall=stall,
-            collects=collects,
-        )
+        again: dict[str, Any] = {"title": title, "blas_threads": blas_threads, "start_limit": start_limit, "stall": stall}
+        again |= {"directory": run, "job": self.job, "collects": collects}
+        self._next = partial(Coordinator, com, estimate_bandwidth, logger, **again)
 
     # ---- submission
 
