@@ -12,13 +12,14 @@ from network.sockets import wait_sockets
 
 PER_NODE_SECONDS = 0.5
 """What each node of the host that has most of them adds to a limit of the start: their interpreters share its cores."""
+_FEW_NODES = 8  # of one host can be called within the usual limit, at which it is told who does not answer
 _PAUSE_SECONDS = 0.05
 _ATTEMPTS = 20
 
 
 def connect_seconds(fullest: int) -> float:
     """The limit of a call to all nodes of a job, or among them, where the host that has most of them has `fullest`."""
-    return CONNECT_SECONDS + PER_NODE_SECONDS * fullest
+    return CONNECT_SECONDS + PER_NODE_SECONDS * max(0, fullest - _FEW_NODES)
 
 
 def call_all(
