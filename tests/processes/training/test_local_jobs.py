@@ -117,9 +117,10 @@ def test_what_stays_after_the_block(tmp_path: Path) -> None:
 
 
 def test_a_state_of_all_is_kept_once(tmp_path: Path) -> None:
-    """SUB-44: where all workers have the same; the tables of each go on all the same."""
+    """SUB-44: where all workers have the same; the tables of each go on all the same. Here the workers are a launcher's."""
     settings: dict[str, Any] = {"codec": None, "checkpoint_every": 4}
-    train(tmp_path, epoch=2, **settings)
+    with parallel_sgd.nodes_from("local:2") as nodes:
+        digits_job().parallel(nodes, directory=tmp_path, epoch=2, **{**SETTINGS, **settings})
     assert len(list((tmp_path / "runs").rglob("*.safetensors"))) == 1
     result = here(tmp_path, epoch=3, resume="last", **settings)
     assert weights(result) == weights(here(tmp_path / "calm", epoch=3, codec=None))
