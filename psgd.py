@@ -28,6 +28,7 @@ sys.excepthook = _end_quietly
 import argparse
 import contextlib
 import math
+import os
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -75,7 +76,7 @@ def number(text: str) -> float:
 
 def existing(text: str) -> Path:
     """The `type` of an option that takes a file or directory to read."""
-    if not Path(text).exists():
+    if not os.path.exists(text):  # Path.exists raises for a name that is too long
         raise argparse.ArgumentTypeError(f"must be a file or directory that exists, got {text!r}")
     return Path(text)
 
@@ -83,7 +84,7 @@ def existing(text: str) -> Path:
 def new_file(text: str) -> Path:
     """The `type` of an option that takes a file to write; that it cannot be is better known before the work is done."""
     path = Path(text)
-    if path.is_dir() or not path.parent.is_dir():
+    if os.path.isdir(path) or not os.path.isdir(path.parent):
         raise argparse.ArgumentTypeError(f"must be a file in a directory that exists, got {text!r}")
     return path
 
@@ -91,7 +92,7 @@ def new_file(text: str) -> Path:
 def folder(text: str) -> Path:
     """The `type` of an option that takes a directory to write into, which is made if need be."""
     path = Path(text)
-    if any(each.exists() and not each.is_dir() for each in (path, *path.parents)):
+    if any(os.path.exists(each) and not os.path.isdir(each) for each in (path, *path.parents)):
         raise argparse.ArgumentTypeError(f"must be a directory, there or not yet there, got {text!r}")
     return path
 

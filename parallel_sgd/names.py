@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -67,7 +68,7 @@ def _file_module(path: Path, option: str) -> ModuleType:
     known = sys.modules.get(path.stem)
     if known is not None and Path(getattr(known, "__file__", None) or "").absolute() == path.absolute():
         return known
-    if not path.is_file():
+    if not os.path.isfile(path):  # Path.is_file raises for a name that is too long
         raise UnknownName(f"{option}: the file {path} does not exist.")
     if known is not None or path.stem in sys.stdlib_module_names:
         raise UnknownName(f"{option}: {path} has the name of another module, {path.stem}; rename it.")

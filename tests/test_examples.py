@@ -127,7 +127,7 @@ def test_who_has_no_workers_reads_a_sentence(tmp_path: Path, program: str, optio
 
 
 WRONG = {
-    "codecs/compare.py --picture none/codecs.png": "argument --picture: must be a file in a directory that exists",
+    f"codecs/compare.py --picture {'x' * 300}/codecs.png": "argument --picture: must be a file in a directory that exists",
     "codecs/top_k.py --directory file": "argument --directory: must be a directory, there or not yet there, got 'file'",
     "executor/helloworld.py --workers 3": "unrecognized arguments: --workers 3",
     "executor/pi.py --tasks 0": "argument --tasks: must be a positive integer, got '0'",

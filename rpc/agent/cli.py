@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if temporary and options["work_dir"] is not None:
             raise SettingsError(f"--temporary makes a work directory of its own, got --work-dir {options['work_dir']!r} too.")
-        if allowed and not Path(allowed).is_file():
+        if allowed and not os.path.isfile(allowed):
             raise SettingsError(f"--allow-code must name a file, got {allowed!r}.")
         origin = origin_of(**place, environ=os.environ, hostname=socket.gethostname())
         file = default_key_path(os.environ).with_name("worker.toml")

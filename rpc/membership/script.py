@@ -96,11 +96,11 @@ def discovery_of(value: object, key_file: str | Path | None = None) -> Discovery
     if isinstance(value, Discovery):
         return value
     if isinstance(value, (str, os.PathLike)):
-        if os.fspath(value) and Path(value).is_dir():
+        if os.path.isdir(value):  # Path.is_dir raises for a name that is too long
             return FolderDiscovery(value, key_file)
         if Path(value).suffix == ".json":
             return FileDiscovery(value)
-        if not Path(value).is_file() or not os.access(value, os.X_OK):
+        if not os.path.isfile(value) or not os.access(value, os.X_OK):
             raise ValueError(f"'discovery' must be a program that may be run, a .json node file or a folder, got '{value}'.")
         return ScriptDiscovery(value)
     if callable(value):

@@ -134,7 +134,7 @@ def test_what_a_user_means(tmp_path: Path) -> None:
     (tmp_path / "d.sh").touch(mode=0o700)
     assert isinstance(discovery_of(tmp_path / "d.sh"), ScriptDiscovery)
     (tmp_path / "text").touch(mode=0o600)
-    for wrong in ("", "nowhere", tmp_path / "text"):
+    for wrong in ("", "nowhere", tmp_path / "text", "x" * 300, "nul\0"):
         with pytest.raises(ValueError, match=r"'discovery' must be a program that may be run, .* got '"):
             discovery_of(wrong)
     assert isinstance(discovery_of("worker.json"), FileDiscovery)
