@@ -97,7 +97,7 @@ def test_a_worker_takes_the_place_of_one_that_dies(agents: LocalNodes, tmp_path:
     assert (sorted(result.models), result.restarts) == ([0, 1], 2)
     assert result.ledger.problems == ()
     attempts = result.ledger.committed[:, [0, 1, 4]].tolist()
-    assert sorted(attempts, key=lambda row: row[2]) == attempts and {attempt for *_, attempt in attempts} == {0, 1, 2}
+    assert sorted(attempts, key=lambda row: row[2]) == attempts and {attempt for *_, attempt in attempts} == {1, 2, 3}
     assert result.ledger.path.read_text().splitlines()[0] == "epoch,batch,block,node,attempt,committed"
 
 
