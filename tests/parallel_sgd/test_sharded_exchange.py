@@ -10,13 +10,16 @@ import pytest
 
 from nn.gradient_descent import ADAMOptimizer, LAMBOptimizer
 from nn.optimizer import OpContainer, PSGDOptimizer, ShardedPSGDOptimizer
+from nn.optimizer.sharded import shard_bounds
 from parallel_sgd import in_process
 from parallel_sgd.accounts import SENT
 from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.channel import Key
-from parallel_sgd.codec import DummyCodec
+from parallel_sgd.codec import DummyCodec, GlobalSettings
 from parallel_sgd.memory_channel import Link, reliable
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.sharded_exchange import GradientShard, ParameterShard
+from parallel_sgd.unusable import Unusable
 from parallel_sgd.worker import WorkerPlan
 from tests.parallel_sgd.digits_job import DigitsJob, mlp
 from tests.processes.training.jobs import digits_job
@@ -120,3 +123,21 @@ def test_a_parameter_server_is_refused() -> None:
         pytest.raises(ValueError, match="ShardedPSGDOptimizer exchanges among the workers alone"),
     ):
         digits_job().parallel(nodes, op_type=ShardedPSGDOptimizer)
+
+
+def test_what_is_no_shard_is_refused() -> None:
+    """SEC-24: of 70 parameters on two workers, for the merge of gradients and for the parameters that come back."""
+    with GlobalSettings.use(IIDBlockAssignment(2), values=[np.zeros((10, 7), np.float32)]) as job:
+        first, *_ = shard_bounds(70, 2)[1:]
+        gradients = GradientShard(0)
+        job.variable = 2
+        parameters = ParameterShard(1)
+        good = np.ones(first, np.float32)
+        gradients.check((0, 1, good), None)
+        parameters.check(good, None)
+        parameters.check(np.ones(2 * first, np.float32), None)  # two slots, when states are gathered
+        for bad in (good[:0], good[:1], good[0], np.ones(()), good.astype(np.float64), good[None], good * np.nan, 1.0, None):
+            with pytest.raises(Unusable):
+                gradients.check((0, 1, bad), None)
+            with pytest.raises(Unusable):
+                parameters.check(bad, None)
