@@ -36,12 +36,13 @@ class Command:
 class Left:
     """A job on the agents of `trio` whose submitter is the process `submitter`; commands run in the folder `place`.
 
-    `on` is what the command of the submitter begins with.
+    `on` is what the command of the submitter begins with, `variables` what its environment has besides.
     """
 
-    def __init__(self, trio: Cluster, place: Path, policy: str = "restart", on: Sequence[str] = ()) -> None:
+    def __init__(self, trio: Cluster, place: Path, policy: str = "restart", on: Sequence[str] = (), **variables: str) -> None:
         self.trio, self.place, self.hurry = trio, place, place / "hurry"
         self.environ = {**os.environ, "PYTHONPATH": str(ROOT), "PSGD_KEY_FILE": str(trio.key_file), "LONELY_POLICY": policy}
+        self.environ |= variables
         addresses = [str(agent.address) for agent in trio.agents]
         (place / "worker.json").write_text(json.dumps({"Worker": addresses}))
         self._said = place / "submitter.txt"

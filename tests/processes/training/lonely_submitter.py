@@ -1,6 +1,7 @@
 """A submitter as a program of its own, to be left or killed: `lonely_submitter KEY FOLDER HURRY ADDRESS...`.
 
-Its job goes slowly until the file HURRY exists; `LONELY_POLICY` in the environment is its on_failure.
+Its job goes slowly until the file HURRY exists; `LONELY_POLICY` in the environment is its on_failure,
+`LONELY_PATIENCE` how many seconds it pauses where others may be going on without it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import network
-from parallel_sgd import JobResult
+from parallel_sgd import JobResult, attempts
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from tests.processes.training.jobs import FOUR_BLOCKS, line_job
@@ -46,6 +47,7 @@ def main() -> None:
         nodes.add(number, address)
     parameters = {"hurry": hurry}
     policy = os.environ.get("LONELY_POLICY", "restart")
+    attempts.WAIT_SECONDS = float(os.environ.get("LONELY_PATIENCE", attempts.WAIT_SECONDS))
     train(nodes, Path(folder), Unhurried, on_failure=policy, checkpoint_every=20, codec_extra_parameters=parameters)
 
 

@@ -16,7 +16,6 @@ from tests.processes.harness import AgentProcess, Cluster, cluster, wait_for
 from tests.processes.training.left import Left
 
 pytestmark = pytest.mark.processes
-HEALS = ["early", "late"] if "LEASE_SCHEDULES" in os.environ else ["early"]  # the second takes the 12 s until an heir drives
 
 
 @pytest.fixture
@@ -38,15 +37,21 @@ def records(left: Left) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for agent in left.trio.agents for path in agent.work.glob("jobs/*/job.json")]
 
 
+def stop(four: Cluster) -> list[int]:
+    """Stop all but the first host; returns their processes."""
+    stopped = [pid for agent in four.agents[1:] for pid in (agent.pid, *agent.job_pids())]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    return stopped
+
+
 def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) -> None:
     """INV-14, FLT-21, FLT-25: three of four hosts fall silent, so the submitter pauses, and says so; they come back, grant it
     the job, and do not go on with it by themselves: one attempt, one driver, one result."""
     left = Left(four, tmp_path, "shrink")
     try:
         left.await_estates()
-        stopped = [pid for agent in four.agents[1:] for pid in (agent.pid, *agent.job_pids())]
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
+        stopped = stop(four)
         wait_for(lambda: "Training pauses" in left.said, "the submitter to pause", 60)
         assert "Node(3) at" in left.said.partition("Training pauses")[2].splitlines()[0]
         for pid in stopped:
@@ -62,8 +67,49 @@ def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) ->
         left.end()
 
 
-@pytest.mark.skipif(not netns.available(), reason="makes network namespaces, which takes root and iproute2")
-@pytest.mark.parametrize("heals", HEALS)
+def test_hosts_that_come_back_when_the_submitter_has_given_up(four: Cluster, tmp_path: Path) -> None:
+    """INV-14, FLT-21, FLT-25: it ends with JobFailed after its time, here two seconds, and the job is over for node 0. The
+    others are most of the nodes: they go on. Who attaches gets what they have made, and nothing of node 0."""
+    left = Left(four, tmp_path, "shrink", LONELY_PATIENCE="2")
+    try:
+        left.await_estates()
+        stopped = stop(four)
+        assert left.submitter.wait(60) == 1
+        assert "JobFailed" in left.said and "It could not go on within 2 s. Node(1) at" in left.said
+        assert f"The job may go on without us, which 'psgd-submit --attach {left.job}' would show." in left.said
+        wait_for(lambda: left.record(0)["outcome"] == "left", "node 0 to be told", 60)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        left.await_driver("Node(1)", [1, 2, 3])
+        left.hurry.touch()
+        code, out, err = left.run("--attach", left.job, "--json")
+        assert code == 0, err
+        assert "Node(0): its files are left out, for the job has gone on without it." in err
+        told = json.loads(out)
+        assert told["outcome"] == "done" and sorted(told["files"]) == ["1", "2", "3"]
+        wait_for(four.idle, "the agents to be free", 60)
+    finally:
+        left.end()
+
+
+def test_hosts_that_crash(four: Cluster, tmp_path: Path) -> None:
+    """FLT-21, FLT-25: all but one; nobody can be going on without the submitter, so it goes on at once."""
+    left = Left(four, tmp_path, "shrink")
+    try:
+        left.await_estates()
+        for agent in four.agents[1:]:
+            agent.process.kill()
+        wait_for(lambda: left.said.count("Waiting for") == 2, "the next attempt to run", 60)
+        assert "Training pauses" not in left.said
+        left.hurry.touch()
+        assert left.submitter.wait(60) == 0
+        assert left.record(0)["outcome"] == "done"
+    finally:
+        left.end()
+
+
+@pytest.mark.skipif("LEASE_SCHEDULES" not in os.environ or not netns.available(), reason="`make faults`, as root on Linux")
+@pytest.mark.parametrize("heals", ["early", "late"])
 def test_a_network_that_falls_apart_and_is_whole_again(tmp_path: Path, heals: str) -> None:
     """INV-14, FLT-25: the submitter and node 0 on one side, most of the nodes on the other. Healed early, the submitter goes on
     with the word of the others; healed late, they have gone on, and the submitter and node 0 honour that."""
