@@ -152,7 +152,10 @@ def _gives_results(trial: _Trial, assignment: ISetting) -> str:
 def _takes_zeros(trial: _Trial, assignment: ISetting) -> str:
     """A batch of fewer samples than blocks, of which some give zeros, is one like any other."""
     law = "blocks without samples, which give zeros, must do no harm,"
-    job = trial.run(assignment, tail=True)
+    try:
+        job = trial.run(assignment, tail=True)
+    except FloatingPointError as error:  # what the engine says of a result that is not finite
+        raise trial.fail(law, assignment, f"but: {error}") from error
     if not all(np.isfinite(value).all() for batches in job.results.values() for batch in batches for value in batch):
         raise trial.fail(law, assignment, "but the results are not finite")
     found = _bits(job)

@@ -161,7 +161,7 @@ class Impatient(Mean):
         (Overwriting, "content must not be changed, but block 0 was"),
         (Rolling, "a repeated job must give the same bits but they differ"),
         (Selfish, r"all workers must have the same results but node\(s\) \[1, 2\] have others than node 0"),
-        (Normed, "blocks without samples, which give zeros, must do no harm, but the results are not finite"),
+        (Normed, "blocks without samples, which give zeros, must do no harm, but: The result cannot be used"),
         (Impatient, "all workers must have the same results|packets that arrive in another order change the results"),
     ],
 )
