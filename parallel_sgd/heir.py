@@ -23,7 +23,7 @@ from rpc import shipping
 from rpc.agent.heir import CHARTER, ESTATE
 from rpc.files import parsed, read_regular
 from rpc.lease.candidacy import Candidacy
-from rpc.lease.election import OVER, Decision, Election, Newer, Office
+from rpc.lease.election import OVER, Decision, Election, Newer, Office, later_term
 from rpc.lease.lease import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 from rpc.logs import CleanFormatter, get_logger
 from rpc.recovery import SHRINK, Recovery
@@ -54,7 +54,7 @@ class Heir:
         self._request = Request(key=key)
         self._driver = new_driver(f"Node({self.node})")
         self._since = int(order["term"]), self._charter.attempt
-        self._term = self._since[0] + 1
+        self._term = later_term(self._since[0], self._driver)
         self._said = ""
 
     def run(self) -> None:

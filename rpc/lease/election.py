@@ -25,7 +25,14 @@ from .lease import LIVING, NONE
 
 ANSWER_SECONDS = 1.5
 OVER = ("done", "failed", "stopped")
+_OWN_BITS = 20  # of a term, which are its driver's
 _MOST_CLAIMS = 3  # in one round, each with a later term
+
+
+def later_term(than: int, driver: str) -> int:
+    """A term beyond `than` that no other driver comes to."""
+    own = int(driver.rpartition("/")[2], 16) % (1 << _OWN_BITS)
+    return (((than >> _OWN_BITS) + 1) << _OWN_BITS) + own
 
 
 class Decision(enum.Enum):
@@ -225,7 +232,7 @@ class Election(Machine):
         latest = max((answer.term for answer in denials if answer.outcome not in OVER), default=0)
         if self._proposal is None and not is_driven and latest >= self.term and self._claims < _MOST_CLAIMS:
             known = {*self.granted, *self.denied}
-            self.term = latest + 1  # somebody has claimed the job since, and is not there any more
+            self.term = later_term(latest, self._driver)  # somebody has claimed the job since, and is not there any more
             self.granted, self.denied = {}, {}
             return self._claim(known, now)
         if self._proposal is None:
@@ -241,7 +248,7 @@ class Election(Machine):
 
     def _newest(self, told: Collection[Granted | Denied]) -> Granted | Denied | None:
         """With which attempt the job has gone on from the one that we know; else to which one of another driver a node has
-        agreed. Of two drivers at most one comes to propose something in the same term."""
+        agreed. No other one has the same terms."""
         known = [answer for answer in told if answer.charter and (answer.agreed, answer.newest) > self._since]
         known = [answer for answer in known if answer.agreed not in self._ours]
         return max(known, key=lambda answer: (answer.begun, answer.agreed, answer.newest), default=None)

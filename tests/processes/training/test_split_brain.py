@@ -16,6 +16,7 @@ from tests.processes.harness import AgentProcess, Cluster, cluster, wait_for
 from tests.processes.training.left import Left
 
 pytestmark = pytest.mark.processes
+IN_THE_GATE = "LEASE_SCHEDULES" not in os.environ  # what says nothing new about who drives is left to `make faults`
 
 
 @pytest.fixture
@@ -108,7 +109,28 @@ def test_hosts_that_crash(four: Cluster, tmp_path: Path) -> None:
         left.end()
 
 
-@pytest.mark.skipif("LEASE_SCHEDULES" not in os.environ or not netns.available(), reason="`make faults`, as root on Linux")
+@pytest.mark.skipif(IN_THE_GATE, reason="`make faults`")
+def test_ctrl_c_while_training_pauses(four: Cluster, tmp_path: Path) -> None:
+    """FLT-25, SUB-15: the submitter leaves at once, and the job to its nodes, which go on when most of them are back."""
+    left = Left(four, tmp_path, "shrink")
+    try:
+        left.await_estates()
+        stopped = stop(four)
+        wait_for(lambda: "Training pauses" in left.said, "the submitter to pause", 60)
+        left.submitter.send_signal(signal.SIGINT)
+        assert left.submitter.wait(20) == -signal.SIGINT
+        assert f"The job {left.job} goes on without us." in left.said
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        wait_for(lambda: any("drives it now" in agent.console for agent in four.agents), "an heir to drive", 60)
+        left.hurry.touch()
+        wait_for(lambda: four.idle() and all(record["outcome"] for record in records(left)), "the job to be over", 60)
+        assert "done" in {record["outcome"] for record in records(left)}
+    finally:
+        left.end()
+
+
+@pytest.mark.skipif(IN_THE_GATE or not netns.available(), reason="`make faults`, as root on Linux")
 @pytest.mark.parametrize("heals", ["early", "late"])
 def test_a_network_that_falls_apart_and_is_whole_again(tmp_path: Path, heals: str) -> None:
     """INV-14, FLT-25: the submitter and node 0 on one side, most of the nodes on the other. Healed early, the submitter goes on

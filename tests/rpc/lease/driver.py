@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rpc.lease.election import Ask, Decision, Election, Missing, Office, Propose, Said, Send, Settled, Tick
+from rpc.lease.election import Ask, Decision, Election, Missing, Office, Propose, Said, Send, Settled, Tick, later_term
 from rpc.messages import Agreed, Denied, Granted
 
 from .agent import JOB, CanCommit, Conclude, Config, Connection, Entrust, Refused
@@ -26,7 +26,7 @@ class Driver:
         self.config = config
         self.is_heir = heir  # whether somebody else has begun `config`
         self.alive = True
-        self.term = config.term + heir
+        self.term = later_term(config.term, name) if heir else 0
         self.links: dict[int, Connection] = {}
         self.election: Election | None = None
         self.mourned: set[int] = set()

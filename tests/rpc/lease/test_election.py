@@ -20,10 +20,11 @@ from rpc.lease.election import (
     Send,
     Settled,
     Tick,
+    later_term,
 )
 from rpc.messages import Agreed, Denied, Granted, NextAttempt, TakeOver
 
-JOB, ME, SHA = "job", "Node(0)/a", "0f" * 32
+JOB, ME, SHA = "job", "Node(0)/000000000000000a", "0f" * 32
 FIRST = (0, 0, True, "first")  # newest, agreed, begun, charter
 SUBMITTER, HEIR = Office(is_heir=False, leaves_out=True), Office(is_heir=True, leaves_out=True)
 
@@ -132,12 +133,14 @@ def test_a_node_that_was_left_behind_is_no_other_driver() -> None:
 def test_a_later_claim_is_answered_by_a_later_one() -> None:
     """Somebody has claimed the job since, and is gone: who comes back asks again with a higher term."""
     machine = election(3, SUBMITTER)
+    higher = later_term(4, ME)
+    assert higher > 4 and later_term(4, "Node(1)/000000000000000b") not in (higher, 4)
     again = round_of(machine, grant(0), grant(1), deny(2, term=4))
-    assert again == [Send(node, TakeOver(JOB, node, ME, SHA, 5)) for node in range(3)]
+    assert again == [Send(node, TakeOver(JOB, node, ME, SHA, higher)) for node in range(3)]
     assert machine.handle(grant(0, 1), 0.2) == []  # to the claim before
     for node in range(3):
-        actions = machine.handle(grant(node, 5), 0.2)
-    assert decision(actions) is DRIVE and machine.term == 5
+        actions = machine.handle(grant(node, higher), 0.2)
+    assert decision(actions) is DRIVE and machine.term == higher
 
 
 def test_a_round_takes_no_longer_than_a_silent_host_may() -> None:

@@ -75,7 +75,7 @@ def assert_brought_to_its_end(world: Cluster) -> None:
     able = [agent for agent in agents if agent.up and agent.since == agent.lives and agent.charter is not None]
     if 2 * len(able) > len(agents) and not world.elastic:
         outcomes = {agent.outcome for agent in able}
-        assert outcomes in ({"done"}, {"failed"}, {"left"}, {"done", "left"}), "\n".join(world.log)
+        assert outcomes in ({"done"}, {"failed"}, {"left"}, {"done", "left"}, {"failed", "left"}), "\n".join(world.log)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -142,5 +142,5 @@ def test_agents_that_forget_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Cluster, "start_agent", forget)
     with pytest.raises(AssertionError, match=r"two drivers|it was over|it had gone on"):
-        for seed in (4146, 4199, 5775, 7978, *range(8000, 8000 + 20 * SCHEDULES)):
+        for seed in range(4000, 4000 + 20 * SCHEDULES):  # one in two thousand finds it, this is near the first
             play(seed)
