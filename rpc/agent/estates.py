@@ -428,6 +428,7 @@ class Estates:
             self._drop(entry)
 
 
-def _content(promise: who.Promise) -> tuple[int, int, bool, str]:
+def _content(promise: who.Promise) -> tuple[int, int, bool, str, int, int, str]:
     """What an answer tells of a promise."""
-    return promise.attempt, promise.agreed, promise.begun, promise.charter
+    own = (promise.own, promise.own_attempt, promise.own_charter)
+    return promise.attempt, promise.agreed, promise.begun, promise.charter, *own

@@ -159,6 +159,7 @@ class Election(Machine):
         self._asked: set[int] = set()
         self._proposal: tuple[int, str] | None = None
         self._claims = 0
+        self._is_behind = False  # somebody knows of an attempt that has begun, but not with whom
 
     @property
     def silent(self) -> list[int]:
@@ -169,7 +170,7 @@ class Election(Machine):
         if isinstance(event, Ask):
             self.granted, self.denied, self.refused = {}, {}, set()
             self.newer = self._proposal = None
-            self._claims = 0
+            self._claims, self._is_behind = 0, False
             return self._claim(set(event.nodes), now)
         if isinstance(event, Propose):
             self._ours.add(self.term)
@@ -238,20 +239,24 @@ class Election(Machine):
         if self._proposal is None:
             told: list[Granted | Denied] = [*self.granted.values(), *self.denied.values()]
             newest = self._newest(told)
-            if newest is not None and not newest.begun and is_free and self._is_enough(self._others):
-                self.newer = Newer(newest.newest, self.term, newest.charter)
-                return self._propose(Propose(newest.newest, newest.charter), now)
-            if newest is not None and newest.begun:
-                self.newer = Newer(newest.newest, newest.agreed, newest.charter)
+            if newest is not None:
+                is_begun, agreed, attempt, charter = newest
+                if not charter:
+                    self._is_behind = True
+                elif is_begun:
+                    self.newer = Newer(attempt, agreed, charter)
+                elif is_free and self._is_enough(self._others):
+                    self.newer = Newer(attempt, self.term, charter)
+                    return self._propose(Propose(attempt, charter), now)
         self.deadline = None
         return [Settled(self._decision())]
 
-    def _newest(self, told: Collection[Granted | Denied]) -> Granted | Denied | None:
+    def _newest(self, told: Collection[Granted | Denied]) -> tuple[bool, int, int, str] | None:
         """With which attempt the job has gone on from the one that we know; else to which one of another driver a node has
         agreed. No other one has the same terms."""
-        known = [answer for answer in told if answer.charter and (answer.agreed, answer.newest) > self._since]
-        known = [answer for answer in known if answer.agreed not in self._ours]
-        return max(known, key=lambda answer: (answer.begun, answer.agreed, answer.newest), default=None)
+        known = [(True, answer.own, answer.own_attempt, answer.own_charter) for answer in told]
+        known += [(False, answer.agreed, answer.newest, answer.charter) for answer in told if not answer.begun]
+        return max((entry for entry in known if entry[1:3] > self._since and entry[1] not in self._ours), default=None)
 
     @property
     def _others(self) -> set[int]:
@@ -265,7 +270,7 @@ class Election(Machine):
         is_enough = self._is_enough(others)
         if self.newer is not None and (is_enough or self._proposal is None):
             return Decision.NEWER
-        if self._office.is_heir and others:
+        if self._is_behind or (self._office.is_heir and others):
             return Decision.YIELD
         if is_enough:
             return Decision.DRIVE

@@ -31,7 +31,8 @@ claimant before; it was started again and keeps what it had promised to another 
 class Promise:
     """`driver` is who was granted the job last, with a claim of this `term`: a later claim has a higher one, and an earlier one
     counts no more. `attempt` is the newest that the node has agreed to, in the term `agreed`, with its `charter`; `begun` says
-    that a majority has, as who takes part in it knows. `own` is the term of the attempt that the node takes part in."""
+    that a majority has, as who takes part in it knows. `own` is the term of the attempt that the node takes part in, then come
+    its number, and its charter as far as that is known: `attempt` follows from that one, or from a later one."""
 
     term: int = 0
     driver: str = ""
@@ -40,6 +41,8 @@ class Promise:
     begun: bool = False
     charter: str = ""
     own: int = 0
+    own_attempt: int = -1
+    own_charter: str = ""
 
 
 # ---- events
@@ -199,8 +202,8 @@ class DriverLease(Machine):
         elif isinstance(event, Entrusted):
             self._place = event.place
             known = self.promise
-            entrusted = Promise(known.term, known.driver, event.attempt, event.term, True, event.charter, event.term)
-            return self._change(entrusted)
+            own = (event.term, event.attempt, event.charter)
+            return self._change(Promise(known.term, known.driver, event.attempt, event.term, True, event.charter, *own))
         elif isinstance(event, HeirHere):
             self._heir = True
         elif isinstance(event, Inherited):
@@ -238,7 +241,8 @@ class DriverLease(Machine):
         if reason:
             return [Deny(event.by, reason)]
         begun = known.begun and (known.attempt, known.charter) == (event.attempt, event.charter)
-        agreed = Promise(event.term, event.by, event.attempt, event.term, begun, event.charter, known.own)
+        own = (known.own, known.own_attempt, known.own_charter)
+        agreed = Promise(event.term, event.by, event.attempt, event.term, begun, event.charter, *own)
         return [*self._change(agreed), Agree()]
 
     def _on_begin(self, event: Begun) -> list[object]:
@@ -248,7 +252,7 @@ class DriverLease(Machine):
         is_new = self.driver != event.by
         self.driver, self.deadline, self.over, self.restarted = event.by, None, False, False
         charter = self.promise.charter if self.promise.attempt == event.attempt else ""
-        begun = Promise(event.term, event.by, event.attempt, event.term, True, charter, event.term)
+        begun = Promise(event.term, event.by, event.attempt, event.term, True, charter, event.term, event.attempt, charter)
         return [*self._change(begun), Grant(event.by, is_new)]
 
     def _wait(self, until: float) -> None:

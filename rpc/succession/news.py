@@ -100,7 +100,8 @@ class Granted(Operation):
     """You drive, by the claim of the term `claim`; `voice` is what that counts (see `lease`).
 
     Then the newest attempt that the node has agreed to, -1 for none: in which term, whether it has begun, its
-    charter; and what the node was told last: the attempt that it takes part in, and its state.
+    charter; then the newest that has begun here, its term, number and charter; and what the node was told last: the attempt
+    that its process is of, and its state.
     """
 
     job: str
@@ -109,6 +110,9 @@ class Granted(Operation):
     agreed: Term
     begun: bool
     charter: str
+    own: Term
+    own_attempt: Annotated[int, range(-1, 1 << 31)]
+    own_charter: str
     claim: Term
     voice: Annotated[str, ("living", "restarted", "none")]
     attempt: Attempt
@@ -127,6 +131,9 @@ class Denied(Operation):
     agreed: Term
     begun: bool
     charter: str
+    own: Term
+    own_attempt: Annotated[int, range(-1, 1 << 31)]
+    own_charter: str
     term: Term
     is_driven: bool
     reason: str

@@ -108,7 +108,8 @@ class Agent:
 
     def content(self) -> tuple[Any, ...]:
         known = self.lease.promise
-        return JOB, self.host, known.attempt, known.agreed, known.begun, known.charter
+        own = (known.own, known.own_attempt, known.own_charter)
+        return JOB, self.host, known.attempt, known.agreed, known.begun, known.charter, *own
 
     def hear(self, connection: Connection, message: Any) -> None:
         """What a driver says."""

@@ -25,7 +25,8 @@ from rpc.lease.election import (
 from rpc.messages import Agreed, Denied, Granted, NextAttempt, TakeOver
 
 JOB, ME, SHA = "job", "Node(0)/000000000000000a", "0f" * 32
-FIRST = (0, 0, True, "first")  # newest, agreed, begun, charter
+Known = tuple[int, int, bool, str, int, int, str]
+FIRST: Known = (0, 0, True, "first", 0, 0, "first")  # newest, agreed, begun, charter, and what has begun here
 SUBMITTER, HEIR = Office(is_heir=False, leaves_out=True), Office(is_heir=True, leaves_out=True)
 
 
@@ -33,7 +34,7 @@ def election(nodes: int, office: Office, **further: Any) -> Election:
     return Election(JOB, ME, SHA, range(nodes), office, **{"term": 1, "since": (0, 0), **further})
 
 
-def grant(node: int, claim: int = 1, voice: str = "living", known: tuple[int, int, bool, str] = FIRST) -> Said:
+def grant(node: int, claim: int = 1, voice: str = "living", known: Known = FIRST) -> Said:
     return Said(node, Granted(JOB, node, *known, claim, voice, 0, "running", ""))
 
 
@@ -43,7 +44,7 @@ def deny(
     *,
     term: int = 0,
     is_driven: bool = False,
-    known: tuple[int, int, bool, str] = FIRST,
+    known: Known = FIRST,
 ) -> Said:
     return Said(node, Denied(JOB, node, *known, term, is_driven, "somebody else drives it", outcome))
 
@@ -60,6 +61,14 @@ def round_of(machine: Election, *answers: object) -> list[Any]:
     for answer in answers:
         actions = machine.handle(answer, 0.1)
     return actions if machine.deadline is None or actions else machine.handle(Tick(), machine.deadline)
+
+
+def begun(attempt: int, term: int, charter: str) -> Known:
+    return attempt, term, True, charter, term, attempt, charter
+
+
+def proposed(attempt: int, term: int, charter: str) -> Known:
+    return attempt, term, False, charter, 0, 0, "first"
 
 
 DRIVE, PAUSE, YIELD = Decision.DRIVE, Decision.PAUSE, Decision.YIELD
@@ -171,22 +180,31 @@ def test_the_next_attempt_begins_when_enough_have_agreed() -> None:
 
 def test_who_hears_of_a_newer_attempt_goes_on_from_there() -> None:
     """INV-14: one that has begun counts at once. One that some have agreed to may have begun elsewhere, so it is completed."""
-    begun = (2, 1, True, "begun")
     machine = election(3, HEIR, term=2)
-    assert decision(round_of(machine, grant(0, 2), grant(1, 2), deny(2, "left", known=begun))) is Decision.NEWER
+    assert decision(round_of(machine, grant(0, 2), grant(1, 2), deny(2, "left", known=begun(2, 1, "begun")))) is Decision.NEWER
     assert machine.newer == Newer(2, 1, "begun")
-    proposed = (1, 1, False, "proposed")
     machine = election(3, HEIR, term=2)
-    asked = round_of(machine, grant(0, 2), grant(1, 2, known=proposed), Missing(2, False))
+    asked = round_of(machine, grant(0, 2), grant(1, 2, known=proposed(1, 1, "proposed")), Missing(2, False))
     assert asked == [Send(node, NextAttempt(JOB, node, ME, 2, 1, "proposed")) for node in (0, 1)]
     machine.handle(Said(0, Agreed(JOB, 0, 2, 1)), 0.2)
     assert decision(machine.handle(Said(1, Agreed(JOB, 1, 2, 1)), 0.2)) is Decision.NEWER
     assert machine.newer == Newer(1, 2, "proposed")
 
 
+def test_what_follows_from_an_attempt_that_it_does_not_know_is_not_its_to_complete() -> None:
+    """INV-14: other nodes have to agree to it than those that it knows. The attempt in between comes first."""
+    two_ahead: Known = (2, 1, False, "second", 1, 1, "first")
+    machine = election(3, HEIR, term=2)
+    assert decision(round_of(machine, grant(0, 2), grant(1, 2, known=two_ahead), Missing(2, False))) is Decision.NEWER
+    assert machine.newer == Newer(1, 1, "first")
+    without_charter: Known = (2, 1, False, "second", 1, 1, "")
+    answers = (grant(0, 2), grant(1, 2, known=without_charter), Missing(2, False))
+    assert decision(round_of(election(3, HEIR, term=2), *answers)) is YIELD
+
+
 def test_what_others_have_proposed_is_not_forgotten_when_too_few_agree_to_it_now() -> None:
     """INV-14: the next round, of the same heir or of another one, finds it again, and not as its own."""
-    again = (1, 2, False, "proposed")
+    again = proposed(1, 2, "proposed")
     machine = election(3, HEIR, term=2)
     asked = round_of(machine, grant(0, 2, known=again), grant(1, 2, known=again), Missing(2, False))
     assert [action.operation.charter for action in asked] == ["proposed", "proposed"]
@@ -197,9 +215,9 @@ def test_what_it_has_proposed_before_is_its_own() -> None:
     machine = election(3, SUBMITTER)
     round_of(machine, grant(0), grant(1), Missing(2, False))
     machine.handle(Propose(1, "mine"), 1.0)
-    for known in ((1, 1, False, "mine"), (1, 1, True, "mine")):
+    for known in (proposed(1, 1, "mine"), begun(1, 1, "mine")):
         assert decision(round_of(machine, grant(0, known=known), grant(1), Missing(2, False))) is DRIVE
-    assert decision(round_of(machine, grant(0), grant(1, known=(1, 2, True, "mine")), Missing(2, False))) is Decision.NEWER
+    assert decision(round_of(machine, grant(0), grant(1, known=begun(1, 2, "mine")), Missing(2, False))) is Decision.NEWER
 
 
 def test_an_event_of_another_machine_is_refused() -> None:

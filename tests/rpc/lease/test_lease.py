@@ -10,6 +10,7 @@ from rpc.errors import InvalidTransition
 from rpc.lease import lease as who
 from rpc.lease.lease import LIVING, LONGEST_PAUSE_SECONDS, NONE, PLACE_SECONDS, RESTARTED, DriverLease, Promise
 
+FIRST = (0, 0, "charter")  # the attempt that the node takes part in
 SUBMITTER, ONE, TWO = "The submitter/a", "Node(1)/b", "Node(2)/c"
 
 
@@ -68,12 +69,12 @@ def test_what_was_agreed_to_is_told_to_whoever_claims_it_next() -> None:
     machine = driven()
     assert answer(machine, who.Proposed(ONE, 0, 1, "new")) == who.Deny(ONE, "The submitter drives it")
     assert answer(machine, who.Proposed(SUBMITTER, 0, 1, "new")) == who.Agree()
-    assert machine.promise == Promise(0, SUBMITTER, 1, 0, False, "new")
+    assert machine.promise == Promise(0, SUBMITTER, 1, 0, False, "new", *FIRST)
     machine.handle(who.DriverGone(SUBMITTER), 1.0)
     machine.handle(who.Claimed(ONE, 1), 2.0)
-    assert machine.promise == Promise(1, ONE, 1, 0, False, "new")
+    assert machine.promise == Promise(1, ONE, 1, 0, False, "new", *FIRST)
     assert answer(machine, who.Proposed(ONE, 1, 1, "other")) == who.Agree()
-    assert machine.promise == Promise(1, ONE, 1, 1, False, "other")
+    assert machine.promise == Promise(1, ONE, 1, 1, False, "other", *FIRST)
     assert answer(machine, who.Proposed(ONE, 1, 0, "older")) == who.Deny(ONE, "attempt 1 is known here")
     assert answer(machine, who.Begun(ONE, 1, 1)) == who.Grant(ONE, False)
     assert machine.promise.begun and machine.promise.charter == "other"
