@@ -13,6 +13,7 @@ import pytest
 from network.clock import SystemClock
 from network.controller import Controller
 from network.errors import PeerLost
+from network.frames import unpacked
 from parallel_sgd.channel import Key, Sent
 from parallel_sgd.driver import SocketChannel, can_do_without, deliverer, drive, part
 from parallel_sgd.node_ids import Parameter_Server
@@ -136,7 +137,7 @@ def test_leaving_takes_in_what_is_still_on_its_way(read: bool) -> None:
     taken: list[tuple[int, Key, Any]] = []
 
     def deliver(sender: int, key: Key, content: object, size: Sent) -> None:
-        taken.append((sender, key, content))
+        taken.append((sender, key, unpacked(content)))
 
     with pair() as (one, zero):
         one.on_block = deliverer(deliver)

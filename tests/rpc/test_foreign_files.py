@@ -14,10 +14,10 @@ from parallel_sgd import parse_worker
 from rpc.agent.jobs import JobRecord
 from rpc.agent.settings import SettingsError, gather
 from rpc.agent.starter import announced
-from rpc.download import _last_run
 from rpc.files import MOST_BYTES, publish
 from rpc.membership.discovery import DiscoveryError, FileDiscovery
 from rpc.registration import registrations
+from rpc.run_folder import Run
 
 DEEP = "[" * 90_000
 READERS: dict[str, tuple[str, Callable[[Path], Any], type[Exception] | None]] = {
@@ -26,7 +26,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any], type[Exception] | None]] = 
     "job.json": ("", JobRecord.read, ValueError),
     "worker.toml": ("a = ", lambda path: gather({}, {}, path), SettingsError),
     "x.agent.json": ("", lambda path: registrations(path.parent), None),  # left out
-    "marker": ("", lambda path: _last_run(path, "title"), None),  # taken for another run's
+    "runs/x-1/job.json": ("", lambda path: Run.read(path.parent), None),  # no run that has begun
 }
 
 
@@ -36,6 +36,7 @@ def test_no_content_gets_past_a_reader(tmp_path: Path, name: str, content: str) 
     """90,000 brackets in 90 kB, more bytes than it may have, bytes that are no text: one kind of error that names the fault."""
     begin, read, error = READERS[name]
     path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
     said = {"nested": "nested too deeply", "long": f"at most {MOST_BYTES} bytes", "not text": "utf-8"}[content]
     path.write_bytes({"nested": (begin + DEEP).encode(), "long": b" " * (MOST_BYTES + 1), "not text": b"\xff\xfe"}[content])
     if error is None:
@@ -45,9 +46,10 @@ def test_no_content_gets_past_a_reader(tmp_path: Path, name: str, content: str) 
         read(path)
 
 
-@pytest.mark.parametrize("name", ["job.json", "x.agent.json", "marker"])
+@pytest.mark.parametrize("name", ["job.json", "x.agent.json", "runs/x-1/job.json"])
 def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path: Path, name: str) -> None:
     _, read, error = READERS[name]
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(tmp_path / name)
     if error is None:
         assert not read(tmp_path / name)
