@@ -83,8 +83,8 @@ class Cluster:
     def begin(self, config: Config, driver: Driver) -> None:
         """INV-14: an attempt begins where the newest one that still lives has failed, and nowhere else."""
         self.say(f"{driver.name} begins {config}")
-        if self._is_dead(config):
-            return  # the last word of agents that are gone
+        if any(self.agents[host].begun != config.attempt for host in config.hosts) or self._is_dead(config):
+            return  # the last word of agents that are gone, or in a later attempt: its processes do not meet any more
         assert not self.ended, f"it was over: {self.ended}\n" + "\n".join(self.log)
         before = self._last_begun(self.parents[config])
         while self.chain[-1] != before and self._is_dead(self.chain[-1]):
