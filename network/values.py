@@ -134,7 +134,7 @@ def _encode_object(value: Any, arrays: list[Array], classes: Sequence[type], dep
     if not all(base.__flags__ & _HEAP_TYPE for base in kind.__mro__[:-1]):  # only its fields would arrive, not its content
         raise TypeError(f"{_name(kind)} cannot travel: it extends a built-in type; keep the content in a field.")
     fields: list[Any] = []
-    for name, item in _state(value).items():
+    for name, item in fields_of(value).items():
         if not _is_field(name):
             raise TypeError(f"{_name(kind)} cannot travel: its field {name!r} is no plain name.")
         fields.append(name)
@@ -150,7 +150,7 @@ def _is_field(name: Any) -> bool:
     return isinstance(name, str) and name.isidentifier() and not name.startswith("__")
 
 
-def _state(value: Any) -> dict[str, Any]:
+def fields_of(value: Any) -> dict[str, Any]:
     """The instance's own fields: its `__dict__` and filled `__slots__`."""
     state = dict(getattr(value, "__dict__", {}))
     for name, slot in _slots(type(value)).items():

@@ -89,6 +89,14 @@ class GradientShard(Codec):
         """Refuse what is no part of this shard."""
         check_form(content, (int, (int, int, np.ndarray)))
         check_shard(content, self._owner_place)
+        settings = self._settings
+        if isinstance(content, tuple) and self.node_id == self._owner:
+            if settings.sender is not None:
+                settings.check_span(content[:2], settings.sender)
+        elif content == self._owner != self.node_id:
+            settings.check_sender(self._owner)
+        else:
+            raise Unusable(f"it is for node({self._owner}), which merges this shard, or in its name")
 
     def receive_blocks(self, content: tuple[int, int, Array] | int) -> Iterator[netEncapsulation] | None:
         """Merge another worker's sum; send the own ones again to an owner that asks."""
@@ -140,7 +148,7 @@ class ParameterShard(Codec):
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
-        settings = GlobalSettings.current()
+        settings = self._settings = GlobalSettings.current()
         nodes = settings.assignment.nodes
         self._owner_place = settings.variable - len(nodes)
         self._owner = nodes[self._owner_place]
@@ -158,6 +166,7 @@ class ParameterShard(Codec):
         """Refuse what is not this shard; when states are gathered its slots come as one vector."""
         check_form(content, (np.ndarray, (int, int)))
         check_shard(content, self._owner_place, several=True)
+        self._settings.check_sender(content[0] if isinstance(content, tuple) else self._owner)
 
     def receive_blocks(self, content: Array | tuple[int, int]) -> netEncapsulation | None:
         """Take the content; the owner sends it again to one that asks, once it has it."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from network.values import fields_of
 from nn.value.store import VariableStore
 
 
@@ -38,12 +39,8 @@ def likes_of(store: VariableStore) -> list[Like]:
 
 
 class Unusable(ValueError):
-    """What was sent has another shape or type than it must, or numbers that are not finite; whoever knows the sender adds its
-    name, unless `sender` is that of an earlier packet."""
-
-    def __init__(self, reason: str, sender: int | None = None) -> None:
-        super().__init__(reason)
-        self.sender = sender
+    """What was sent has another shape or type than it must, numbers that are not finite, or is not its sender's to send;
+    whoever knows the sender adds its name."""
 
 
 def check_finite(content: object) -> None:
@@ -72,8 +69,8 @@ def check_arrays(content: object, like: Like | None, finite: bool = True, exact:
         for part in content.values() if isinstance(content, dict) else content:
             if not isinstance(part, _LEAVES):
                 check_arrays(part, like, finite, exact)
-    elif not isinstance(content, _LEAVES) and hasattr(content, "__dict__"):
-        for part in vars(content).values():
+    elif not isinstance(content, _LEAVES):
+        for part in fields_of(content).values():
             check_arrays(part, like, finite, exact)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from nn.random import keyed
 from parallel_sgd.merge import BlockMean
+from parallel_sgd.unusable import Like, Unusable
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .settings import GlobalSettings
@@ -46,7 +47,7 @@ class ADPSGD(Codec):
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
-        settings = GlobalSettings.current()
+        settings = self._settings = GlobalSettings.current()
         job = settings.assignment
         if node_id not in job.nodes:
             raise ValueError(f"ADPSGD runs on the workers {list(job.nodes)}, got node {node_id}")
@@ -62,7 +63,7 @@ class ADPSGD(Codec):
         self._value: Array | None = None
         self._change: Array | None = None
         self._asked = 0
-        self._open: set[int] = set()
+        self._open: dict[int, int] = {}  # questions without an answer, and who was asked
         self._waiting = 0
         self._heard = dict.fromkeys(job.nodes, -1)
         self.exchanges = 0
@@ -86,9 +87,19 @@ class ADPSGD(Codec):
             return None
         number, self._waiting = self._asked, PATIENCE
         self._asked += 1
-        self._open.add(number)
         draw = keyed(self._seed, "ad-psgd", self._variable, self.node_id, number)
-        return netEncapsulation(self._passive[int(draw.integers(len(self._passive)))], (self.node_id, number, value))
+        asked = self._open[number] = self._passive[int(draw.integers(len(self._passive)))]
+        return netEncapsulation(asked, (self.node_id, number, value))
+
+    def check(self, content: Any, like: Like | None) -> None:
+        """Refuse questions in the name of another worker, or of a passive one, and answers of one that was not asked."""
+        super().check(content, like)
+        if not self._active:
+            self._settings.check_sender(content[0])
+            if content[0] % 2 or content[0] not in self._heard:
+                raise Unusable(f"node({content[0]}) is no active worker, and asks")
+        elif content[0] in self._open:
+            self._settings.check_sender(self._open[content[0]])
 
     def receive_blocks(self, content: Any) -> netEncapsulation | None:
         """Answer a question, on a passive worker; on an active one take the answer."""
@@ -98,7 +109,7 @@ class ADPSGD(Codec):
         if number not in self._open:
             self.duplicates += 1
             return None
-        self._open.discard(number)
+        del self._open[number]
         self._waiting = 0
         if change is not None:
             self._add(change)

@@ -10,6 +10,7 @@ import numpy as np
 
 from parallel_sgd.merge import BlockMean
 from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.unusable import Like
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .served_variable import ServedVariable
@@ -55,7 +56,8 @@ class AsyncPS(Codec):
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
         self.forms = _UP if node_id == Parameter_Server else _DOWN
-        name, job = type(self).__name__, GlobalSettings.get_default()
+        self._settings = GlobalSettings.current()
+        name, job = type(self).__name__, self._settings.assignment
         if node_id != Parameter_Server and node_id not in job.nodes:
             raise ValueError(
                 f"{name} runs on the workers {job.nodes} and the parameter server {Parameter_Server}, got node {node_id}"
@@ -94,6 +96,11 @@ class AsyncPS(Codec):
         push = (self.node_id, self._rounds[self.node_id], mean)
         self._sent = push if self._start is None else (*push, self._start)
         return netEncapsulation(Parameter_Server, self._sent)
+
+    def check(self, content: Any, like: Like | None) -> None:
+        """Refuse gradients in the name of another worker, and parameters of anybody but the server."""
+        super().check(content, like)
+        self._settings.check_sender(content[0] if self.node_id == Parameter_Server else Parameter_Server)
 
     def receive_blocks(self, content: Any) -> None:
         """Apply a gradient, on the server; on a worker take the parameters."""

@@ -144,12 +144,7 @@ class CodecBank:
         self._enter(variable)
         if self._likes[variable] is None:
             self._likes[variable] = Like.of(content)
-        try:
-            self._post(variable, self.codecs[variable].update_blocks(BlockWeight(content, block_id)))
-        except Unusable as error:
-            if error.sender is None:
-                raise
-            raise BadContent(error.sender, self._where(variable), str(error)) from error
+        self._post(variable, self.codecs[variable].update_blocks(BlockWeight(content, block_id)))
         watch.encode += watch.clock() - start - (watch.send - sent)
 
     def receive(self, variable: int, content: object, sender: int | None = None, *, late: bool = False) -> None:

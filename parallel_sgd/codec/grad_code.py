@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.unusable import Like, Unusable
 
 from .cyclic_code import cyclic_code
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
@@ -45,8 +46,10 @@ class GradCode(Codec):
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
-        self.forms = _UP if node_id == Parameter_Server else _DOWN
-        job = GlobalSettings.get_default()
+        self._hears_workers = node_id == Parameter_Server
+        self.forms = _UP if self._hears_workers else _DOWN
+        self._settings = GlobalSettings.current()
+        job = self._settings.assignment
         if node_id != Parameter_Server and node_id not in job.nodes:
             raise ValueError(
                 f"{type(self).__name__} runs on the workers {job.nodes} and the parameter server {Parameter_Server}, "
@@ -96,6 +99,14 @@ class GradCode(Codec):
         mean = self._sum.write(np.empty_like(self._coded[alive[0]], subok=False))
         self._coded.clear()
         return mean
+
+    def check(self, content: Any, like: Like | None) -> None:
+        """Refuse coded sums in the name of another worker, and answers of anybody but the server."""
+        super().check(content, like)
+        self._settings.check_sender(content[1] if self._hears_workers else Parameter_Server)
+        named = content[1:2] if self._hears_workers else content if isinstance(content, tuple) else ()
+        if not set(named) <= set(self._workers):
+            raise Unusable(f"it names the workers {str(named)[:80]}, and there are {len(self._workers)}")
 
     def receive_blocks(self, content: Any) -> netEncapsulation | None:
         """A coded sum, on the server; on a worker its answer."""

@@ -30,6 +30,7 @@ class GradCodePeers(GradCode):
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
         self.forms = ((int, int, np.ndarray, bool),)
+        self._hears_workers = True
         self._others = [node for node in self._workers if node != node_id]
         self._before: tuple[int, Array | None] = (-1, None)
 

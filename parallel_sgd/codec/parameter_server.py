@@ -9,6 +9,7 @@ import numpy as np
 
 from parallel_sgd.merge import Span, TreeSum, block_tree
 from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.unusable import Like, Unusable
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .settings import GlobalSettings
@@ -70,6 +71,24 @@ class SyncPS(Codec):
         span, total = whole
         self._sent[span] = total
         return netEncapsulation(Parameter_Server, (self._round, *span, total))
+
+    def check(self, content: Any, like: Like | None) -> None:
+        """Refuse sums over blocks that the sender does not supply, and answers of anybody but the server."""
+        super().check(content, like)
+        settings = self._settings
+        if self.node_id == Parameter_Server:
+            _, low, high, _, *asking = content
+            for node in asking:
+                settings.check_sender(node)
+            if settings.sender is not None:
+                settings.check_span((low, high), settings.sender)
+            return
+        settings.check_sender(Parameter_Server)
+        if isinstance(content, list):
+            for span, node in content[1]:
+                settings.check_span(span, node)
+        elif isinstance(content, tuple) and not set(content) <= set(range(self._block_count)):
+            raise Unusable(f"it names the blocks {str(content)[:80]}, and there are {self._block_count}")
 
     def receive_blocks(self, content: Any) -> netEncapsulation | None:
         """A sum, on the server; on a worker its answer."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from parallel_sgd.merge import BlockMean, Copy, Span, TreeSum, block_tree
+from parallel_sgd.unusable import Like, Unusable
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .settings import GlobalSettings
@@ -46,6 +47,7 @@ class Plain(Codec):
         self._own = TreeSum(tree, tops=spans)
         self._all = BlockMean(assignment.block_count)
         self._sent: dict[Span, Array] = {}
+        self._asked: set[int] = set()
         self._mean: Array | None = None
 
     @property
@@ -67,13 +69,25 @@ class Plain(Codec):
         targets = self._targets[span]
         return netEncapsulation(targets, (*span, total)) if targets else None
 
+    def check(self, content: PlainContent, like: Like | None) -> None:
+        """Refuse sums over blocks that the sender does not supply, and questions in the name of another worker."""
+        super().check(content, like)
+        low, high, _, *asking = content
+        for node in asking:
+            self._settings.check_sender(node)
+        if high != 0 and self._settings.sender is not None:
+            self._settings.check_span((low, high), self._settings.sender)
+
     def receive_blocks(self, content: PlainContent) -> list[netEncapsulation] | None:
         """Merge another worker's sum; send the own sums again to one that asks."""
         low, high, value, *asking = content
-        if high == 0:
+        sender = self._settings.sender
+        if high != 0:
+            self._merge((low, high), value, sender)
+        elif sender in self._asked or sender is None:
             self._take(value, None)
         else:
-            self._merge((low, high), value, self._settings.sender)
+            raise Unusable("it is a result, for which it was not asked")
         return [netEncapsulation(asking, (*span, total)) for span, total in self._sent.items()] if asking else None
 
     def receive_late(self, content: PlainContent) -> netEncapsulation | None:
@@ -88,12 +102,14 @@ class Plain(Codec):
         late = {node for block in self._all.missing() for node in self._holders[block]} - {self.node_id}
         if not (late and self._sent):
             return None
+        self._asked = late
         return (netEncapsulation(late, (*span, total, self.node_id)) for span, total in self._sent.items())
 
     def get_result(self) -> Array | None:
         """The mean over all blocks; valid until the next batch's result is complete."""
         if self._result is not None:
             self._sent.clear()
+            self._asked = set()
             self._own.reset()
             self._all.reset()
         return super().get_result()

@@ -8,7 +8,9 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from nn.gradient_descent.interface import IGradientDescent
+from parallel_sgd.merge import Span, block_tree
 from parallel_sgd.profiles import ISetting
+from parallel_sgd.unusable import Unusable
 
 from .interfaces import Array
 
@@ -58,6 +60,27 @@ class JobSettings:
         self.variable = 0
         self.step = (-1, -1)
         self.sender: int | None = None
+        self._spans: dict[int, frozenset[Span]] = {}
+
+    def check_sender(self, node: int) -> None:
+        """See that what is being received comes from `node`; nothing is seen to where no sender is known, as without a bank.
+
+        Raises: Unusable where another one has sent it.
+        """
+        if self.sender is not None and node != self.sender:
+            raise Unusable(f"it speaks for node({node})")
+
+    def check_span(self, span: Span, node: int) -> None:
+        """See that `node` supplies the sum over the blocks of a span: one of the fewest subtrees that hold just its blocks.
+
+        Raises: Unusable where it does not.
+        """
+        spans = self._spans.get(node)
+        if spans is None and node in self.assignment.nodes:
+            cover = block_tree(self.assignment.block_count).cover(self.assignment.node_2_block[node])
+            spans = self._spans[node] = frozenset(cover)
+        if spans is None or span not in spans:
+            raise Unusable(f"it holds a sum over the blocks [{span[0]}, {span[1]}), which node({node}) does not supply")
 
 
 _CURRENT: ContextVar[JobSettings] = ContextVar("parallel_sgd_job_settings")

@@ -62,6 +62,7 @@ def _nodes(case: Case) -> dict[str, Any]:
                 "folder": node.folder,
                 "state": node.record.get("state"),
                 "problem": node.found.problem,
+                "not read": node.left_out,
             }
             for node in case.nodes
         ],

@@ -45,21 +45,28 @@ class Event:
 
 @dataclass
 class NodeCase:
-    """What is known of one node of the job at one agent. A node may be there twice: a later attempt numbers nodes anew."""
+    """What is known of one node of the job at one agent. A node may be there twice: a later attempt numbers nodes anew.
+
+    `left_out`: the files that would have become too much in memory, and were not read.
+    """
 
     found: Found
     record: Mapping[str, Any] = field(default_factory=dict)
     configuration: Mapping[str, Any] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     states: list[KeptState] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, found: Found) -> NodeCase:
         """From the files that the agent has sent."""
-        files = {path.name: path for path in found.files}
+        read = (RECORD_COPY, CONFIGURATION, TIMELINE, KEPT)
+        large = [path.name for path in found.files if path.name in read and not _is_small(path)]
+        files = {path.name: path for path in found.files if path.name not in large}
         case = cls(found, _mapping(files.get(RECORD_COPY)), _mapping(files.get(CONFIGURATION)))
         case.events = list(_events(files.get(TIMELINE), found.node))
         case.states = kept_states(_json(files.get(KEPT)))
+        case.left_out = large
         return case
 
     @property
@@ -113,7 +120,7 @@ class Case:
 
 
 def _events(path: Path | None, node: int) -> Iterator[Event]:
-    for line in _small(path).splitlines():
+    for line in _text(path).splitlines():
         try:
             content = json.loads(line)
         except (ValueError, RecursionError):  # the last line of an agent that was killed
@@ -132,18 +139,15 @@ def _mapping(path: Path | None) -> Mapping[str, Any]:
 
 def _json(path: Path | None) -> Any:
     try:
-        return json.loads(_small(path) or "null")
+        return json.loads(_text(path) or "null")
     except (ValueError, RecursionError):
         return None
 
 
-def _small(path: Path | None) -> str:
-    """A text in JSON, empty where it would become too much: what comes from a node may be made to."""
-    text = _text(path)
-    return text if is_within(text) else ""
+def _is_small(path: Path) -> bool:
+    """Whether a text in JSON does not become too much: what comes from a node may be made to."""
+    return path.stat().st_size <= _MOST_BYTES and is_within(_text(path))
 
 
 def _text(path: Path | None) -> str:
-    if path is None or path.stat().st_size > _MOST_BYTES:
-        return ""
-    return path.read_text("utf-8", "replace")
+    return "" if path is None else path.read_text("utf-8", "replace")

@@ -91,6 +91,7 @@ def _causes(case: Case) -> list[str]:
 def _nodes(case: Case) -> list[str]:
     lines = [_outcome(node) for node in case.nodes]
     lines += [f"{node.name}: not all has come: {node.found.problem}" for node in case.nodes if node.found.problem]
+    lines += [f"{n.name}: {name} was not read: it would take too much memory" for n in case.nodes for name in n.left_out]
     lines += [f"agent at {address}: NOT REACHED: {reason}" for address, reason in case.unreached.items()]
     lines += [f"agent at {address}: knows nothing of this job" for address in case.strangers]
     return lines

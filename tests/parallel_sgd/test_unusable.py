@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from parallel_sgd.codec.ring import Ring
 from parallel_sgd.codec.topk import TopK
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
-from parallel_sgd.unusable import Unusable, check_finite
+from parallel_sgd.unusable import Like, Unusable, check_arrays, check_finite
 
 HUGE = np.float32(3e38)  # finite, but the sum of its squares is not
 
@@ -44,6 +45,29 @@ def test_what_is_finite_passes() -> None:
         check_finite(array)
     with pytest.raises(Unusable, match="12 of 12"):
         check_finite(np.full((4, 6), np.inf, np.float32)[:, ::2])
+
+
+@dataclass(slots=True)
+class Slotted:
+    """What a user's codec may send."""
+
+    block: int
+    value: Any
+
+
+class SlottedAndMore(Slotted):
+    """It has a `__dict__`, too."""
+
+
+@pytest.mark.parametrize("kind", [Slotted, SlottedAndMore])
+def test_fields_in_slots_count(kind: type[Slotted]) -> None:
+    """SEC-24: as those in `__dict__` do; a slot that was never filled holds nothing."""
+    like = Like((2,), np.dtype(np.float32))
+    good = np.ones(2, np.float32)
+    check_arrays((kind(1, [good]), kind.__new__(kind)), like)
+    for bad, said in ((np.full(2, np.nan, np.float32), "2 of 2 numbers"), (np.ones(1, np.float32), "must be float32")):
+        with pytest.raises(Unusable, match=said):
+            check_arrays((kind(1, [good, bad]),), like)
 
 
 def spoiled(kind: type[Codec], spoil: Callable[[Any], Any]) -> type[Codec]:

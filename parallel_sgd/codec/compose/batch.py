@@ -42,8 +42,8 @@ class Batch:
     """One exchange of one variable.
 
     `dense`: past all stages. `closed`: the places that this node has merged. `lacking`: what the server said that it lacks.
-    `sizes`: how many numbers there are at a place, and who was the first to say so. `rooms`: vectors of its own. `views`:
-    packets refer to arrays that the next batch changes.
+    `asked`: the nodes that were asked for what is missing. `rooms`: vectors of its own. `views`: packets refer to arrays that
+    the next batch changes.
     """
 
     step: tuple[int, int]
@@ -53,7 +53,7 @@ class Batch:
     vectors: dict[int, Assembly] = field(default_factory=dict)
     closed: set[int] = field(default_factory=set)
     lacking: list[int] = field(default_factory=list)
-    sizes: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+    asked: set[int] = field(default_factory=set)
     rooms: list[Array] = field(default_factory=list)
     views: bool = False
     done: bool = False

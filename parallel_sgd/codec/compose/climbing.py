@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.pipeline import PayloadError
 from parallel_sgd.merge import Span, TreeSum
+from parallel_sgd.unusable import Like
 
 from .batch import Batch
 from .conversing import Conversing
-from .packet import DENSE, DOWN, PAST, Packet
+from .packet import DENSE, DOWN, LACKING, PAST, RESULT, Packet
 from .units import Grain
 from .ways import Ways, dense
 
@@ -97,8 +99,8 @@ class Climbing(Conversing):
             self.repeated += 1
             return
         self._means[round_] = mean
-        packet = self.packet(DENSE | DOWN, round_, self.units.tree.root)._replace(size=mean.size, payload=mean)
-        self.send(batch, self._children, packet)
+        packet = self.packet(DENSE | DOWN | (PAST if batch.dense else 0), round_, self.units.tree.root)
+        self.send(batch, self._children, packet._replace(size=mean.size, payload=mean))
         vector, complete = (mean, True) if batch.dense else self._stages.proceed(mean)
         if complete:
             batch.done, batch.result = True, self.result_of(vector)
@@ -106,9 +108,18 @@ class Climbing(Conversing):
         else:
             self._add(batch, round_ + 1, (self.node_id, self.node_id + 1), self._weigh(vector))
 
-    def size_of(self, packet: Packet, numbers: int) -> int | None:
-        """That of the variable, where no linear code stands between."""
-        return None if packet.place or (self._stages.coder is not None and not packet.flags & PAST) else numbers
+    def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
+        """Sums come from the workers below, the mean from the one above."""
+        size = self._stages.size(packet.place, like.shape, numbers, bool(packet.flags & PAST))
+        if packet.size != size:
+            raise PayloadError(f"it is for {packet.size} numbers, and must be for {size}")
+        node, span = packet.sender, (packet.low, packet.high)
+        if packet.flags & DOWN:
+            fits = span == self.units.tree.root and node == self._parent(self.node_id)
+        else:
+            fits = not packet.flags & (RESULT | LACKING) and self._ways.get(node, {}).get(span) == self.node_id
+        if not fits:
+            raise PayloadError(f"it is for the span {span}, of which node({node}) sends nothing here")
 
     def accept(self, batch: Batch, packet: Packet) -> None:
         """Take a sum on its way up, or the mean on its way down."""

@@ -17,6 +17,10 @@ class Coder(ABC):
     """Turns a vector into one that is averaged, and that mean into the next one, until it is the result."""
 
     @abstractmethod
+    def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
+        """Return how many numbers the vector of each round has, the same on all nodes, for a variable of this shape."""
+
+    @abstractmethod
     def start(self, x: Array, shape: Sequence[int], draw: Draw) -> Array:
         """Return the vector of the first round."""
 
@@ -47,10 +51,15 @@ class StageCoder(Coder):
         self._stage = stage
         self._open: tuple[int, Draw] | None = None
 
+    def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
+        """Return what the stage carries."""
+        return (self._stage.carried(numbers),)
+
     def start(self, x: Array, shape: Sequence[int], draw: Draw) -> Array:
         """Return the values that the stage carries.
 
-        Raises: ValueError for numbers that are not finite, and when the stage writes side information.
+        Raises: ValueError for numbers that are not finite, and when the stage writes side information or carries another
+            number of values than it says.
         """
         vector = np.ascontiguousarray(x, np.float32)
         if not np.isfinite(vector).all():
@@ -59,6 +68,9 @@ class StageCoder(Coder):
         values: Array = self._stage.encode(vector, writer, draw)
         if writer.size:
             raise ValueError(f"{self._stage!r} is not linear: it writes {writer.size} bytes beside the values")
+        carried = self._stage.carried(vector.size)
+        if values.size != carried:
+            raise ValueError(f"{self._stage!r} is linear and must carry {carried} of {vector.size} values, got {values.size}")
         self._open = (vector.size, draw)
         return values
 
@@ -86,6 +98,10 @@ class RankCoder(Coder):
         self._method = method
         self._round = 0
         self._dense = False
+
+    def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
+        """Return those of P and Q."""
+        return self._method.rounds(shape)
 
     def start(self, x: Array, shape: Sequence[int], draw: Draw) -> Array:
         """Return P."""

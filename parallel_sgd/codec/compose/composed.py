@@ -17,8 +17,9 @@ from parallel_sgd.unusable import Like
 
 from .composition import Composition
 from .own_blocks import OwnBlocks
-from .packet import ASK, LACKING, RESULT, Packet, fingerprint_of
+from .packet import ASK, PAST, Packet, fingerprint_of
 from .refusals import refuse
+from .trigger import Trigger
 from .units import Grain, Units
 
 _NOTHING = object()
@@ -142,18 +143,30 @@ class Composed(Codec):
             self._like, self._numbers = like, like.size * (1 if self.parts.local is None else self.parts.local.width)
         numbers = self._numbers
         packet.check(like, numbers)
-        if self.job.sender is not None and packet.sender != self.job.sender:
-            raise PayloadError(f"it says that node({packet.sender}) has sent it")
-        size = None if like is None or packet.flags & (ASK | LACKING | RESULT) else self.size_of(packet, numbers)
-        if size is not None and packet.size != size:
-            raise PayloadError(f"it is for {packet.size} numbers, and must be for {size}")
+        self.job.check_sender(packet.sender)
+        if packet.flags & PAST and type(self.parts.trigger).dense is Trigger.dense:
+            raise PayloadError(f"it goes past the stages, which {self.parts.trigger!r} never does")
+        if like is not None and not packet.flags & ASK:
+            self.check_part(packet, like, numbers)
 
-    def size_of(self, packet: Packet, numbers: int) -> int | None:
-        """Return how many numbers a packet is for, where that follows from its place and how many there are in all.
+    @abstractmethod
+    def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
+        """Refuse what its sender has no part in, and another size than that of its place; `numbers` are sent in all.
 
-        Raises: PayloadError where there is no such place.
+        Raises: Unusable saying what is wrong.
         """
-        return None
+
+    def check_contribution(self, packet: Packet) -> None:
+        """See that the sender supplies the contributions that a packet holds.
+
+        Raises: Unusable where it does not.
+        """
+        node, span = packet.sender, (packet.low, packet.high)
+        if self.units.grain is Grain.SPANS:
+            self.job.check_span(span, node)
+        elif not self.units.supplies(node, span):
+            what = "of the worker" if self.units.workers else "over the block"
+            raise PayloadError(f"it holds what is {what} {span[0]}, which node({node}) does not supply")
 
     def _packet(self, content: Any) -> Packet:
         """Read the content of a packet, once."""

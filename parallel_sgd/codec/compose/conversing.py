@@ -6,11 +6,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 
 from parallel_sgd.codec.interfaces import netEncapsulation
+from parallel_sgd.codec.pipeline import PayloadError
 from parallel_sgd.merge import Span
 
 from .batch import Batch
 from .composed import Composed
-from .packet import ASK, Packet
+from .packet import ASK, LACKING, PAST, RESULT, Packet
 
 
 class Conversing(Composed):
@@ -57,8 +58,10 @@ class Conversing(Composed):
             return
         if packet.flags & ASK:
             self.answer_again(found, packet.sender)
-        else:
-            self.accept(found, packet)
+            return
+        if not packet.flags & (RESULT | LACKING) and bool(packet.flags & PAST) != found.dense:
+            raise PayloadError(f"it {'passes' if found.dense else 'goes past'} the stages, and nothing else of its batch does")
+        self.accept(found, packet)
 
     @abstractmethod
     def accept(self, batch: Batch, packet: Packet) -> None:
@@ -93,6 +96,7 @@ class Conversing(Composed):
             again = [node for node in targets if node in missing]
             if again:
                 yield netEncapsulation(again, tuple(packet))
+        batch.asked |= missing
         yield netEncapsulation(sorted(missing), tuple(self.packet(ASK, 0, (0, 0))))
 
     def packet(self, flags: int, place: int, span: Span) -> Packet:

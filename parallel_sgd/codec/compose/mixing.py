@@ -10,11 +10,12 @@ import numpy as np
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline import PayloadError
 from parallel_sgd.merge import Span
+from parallel_sgd.unusable import Like
 
 from .batch import Batch
 from .conversing import Conversing
 from .neighbours import Neighbours
-from .packet import DENSE, PAST, Packet
+from .packet import DENSE, DOWN, LACKING, PAST, RESULT, Packet
 from .pipelines import Pipelines
 from .units import Grain
 from .ways import dense
@@ -64,9 +65,13 @@ class Mixing(Conversing):
         self.send(batch, targets, packet)
         self.accept(batch, packet)
 
-    def size_of(self, packet: Packet, numbers: int) -> int:
-        """That of the variable."""
-        return numbers
+    def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
+        """A worker sends what it has."""
+        if packet.size != numbers:
+            raise PayloadError(f"it is for {packet.size} numbers, and must be for {numbers}")
+        if packet.place or packet.flags & (DOWN | RESULT | LACKING):
+            raise PayloadError("it is no contribution, and nobody merges for others")
+        self.check_contribution(packet)
 
     def accept(self, batch: Batch, packet: Packet) -> None:
         """Keep what a neighbour sent; mix when all have."""

@@ -23,6 +23,7 @@ LACKING: Final = 16
 PAST: Final = 32
 
 _FLAGS: Final = DENSE | DOWN | ASK | RESULT | LACKING | PAST
+_KINDS: Final = frozenset({0, DOWN, ASK, RESULT, LACKING})
 _INTEGERS = frozenset({int})  # not bool
 _BYTES, _IDS, _FLOATS = np.dtype(np.uint8), np.dtype(np.int64), np.dtype(np.float32)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -72,11 +73,15 @@ class Packet(NamedTuple):
         _, flags, _, place, _, _, size, payload = self
         if not _INTEGERS.issuperset(map(type, self[:-1])) or flags & ~_FLAGS or size < 0 or place < 0:
             raise PayloadError(f"it has the fields {str(self[:-1])[:80]}, which no codec sends")
+        if flags & ~(DENSE | PAST) not in _KINDS:
+            raise PayloadError(f"it has the flags {flags:06b}, which no codec sends together")
         if like is not None and size > most and not flags & LACKING:
             raise PayloadError(f"it is for {size} numbers, and the variable is {like}")
         if flags & RESULT and (payload is None or not flags & DENSE or (like is not None and size != like.size)):
             raise PayloadError(f"a result must have all numbers of the variable as they are, got {size}")
         if payload is None:
+            if flags & LACKING:
+                raise PayloadError("it must tell what is missing, and holds nothing")
             return
         if type(payload) is not np.ndarray or payload.ndim != 1:
             raise PayloadError(f"it holds {_shown(payload)}, and must hold a row of numbers")

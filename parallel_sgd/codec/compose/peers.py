@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array, BlockWeight, netEncapsulation
+from parallel_sgd.codec.pipeline import PayloadError
+from parallel_sgd.unusable import Like
 
 from .batch import Batch
 from .packet import DENSE, RESULT, Packet
 from .reducing import Reducing
+from .units import Grain
 
 
 class Peers(Reducing):
@@ -61,9 +64,16 @@ class Peers(Reducing):
                 self.ages[1] += self.units.count
             self.set_result(wanted.result)
 
+    def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
+        """A whole result is sent where exact sums are views."""
+        if not packet.flags & RESULT or self._lasting or self.units.grain is not Grain.SPANS:
+            super().check_part(packet, like, numbers)
+
     def accept(self, batch: Batch, packet: Packet) -> None:
         """Take a packet, or a whole result."""
         if packet.flags & RESULT and packet.payload is not None:
+            if packet.sender not in batch.asked:
+                raise PayloadError("it is a result, for which it was not asked")
             self.finish(batch, packet.payload.reshape(self.shape))
         else:
             super().accept(batch, packet)

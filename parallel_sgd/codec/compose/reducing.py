@@ -12,12 +12,13 @@ from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.merge import Span
 from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.unusable import Like
 
 from .batch import Assembly, Batch
 from .conversing import Conversing
 from .exchange import Shard
 from .merging import Merging
-from .packet import DENSE, DOWN, PAST, Packet
+from .packet import DENSE, DOWN, LACKING, PAST, RESULT, Packet
 from .units import Grain
 from .ways import Ways, dense
 
@@ -41,7 +42,7 @@ class Reducing(Conversing):
         self._merging = Merging(self.units, self.parts.merge)
         self._lasting = self.parts.merge.updates or self.parts.trigger.late
         self._rooms: list[Array] = []
-        self._cut: tuple[int, list[Shard]] = (-1, [])
+        self._cuts: dict[int, list[Shard]] = {}  # by how many numbers they are cut from
 
     @property
     def duplicates(self) -> int:
@@ -74,7 +75,6 @@ class Reducing(Conversing):
         lacking = self.units.lacking(span)
         for number, (start, stop, owner) in enumerate(assembly.shards):
             part, place = value[start:stop], round_ * ROUND + number
-            self._agree(batch, place, part.size, self.node_id)
             targets = lacking if owner is None else [owner] if owner in lacking or owner == Parameter_Server else []
             payload: Array | None
             if self.ways.dense_up or batch.dense:
@@ -101,28 +101,27 @@ class Reducing(Conversing):
         if packet.flags & DOWN:
             self._fill(batch, packet.place, self._merged(batch, packet))
         else:
-            self._agree(batch, packet.place, packet.size, self.job.sender)
             self._collect(batch, packet)
 
-    def _agree(self, batch: Batch, place: int, size: int, node: int | None) -> None:
-        """See that all contributions to a place have one size. The first one that comes may be the wrong one."""
-        known, first = batch.sizes.setdefault(place, (size, node))
-        if known != size:
-            wrong, right = (known, size) if node == self.node_id else (size, known)
-            guilty = first if node == self.node_id else None
-            raise PayloadError(f"it is for {wrong} numbers, and others have {right} at the same place", guilty)
-
-    def size_of(self, packet: Packet, numbers: int) -> int | None:
-        """That of the shard, where no linear code stands between."""
-        round_, shard = divmod(packet.place, ROUND)
-        if round_ or (self.ways.coder is not None and not packet.flags & PAST):
-            return None
-        if self._cut[0] != numbers:
-            self._cut = numbers, self.composition.exchange.shards(numbers, self.job.assignment, self.variable)
-        shards = self._cut[1]
-        if shard >= len(shards):
-            raise PayloadError(f"it is for shard {shard}, and the variable has {len(shards)}")
-        return shards[shard].stop - shards[shard].start
+    def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
+        """Contributions of their workers come to the owner of a shard, what is merged from it."""
+        round_, number = divmod(packet.place, ROUND)
+        size = self.ways.size(round_, like.shape, numbers, bool(packet.flags & PAST))
+        shards = self._cuts.get(size)
+        if shards is None:
+            shards = self._cuts[size] = self.composition.exchange.shards(size, self.job.assignment, self.variable)
+        if number >= len(shards):
+            raise PayloadError(f"it is for shard {number}, and there are {len(shards)}")
+        start, stop, owner = shards[number]
+        if packet.size != stop - start:
+            raise PayloadError(f"it is for {packet.size} numbers, and must be for {stop - start}")
+        if packet.flags & (DOWN | RESULT | LACKING):
+            if not packet.flags & DOWN or packet.sender != owner:
+                raise PayloadError(f"it is a result, and node({packet.sender}) makes none")
+        elif owner is not None and owner != self.node_id:
+            raise PayloadError(f"it is for node({owner}), which merges this shard")
+        else:
+            self.check_contribution(packet)
 
     def _collect(self, batch: Batch, packet: Packet) -> None:
         """Add a contribution to those of its place; merge them when all are there."""
@@ -151,7 +150,7 @@ class Reducing(Conversing):
             self._fill(batch, place, merged)
             return
         if self.ways.dense_down or batch.dense:
-            payload, flags = self._kept(batch, merged), DOWN | DENSE
+            payload, flags = self._kept(batch, merged), DOWN | DENSE | (PAST if batch.dense else 0)
         else:
             payload, flags = self.ways.encode_down(shard, merged, self.draw(batch.step, -2 - shard)), DOWN
         packet = Packet(self.fingerprint, flags, self.node_id, place, 0, self.units.count, merged.size, payload)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from parallel_sgd.codec.pipeline import PayloadError
 from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.unusable import Like
 
 from .batch import Batch
 from .collector import Gatherer
-from .packet import LACKING, PAST, Packet
+from .packet import ASK, LACKING, PAST, Packet
 from .reducing import Reducing
 
 
@@ -18,8 +20,12 @@ class Serving(Reducing):
     """
 
     def take(self, packet: Packet) -> None:
-        """Open batches as workers come to them."""
-        if self.node_id == Parameter_Server and (self.batch is None or self.job.step > self.batch.step):
+        """Open batches as workers come to them; a question, which may overtake them, does not tell whether it is dense."""
+        if (
+            self.node_id == Parameter_Server
+            and not packet.flags & ASK
+            and (self.batch is None or self.job.step > self.batch.step)
+        ):
             if self.batch is not None and self.batch.under_way:
                 epoch, batch = self.job.step
                 raise ValueError(
@@ -28,6 +34,13 @@ class Serving(Reducing):
                 )
             self.open(self.job.step, bool(packet.flags & PAST))
         super().take(packet)
+
+    def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
+        """The server says what it lacks."""
+        if not packet.flags & LACKING or packet.sender != Parameter_Server:
+            super().check_part(packet, like, numbers)
+        elif packet.payload is not None and not set(packet.payload.tolist()) <= set(self.job.assignment.blocks):
+            raise PayloadError(f"it names other blocks than the {self.job.assignment.block_count} of the job")
 
     def accept(self, batch: Batch, packet: Packet) -> None:
         """Take a packet; on a worker it may say what the server lacks."""

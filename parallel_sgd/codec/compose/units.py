@@ -53,6 +53,13 @@ class Units:
         """Return the workers that can supply a contribution."""
         return [unit] if self.workers else list(self._assignment.block_2_node[unit])
 
+    def supplies(self, node: int, span: Span) -> bool:
+        """Whether a contribution, where it is that of one worker or block, is one of `node`."""
+        unit, end = span
+        if end != unit + 1 or not 0 <= unit < self.count:
+            return False
+        return unit == node if self.workers else node in self._assignment.block_2_node[unit]
+
     def lacking(self, span: Span) -> list[int]:
         """Return the workers that cannot make what a span holds out of their own blocks."""
         if self.workers:

@@ -41,6 +41,16 @@ class Ways:
         """Whether vectors come down as they are."""
         return self._down is None
 
+    def size(self, round_: int, shape: Sequence[int], numbers: int, past: bool) -> int:
+        """Return how many numbers the vector of a round has, for a variable of this shape of which `numbers` are sent.
+
+        `past`: past all stages. Raises: PayloadError where there is no such round.
+        """
+        sizes = (numbers,) if past or self.coder is None else self.coder.sizes(shape, numbers)
+        if round_ >= len(sizes):
+            raise PayloadError(f"it is of round {round_}, and there are {len(sizes)}")
+        return sizes[round_]
+
     def start(self, contributor: int, x: Array, shape: Sequence[int], draw: Draw) -> Array:
         """Return the vector that is to be cut into shards."""
         x = self._front(contributor, x, draw)

@@ -73,7 +73,7 @@ class Stage(ABC):
 
     @abstractmethod
     def carried(self, n: int) -> int:
-        """Return how many of n values go on to the next stage, at most, and exactly where that is known."""
+        """Return how many of n values go on to the next stage, at most, and exactly where that is known or it is `linear`."""
 
     @abstractmethod
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:

@@ -118,7 +118,7 @@ def test_nobody_to_ask(tmp_path: Path) -> None:
 
 
 def test_a_record_that_would_fill_the_memory_is_left_out(tmp_path: Path) -> None:
-    """SEC-22: a hostile node may write 24 bytes for each byte that it sends into memory."""
+    """SEC-22: a hostile node may write 24 bytes for each byte that it sends into memory; the summary says what was not read."""
     bomb = '{"title": [' + "[]," * (1 << 21) + "[]]}"
     (tmp_path / RECORD_COPY).write_text(bomb)
     tracemalloc.start()
@@ -127,3 +127,9 @@ def test_a_record_that_would_fill_the_memory_is_left_out(tmp_path: Path) -> None
     tracemalloc.stop()
     assert read.record == {}
     assert peak < 3 * len(bomb)
+    write_archive(Case("job", [read], {}, []), tmp_path / "a.zip", 1e9)
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert (
+            f"node 0 at h:1: {RECORD_COPY} was not read: it would take too much memory" in archive.read("summary.txt").decode()
+        )
+        assert json.loads(archive.read("nodes.json"))["nodes"][0]["not read"] == [RECORD_COPY]
