@@ -99,7 +99,7 @@ def test_codecs_train_on_local_workers(tmp_path: Path, name: str) -> None:
     """A codec of the program's own, and one with a server and without batches in common; `compare.py` runs them all."""
     finished = run(tmp_path, f"codecs/{name}.py", "--local", "2", "--epochs", "5")
     assert finished.returncode == 0, finished.stderr
-    assert re.search(r"2 workers, 75 steps in .*: accuracy 0\.[89]\d+ .*\n[\d,]+ bytes per worker and step", finished.stdout)
+    assert re.search(r"2 workers, 80 steps in .*: accuracy 0\.[89]\d+ .*\n[\d,]+ bytes per worker and step", finished.stdout)
     assert ("before a gradient arrived" in finished.stdout) == (name == "dc_asgd")
 
 
