@@ -83,14 +83,14 @@ class Claimant(Liar):
 
     def __init__(self, node: int, field: int, change: Callable[[int], int]) -> None:
         super().__init__(node, self._claims)
-        self._field, self._change = field, change
+        self.field, self._change = field, change
 
     def _claims(self, targets: tuple[int, ...], content: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
         parts = list(content)
-        if self._field < len(parts) and type(parts[self._field]) is int:
-            changed = self._change(parts[self._field])
-            self.lies += changed != parts[self._field]
-            parts[self._field] = changed
+        if self.field < len(parts) and type(parts[self.field]) is int:
+            changed = self._change(parts[self.field])
+            self.lies += changed != parts[self.field]
+            parts[self.field] = changed
         yield targets, tuple(parts)
 
 
@@ -143,7 +143,9 @@ class Forger(Liar):
 
 
 def outcome(kind: type[Codec], liar: Liar, honest: list[list[bytes]], **settings: Any) -> bool:
-    """True when the liar was refused; else what it has said must have changed nothing, or be missed."""
+    """True when the liar was refused; else what it has said must have changed nothing, or was a question in place of a packet,
+    which others miss.
+    """
     row = ROWS[kind]
     given = {"parameters": row.parameters, "sync_type": row.sync_type, "batches": 3, **settings}
     job = ArrayJob(assignment_of(kind), codec=liar.of(kind), server=kind if row.server else None, **given)
@@ -154,6 +156,7 @@ def outcome(kind: type[Codec], liar: Liar, honest: list[list[bytes]], **settings
         assert re.match(rf"{kind.__name__}, variable \d.*, epoch 1, batch \d$", error.what)
         return True
     except TimeoutError:
+        assert isinstance(liar, Claimant) and issubclass(kind, Composed) and liar.field == 1, "it was taken for another one's"
         return False
     assert bits(job) == honest, "somebody else's vote was taken"
     return False
