@@ -74,7 +74,8 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
     result = _result(spec, coordinator, results, attempts.recovery.restarts)
     if isinstance(nodes, LocalNodes) and not result.failures:
         server = Parameter_Server if spec.server_keeps else None
-        nodes.ended.append(partial(keep_checkpoints, run.path, spec.plan.assignment.nodes, server))
+        workers = membership.nodes.worker_ids  # of the attempt that ended: some may have been left behind
+        nodes.ended.append(partial(keep_checkpoints, run.path, workers, server, list(coordinator.unsaved)))
     return result
 
 

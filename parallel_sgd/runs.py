@@ -1,14 +1,15 @@
 """The run of a job in the directory of its submitter: its folder, and what is kept there of a job on local workers.
 
 Such a job has the work directories of its nodes in the folder of its run, so that they outlive the agents. Of one that has
-ended well all files are at home; only the checkpoints that it takes to go on from its end stay.
+ended well all files are at home; only the checkpoints that it takes to go on from its end stay. Nothing is deleted that is not
+known to be needless.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rpc.launch import LocalAgents
@@ -48,10 +49,12 @@ def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:
     run.about[WORK] = [str(place.relative_to(inside) if place.is_relative_to(inside) else place) for place in places]
 
 
-def keep_checkpoints(path: Path, workers: Sequence[int], server: int | None) -> None:
+def keep_checkpoints(path: Path, workers: Sequence[int], server: int | None, unsaved: Iterable[int] = ()) -> None:
     """Of the work directories in the folder of a run that has ended well, keep what it takes to go on from its end.
 
-    It moves to the folders of the nodes. Of a state that all workers have alike the file of one is enough.
+    `workers` are those of the attempt that ended, which may be fewer than the first had. What it takes moves to the folders
+    of the nodes; of a state that all workers have alike the file of one is enough. All stays where some files did not come home
+    (of the nodes `unsaved`), and where there is no position at which every worker has what it needs.
     """
     run = Run.read(path)
     if run is None:  # it was deleted meanwhile
@@ -59,19 +62,24 @@ def keep_checkpoints(path: Path, workers: Sequence[int], server: int | None) -> 
     works = [work for work in works_of(run) if work.parent == run.path]
     if not works:
         return
+    missed = ", ".join(map(str, sorted(unsaved)))
+    if missed:
+        _log.warning("What the workers have left stays in %s: not all files of node(s) %s were saved.", run.path, missed)
+        return
     try:
-        _move_needed(run, workers, server)
-        for work in works:
-            shutil.rmtree(work, ignore_errors=True)
+        if _move_needed(run, workers, server):
+            for work in works:
+                shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
         _log.warning("The checkpoints of the run %s stay where its workers have left them: %s.", run.path, error.strerror)
 
 
-def _move_needed(run: Run, workers: Sequence[int], server: int | None) -> None:
+def _move_needed(run: Run, workers: Sequence[int], server: int | None) -> bool:
+    """Move the checkpoints of its end; False where none are known to be enough."""
     holdings = Holdings(stores_of_run(run))
     choice = choose({workers[0]: holdings.offers}, workers, server)
-    if choice is None:
-        return
+    if choice is None or not choice.whole:
+        return False
     offers = [offer for offer in holdings.offers if offer.position == choice.position]
     owners = sorted({source.owner for source in choice.sources.values()})
     if not any(offer.personal for offer in offers if offer.owner >= 0):
@@ -83,3 +91,4 @@ def _move_needed(run: Run, workers: Sequence[int], server: int | None) -> None:
             folder = run.path / node_folder(owner) / FOLDER
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.replace(file, folder / file.name)
+    return True

@@ -383,6 +383,12 @@ class Coordinator:
         return self._attendant.collection.files
 
     @property
+    def unsaved(self) -> dict[int, str]:
+        """The nodes that have left files which were not all saved, and why."""
+        collection = self._attendant.collection
+        return {**collection.problems, **collection.missing}
+
+    @property
     def bytes_sent(self) -> int:
         """Bytes sent to agents and job processes so far."""
         return self._com.bytes_sent + self._lines.process_bytes[0]

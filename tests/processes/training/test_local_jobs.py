@@ -116,6 +116,17 @@ def test_what_stays_after_the_block(tmp_path: Path) -> None:
             link.symlink_to("P-SGD-1" if link.name == "latest" else f"runs/P-SGD-1/{link.name}")
 
 
+def test_the_end_of_a_job_that_lost_a_worker_is_kept(tmp_path: Path) -> None:
+    """SUB-44: the last checkpoint of each of those that ended it, not one from when there were three."""
+    with parallel_sgd.local_workers(3) as nodes:
+        settings = {**SETTINGS, "block_size": 48, "on_failure": "shrink", "fault": "kill 1@e2.b2"}
+        result = digits_job().parallel(nodes, directory=tmp_path, epoch=3, **settings)
+    run = tmp_path / "runs" / "P-SGD-1"
+    assert result.restarts == 1 and not list(run.glob("agent-*"))
+    checkpoints = sorted(run.rglob("*.safetensors"))
+    assert checkpoints == [run / f"Node-{n}-Retrieve/checkpoints/checkpoint-000003-00000000.safetensors" for n in (0, 1)]
+
+
 def test_a_state_of_all_is_kept_once(tmp_path: Path) -> None:
     """SUB-44: where all workers have the same; the tables of each go on all the same. Here the workers are a launcher's."""
     settings: dict[str, Any] = {"codec": None, "checkpoint_every": 4}
