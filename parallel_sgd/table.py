@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rpc.files import append
+from rpc.files import append, publish
 from rpc.logs import get_logger
 
 _MODE = 0o666  # less what the user's mask takes away
@@ -17,8 +17,8 @@ _log = get_logger("parallel_sgd.report")
 class Table:
     """Writes CSV into a new file at `path`, in place of one that is there; its first rows are `rows`.
 
-    A disk that is full for a moment costs nothing: rows that it refuses are kept, with a warning, and go out with a later
-    `save`. No file stays open.
+    A disk that is full for a moment costs nothing: the file that is there stays until the first rows of this one are written,
+    and rows that are refused are kept, with a warning, and go out with a later `save`. No file stays open.
     """
 
     def __init__(self, path: Path, rows: Iterable[Sequence[object]]) -> None:
@@ -52,9 +52,10 @@ class Table:
         csv.writer(text, lineterminator="\n").writerows(self._rows)
         self._rows.clear()
         self._text += text.getvalue()
-        if not self._begun:
-            self._path.unlink(missing_ok=True)
-        append(self._path, self._text, _MODE)
+        if self._begun:
+            append(self._path, self._text, _MODE)
+        else:  # the one before is there until this has its place
+            publish(self._path, self._text, _MODE)
         self._begun, self._text = True, ""
         if self._refused:
             self._refused = False

@@ -43,6 +43,10 @@ from .waiting import Waiting
 GROUP_SLACK_SECONDS, SINGLE_SLACK_SECONDS = 1.0, 0.6
 
 
+class _StoppedError(NetworkError):
+    """Nothing starts again, for somebody has stopped the job."""
+
+
 class Coordinator:
     """Runs executors on the nodes of `com` (from `network.Request().request(nodes)`).
 
@@ -287,8 +291,11 @@ class Coordinator:
         if not reason:
             self._logger.warning("Nodes {%s} failed. All start again (%s).", ", ".join(failed), self._restarts.describe())
             try:
-                Patience(RETURN_SECONDS, NetworkError).call(self._start_again)
+                Patience(RETURN_SECONDS, NetworkError, never=(_StoppedError,)).call(self._start_again)
                 return True
+            except _StoppedError as error:
+                self._logger.warning("It does not start again: %s", error)
+                return False
             except NetworkError as error:
                 reason = f"it was not started again within {RETURN_SECONDS:g} s: {error}"
         self._logger.error("Giving up: %s.", reason.rstrip("."))
@@ -297,6 +304,8 @@ class Coordinator:
 
     def _start_again(self) -> None:
         """Start the next attempt, over connections that know nothing of the last one. Raises: NetworkError."""
+        if self._stopped:
+            raise _StoppedError(self._stopped)
         self.attempt += 1
         reconnect(self._com, self.job, self._attendant.nodes)
         started = self._next(attempt=self.attempt)
@@ -306,6 +315,8 @@ class Coordinator:
         self._restarts.verdicts += self._attendant.lookout.causes
         self._orders, self._attendant, self._waiting = started._orders, started._attendant, started._waiting
         self._submitting, self._lines, self._handover = started._submitting, started._lines, started._handover
+        if self._stopped:  # by another thread, which may have told only those of the attempt before
+            self._attendant.stop(self._stopped)
 
     def _look_around(self, look: Callable[[], str]) -> None:
         """Ask `look` whether the job is to end."""

@@ -39,6 +39,7 @@ from .watchers import Watchers
 from .work_dir import WorkDirectory
 
 _PAUSE_SECONDS = 0.01
+_NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # as on many a machine
 _MOST_ACCEPTED = 64  # visitors per listener and round
 
 
@@ -110,8 +111,12 @@ class Agent:
                 self.address.port,
                 clean(error.holder),
             )
-        except NetworkError:
-            pass  # this machine has no IPv6
+        except NetworkError as error:
+            cause = error.__cause__  # None: not even its address can be resolved
+            if isinstance(cause, OSError) and cause.errno not in _NO_IPV6:
+                self.logger.warning(
+                    "%s Who calls this worker by a name that stands for ::1 does not reach it.", clean(str(error))
+                )
         else:
             self._listeners.append(listener)
             at_end(listener.close)

@@ -99,3 +99,19 @@ def test_a_disk_that_stays_full_is_an_error_at_the_end(tmp_path: Path, disk: Ful
     disk.full = False
     report.close()
     assert len(report.steps_path.read_text().splitlines()) == 1 + 6
+
+
+def test_the_tables_of_the_attempt_before_stay_until_there_is_room(tmp_path: Path, disk: FullDisk) -> None:
+    """FLT-26: whoever is killed while the disk is full has lost nothing that was written before."""
+    first = TrainingReport(tmp_path, "t", 0, [])
+    fill(first, disk, ())
+    first.close()
+    before = [path.read_text() for path in first.paths[:4]]  # the ledger's begins anew
+    disk.full = True
+    second = TrainingReport(tmp_path, "t", 0, [])
+    second.step((0.5, 9, 1, 2, 1, 0.5))
+    second.save()
+    assert disk.refused and before == [path.read_text() for path in second.paths]
+    disk.full = False
+    second.save()
+    assert second.steps_path.read_text() == "Time,Epochs,Batches,in,Total,Loss\n0.5,9,1,2,1,0.5\n"
