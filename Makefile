@@ -1,4 +1,4 @@
-# Two commands: `make demo` trains on two local workers, `make test` runs everything that must hold.
+# Two commands: `make demo` trains on two local workers, `make test` runs what every change must pass.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-computing test-processes test-alone check steady soak faults golden audit bench clean
+.PHONY: demo test test-computing test-processes test-alone check long steady soak faults golden audit bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -42,19 +42,23 @@ test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j2 test-computing check
 	@$(MAKE) --no-print-directory test-processes
 	@$(MAKE) --no-print-directory test-alone
-	@echo "Passed: format, lint, types and the whole test suite."
+	@echo "Passed: format, lint, types and the test suite."
 
 # the files with a test that has the mark, so that pytest need not read all the others, too
 marked = tests/processes $(shell grep -rlE --include='test_*.py' 'mark\.$(1)' tests)
 
 test-computing: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not processes"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not processes and not long"
 
 test-processes: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "processes and not alone" $(call marked,processes)
 
 test-alone: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m alone $(call marked,alone)
+
+# the rest of the suite: trainings to the end, of which the gate runs some of each kind
+long: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long
 
 # the tests that start processes, twenty times beside two busy loops: which of them fails now and then?
 steady: $(VENV)/.dev

@@ -214,7 +214,7 @@ trees = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(trees, st.lists(st.sampled_from([SCALAR, VECTOR, OCTETS]), max_size=3))
 def test_any_tree_is_a_value_or_refused(tree: Any, given_arrays: list[Any]) -> None:
     """SUB-36: nothing that arrives raises anything but ProtocolError."""

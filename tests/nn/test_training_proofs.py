@@ -71,6 +71,7 @@ def test_a_small_cnn_reads_digits() -> None:
     assert seconds < 20
 
 
+@pytest.mark.long
 def test_a_cnn_reads_mnist(mnist: Arrays) -> None:
     """0.975 in 90 s, by LeNet-5 with rectifiers and maxima."""
     x, y, test_x, test_y = mnist
@@ -80,6 +81,7 @@ def test_a_cnn_reads_mnist(mnist: Arrays) -> None:
     assert seconds < 90
 
 
+@pytest.mark.long
 def test_an_lstm_reads_mnist_row_by_row(mnist: Arrays) -> None:
     model = SequentialModel([-1, 28, 28], [LSTM(64), Dense(10, activation=Softmax())])
     accuracy, _ = train(model, mnist, epochs=4, rate=6e-3, batch=32)

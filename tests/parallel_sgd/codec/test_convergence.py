@@ -44,7 +44,8 @@ EFRandomK = Codec.of(AllToAll(), up=ErrorFeedback(RandomK(0.1, scaled=False)), n
 class Row:
     """A codec in a setting, and how many points of accuracy it may lose against the dense run of `against`.
 
-    Where a run of one seed may lose about as much as that, it is the mean of two.
+    Where a run of one seed may lose about as much as that, it is the mean of two. `always`: `make test` runs it; the
+    others are for `make long`, since all of them take three minutes.
     """
 
     setting: Setting
@@ -54,6 +55,7 @@ class Row:
     parameters: dict[Hashable, Any] = field(default_factory=dict)
     against: Setting | None = None  # None: its own
     seeds: tuple[int, ...] = (0,)
+    always: bool = False
 
     def __str__(self) -> str:
         numbers = "-".join(f"{name}={value}" for name, value in self.parameters.items())
@@ -62,15 +64,15 @@ class Row:
 
 AFTER_THE_MEAN = (
     Row(M, codecs.FP16, 0.3, 3.8),  # by shards, which is half the bytes of all to all by itself
-    Row(M, codecs.BF16, 0.3, 3.8),
+    Row(M, codecs.BF16, 0.3, 3.8, always=True),
     Row(M, codecs.Int8, 0.3, 7.5),
     Row(M, codecs.QSGD, 0.3, 3.8, {"bits": 8}),
-    Row(M, codecs.QSGD, 1.0, 7.5, {"bits": 4}),
+    Row(M, codecs.QSGD, 1.0, 7.5, {"bits": 4}, always=True),
     Row(M, codecs.QSGD, 2.0, 7.5, {"bits": 4, "bucket": None}),
     Row(M, codecs.QSGD, 1.5, 14, {"bits": 2}, seeds=(0, 1)),
     Row(M, codecs.TernGrad, 1.0, 14),
     Row(M, codecs.TernGrad, 1.0, 14, {"clip": None}),
-    Row(M, codecs.RandomK, 1.5, 18),
+    Row(M, codecs.RandomK, 1.5, 18, always=True),
     Row(M_INSIDE, codecs.DGC, 2.5, 55, {"rho": 0.01, "warmup": 0}, against=M),
     Row(M_INSIDE, codecs.DGC, 2.5, 200, {"rho": 0.001, "warmup": 0}, against=M),
     Row(M, codecs.PowerSGD, 2.5, 70, {"rank": 2}),
@@ -78,8 +80,8 @@ AFTER_THE_MEAN = (
 )
 LOCAL_RULE = (
     Row(N, codecs.EFSign, 1.0, 29),
-    Row(N, codecs.OneBit, 1.0, 29),
-    Row(N, codecs.TopK, 1.0, 55),
+    Row(N, codecs.OneBit, 1.0, 29, always=True),
+    Row(N, codecs.TopK, 1.0, 55, always=True),
     Row(N, codecs.TopKInt8, 1.0, 95),
     Row(N, EFRandomK, 1.0, 9),
     Row(N, codecs.TopK, 1.5, 200, {"rho": 0.001}),
@@ -88,18 +90,24 @@ LOCAL_RULE = (
     Row(A, codecs.Int8, 0.8, 7.5),
     Row(A, codecs.EFSign, 0.8, 29),
     Row(A, codecs.OneBit, 0.8, 29),
-    Row(A, codecs.TopK, 0.8, 55),
+    Row(A, codecs.TopK, 0.8, 55, always=True),
     Row(A, codecs.TernGrad, 0.8, 14),
     Row(A, codecs.QSGD, 0.8, 7.5, {"bits": 4}),
 )
 NOW_AND_THEN = (
-    Row(PARAMETERS, codecs.LocalSGD, 1.0, 3.9, {"local_batches": 4}, against=N),
+    Row(PARAMETERS, codecs.LocalSGD, 1.0, 3.9, {"local_batches": 4}, against=N, always=True),
     Row(PARAMETERS, codecs.LocalSGD, 1.5, 15, {"local_batches": 16}, against=N),
     Row(PARAMETERS, codecs.LocalSGD, 1.5, 60, {"local_batches": 64}, against=N),
     Row(PARAMETERS, codecs.DiLoCo, 0.5, 15, {"local_batches": 16}, against=N),
-    Row(PARAMETERS, codecs.DPSGD, 1.0, 1.4, against=N),
+    Row(PARAMETERS, codecs.DPSGD, 1.0, 1.4, against=N, always=True),
     Row(PARAMETERS, codecs.RandomPair, 1.0, 2.9, against=N),
 )
+
+
+def of(table: tuple[Row, ...]) -> pytest.MarkDecorator:
+    """Run the test for each row of a table."""
+    rows = [pytest.param(row, id=str(row), marks=() if row.always else pytest.mark.long) for row in table]
+    return pytest.mark.parametrize("row", rows)
 
 
 @pytest.fixture(scope="module")
@@ -114,17 +122,17 @@ def misused() -> Callable[..., Outcome]:
     return functools.cache(lambda codec, **parameters: learn(M, codec, parameters))
 
 
-@pytest.mark.parametrize("row", AFTER_THE_MEAN, ids=str)
+@of(AFTER_THE_MEAN)
 def test_what_is_lossless_unbiased_or_linear_may_be_followed_by_momentum(row: Row, dense: Reference) -> None:
     _learns(row, dense)
 
 
-@pytest.mark.parametrize("row", LOCAL_RULE, ids=str)
+@of(LOCAL_RULE)
 def test_error_feedback_behind_a_local_rule_learns_like_the_dense_exchange(row: Row, dense: Reference) -> None:
     _learns(row, dense)
 
 
-@pytest.mark.parametrize("row", NOW_AND_THEN, ids=str)
+@of(NOW_AND_THEN)
 def test_parameters_may_be_exchanged_seldom_or_with_few(row: Row, dense: Reference) -> None:
     _learns(row, dense)
 
