@@ -70,8 +70,8 @@ soak: $(VENV)/.dev
 
 # many random schedules on the virtual clock, then on real processes one fault in every phase of a job, at everybody who takes part
 faults: $(VENV)/.dev
-	LEASE_SCHEDULES=100000 $(BIN)/python -m pytest -q --timeout 7200 -o faulthandler_timeout=7000 tests/rpc/lease/test_one_driver.py tests/processes/training/test_split_brain.py
-	FAULT_EXAMPLES=1000 $(BIN)/python -m pytest -q --timeout 7200 -o faulthandler_timeout=7000 tests/faults/test_schedules.py
+	LEASE_SCHEDULES=100000 $(BIN)/python -m pytest -q --timeout 7200 tests/rpc/lease/test_one_driver.py tests/processes/training/test_split_brain.py
+	FAULT_EXAMPLES=1000 $(BIN)/python -m pytest -q --timeout 7200 tests/faults/test_schedules.py
 	$(BIN)/python -m tests.faults
 
 # the answers of torch and scikit-learn that the tests of nn compare with: needed when one of these tests asks for something new
