@@ -51,12 +51,12 @@ test-computing: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not processes and not long"
 
 test-processes: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "processes and not alone" $(call marked,processes)
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "processes and not alone and not long" $(call marked,processes)
 
 test-alone: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m alone $(call marked,alone)
 
-# the rest of the suite: trainings to the end, of which the gate runs some of each kind
+# the rest of the suite: what takes long and has others of its kind in `make test`
 long: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long
 

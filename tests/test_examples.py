@@ -62,6 +62,7 @@ def test_linear_regression(tmp_path: Path) -> None:
     assert run(tmp_path, "nn/linear_regression.py", "--epochs", "1").returncode == 1
 
 
+@pytest.mark.long
 def test_mnist_cnn_without_mnist(tmp_path: Path) -> None:
     finished = run(tmp_path, "nn/mnist_cnn.py", "--save", "cnn.model")
     assert finished.returncode == 0, finished.stderr
@@ -77,6 +78,7 @@ def test_mnist_cnn_says_where_it_looked(tmp_path: Path) -> None:
     assert "error: MNIST needs 4 files in one directory" in finished.stderr and "Traceback" not in finished.stderr
 
 
+@pytest.mark.long
 def test_the_character_transformer_writes(tmp_path: Path) -> None:
     (tmp_path / "rhyme.txt").write_text("round and round the garden like a teddy bear, one step, two step. " * 400, "utf-8")
     finished = run(tmp_path, "nn/character_transformer.py", "rhyme.txt", "--epochs", "12", "--characters", "200")
@@ -164,6 +166,7 @@ def test_a_late_and_a_killed_worker_change_nothing(tmp_path: Path) -> None:
     assert re.search(r"was killed in batch 20: .*; workers 1, 2 have the same weights", finished.stdout)
 
 
+@pytest.mark.long
 def test_every_codec_of_the_folder_is_compared(tmp_path: Path) -> None:
     finished = run(tmp_path, "codecs/compare.py", "--epochs", "1", "--workers", "3", "--picture", "all.svg")
     assert finished.returncode == 0, finished.stderr

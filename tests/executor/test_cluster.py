@@ -306,6 +306,7 @@ with local_nodes(2) as nodes, ClusterExecutor(nodes) as executor:
 """
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_tiny_tasks() -> None:
     """All of them within 100 MB more in the submitting process, futures included: of a fresh one, whose memory is in order."""
     command = [sys.executable, "-c", HUNDRED_THOUSAND]

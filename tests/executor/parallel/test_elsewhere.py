@@ -22,6 +22,7 @@ from .elsewhere import check_a_lost_worker, check_collections, check_futures
 pytestmark = pytest.mark.processes
 
 
+@pytest.mark.long
 def test_on_dask(tmp_path: Path) -> None:
     """The executor of a client: operations, errors, broadcast values, futures. The tasks of a worker that dies run elsewhere,
     and a broadcast value that only it had comes again."""
