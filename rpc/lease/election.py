@@ -8,9 +8,10 @@ most one gets there, and the other one hears of it.
 Who counts, of the nodes of the last attempt:
 * a node that grants, unless its agent was started again and had promised itself to another driver before;
 * under a driver in office, a node that granted it until it died: its connection ended by itself, its host refuses another;
-* a node that is silent, or of which nothing is known, never.
-At exactly half the one who has begun that attempt goes on, an heir does not. Where nobody is silent and nobody has another
-driver, all that live are on our side, and nobody waits for the dead; but not where others than these nodes may go on.
+* a node that is silent, or of which nothing is known, never; nor one whose host refuses a connection otherwise, for before its
+  agent ended it may have agreed to a later attempt, or have known how the job has ended, when nobody else does.
+At exactly half the one who has begun that attempt goes on, an heir does not. Where all nodes answer and nobody has another
+driver, nothing is unknown, and nobody waits for more grants; but not where others than these nodes may go on.
 """
 
 from __future__ import annotations
@@ -245,7 +246,7 @@ class Election(Machine):
                     self._is_behind = True
                 elif is_begun:
                     self.newer = Newer(attempt, agreed, charter)
-                elif is_free and self._is_enough(self._others):
+                elif is_free and self._is_enough():
                     self.newer = Newer(attempt, self.term, charter)
                     return self._propose(Propose(attempt, charter), now)
         self.deadline = None
@@ -267,7 +268,7 @@ class Election(Machine):
         if any(answer.outcome in OVER for answer in self.denied.values()):
             return Decision.OVER
         others = self._others
-        is_enough = self._is_enough(others)
+        is_enough = self._is_enough()
         if self.newer is not None and (is_enough or self._proposal is None):
             return Decision.NEWER
         if self._is_behind or (self._office.is_heir and others):
@@ -276,17 +277,17 @@ class Election(Machine):
             return Decision.DRIVE
         return Decision.YIELD if others else Decision.PAUSE
 
-    def _is_enough(self, others: Collection[int]) -> bool:
+    def _is_enough(self) -> bool:
         grants = {node for node, answer in self.granted.items() if answer.voice != NONE}
         if self._proposal is not None:
             grants &= self._agreed
-        living = {node for node in grants if self.granted[node].voice == LIVING}
-        mourned = self.refused & self._mourned
-        votes = 2 * (len(grants) + len(mourned))
+        votes = 2 * (len(grants) + len(self.refused & self._mourned))
+        is_living = any(self.granted[node].voice == LIVING for node in grants)
         if votes > len(self._nodes) or (votes == len(self._nodes) and not self._office.is_heir):
-            return bool(living) or not self._office.leaves_out or self._office.is_elastic
+            return is_living or not self._office.leaves_out or self._office.is_elastic
+        unknown = self.silent or self.refused - self._mourned
         open_ = {node for node, answer in self.granted.items() if answer.voice != NONE} - grants
-        return bool(living) and not (self._office.is_elastic or self.silent or others or open_)
+        return is_living and not (self._office.is_elastic or unknown or self._others or open_)
 
     def describe(self, names: dict[int, str]) -> str:
         """Who keeps us from going on."""
@@ -294,4 +295,10 @@ class Election(Machine):
         silent = ", ".join(names[node] for node in self.silent)
         if silent:
             reasons.append(f"{silent} cannot be reached, and may be going on without us.")
+        gone = ", ".join(names[node] for node in sorted(self.refused - self._mourned))
+        if gone:
+            reasons.append(f"{gone} cannot be reached (connection refused), and may have gone on before that without us.")
+        mute = ", ".join(names[node] for node, answer in sorted(self.granted.items()) if answer.voice == NONE)
+        if mute:
+            reasons.append(f"{mute} was started again, and may have had another driver before.")
         return " ".join(reasons)

@@ -74,7 +74,10 @@ def test_hosts_that_refuse_and_hosts_that_are_silent(hosts: Hosts, monkeypatch: 
     with closing(made(Request(key=new_key()), nodes, mourned={0})) as asking:
         assert asking.ask() is Decision.PAUSE
         assert (asking.election.refused, asking.election.silent) == ({0, 1}, [2])
-        assert asking.reasons == f"Node(2) at {nodes[2]} cannot be reached, and may be going on without us."
+        assert asking.reasons == (
+            f"Node(2) at {nodes[2]} cannot be reached, and may be going on without us. Node(1) at {nodes[1]} cannot be "
+            "reached (connection refused), and may have gone on before that without us."
+        )
         assert set(asking.missing) == {0, 1, 2}
     with closing(made(Request(key=new_key()), hosts.nodes("ggs"), mourned={0, 1})) as asking:
         assert asking.ask() is Decision.DRIVE
