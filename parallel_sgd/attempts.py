@@ -92,7 +92,6 @@ class Attempts:
         self._sha256 = hashlib.sha256(self._content).hexdigest()
         self._running: Running | None = None
         self._quorum: Quorum | None = None  # of the attempt that runs, once it is asked
-        self._deposed_since = 0.0
 
     def drive(
         self, taken_over: Running | None = None, *, stop_on_interrupt: bool = False
@@ -137,7 +136,6 @@ class Attempts:
         except BaseException:
             com.close()
             raise
-        self._deposed_since = 0.0
         self._begin_run()
         before, self._running = self._running, Running(com, coordinator, nodes, self._term)
         self._entrust(self._running)
@@ -311,7 +309,7 @@ class Attempts:
             coordinator.retrieve()
         if self._driver and self._running is not None and outcome == "failed":
             try:
-                self._ask(self._running).require()
+                self._unless_deposed(self._ask(self._running).require)
             except NoMajority as error:
                 outcome = "left"
                 job = self._estate.job
@@ -328,16 +326,14 @@ class Attempts:
         Raises: JobFailed naming who could not be reached, Deposed.
         """
         seconds = WAIT_SECONDS if self.recovery.policy == WAIT else RETURN_SECONDS
+        patience = Patience(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority))
         before = self._running
-        if self._driver and before is not None and self._left_out(before.nodes):
-            try:
-                self._await_majority(lambda: self._agree(before))
-            except NoMajority as error:
-                raise self._stuck(before.coordinator, error) from error
         try:
-            return Patience(seconds, NetworkError, SubmissionError, never=(Deposed,)).call(self._start_again)
+            return self._await_majority(lambda: patience.call(self._start_again))
         except Deposed:
             raise
+        except NoMajority as error:
+            raise failed if before is None else self._stuck(before.coordinator, error) from error
         except NetworkError as error:
             if before is None:
                 raise
@@ -356,7 +352,7 @@ class Attempts:
         staying = {address for _, address in self._membership.nodes.items()}
         return [node for node, address in nodes.items() if address not in staying]
 
-    def _await_majority(self, ask: Callable[[], None]) -> None:
+    def _await_majority(self, ask: Callable[[], Result]) -> Result:
         """Pause while too many are silent, who could be going on without us.
 
         Raises: NoMajority when they stay silent, Deposed.
@@ -376,27 +372,16 @@ class Attempts:
 
     def _start_again(self) -> Running:
         """As `_start`, when the nodes of the last attempt have agreed to it."""
-
-        def start() -> Running:
-            if self._driver and self._running is not None:
-                self._agree(self._running)
-            return self._start()
-
-        return self._unless_deposed(start)
+        if self._driver and self._running is not None:
+            self._agree(self._running)
+        return self._start()
 
     def _unless_deposed(self, act: Callable[[], Result]) -> Result:
         """An heir that was started because one agent had lost us claims the job for a moment, and gives it up.
 
-        Raises: NoMajority meanwhile, Deposed when it does not.
+        Raises: Deposed when it does not, and what `act` raises.
         """
-        try:
-            return act()
-        except Deposed as error:
-            now = time.monotonic()
-            self._deposed_since = self._deposed_since or now
-            if now - self._deposed_since > DEPOSED_SECONDS:
-                raise
-            raise NoMajority(str(error)) from error
+        return Patience(DEPOSED_SECONDS, Deposed).call(act)
 
     def _say_goodbye(self) -> None:
         """Whoever leaves between two attempts leaves the next one to an heir."""

@@ -62,7 +62,7 @@ class Attendant:
         self.lines = Lines(com, names, logger)
         self.lookout = Lookout(orders.job, orders.attempt, logger, causes_first=True)
         self.submitting = Submitting(com, names, self.lines, orders, start_limit, logger, clock, self.step)
-        self.collection = Collection(run.directory, lambda _: run, logger, clock)
+        self.collection = Collection(run.directory, lambda _: run, self._request_files, logger, clock)
         self.handover = Handover(
             orders.job, orders.attempt, self.lines.tell_agent, lambda node: com.sessions[node].pending_bytes
         )
@@ -248,6 +248,8 @@ class Attendant:
         if not self._collects:
             return
         self.collection.expect(node)
+
+    def _request_files(self, node: int) -> None:
         self.lines.tell_agent(node, Fetch(self._job))
 
     def _on_file(self, node: int, operation: Operation) -> None:

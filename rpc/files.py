@@ -22,7 +22,8 @@ ROOM_SECONDS: Final = 20.0
 """How long the end of a job waits for room on the disk, for what nobody could get afterwards."""
 MOST_BYTES: Final = 4 << 20
 """Of a file that lists hosts, sets up an agent or describes a job."""
-_PAUSE_SECONDS = 0.5
+PAUSE_SECONDS: Final = 0.5
+"""Between two tries to write to a full disk."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Result = TypeVar("Result")
@@ -118,6 +119,11 @@ def append(path: Path, text: str, mode: int = PRIVATE) -> int:
         os.close(descriptor)
 
 
+def is_full(error: OSError) -> bool:
+    """Whether there is no room on the disk, or for this user."""
+    return error.errno in _FULL
+
+
 def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.Logger, seconds: float = ROOM_SECONDS) -> Result:
     """Call `write`, again and again for up to `seconds` while the disk is full; `what` is written, in words.
 
@@ -129,12 +135,12 @@ def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.L
         try:
             return write()
         except OSError as error:
-            if error.errno not in _FULL or time.monotonic() >= deadline:
+            if not is_full(error) or time.monotonic() >= deadline:
                 raise
             if not warned:
                 logger.warning("%s cannot be written: %s. Trying again for up to %g s.", what, error.strerror, seconds)
             warned = True
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(PAUSE_SECONDS)
 
 
 def _text(content: bytes, most: int) -> str:

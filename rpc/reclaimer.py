@@ -54,14 +54,19 @@ class Reclaimer:
             title = end.title if is_safe_name(run_name(end.title)) else "job"
             return runs.setdefault(end.job, RunFolder(Path(directory), end.job, title))
 
-        collection = Collection(Path(directory), run_of, self._logger, self._clock)
+        def ask(node: int) -> None:
+            try:
+                self._com.send_one(node, Fetch(job or "").to_value())
+            except NetworkError as error:
+                collection.give_up(node, str(error))
+
+        collection = Collection(Path(directory), run_of, ask, self._logger, self._clock)
         try:
             for node in self._com.available_clients:
                 if node in self._outdated.get(job or "", ()):
                     self._logger.warning("Node(%s): its files are left out, for the job has gone on without it.", node)
                     continue
                 collection.expect(node)
-                self._ask(node, job, collection)
             while collection.open:
                 self._step(collection)
         finally:
@@ -104,12 +109,6 @@ class Reclaimer:
     def stop(self, job: str, reason: str = "It was stopped by the submitter.") -> None:
         """Tell every node to end `job`: nobody starts it again. `follow` waits for its end."""
         self._com.send_one(self._com.available_clients, Stop(job, reason).to_value())
-
-    def _ask(self, node: int, job: str | None, collection: Collection) -> None:
-        try:
-            self._com.send_one(node, Fetch(job or "").to_value())
-        except NetworkError as error:
-            collection.give_up(node, str(error))
 
     def _step(self, collection: Collection) -> None:
         left = (collection.deadline or 0.0) - self._clock.monotonic()

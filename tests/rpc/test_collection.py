@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from network.errors import ProtocolError
 from network.testing import VirtualClock
 from rpc.collection import STALL_SECONDS, Collection
+from rpc.files import PAUSE_SECONDS, ROOM_SECONDS
 from rpc.messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
 from rpc.run_folder import RunFolder
 
@@ -21,10 +25,11 @@ def file(name: str, content: bytes) -> list[Operation]:
     return [FileBegin(name, len(content)), FileChunk(content), FileEnd(hashlib.sha256(content).hexdigest())]
 
 
-def collection(folder: Path) -> tuple[Collection, VirtualClock]:
+def collection(folder: Path, asked: list[int] | None = None) -> tuple[Collection, VirtualClock]:
     clock = VirtualClock()
     run = RunFolder(folder, "j", "T")
-    return Collection(folder, lambda _: run, logger, clock), clock
+    ask = ([] if asked is None else asked).append
+    return Collection(folder, lambda _: run, ask, logger, clock), clock
 
 
 def feed(made: Collection, node: int, operations: list[Operation]) -> bool:
@@ -79,3 +84,55 @@ def test_unwritable(tmp_path: Path) -> None:
     (tmp_path / "gone").rmdir()
     assert not made.take(0, FileBegin("a.csv", 4))
     assert "cannot be saved" in made.missing[0]
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a disk")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def fill(disk: Path) -> Path:
+    path = disk / "other"
+    with contextlib.suppress(OSError), open(path, "wb", buffering=0) as file_:
+        while file_.write(bytes(4096)):
+            pass
+    return path
+
+
+def test_a_disk_that_is_full_for_a_moment(full_disk: Path) -> None:
+    """FLT-26: what has no room is requested again, and arrives when there is some."""
+    asked: list[int] = []
+    made, clock = collection(full_disk, asked)
+    other = fill(full_disk)
+    made.expect(0)
+    sent = [*file("a.csv", bytes(20_000)), FetchEnd("j", "done", "")]
+    assert not feed(made, 0, sent) and made.open == [0] and asked == [0]
+    clock.advance(PAUSE_SECONDS)
+    made.check()
+    assert asked == [0, 0] and not feed(made, 0, sent)  # there is no room yet
+    other.unlink()
+    clock.advance(PAUSE_SECONDS)
+    assert made.deadline == clock.monotonic()
+    made.check()
+    assert asked == [0, 0, 0] and feed(made, 0, sent)
+    assert [path.stat().st_size for path in made.files[0]] == [20_000] and not made.missing
+
+
+def test_a_disk_that_stays_full(full_disk: Path) -> None:
+    """FLT-26: after a while the files of the node are given up, and it is said why; nothing half-written is left."""
+    made, clock = collection(full_disk)
+    fill(full_disk)
+    made.expect(0)
+    sent = [*file("a.csv", bytes(20_000)), FetchEnd("j", "done", "")]
+    while made.open:
+        assert not feed(made, 0, sent) and clock.monotonic() < 2 * ROOM_SECONDS
+        clock.advance(PAUSE_SECONDS)
+        made.check()
+    assert made.missing == {0: "its files cannot be saved: No space left on device"} and clock.monotonic() > ROOM_SECONDS
+    assert not list(full_disk.rglob("*.partial"))

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,7 @@ class Bench:
     """A guard over a real process, whose signals come from here."""
 
     def __init__(self, folder: Path, program: str) -> None:
-        self.clock = VirtualClock(time.monotonic())
+        self.clock = VirtualClock(100.0)
         memory = make_memory()
         self.log = folder / "Fit.log"
         self.log.write_text("".join(f"line {number}\n" for number in range(30)))
@@ -187,8 +186,8 @@ def test_a_process_that_is_leaving_only_beats(bench: Bench) -> None:
     """FD-9: while a job is being ended its node is not silent, and not stuck either."""
     bench.monitor.batch_begin()
     told = []
-    for _ in range(50):
-        bench.clock.advance(0.1)
+    for _ in range(40):
+        bench.clock.advance(0.125)
         told += bench.guard.look(bench.clock.monotonic(), leaving=True)
     assert [type(operation) for operation in told] == [Beat] * 10
 
