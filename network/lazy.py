@@ -11,9 +11,10 @@ from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` (PEP 562) of `package`: each name of `homes` comes from the module of the package given there.
+def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` (PEP 562) of `package`; each name of `homes` comes from the module given there.
 
+    Completion and `help()` go by `__dir__`: they show those names, and of what is loaded only modules of the package.
     Type checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
     """
 
@@ -24,4 +25,9 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return get
+    def names() -> list[str]:
+        loaded = vars(sys.modules[package])
+        special = {name for name in loaded if name.startswith("__")}
+        return sorted(special | homes.keys() | {name for name in loaded if f"{package}.{name}" in sys.modules})
+
+    return get, names

@@ -28,7 +28,7 @@ __all__ = [
     "parse_worker",
 ]
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
         "JobFailed": "errors",

@@ -21,9 +21,10 @@ def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "work
     """The first `worker_cnt` workers of a node file, and with `ps` its parameter server.
 
     The file holds `{"PS": address, "Worker": [address, ...]}`, an address being `host` or `host:port`.
-    Raises: ValueError naming file, expectation and what it holds; FileNotFoundError.
+    Raises: ValueError naming file, expectation and what it holds; FileNotFoundError; TypeError for a `ps` that is no bool.
     """
     _check_count("worker_cnt", worker_cnt)
+    _check_ps(ps, f"; write parse_worker({worker_cnt}, filename={str(ps)!r})" if isinstance(ps, (str, Path)) else "")
     path = Path(filename)
     content = _read(path)
     workers = content["Worker"]
@@ -98,6 +99,7 @@ def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None =
     ...     job.parallel(nodes, codec=Plain)
     """
     _check_count("count", count)
+    _check_ps(ps)
     with contextlib.ExitStack() as at_end:
         nodes = LocalNodes()
         at_end.callback(nodes.close)
@@ -136,6 +138,7 @@ def nodes_from(
     >>> with parallel_sgd.nodes_from("slurm:/home/me/rendezvous", 8, key_file="/home/me/key") as nodes:  # doctest: +SKIP
     ...     job.parallel(nodes, codec=Plain)
     """
+    _check_ps(ps)
     if isinstance(launcher, str):
         launcher = launcher_of(launcher, key_file, wait)
     made, offered = launcher if isinstance(launcher, Offer) else (launcher, None)
@@ -169,6 +172,7 @@ class InProcessNodes(NodeAssignment):
 def in_process(count: int, ps: bool = False) -> Iterator[InProcessNodes]:
     """Yield `count` nodes (and a parameter server) that run a job inside this process: for breakpoints, tests, teaching."""
     _check_count("count", count)
+    _check_ps(ps)
     nodes = InProcessNodes()
     for node_id in [*range(count), Parameter_Server] if ps else range(count):
         nodes.add(node_id, Address("in-process", node_id + 3))
@@ -178,3 +182,9 @@ def in_process(count: int, ps: bool = False) -> Iterator[InProcessNodes]:
 def _check_count(name: str, count: object) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"'{name}' must be a positive integer, got {count!r}")
+
+
+def _check_ps(ps: object, instead: str = "") -> None:
+    """Refuse what would be true by itself, such as a file name."""
+    if not isinstance(ps, bool):
+        raise TypeError(f"'ps' must be True or False (whether there is a parameter server), got {ps!r}{instead}")

@@ -28,7 +28,7 @@ __all__ = [
     "SubmissionError",
 ]
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
         "AbsExecutable": "executable",
