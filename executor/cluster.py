@@ -36,7 +36,8 @@ class ClusterExecutor(Executor):
     when one of the objects that they name is another object, not when it is changed in place. Arguments and results are data
     (see `network.values`): numbers, strings, bytes, lists, tuples, dicts, arrays, instances of the user's own plain classes.
     Arrays are not copied: do not change those of a call until it runs, and large ones travel faster alone than in pieces.
-    Exceptions come back as their class where this process has it, else as `RemoteError`; `__cause__` is the remote traceback.
+    Exceptions come back as their class where this process has it and they print as they did there, else as `RemoteError`;
+    `__cause__` is the remote traceback.
 
     Args:
         nodes: where the agents are; each executes one task at a time.

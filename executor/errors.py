@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import BrokenExecutor
+from typing import Any
 
 
 class RemoteError(Exception):
     """A task raised an exception whose class this process does not have, or cannot make: its name and message.
+
+    It is also an instance of the built-in class that the exception extends, so `except MemoryError` catches NumPy's.
 
     Attributes: `type_name`, module and name of the class.
     """
@@ -14,6 +18,49 @@ class RemoteError(Exception):
     def __init__(self, message: str, type_name: str = "") -> None:
         super().__init__(message)
         self.type_name = type_name
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""  # KeyError would show it in quotes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return remote_error, (str(self), self.type_name, type(self).__mro__[2]), vars(self)
+
+
+def remote_error(message: str, type_name: str, base: object) -> RemoteError:
+    """A RemoteError that is also a `base`, where that is a built-in exception that a message alone can make."""
+    try:
+        return _remote_kind(base)(message, type_name)
+    except (TypeError, ValueError):  # UnicodeDecodeError, a group; or no class of an exception at all
+        return RemoteError(message, type_name)
+
+
+@functools.cache
+def _remote_kind(base: Any) -> type[RemoteError]:
+    if base is Exception or not issubclass(base, Exception):
+        return RemoteError
+    return type("RemoteError", (RemoteError, base), {"__module__": RemoteError.__module__})
+
+
+class Text(str):
+    """What stands for an argument of an exception that is no data: its `str`, which is shown as the argument was."""
+
+    __slots__ = ("_shown",)
+    _shown: str
+
+    @staticmethod
+    def of(item: Any, shown: Any) -> Any:
+        """`item`, as a Text if it was shown in a way of its own."""
+        if type(item) is not str or type(shown) is not str:
+            return item
+        made = Text(item)
+        made._shown = shown
+        return made
+
+    def __repr__(self) -> str:
+        return self._shown
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Text.of, (str(self), self._shown)
 
 
 class RemoteTraceback(Exception):

@@ -24,6 +24,7 @@ from ..logs import SUBMIT_LOGGER, clean, get_logger
 from .launcher import Closing, KeyFile, Offer, checked_count
 
 START_SECONDS = 60.0  # for all machines to be reached, and for their agents to listen
+MOST_SAID = 64 << 10  # bytes on the way to the address
 END_SECONDS = 8.0  # for all agents to end their jobs and leave
 ASK_SECONDS = 5.0  # for the client to say what a name stands for
 LOGS = "Launch-Logs"
@@ -117,8 +118,17 @@ class SSHLauncher(Closing):
 
     def _command(self, host: str, address: str) -> list[str]:
         """The client, and what it has the other machine's shell do."""
-        listen = address if is_loopback(address) else "::" if ":" in address else "0.0.0.0"  # noqa: S104  with a key of its own
-        options = ["--listen", listen, "--port", "0", "--key-stdin", "--announce", "-", "--end-with-parent", "--temporary"]
+        options = [
+            "--listen",
+            _listen_at(address),
+            "--port",
+            "0",
+            "--key-stdin",
+            "--announce",
+            "-",
+            "--end-with-parent",
+            "--temporary",
+        ]
         options += ["--slots", str(self._slots), "--log-level", "INFO"]
         return [*self._ssh_command, *_OPTIONS, host, f"{self._worker_command} {shlex.join(options)}"]
 
@@ -135,7 +145,7 @@ class _RemoteAgent:
     """One client of ssh, and the agent at its other end."""
 
     def __init__(self, host: str, address: str, log: Path, command: Sequence[str], key: str) -> None:
-        self._host, self._resolved, self._log = host, address, log
+        self._host, self._resolved, self._log, self._listen = host, address, log, _listen_at(address)
         self.address: Address | None = None
         with open(log, "wb", opener=_private) as file:
             self._process = subprocess.Popen(
@@ -150,23 +160,37 @@ class _RemoteAgent:
         return self.address is not None and self._process.poll() is None
 
     def await_address(self, deadline: float, limit: float) -> Address:
-        """Where it listens, as it says itself; the host is that by which its machine was called."""
+        """Where it listens, as it says itself; the host is that by which its machine was called.
+
+        What else the shell there prints on its way, as a greeting of a login script, is read over.
+        """
         said, stdout = b"", _pipe(self._process.stdout).fileno()
-        while not said.endswith(b"\n"):
+        while (port := self._announced(said)) is None:
+            if len(said) > MOST_SAID:
+                raise NetworkError(f"The worker command on {self._host} went on without an address{self._shown(said)}.")
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([stdout], [], [], left)[0]:
-                raise TimedOut(f"the agent on {self._host} to listen{self._last_words()}", limit)
-            part = os.read(stdout, 256)
+                raise TimedOut(f"the agent on {self._host} to listen{self._shown(said)}{self._last_words()}", limit)
+            part = os.read(stdout, 4096)
             if not part:
                 code = self._process.wait()
-                raise NetworkError(f"The agent on {self._host} did not start, exit code {code}{self._last_words()}")
+                words = f"exit code {code}{self._shown(said)}{self._last_words()}"
+                raise NetworkError(f"The agent on {self._host} did not start, {words}")
             said += part
-        try:
-            announced = Address.parse(said.decode("ascii", "replace").splitlines()[-1])
-        except ValueError as error:
-            raise NetworkError(f"The worker command on {self._host} printed no address of an agent. {error}") from error
-        self.address = Address(self._resolved, announced.port)
+        self.address = Address(self._resolved, port)
         return self.address
+
+    def _announced(self, said: bytes) -> int | None:
+        """The port in the line that ends with the address on which the agent was told to listen."""
+        *lines, _unfinished = said.decode("ascii", "replace").split("\n")
+        at = re.escape(str(Address(self._listen, 0))[:-1])
+        found = (re.search(rf"(?<![\w.:]){at}(\d{{1,5}})\s*$", line) for line in lines)
+        return next((int(match[1]) for match in found if match), None)
+
+    @staticmethod
+    def _shown(said: bytes) -> str:
+        lines = said.decode("utf-8", "replace").strip().splitlines()
+        return f" (what it printed ends with {clean(lines[-1])!r:.200}, no address of an agent)" if lines else ""
 
     def _last_words(self) -> str:
         lines = self._log.read_text("utf-8", "replace").strip().splitlines()
@@ -188,6 +212,11 @@ class _RemoteAgent:
             self._process.kill()
             self._process.wait()
         _pipe(self._process.stdout).close()
+
+
+def _listen_at(address: str) -> str:
+    """Where an agent of a machine listens that is called by `address`."""
+    return address if is_loopback(address) else "::" if ":" in address else "0.0.0.0"  # noqa: S104  with a key of its own
 
 
 def _looked_up(host: str, ssh_command: Sequence[str]) -> str:

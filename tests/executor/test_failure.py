@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
+import sys
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from executor.errors import NodeLost, RemoteError, RemoteTraceback
-from executor.failure import TEXT_BYTES, pack_failure, unpack_failure
+from executor.failure import MOST_LEVELS, MOST_PARTS, TEXT_BYTES, pack_failure, unpack_failure
 from executor.payload import Payload, pack_payload
 from network.errors import ProtocolError
 
@@ -22,6 +26,13 @@ def trip(error: BaseException, classes: tuple[type, ...] = ()) -> BaseException:
     except BaseException as raised:
         payload = pack_failure(raised, classes)
     return unpack_failure(*payload, classes, 3)
+
+
+def described(**different: Any) -> dict[str, Any]:
+    """What a node says of a ValueError without arguments, but for what is `different`."""
+    told: dict[str, Any] = {"module": "builtins", "name": "ValueError", "number": -1, "base": "Exception"}
+    told |= {"args": (), "fields": {}, "shown": {}, "parts": [], "message": "", "printed": True, "text": ""}
+    return told | different
 
 
 class Loud(ValueError):
@@ -118,7 +129,7 @@ def test_fields_that_cannot_be_set_make_a_remote_error() -> None:
         def __dict__(self) -> Any:  # type: ignore[override]
             raise RuntimeError("no fields")
 
-    told = {"module": "", "name": "", "number": 0, "args": (), "fields": {"code": 1}, "message": "m", "text": ""}
+    told = described(number=0, args=(), fields={"code": 1}, message="m")
     found = unpack_failure(*pack_payload(told), (Refusing,), 0)
     assert type(found) is RemoteError
 
@@ -134,18 +145,163 @@ def test_unknown_classes_come_back_as_remote_errors() -> None:
 
 
 def test_arguments_that_are_no_data_come_as_text() -> None:
-    """The exception itself survives what it carries."""
-    found = trip(ValueError({1}, [object]))
+    """The exception itself survives what it carries, and prints as it did: one argument by its str, more by their repr."""
+    found = trip(ValueError(object, [object]))
     assert type(found) is ValueError
-    assert found.args == ("{1}", "[<class 'object'>]")
+    assert found.args == ("<class 'object'>", "[<class 'object'>]")
+    for error in (ValueError(object, [object]), KeyError(object), KeyError((len, 1)), Unlike.as_argument(), Mistake(5)):
+        found = trip(error)
+        assert type(found) is type(error)
+        assert (str(found), repr(found)) == (str(error), repr(error))
 
 
-def test_what_cannot_be_made_again_is_a_remote_error() -> None:
-    """A group of exceptions needs exceptions among its arguments, which are no data."""
-    if hasattr(__builtins__, "ExceptionGroup") or "ExceptionGroup" in dir(__import__("builtins")):
-        found = trip(ExceptionGroup("many", [ValueError(1)]))  # noqa: F821
-        assert type(found) is RemoteError
-        assert "many" in str(found)
+class Unlike:
+    """No data, and its str is not its repr."""
+
+    def __str__(self) -> str:
+        return "in words"
+
+    def __repr__(self) -> str:
+        return "<in brackets>"
+
+    @staticmethod
+    def as_argument() -> BaseException:
+        return ValueError(Unlike())
+
+
+def raised_by(call: Callable[[], object]) -> BaseException:
+    try:
+        call()
+    except BaseException as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def test_errors_of_numpy_can_be_printed() -> None:
+    """Fields in slots come along; what needs more than data to print itself is a RemoteError that says what it printed."""
+    axis = raised_by(lambda: np.zeros(2).sum(axis=5))
+    found = trip(axis)
+    assert type(found) is type(axis)
+    assert str(found) == str(axis) == "axis 5 is out of bounds for array of dimension 1"
+    assert found.axis == 5  # type: ignore[attr-defined]
+    memory = raised_by(lambda: np.zeros(1 << 50))
+    found = trip(memory)
+    assert isinstance(found, MemoryError)
+    assert type(found) is type(memory) or isinstance(found, RemoteError)
+    assert str(memory) in str(found)
+    assert "Unable to allocate" in "".join(traceback.format_exception(found))
+
+
+class Counting(Exception):
+    """What it prints depends on more than its arguments and fields."""
+
+    def __str__(self) -> str:
+        return f"seen {id(self)}"
+
+
+class Missing(KeyError):
+    """In a module that the other side may not have."""
+
+
+def test_what_would_print_otherwise_is_a_remote_error() -> None:
+    """With the original text, whatever the class makes of its fields here; and of the built-in kind that it is."""
+    error = Counting()
+    found = trip(error)
+    assert type(found) is RemoteError
+    assert str(found) == f"{__name__}.Counting: seen {id(error)}"
+    told = described(module=__name__, name="Missing", base="KeyError", args=("a",), message="'b'")
+    found = unpack_failure(*pack_payload(told), (), 0)
+    assert isinstance(found, RemoteError)
+    assert isinstance(found, KeyError)
+    assert str(found) == f"{__name__}.Missing: 'b'"
+    again = pickle.loads(pickle.dumps(found))
+    assert (type(again), str(again), again.type_name) == (type(found), str(found), f"{__name__}.Missing")
+    for base in ("UnicodeDecodeError", "ExceptionGroup", "KeyboardInterrupt", "print", "nothing"):
+        assert type(unpack_failure(*pack_payload(described(module="gone", base=base)), (), 0)) is RemoteError
+
+
+def test_cause_context_and_notes_are_shown() -> None:
+    """What led to an exception stands in the traceback of the node, its notes also where it arrives."""
+
+    def chained() -> None:
+        try:
+            {}["key"]
+        except KeyError as first:
+            error = ValueError("second")
+            error.__notes__ = ["in row 7"]
+            raise error from first
+
+    def within() -> None:
+        try:
+            {}["key"]
+        except KeyError:
+            raise ValueError("second") from np.zeros(2).sum(axis=5)
+
+    found = trip(raised_by(chained))
+    shown = "".join(traceback.format_exception(found))
+    assert "KeyError: 'key'\n\nThe above exception was the direct cause" in shown
+    assert shown.endswith("ValueError: second\nin row 7\n") or sys.version_info < (3, 11)
+    shown = "".join(traceback.format_exception(trip(raised_by(within))))
+    assert "KeyError: 'key'\n\nDuring handling of the above exception" in shown
+    assert "axis 5 is out of bounds" in shown
+
+
+groups = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no groups")
+
+
+@groups
+def test_groups_arrive_as_such() -> None:
+    """`except*` finds the parts by their classes, at all levels, each with its notes and its traceback."""
+    inner = ExceptionGroup("inner", [Mistake(5), raised_by(lambda: np.zeros(1 << 50))])  # noqa: F821
+    error = ExceptionGroup("outer", [ValueError(1), KeyError("k"), inner])  # noqa: F821
+    error.add_note("of two levels")
+    found: Any = trip(error)
+    assert type(found) is type(error)
+    assert str(found) == "outer (3 sub-exceptions)"
+    assert found.__notes__ == ["of two levels"]
+    mistakes, rest = found.split(Mistake)
+    assert mistakes.exceptions[0].exceptions[0].code == 5
+    assert [type(part) for part in rest.exceptions[:2]] == [ValueError, KeyError]
+    assert "Unable to allocate" in str(rest.subgroup(MemoryError).exceptions[0].exceptions[0])
+    assert isinstance(found.exceptions[2].exceptions[0].__cause__, RemoteTraceback)
+    assert "of two levels" in found.__cause__.text
+
+
+@groups
+def test_groups_of_users_and_of_other_kinds_arrive() -> None:
+    """A class of the user's with fields, made without its constructor; and what is no Exception."""
+    found: Any = trip(Batch("rows", [ValueError(1)]), (Batch,))
+    assert type(found) is Batch
+    assert found.rows == "rows"
+    leaving: Any = trip(BaseExceptionGroup("ends", [KeyboardInterrupt()]))  # noqa: F821
+    assert type(leaving.exceptions[0]) is KeyboardInterrupt
+
+
+if sys.version_info >= (3, 11):
+
+    class Batch(ExceptionGroup[Exception]):  # noqa: F821
+        """Its constructor takes other arguments than that of its base."""
+
+        def __new__(cls, rows: str, parts: list[Exception]) -> Batch:
+            made = super().__new__(cls, f"in {rows}", parts)
+            made.rows = rows  # type: ignore[attr-defined]
+            return made
+
+
+@groups
+def test_groups_are_bounded() -> None:
+    """A larger or deeper one comes as a RemoteError with its text; the traceback of a whole group is bounded."""
+    many = trip(ExceptionGroup("many", [ValueError(number) for number in range(MOST_PARTS)]))  # noqa: F821
+    assert type(many) is RemoteError
+    assert str(many) == f"builtins.ExceptionGroup: many ({MOST_PARTS} sub-exceptions)"
+    deep: Any = ValueError(1)
+    for _ in range(MOST_LEVELS):
+        deep = ExceptionGroup("deep", [deep])  # noqa: F821
+    assert type(trip(deep)) is type(deep)
+    assert type(trip(ExceptionGroup("deep", [deep]))) is RemoteError  # noqa: F821
+    wide = ExceptionGroup("wide", [ValueError("x" * 1000) for _ in range(MOST_PARTS - 1)])  # noqa: F821
+    text: Any = trip(wide)
+    assert sum(len(part.__cause__.text) for part in text.exceptions) <= TEXT_BYTES
 
 
 def test_long_and_broken_messages() -> None:
@@ -190,12 +346,18 @@ def test_whatever_an_exception_is_made_of_it_comes_back() -> None:
 
     assert trip(ValueError(Unshowable())).args == ("(Unshowable, which cannot be shown: RuntimeError)",)
     assert str(trip(type("Gone", (Leaving,), {"__module__": "nowhere"})())).endswith("which cannot be shown: SystemExit)")
-    for cls, broken in ((Secretive, "RuntimeError"), (Torn, "ZeroDivisionError"), (Faceless, "OSError")):
+    for cls, end in (
+        (Secretive, "Secretive: text\n"),
+        (Torn, "Torn: text\n"),
+        (Faceless, "(what it holds cannot be shown: OSError)"),
+    ):
         found = trip(cls("text"), (cls,))
         assert type(found) is cls
-        assert isinstance(found.__cause__, RemoteTraceback)
-        assert "in trip" in found.__cause__.text
-        assert found.__cause__.text.endswith(f"(what it holds cannot be told: {broken})")
+        assert str(found) == "text"
+        cause = BaseException.__dict__["__cause__"].__get__(found)
+        assert isinstance(cause, RemoteTraceback)
+        assert "in trip" in cause.text
+        assert cause.text.endswith(end)
 
 
 @pytest.mark.parametrize(
@@ -203,8 +365,11 @@ def test_whatever_an_exception_is_made_of_it_comes_back() -> None:
     [
         None,
         {},
-        {"module": "builtins", "name": "ValueError", "number": -1, "args": [1], "fields": {}, "message": "", "text": ""},
-        {"module": 1, "name": "ValueError", "number": -1, "args": (), "fields": {}, "message": "", "text": ""},
+        described(args=[1]),
+        described(module=1),
+        described(shown=[]),
+        described(parts=[{}]),
+        described(further=1),
     ],
 )
 def test_malformed_descriptions_are_refused(told: object) -> None:
@@ -218,14 +383,14 @@ def test_malformed_descriptions_are_refused(told: object) -> None:
 )
 def test_only_exceptions_can_be_named(module: str, name: str) -> None:
     """A description cannot make this process call or make anything else."""
-    told = {"module": module, "name": name, "number": -1, "args": ("true",), "fields": {}, "message": "m", "text": ""}
+    told = described(module=module, name=name, args=("true",), message="m")
     assert type(unpack_failure(*pack_payload(told), (), 0)) is RemoteError
 
 
 def test_fields_with_special_names_are_left_out() -> None:
     """Nothing but plain fields is set."""
-    told: dict[str, Any] = {"module": "builtins", "name": "ValueError", "number": -1, "args": (), "message": "", "text": ""}
-    found = unpack_failure(*pack_payload({**told, "fields": {"__class__": "x", "a b": 1, "fine": 2}}), (), 0)
+    told = described(fields={"__class__": "x", "a b": 1, "fine": 2})
+    found = unpack_failure(*pack_payload(told), (), 0)
     assert vars(found) == {"fine": 2}
 
 

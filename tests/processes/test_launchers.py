@@ -38,6 +38,10 @@ if host == "silent":
     threading.Event().wait(60)
 if host == "chatty":
     command = "echo Welcome, last login: today"
+if host == "endless":
+    command = "yes Welcome to 10.0.0.0:22"
+if host == "polite":
+    command = "printf 'Welcome to 127.0.0.1:22, today\\n\\377\\nbusy: '; " + command
 shell = subprocess.Popen(command, shell=True, cwd={home!r}, stdin=subprocess.PIPE)
 def pass_on():
     while part := os.read(0, 65536):
@@ -89,10 +93,10 @@ def ssh(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_ssh(ssh: dict[str, Any], tmp_path: Path) -> None:
-    """Agents start at the other end, do a job, and end with the connection; their logs are here, the key is on no command line
-    and on no disk of theirs."""
+    """Agents start at the other end, one after a greeting, do a job, and end with the connection; their logs are here, the key
+    is on no command line and on no disk of theirs."""
     home = tmp_path / "home"
-    with SSHLauncher(["node-a", "me@node-b", "node-c"], **ssh) as launcher, parallel_sgd.nodes_from(launcher, 2) as nodes:
+    with SSHLauncher(["polite", "me@node-b", "node-c"], **ssh) as launcher, parallel_sgd.nodes_from(launcher, 2) as nodes:
         assert [nodes[node].host for node in (0, 1)] == ["127.0.0.1"] * 2 and len(launcher.discover()) == 2
         secret = Path(str(nodes.key_file)).read_text().split()[2]
         with Request().request(nodes) as com:
@@ -103,7 +107,7 @@ def test_ssh(ssh: dict[str, Any], tmp_path: Path) -> None:
         assert len(pids) >= 2 and secret not in shown + (tmp_path / "calls").read_text()
         assert not any(secret in path.read_text("utf-8", "replace") for path in home.rglob("*") if path.is_file())
     assert processes_below(home) == [] and list(home.iterdir()) == []
-    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["0-node-a.log", "1-me@node-b.log"]
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["0-polite.log", "1-me@node-b.log"]
     assert all("Worker started on port: " in path.read_text() for path in (tmp_path / "logs").iterdir())
 
 
@@ -124,10 +128,11 @@ def test_agents_end_with_their_connection(ssh: dict[str, Any], tmp_path: Path) -
     ("host", "message"),
     [
         ("unreachable", r"The agent on unreachable did not start, exit code 1: ssh: connect to host .*: No route to host"),
-        ("chatty", r"The worker command on chatty printed no address of an agent\. .*got 'Welcome, last login: today'"),
+        ("chatty", r"The agent on chatty did not start, exit code 0 \(.* ends with 'Welcome, last login: today', no address"),
+        ("endless", r"The worker command on endless went on without an address .* ends with 'Welcome"),
         ("silent", r"Timed out after 1 s waiting for the agent on silent to listen"),
     ],
-    ids=["unreachable", "chatty", "silent"],
+    ids=["unreachable", "chatty", "endless", "silent"],
 )
 def test_all_or_nothing(ssh: dict[str, Any], tmp_path: Path, host: str, message: str) -> None:
     launcher = SSHLauncher([host, "node-a"], limit=1.0 if host == "silent" else 20.0, **ssh)
