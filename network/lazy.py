@@ -14,12 +14,15 @@ from typing import Any
 def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` (PEP 562) of `package`; each name of `homes` comes from the module given there.
 
+    Those modules are attributes of the package, as if it had imported them.
     Completion and `help()` go by `__dir__`: they show those names, and of what is loaded only modules of the package.
     Type checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
     """
 
     def get(name: str) -> Any:
         if name not in homes:
+            if name in homes.values():
+                return import_module(f"{package}.{name}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)

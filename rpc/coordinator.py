@@ -18,10 +18,10 @@ from network.version import VERSION
 from .attendant import Attendant
 from .calling import call_all
 from .download import is_safe_name
-from .executable import AbsExecutable, ReplyPackage
+from .executable import AbsExecutable, Resources
 from .identity import new_job_id
 from .interrupts import Interrupts
-from .logs import SUBMIT_LOGGER, cleaned
+from .logs import SUBMIT_LOGGER, attach_console, cleaned
 from .messages import (
     MAX_TEXT,
     Conclude,
@@ -51,12 +51,12 @@ class Coordinator:
     """Runs executors on the nodes of `com` (from `network.Request().request(nodes)`).
 
     A group connects with the groups that were submitted before it, so what others need (a parameter server) goes first, and
-    stays until they have come. Nothing starts before `resources_dispatch`.
+    stays until they have come. Nothing starts before `resources_dispatch`, or `join` where there is nothing to dispatch.
 
     Args:
         com: sessions with the agents.
         estimate_bandwidth: bytes per second; sets the limit of preCommit.
-        logger: where the story of the job is told; default "P-SGD Submit".
+        logger: where the story of the job is told; default "P-SGD Submit", on stderr unless the program configured logging.
         title: what others see while the job keeps their node busy.
         blas_threads: BLAS threads of each job process; 0 for the cores of its host divided by the job's nodes there.
         start_limit: seconds for doCommit.
@@ -103,6 +103,8 @@ class Coordinator:
                 f"Coordinator 'title' must be able to stand in a file name (ASCII letters, digits, spaces or any of ._()+-), "
                 f"got {title!r}"
             )
+        if logger is None:
+            attach_console()
         self.job = job or new_job_id()
         self.attempt = attempt
         self.ended_for = ""
@@ -185,13 +187,23 @@ class Coordinator:
             self._logger.info("Job id: %s.", self.job)
             self._logger.info("Coordinator version: %s.", VERSION)
 
-    def resources_dispatch(self, reply: Callable[[int, str], ReplyPackage | Any]) -> None:
+    def resources_dispatch(
+        self, reply: Callable[[int, str], Any] | None = None, *, dispatch_map: Callable[[int, str], Any] | None = None
+    ) -> None:
         """preCommit and doCommit: answer each request by `reply(node_id, request)`; returns when every executor has started.
 
-        Raises: SubmissionError; then nothing runs anywhere.
+        Executors get the content of a `ReplyPackage`, or whatever else it returns. `dispatch_map` is the same function in the
+        form of version 0.9: there executors get packages, and `package.content()` is the content.
+        Raises: SubmissionError; then nothing runs anywhere. TypeError without a function, or with two.
         """
-        self._restarts.reply = reply
-        self._submitting.dispatch(reply)
+        function = dispatch_map if reply is None else reply
+        if function is None or None not in (reply, dispatch_map):
+            raise TypeError("resources_dispatch takes either 'reply' or 'dispatch_map', a function of (node_id, request).")
+        self._dispatch(Resources(function, packages=reply is None))
+
+    def _dispatch(self, resources: Resources) -> None:
+        self._restarts.resources = resources
+        self._submitting.dispatch(resources)
         self._attendant.watch()
         self._logger.info("Dispatch complete.")
 
@@ -250,12 +262,16 @@ class Coordinator:
     ) -> tuple[dict[int, Any], bool]:
         """Wait for all nodes; returns ({node: result} in the order of ids, error). `error`: a node did not end well.
 
+        Groups that were not dispatched start now, if they ask for nothing.
         Files of every node that ended are saved, those of the last attempt where there were several. Ctrl-C leaves the job
         running, a second one within 2 s stops it; with `stop_on_interrupt` the first does. Who leaves does not start it again.
         With `end_together` the first node that does not end well ends the job on all others, so that it can be tried again;
         from then on no files are saved, until `retrieve` is called. `look` is called once a second; what it returns, unless
         "", is the reason for which all nodes are stopped (`ended_for`).
+        Raises: SubmissionError for executors that ask for something, as nobody answers; then nothing runs anywhere.
         """
+        if self._submitting.awaits_dispatch and not self._stopped:
+            self._dispatch(self._restarts.resources)
         self._wait_for_end(stop_on_interrupt, end_together, look)
         while self.failures and self._starts_again():
             self._wait_for_end(stop_on_interrupt, end_together, look)
@@ -311,7 +327,7 @@ class Coordinator:
         started = self._next(attempt=self.attempt)
         for bundle, group, limit in self._restarts.groups:
             started._submitting.submit(bundle, group, limit, None)
-        started.resources_dispatch(self._restarts.reply)
+        started._dispatch(self._restarts.resources)
         self._restarts.verdicts += self._attendant.lookout.causes
         self._orders, self._attendant, self._waiting = started._orders, started._attendant, started._waiting
         self._submitting, self._lines, self._handover = started._submitting, started._lines, started._handover

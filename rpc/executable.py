@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from .logs import get_logger
 
@@ -14,11 +13,33 @@ if TYPE_CHECKING:
     from .communication import Communication
 
 
-@dataclass(frozen=True)
 class ReplyPackage:
     """Content that answers a request, or the result of an executor: any data that may travel (see network.values)."""
 
-    content: Any = None
+    def __init__(self, content: Any = None) -> None:
+        self._content = content
+
+    def content(self) -> Any:
+        """What is in it."""
+        return self._content
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._content == other._content) if isinstance(other, ReplyPackage) else NotImplemented
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._content!r})"
+
+
+def content_of(package: Any) -> Any:
+    """What is in a package; anything else stands for itself."""
+    return package.content() if isinstance(package, ReplyPackage) else package
+
+
+class Resources(NamedTuple):
+    """What executors get that ask: `reply(node, request)`, or with `packages` a `ReplyPackage` of that."""
+
+    reply: Callable[[int, str], Any]
+    packages: bool = False
 
 
 class AbsExecutable(ABC):
@@ -55,7 +76,10 @@ class AbsExecutable(ABC):
 
     @abstractmethod
     def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
-        """Take the contents of the requested resources, in order; returns the names of what it needs next."""
+        """Take the contents of the requested resources, in order; returns the names of what it needs next.
+
+        Where the submitter calls `resources_dispatch(dispatch_map=...)` they are packages, and `.content()` is the content.
+        """
 
     @abstractmethod
     def ready(self) -> bool:
@@ -110,4 +134,4 @@ class AbsSimpleExecutor(AbsExecutable):
 
     def done(self) -> ReplyPackage:
         """What `run` returned."""
-        return self._result if isinstance(self._result, ReplyPackage) else ReplyPackage(self._result)
+        return ReplyPackage(content_of(self._result))

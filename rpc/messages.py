@@ -326,9 +326,10 @@ class Asks(Operation):
 
 @dataclass(frozen=True)
 class Answers(Operation):
-    """The resources asked for, in order."""
+    """The resources asked for, in order; `packages`: the executor gets each as a `ReplyPackage`."""
 
     contents: list[Any]
+    packages: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from network.controller import Controller
 from network.nodes import NodeAssignment
 from network.request import Request
 
-from .executable import ReplyPackage
+from .errors import SubmissionError
+from .executable import Resources
 from .liveness.verdict import Verdict
 from .messages import StopNode
 from .recovery import FAIL, RESTART, Recovery, places_of
@@ -31,13 +32,13 @@ class Group(NamedTuple):
 class Restarts:
     """Of one job. All its groups start again together, so they have one policy.
 
-    Attributes: `groups` in the order of their submission; `reply`, what answers their requests; `verdicts` of the attempts that
-    others have followed.
+    Attributes: `groups` in the order of their submission; `resources`, what answers their requests; `verdicts` of the attempts
+    that others have followed.
     """
 
     def __init__(self) -> None:
         self.groups: list[Group] = []
-        self.reply: Callable[[int, str], ReplyPackage | Any] = _nothing
+        self.resources = Resources(_nothing)
         self.verdicts: list[Verdict] = []
         self._recovery: Recovery | None = None
 
@@ -91,5 +92,8 @@ def reconnect(com: Controller, job: str, nodes: Iterable[int]) -> None:
         com.sessions[node].queue(StopNode(job, node, "It starts again.").to_value())
 
 
-def _nothing(_node: int, _request: str) -> None:
-    return
+def _nothing(node: int, request: str) -> None:
+    raise SubmissionError(
+        f"The job was not started: Node({node}) asks for {request!r}, and nobody answers. Call "
+        "resources_dispatch(reply) before join(); reply(node, request) returns what the node gets."
+    )

@@ -13,7 +13,7 @@ from network.controller import Controller
 
 from . import submission as sub
 from .errors import Deposed, NodeBusy, SubmissionError
-from .executable import AbsExecutable, ReplyPackage
+from .executable import AbsExecutable, Resources, content_of
 from .lines import Gone, Lines
 from .logs import clean
 from .messages import Abort, Accepted, Answers, Asks, Loaded, Operation, Prepared, Refused
@@ -45,7 +45,7 @@ class Submitting:
         self._limits: list[float] = []  # seconds of preCommit, for each machine
         self._com, self._names, self._lines, self._orders = com, names, lines, orders
         self._start_limit, self._logger, self._clock, self._step = start_limit, logger, clock, step
-        self._reply: Callable[[int, str], Any] | None = None
+        self._resources: Resources | None = None
         self._busy = False
         self._driver = ""  # who drives instead of us
 
@@ -85,12 +85,17 @@ class Submitting:
         self.machines.append(sub.Submission.of_running(nodes, self._names))
         self._limits.append(0.0)
 
-    def dispatch(self, reply: Callable[[int, str], Any]) -> None:
+    @property
+    def awaits_dispatch(self) -> bool:
+        """Whether a group has been submitted and nothing else."""
+        return any(machine.phase is sub.Phase.LOADED for machine in self.machines)
+
+    def dispatch(self, resources: Resources) -> None:
         """preCommit and doCommit for all groups.
 
-        Raises: SubmissionError, and what `reply` raises.
+        Raises: SubmissionError, and what `resources.reply` raises.
         """
-        self._reply = reply
+        self._resources = resources
         with self._all_or_nothing():
             for machine, limit in zip(self.machines, self._limits, strict=True):
                 self.feed(machine, sub.Dispatched(limit))
@@ -202,12 +207,13 @@ class Submitting:
                 self._lines.tell_process(node, self._orders.load(bundle))
 
     def _answer(self, node: int, requests: Sequence[str]) -> None:
+        if self._resources is None:
+            raise RuntimeError("Requests are answered once there is something to answer them.")
         contents = []
         for request in requests:
             self._logger.info("Reply requirements to node(%s), type(%s).", node, clean(request))
-            reply = self._reply(node, request) if self._reply is not None else None
-            contents.append(reply.content if isinstance(reply, ReplyPackage) else reply)
-        self._lines.tell_process(node, Answers(contents))
+            contents.append(content_of(self._resources.reply(node, request)))
+        self._lines.tell_process(node, Answers(contents, self._resources.packages))
 
 
 def pack_executable(executable: Callable[..., AbsExecutable], objects: Mapping[str, Any] | None) -> Bundle:

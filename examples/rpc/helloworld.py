@@ -31,7 +31,6 @@ def main() -> int:
     with psgd.nodes_of(parser, options) as nodes, network.Request().request(nodes) as com:
         job = rpc.Coordinator(com, title="Hello")
         job.submit_group(Hello)
-        job.resources_dispatch(lambda node, request: None)
         results, error = job.join(stop_on_interrupt=bool(options.local))
     for greeting in results.values():
         print(greeting)

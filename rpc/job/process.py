@@ -34,7 +34,7 @@ from .. import monitor, shipping
 from ..calling import call_all, connect_seconds
 from ..communication import Communication
 from ..errors import ROLLED_BACK, JobAborted
-from ..executable import AbsExecutable, ReplyPackage
+from ..executable import AbsExecutable, ReplyPackage, content_of
 from ..files import when_there_is_room
 from ..hardening import adopt_orphans, end_descendants, wake_when_orphaned
 from ..liveness.recorder import Kind, Recorder
@@ -123,9 +123,7 @@ class JobProcess:
         self.porter.tell(Reached("running", "", []))
         executable.start(com)
         self.controller.flush(timeout=self.begin.start_limit)
-        package = executable.done()
-        content = package.content if isinstance(package, ReplyPackage) else package
-        write = partial(write_result, self.output / RESULT_FILE, content, self.controller.classes)
+        write = partial(write_result, self.output / RESULT_FILE, content_of(executable.done()), self.controller.classes)
         when_there_is_room(write, "The result", self.logger)
 
     def _await_code_session(self) -> Session:
@@ -166,7 +164,8 @@ class JobProcess:
         requests = list(executable.requests())
         while True:
             code.send(Asks([str(request) for request in requests]))
-            replies = code.receive(Answers).contents
+            answers = code.receive(Answers)
+            replies = [ReplyPackage(content) for content in answers.contents] if answers.packages else answers.contents
             if requests:
                 requests = list(executable.satisfy(replies))
             if executable.ready():

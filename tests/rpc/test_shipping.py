@@ -83,7 +83,7 @@ def test_objects_that_are_more_than_their_fields_travel_as_code() -> None:
         pack({"colour": Colour.RED, "named": named, "set": {1, 2}, "keys": {None: 1}, "partial": functools.partial(parse, 1)})
     )
     assert back["colour"].name == "RED"
-    assert (back["named"].content, back["named"].extra) == (1, 2)
+    assert (back["named"].content(), back["named"].extra) == (1, 2)
     assert back["set"] == {1, 2}
     assert back["keys"] == {None: 1}
     assert back["partial"].func is parse
