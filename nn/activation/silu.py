@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.activation.activation import Activation
-from nn.activation.sigmoid import logistic
+from nn.activation.sigmoid import SURE, bounded_logistic, logistic
 from nn.arrays import Array, Shape
 
-_FAR = 40.0
-"""From here on s(-x) is 0 and s(x) is 1 in every digit: what is beyond may stand here, so that no infinity meets a 0."""
+_FAR = 1000.0
+"""From here on s(-x) is 0 in every digit: what is beyond may stand here, so that no infinity meets a 0."""
 
 
 class SiLU(Activation):
@@ -32,16 +32,20 @@ class SiLU(Activation):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write x s(x)."""
-        near = np.clip(inputs[0], -_FAR, np.inf, out=self._near)
-        logistic(near, self._logistic)
+        near = inputs[0]
+        if not near.item(near.argmin()) > -_FAR:
+            near = np.clip(near, -_FAR, np.inf, out=self._near)
+        logistic(near, self._slope, self._logistic)
         np.multiply(near, self._logistic, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         """Write gradient * s(x) (1 + x (1 - s(x)))."""
-        slope, near = self._slope, np.clip(x, -_FAR, _FAR, out=self._near)
-        logistic(near, self._logistic)
-        np.subtract(1, self._logistic, out=slope)
-        np.multiply(slope, near, out=slope)
+        slope, near = self._slope, x
+        if not (x.item(x.argmin()) > -_FAR and x.item(x.argmax()) < SURE):
+            near = np.clip(x, -_FAR, SURE, out=self._near)
+        bounded_logistic(near, slope, self._logistic)
+        # 1 - s(x) = 1 / (1 + exp(x)), which does not cancel
+        np.divide(near, slope, out=slope)
         np.add(slope, 1, out=slope)
         np.multiply(slope, self._logistic, out=slope)
         np.multiply(gradient, slope, out=out)

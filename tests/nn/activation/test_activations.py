@@ -99,6 +99,51 @@ def test_approximate_gelu_is_close_to_the_exact_one() -> None:
     assert 1e-4 < np.abs(evaluated(GELU(), x)[0] - evaluated(GELU(approximate=True), x)[0]).max() < 5e-4
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("activation", [Sigmoid(), SiLU()], ids=repr)
+def test_the_logistic_function_keeps_its_precision_in_both_tails(activation: Activation, dtype: str) -> None:
+    """Down to where its value is no normal number any more."""
+    x = np.linspace(math.log(np.finfo(dtype).tiny) + 1, 90, 20_001).astype(dtype)
+    exact = x.astype(np.longdouble)
+    logistic = 1 / (1 + np.exp(-exact))
+    silu = isinstance(activation, SiLU)
+    few = 4 * float(np.finfo(dtype).eps)
+    value, gradient = evaluated(activation, x, dtype)
+    np.testing.assert_allclose(value, exact * logistic if silu else logistic, rtol=few)
+    slope = logistic * (1 + exact / (1 + np.exp(exact))) if silu else logistic / (1 + np.exp(exact))
+    # the derivative of SiLU passes through 0 at -1.278; that of the logistic function is computed from a value next to 1
+    far = np.abs(x + 1.278) > 0.5 if silu else x < 0
+    np.testing.assert_allclose(gradient[far], slope[far], rtol=few)
+    np.testing.assert_allclose(gradient, slope, rtol=0, atol=few)
+
+
+def test_one_number_beyond_the_reach_of_the_exponential_leaves_the_others_alone() -> None:
+    for far in (79.0, 81.0, 500.0, 3e38, np.inf):
+        value, gradient = evaluated(SiLU(), [far, -20.0, 1.0])
+        assert value[0] == far
+        assert gradient[0] == 1
+        expected = evaluated(SiLU(), [-20.0, 1.0])
+        assert (value[1:].tolist(), gradient[1:].tolist()) == tuple(part.tolist() for part in expected)
+        value, gradient = evaluated(SiLU(), [-far, 1.0])
+        assert max(abs(value[0]), abs(gradient[0])) < 1e-30
+        assert (value[1], gradient[1]) == (expected[0][1], expected[1][1])
+        assert evaluated(Sigmoid(), [far, -20.0])[0].tolist() == [1, evaluated(Sigmoid(), [-20.0])[0][0]]
+    assert evaluated(Sigmoid(), [-np.inf, -3e38, -1e3])[0].tolist() == [0, 0, 0]
+
+
+def test_predicted_probabilities_rank_as_their_scores_do() -> None:
+    """Rare events: `evaluate` takes the scores, `predict` the logistic function of them."""
+    model = nn.model.SequentialModel([-1, 1], [nn.layer.Dense(1, Sigmoid(), kernel_initializer=nn.initializer.Constant(1.0))])
+    model.setup(nn.loss.Binary_Cross_Entropy(), nn.metric.AreaUnderCurve())
+    x = np.random.default_rng(0).normal(-16, 1, (20_000, 1)).astype(np.float32)
+    y = np.random.default_rng(1).random((20_000, 1)) < np.exp(x + 13)
+    probabilities = model.predict(x)
+    assert len(np.unique(probabilities)) == len(np.unique(x))
+    area = nn.metric.AreaUnderCurve()
+    area.update(y, probabilities)
+    assert model.evaluate(x, y)[area.name] == pytest.approx(area.result(), abs=1e-12)
+
+
 def test_softplus_and_its_slope_keep_their_precision_far_to_the_left() -> None:
     value, gradient = evaluated(Softplus(), [-40.0])
     assert value[0] == gradient[0] == pytest.approx(math.exp(-40), rel=1e-5)
