@@ -6,7 +6,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
-from nn.gradient_descent.fading import forget_faded
+from nn.gradient_descent.fading import forget_faded_squares
 from nn.gradient_descent.interface import IGradientDescent
 from nn.gradient_descent.schedule.schedule import Schedule
 
@@ -51,7 +51,7 @@ class AdaDeltaOptimizer(IGradientDescent):
         np.sqrt(out, out=out)
         np.multiply(out, gradient, out=out)
         self._mix(step_square, out, other)
-        forget_faded(self.step, square, step_square)
+        forget_faded_squares(self.step, self.rho, square, step_square)
         np.multiply(out, -self.rate, out=out)
 
     def get_config(self) -> dict[str, Any]:

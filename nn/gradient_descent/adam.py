@@ -7,7 +7,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
-from nn.gradient_descent.fading import forget_faded
+from nn.gradient_descent.fading import forget_faded, forget_faded_squares
 from nn.gradient_descent.interface import IGradientDescent
 from nn.gradient_descent.schedule.schedule import Schedule
 
@@ -65,6 +65,7 @@ class ADAMOptimizer(IGradientDescent):
         np.multiply(gradient, gradient, out=out)
         np.multiply(square, self.beta2, out=square)
         np.add(square, out, out=square)
+        forget_faded_squares(self.step, self.beta2, square)
         np.sqrt(square, out=out)
         np.add(out, self._epsilon, out=out)
         np.divide(momentum, out, out=out)

@@ -6,7 +6,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
-from nn.gradient_descent.fading import forget_faded
+from nn.gradient_descent.fading import forget_faded, forget_faded_squares
 from nn.gradient_descent.interface import IGradientDescent
 from nn.gradient_descent.schedule.schedule import Schedule
 
@@ -68,7 +68,8 @@ class RMSPropOptimizer(IGradientDescent):
             np.multiply(velocity, -self.rate, out=out)
         else:
             np.multiply(out, -self.rate, out=out)
-        forget_faded(self.step, *slots)
+        forget_faded(self.step, *others)
+        forget_faded_squares(self.step, self.rho, square)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

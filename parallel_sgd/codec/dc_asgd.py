@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from nn import arguments
+from nn.gradient_descent.fading import forget_faded_squares
 from parallel_sgd.node_ids import Parameter_Server
 
 from .async_ps import AsyncPS
@@ -41,6 +42,7 @@ class DCASGD(AsyncPS):
         self._lambda = arguments.number(self, "lambda", given, 0)
         self._decay = arguments.number(self, "ms", GlobalSettings.get_params("ms", 0.95), 0, 1) if adaptive else None
         self._mean_square: Array | None = None
+        self._corrections = 0
         self._compensated: Array = np.empty(0)
         self._scratch: Array = np.empty(0)
 
@@ -56,6 +58,8 @@ class DCASGD(AsyncPS):
         if self._decay is not None and self._mean_square is None:
             self._mean_square = np.zeros(gradient.size, gradient.dtype)
         result = self._compensated
+        # counted afresh after a restart: what is forgotten changes no bit
+        self._corrections += 1
         for start in range(0, gradient.size, CHUNK):
             part = slice(start, start + CHUNK)
             g, out = gradient[part], result[part]
@@ -68,6 +72,7 @@ class DCASGD(AsyncPS):
                 np.multiply(square, 1 - self._decay, out=square)
                 np.multiply(mean, self._decay, out=mean)
                 np.add(mean, square, out=mean)
+                forget_faded_squares(self._corrections, self._decay, mean)
                 np.add(mean, EPSILON, out=square)
                 np.divide(out, np.sqrt(square, out=square), out=out)
             np.add(out, g, out=out)

@@ -1,4 +1,5 @@
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import pytest
 import nn
 from nn import gradient_descent as gd
 from nn.arrays import Array
-from nn.gradient_descent import ADAMOptimizer, Cosine, IGradientDescent, SGDOptimizer
+from nn.gradient_descent import ADAMOptimizer, Cosine, IGradientDescent, SGDOptimizer, fading
 from nn.model import Model
 from tests.contract.nn_rows import RULES
 from tests.nn.model.models import classifier
@@ -129,6 +130,41 @@ def test_what_fades_out_does_not_become_slow(row: object) -> None:
     for slot in rule.state_dict().values():
         if isinstance(slot, np.ndarray):
             assert not ((np.abs(slot) > 0) & (np.abs(slot) < np.finfo(np.float32).tiny)).any()
+
+
+@pytest.mark.parametrize(
+    "build", [ADAMOptimizer, gd.ADAMWOptimizer, gd.LAMBOptimizer, gd.RMSPropOptimizer, gd.AdaDeltaOptimizer]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_second_moments_that_fade_out_become_0(build: type[IGradientDescent], dtype: type[Any]) -> None:
+    """With a decay of 0.999 it takes 73,000 steps until a 1 is denormal, where rounding up would keep it for ever."""
+    rule, size = build(0.1), 5
+    names = [name for name in rule.slots if "square" in name]
+    faded = np.array([1.1, 0.5, 1e-3, 0, 3]) * np.finfo(dtype).tiny
+    rule.load_state_dict({"step": 1000, **{name: (faded if name in names else 0 * faded).astype(dtype) for name in rule.slots}})
+    rule.partition([size])
+    parameters, gradient = np.ones(size, dtype), np.zeros(size, dtype)
+    for _ in range(1300):
+        rule.update(parameters, gradient)
+    state = rule.state_dict()
+    assert [np.asarray(state[name]).tolist() for name in names] == [[0] * size] * len(names)
+
+
+@pytest.mark.parametrize("row", FADING, ids=lambda row: row.kind.__name__)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_forgetting_what_has_faded_changes_no_bit(row: Any, dtype: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in parameters whose gradient stays 0 for a while, is tiny, or comes back."""
+
+    def trained() -> Array:
+        rule, parameters = row.build(7), np.zeros(7, dtype)
+        for step in range(600):
+            gradient = np.array([1.0, 1e-6, 1e-12, 1e-17, step < 20, step < 20 or step > 500, -1.0], dtype)
+            rule.update(parameters, gradient)
+        return parameters
+
+    forgetful = trained()
+    monkeypatch.setattr(fading, "FADE_CHECK", 1 << 30)
+    assert np.array_equal(forgetful, trained())
 
 
 def test_a_gradient_that_is_not_finite_shows() -> None:
