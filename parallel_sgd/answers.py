@@ -50,7 +50,7 @@ def replies_of(spec: JobSpec, samples_size: int) -> Replies:
             "resume": [] if spec.resume is None else list(spec.resume.jobs),
             "sends_checkpoint": spec.resume is not None and spec.resume.given is not None,
         },
-        EXTRA: dict(plan.codec_parameters),
+        EXTRA: list(plan.codec_parameters.values()),
         TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": plan.sync_type.__name__},
         SERVER_TRANSFER: {"codec": _names(spec.server_codec, plan.default_codec)},
         CHECKPOINT: _checkpoints(spec),

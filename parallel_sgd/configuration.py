@@ -15,7 +15,7 @@ from rpc.configuration import keep_configuration
 from .checkpoint.snapshot import versions
 from .worker import WorkerPlan
 
-_LARGE: Final = ("net_model", "data_samples", "net_checkpoint")  # parts of a job that are no settings
+_LARGE: Final = ("net_model", "data_samples", "net_checkpoint", "extra_package")  # no settings, or values without their names
 _VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
 
 
@@ -26,6 +26,7 @@ def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: Worke
         "node": node,
         "attempt": attempt,
         "settings": {name: part for name, part in parts.items() if name not in _LARGE},
+        "codec_parameters": {k if isinstance(k, str) else repr(k): value for k, value in plan.codec_parameters.items()},
         "gradient_descent": {"type": plan.optimizer.gd_type.__name__, "exchange": plan.optimizer.op_type.__name__},
         "assignment": {
             "type": type(assignment).__name__,

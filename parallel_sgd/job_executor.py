@@ -72,7 +72,7 @@ class JobExecutor(AbsExecutable):
             shipped["optimizer"],
             shipped["codec"],
             shipped["default_codec"],
-            self._parts[EXTRA],
+            dict(zip(shipped["codec_parameters"], self._parts[EXTRA], strict=True)),
             shipped["sync_type"],
             misc["timeout_ms"],
             setting["attempt"],

@@ -24,6 +24,7 @@ from rpc.membership.discovery import Discovery
 from rpc.membership.script import discovery_of
 from rpc.recovery import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy
 from rpc.run_folder import run_name
+from rpc.shipping import pack
 
 from .admission import check_parts
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice
@@ -85,6 +86,7 @@ class JobSpec:
             "default_codec": plan.default_codec,
             "sync_type": plan.sync_type,
             "server_codec": self.server_codec,
+            "codec_parameters": list(plan.codec_parameters),  # the keys, which may be of the user's classes
             "transform": self.transform,
             "dataset": self._dataset_recipe(),
             "custom_objects": custom_classes(
@@ -250,16 +252,12 @@ def _checked_parameters(parameters: Mapping[Hashable, Any] | None) -> dict[Hasha
         return {}
     if not isinstance(parameters, Mapping):
         raise TypeError(f"'codec_extra_parameters' must be a dict, got {type(parameters).__qualname__}")
-    checked: dict[Hashable, Any] = {}
-    for key, value in parameters.items():
-        if type(key) not in (int, str):
-            raise TypeError(f"The keys of 'codec_extra_parameters' must be str or int, got {key!r}")
-        checked[key] = value
     try:
-        encode(checked)
+        encode(list(parameters.values()))
+        pack({"keys": list(parameters)})
     except TypeError as error:
         raise TypeError(f"'codec_extra_parameters' must hold what may travel: {error}") from error
-    return checked
+    return dict(parameters)
 
 
 def _policy(on_failure: str | None, assignment: ISetting, codecs: Sequence[type[Codec]]) -> str:
