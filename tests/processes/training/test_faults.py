@@ -173,7 +173,8 @@ class BadDay(Plain):
     """The disk of worker 0 is full, worker 1 dies while it writes its second checkpoint; worker 2 is slow, its clock jumps, and
     it stands still between its first two batches, for longer than a batch may take.
 
-    Whatever is written is synchronised, so that is where it happens, in the first attempt.
+    Whatever is written is synchronised, so that is where it happens, in the first attempt. Worker 1 waits with its death for the
+    disk of worker 0 to refuse.
     """
 
     real_time = staticmethod(time.time)
@@ -182,7 +183,10 @@ class BadDay(Plain):
         super().__init__(node_id)
         self.seen = self.saved = 0
         self.note = Path(GlobalSettings.get_params("note"))
-        if node_id < 2:
+        self.refused = self.note.with_suffix(".refused")
+
+    def _begin(self) -> None:
+        if self.node_id < 2:
             os.fsync = self._synchronise
         else:
             self.batch_end = monitor.job_monitor.batch_end
@@ -200,13 +204,16 @@ class BadDay(Plain):
         if self.note.exists():
             return
         if self.node_id == 0:
+            self.refused.touch()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if self.saved > 2:  # the first one synchronised the file and its folder
+        if self.saved > 2 and self.refused.exists():  # the first one synchronised the file and its folder
             self.note.touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
     def update_blocks(self, block_weight: Any) -> Any:
         self.seen += 1
+        if self.seen == 1:  # a batch, so this is a job process
+            self._begin()
         if self.node_id == 2:
             time.sleep(0.05)  # ten times the usual
             jump = 3600.0 * (-1) ** self.seen
