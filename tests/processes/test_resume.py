@@ -166,6 +166,7 @@ class Clumsy(Plain):
         return super().update_blocks(block_weight)
 
 
+@pytest.mark.long
 def test_five_restarts_in_a_row(started: LocalAgents, tmp_path: Path) -> None:
     """FD-10, FD-12: the epochs that remain come from the checkpoint's content, each time fewer."""
     settings: dict[str, Any] = {"codec": {0: Clumsy}, "codec_extra_parameters": {"note": str(tmp_path)}, "epoch": 6}

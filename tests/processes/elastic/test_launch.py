@@ -259,6 +259,7 @@ def test_what_was_kept_outlives_all_workers(free: Cluster, tmp_path: Path) -> No
         assert sizes == [1, 1, 2], "the rounds of both jobs"
 
 
+@pytest.mark.long
 def test_many_workers_come_and_go(free: Cluster, tmp_path: Path) -> None:
     """EL-22: the program that drives keeps nothing open of workers that have ended, however many there were."""
     stage = Stage(free, tmp_path, a=1, b=1)

@@ -37,6 +37,7 @@ class UntilTold(Plain):
         return super().update_blocks(block_weight)
 
 
+@pytest.mark.long
 def test_workers_of_a_job_come_and_go_with_those_of_dask(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,7 @@ def come_back(agent: AgentProcess) -> AgentProcess:
     return again.await_address()
 
 
+@pytest.mark.long
 def test_submitter_process_and_agent_die_one_after_the_other(trio: Cluster, left: Left, tmp_path: Path) -> None:
     """FLT-14, FLT-16, FD-16, SUB-15: the submitter is killed: the senior node drives within 3 s, with one warning, and starts
     the job again when a process is killed; its agent is killed: the next senior drives within 3 s. Whoever attaches sees all

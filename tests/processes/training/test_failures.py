@@ -165,7 +165,10 @@ def test_a_killed_agent(tmp_path: Path) -> None:
         assert line_job().parallel(only, directory=tmp_path, **QUICK)["Loss"] > 0
 
 
-@pytest.mark.parametrize(("assignment", "count", "victim"), [(DuplicateAssignment, 4, 0), (IIDBlockAssignment, 3, 2)])
+@pytest.mark.parametrize(
+    ("assignment", "count", "victim"),
+    [pytest.param(DuplicateAssignment, 4, 0, marks=pytest.mark.long), (IIDBlockAssignment, 3, 2)],
+)
 def test_redundancy_pays(
     agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture, assignment: Any, count: int, victim: int
 ) -> None:

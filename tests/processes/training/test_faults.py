@@ -173,8 +173,8 @@ class BadDay(Plain):
     """The disk of worker 0 is full, worker 1 dies while it writes its second checkpoint; worker 2 is slow, its clock jumps, and
     it stands still between its first two batches, for longer than a batch may take.
 
-    Whatever is written is synchronised, so that is where it happens, in the first attempt. Worker 1 waits with its death for the
-    disk of worker 0 to refuse.
+    Whatever is written is synchronised, so that is where it happens, in the first attempt. Worker 1 does not die before the
+    disk of worker 0 has refused.
     """
 
     real_time = staticmethod(time.time)

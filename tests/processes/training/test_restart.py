@@ -127,7 +127,9 @@ class SavedBefore(Unlucky):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("codec", [codecs.RandomK, codecs.Ring, codecs.TopK])
+@pytest.mark.parametrize(
+    "codec", [codecs.TopK, *(pytest.param(codec, marks=pytest.mark.long) for codec in (codecs.RandomK, codecs.Ring))]
+)
 def test_codecs_that_count_or_remember(agents: LocalNodes, tmp_path: Path, codec: Any) -> None:
     """FD-8: what a codec has counted goes on where the batch broke off; with one that remembers what it has not sent, all go
     back to the checkpoint of the last epoch. Either way the weights are those of a calm run."""

@@ -68,6 +68,7 @@ def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) ->
         left.end()
 
 
+@pytest.mark.long
 def test_hosts_that_come_back_when_the_submitter_has_given_up(four: Cluster, tmp_path: Path) -> None:
     """INV-14, FLT-21, FLT-25: it ends with JobFailed after its time, here two seconds, and the job is over for node 0. The
     others are most of the nodes: they go on. Who attaches gets what they have made, and nothing of node 0."""
