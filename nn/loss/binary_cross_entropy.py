@@ -15,8 +15,9 @@ from nn.operation import Operation
 class Binary_Cross_Entropy(Loss):
     """Mean over the batch and all outputs of -y log s(z) - (1 - y) log(1 - s(z)), with z the scores, s the logistic function.
 
-    Computed as max(z, 0) - y z + log(1 + exp(-|z|)), which never overflows. Labels y in 0..1 have the shape (batch, ...) of
-    the output, or lack its last axis where that has length 1.
+    Computed as max(z, 0) - y z + log(1 + exp(-|z|)), which never overflows; an infinite score costs nothing where it is right,
+    else infinitely much. Labels y in 0..1 have the shape (batch, ...) of the output, or lack its last axis where that has
+    length 1.
 
     The logistic function belongs to the loss. A model may end in the scores (a `Dense(1)` without activation), whose
     predictions then are scores; or in `Sigmoid`, whose predictions are probabilities: it is not computed twice, the loss takes
@@ -54,11 +55,14 @@ class Binary_Cross_Entropy(Loss):
         np.negative(log, out=log)
         np.exp(log, out=log)
         np.log1p(log, out=log)
-        # max(z, 0) - y z = (1 - y) z - min(z, 0), of which a sure and right score leaves exactly 0
         np.minimum(z, 0, out=probabilities)
-        np.subtract(1, label, out=rest)
-        np.multiply(rest, z, out=rest)
-        np.subtract(rest, probabilities, out=rest)
+        if math.isinf(z.item(z.argmax())) or math.isinf(z.item(z.argmin())):
+            np.copyto(rest, _costs(z, label))
+        else:
+            # max(z, 0) - y z = (1 - y) z - min(z, 0), of which a sure and right score leaves exactly 0
+            np.subtract(1, label, out=rest)
+            np.multiply(rest, z, out=rest)
+            np.subtract(rest, probabilities, out=rest)
         np.add(rest, log, out=rest)
         # s(z) = exp(min(z, 0) - log(1 + exp(-|z|))), exact where it is close to 0 too
         np.subtract(probabilities, log, out=probabilities)
@@ -75,3 +79,10 @@ class Binary_Cross_Entropy(Loss):
     def prediction(self, output: Array) -> Array:
         """Return s(z)."""
         return self._probabilities
+
+
+def _costs(z: Array, label: Array) -> Array:
+    """Return (1 - y) max(z, 0) + y max(-z, 0), with 0 times infinity as 0."""
+    with np.errstate(invalid="ignore"):
+        above, below = (1 - label) * np.maximum(z, 0), label * np.maximum(-z, 0)
+    return np.where(label == 1, 0, above) + np.where(label == 0, 0, below)

@@ -23,7 +23,8 @@ class Cross_Entropy_With_Softmax(Loss):
 
     The softmax belongs to the loss. A model may end in the scores, or in `Softmax`, which is then not computed twice:
     the loss works on the scores, its gradient is (softmax(z) - y) / batch, and neither overflows; predictions are
-    probabilities. Raises ValueError for labels that are out of range, of another shape, or no probabilities.
+    probabilities. A score of -inf masks a class: it costs nothing, or infinitely much where the label or label smoothing lays
+    weight on it. Raises ValueError for labels that are out of range, of another shape, or no probabilities.
 
     >>> loss, output = nn.loss.Cross_Entropy_With_Softmax(), np.array([[2.0, 2.0], [3.0, 3.0]])
     >>> loss.allocate(output.shape, output.dtype)
@@ -63,7 +64,10 @@ class Cross_Entropy_With_Softmax(Loss):
             np.add(label.reshape(-1), self._starts, out=self._places)
             z.reshape(-1).take(self._places, out=chosen, mode="clip")
         else:
-            np.einsum("ij,ij->i", z, label.reshape(z.shape), out=chosen)
+            label = label.reshape(z.shape)
+            np.einsum("ij,ij->i", z, label, out=chosen)
+            if math.isnan(np.add.reduce(chosen)):
+                np.einsum("ij,ij->i", _unmasked(z, label), label, out=chosen)
         if self.label_smoothing:
             np.matmul(z, self._ones, out=self._scores)
             np.multiply(self._scores, self.label_smoothing / z.shape[1], out=self._scores)
@@ -78,7 +82,10 @@ class Cross_Entropy_With_Softmax(Loss):
         """Return the sum over the samples; with rows as labels by one product of vectors."""
         if label.ndim < output.ndim or self.label_smoothing:
             return super().total(label, output)
-        chosen = float(np.vdot(self._shift(output), label))
+        z = self._shift(output)
+        chosen = float(np.vdot(z, label))
+        if math.isnan(chosen):
+            chosen = float(np.vdot(_unmasked(z, label.reshape(z.shape)), label))
         return (float(np.add.reduce(self._normalize())) - chosen) / self._positions
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
@@ -131,3 +138,8 @@ class Cross_Entropy_With_Softmax(Loss):
         np.matmul(z, self._ones, out=row)
         np.divide(z, row, out=z)
         return np.log(row, out=row).reshape(-1)
+
+
+def _unmasked(z: Array, label: Array) -> Array:
+    """Return scores with 0 for those that the label does not look at: -inf among them would give NaN, 0 times infinity."""
+    return np.where(label == 0, z.dtype.type(0), z)

@@ -40,6 +40,43 @@ def test_huge_scores_neither_overflow_nor_lose_the_loss() -> None:
     assert value == 0
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_score_of_minus_infinity_masks_its_class(smoothing: float, weighted: bool) -> None:
+    """Class numbers, one-hot rows and the scores without that class agree; warnings are errors here."""
+    score = np.array([[-np.inf, 0.0, 1.0], [2.0, -np.inf, -np.inf], [0.5, 1.5, -np.inf]])
+    numbers, weight = np.array([1, 0, 1]), np.array([1.0, 0.5, 2.0]) if weighted else None
+
+    def results(label: Array, output: Array) -> tuple[float, Array]:
+        loss = Cross_Entropy_With_Softmax(smoothing)
+        label = loss.prepare(label, output.shape, output.dtype)
+        loss.allocate(output.shape, output.dtype)
+        value, gradient = loss.value(label, output, weight), np.empty_like(output)
+        loss.gradient(label, output, gradient, weight)
+        return value, gradient
+
+    value, gradient = results(numbers, score)
+    again, other = results(np.eye(3)[numbers], score)
+    low, _ = results(numbers, np.maximum(score, -1e3))
+    assert again == pytest.approx(value, rel=1e-15)
+    assert value == (math.inf if smoothing else pytest.approx(low, rel=1e-15))
+    np.testing.assert_allclose(other, gradient, rtol=0, atol=1e-16)
+    assert np.isfinite(gradient).all()
+    mixed, _ = evaluated(Cross_Entropy_With_Softmax(), [[0, 0.25, 0.75]], score[:1], "float64")
+    assert mixed == pytest.approx(math.log(1 + math.e) - 0.75, rel=1e-15)
+    # the class that is masked is the right one
+    for label in ([0], [[1.0, 0, 0]], [[0.5, 0.5, 0]]):
+        assert evaluated(Cross_Entropy_With_Softmax(), label, score[:1])[0] == math.inf
+
+
+@pytest.mark.parametrize(("label", "cost"), [(0.0, [0, math.inf]), (1.0, [math.inf, 0]), (0.5, [math.inf, math.inf])])
+def test_infinite_scores_of_a_binary_label(label: float, cost: list[float]) -> None:
+    for score, expected in zip((-math.inf, math.inf), cost, strict=True):
+        value, gradient = evaluated(nn.loss.Binary_Cross_Entropy(), [[label], [1.0]], [[score], [0.0]], "float64")
+        assert value == pytest.approx((expected + math.log(2)) / 2)
+        assert gradient.tolist() == [[((score > 0) - label) / 2], [-0.25]]
+
+
 def test_equal_scores_give_the_logarithm_of_the_number_of_classes() -> None:
     value, _ = evaluated(Cross_Entropy_With_Softmax(), [3], np.zeros((1, 10)), "float64")
     assert value == pytest.approx(math.log(10))
