@@ -22,6 +22,9 @@ class BatchNorm(Layer):
     until 1 % is left. Before, `evaluate` may be far worse than training; in short trainings choose a `momentum` of 0.9 (44
     batches) or less.
 
+    Frozen (`trainable = False`), it normalises by the moving statistics in training, too, and leaves them as they are, as in
+    Keras; with `freeze_statistics=False` only gamma and beta stand still.
+
     Raises ValueError for inputs without a feature axis or with another number of features.
 
     >>> layer = nn.layer.BatchNorm(momentum=0.9)
@@ -29,10 +32,13 @@ class BatchNorm(Layer):
     ((-1, 8, 8, 16), [(16,), (16,), (16,), (16,)])
     """
 
-    def __init__(self, momentum: float = 0.99, epsilon: float = 1e-3, name: str | None = None) -> None:
+    def __init__(
+        self, momentum: float = 0.99, epsilon: float = 1e-3, name: str | None = None, *, freeze_statistics: bool = True
+    ) -> None:
         super().__init__(name)
         self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
+        self.freeze_statistics: bool = arguments.instance(self, "freeze_statistics", freeze_statistics, bool)
 
     def build(self, input_shape: Shape) -> None:
         """Make gamma and beta, and the moving statistics."""
@@ -48,9 +54,10 @@ class BatchNorm(Layer):
         """Return the normalised values."""
         if x.shape[-1:] != self.gamma.shape:
             raise ValueError(f"expected inputs with {self.gamma.shape[0]} features on the last axis, got shape {x.shape}")
-        operation = BatchNormalize(self.momentum, self.epsilon)
+        operation = BatchNormalize(self.momentum, self.epsilon, self.freeze_statistics)
         return x.apply(operation, self.gamma, self.beta, self.moving_mean, self.moving_variance)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        return {"momentum": self.momentum, "epsilon": self.epsilon, "name": self.given_name or None}
+        own = {"momentum": self.momentum, "epsilon": self.epsilon, "freeze_statistics": self.freeze_statistics}
+        return {**own, "name": self.given_name or None}

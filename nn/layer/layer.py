@@ -42,7 +42,8 @@ class Layer(Configurable, metaclass=_Callable):
 
     `layer.trainable = False` before the model's `setup` freezes all variables that the layer uses, those of layers within it,
     too; a model file keeps that. Afterwards it is too late (ValueError): the weights can be moved to a model that is built
-    with the layer frozen. Buffers, such as the moving mean of a batch normalisation, are not trained and move all the same.
+    with the layer frozen. Buffers, which training changes without a gradient, move all the same; a frozen `BatchNorm` leaves
+    its own unless told otherwise.
 
     >>> class Scale(nn.layer.Layer):
     ...     def build(self, input_shape):

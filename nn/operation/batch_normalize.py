@@ -17,13 +17,14 @@ class BatchNormalize(Operation):
     Inputs: x (batch, ..., features); gamma, beta, and the buffers moving mean and moving variance, (features,) each. In
     training m and v are mean and variance over all other axes, v divided by their number, from the differences to m; backward
     gives as the changes of the buffers (1 - momentum) * (m - moving mean), and the same for v. Otherwise they are the
-    buffers' values.
+    buffers' values; so they are in training, and the buffers do not change, where gamma and beta are frozen and
+    `freeze_statistics` is set.
     """
 
     in_place: ClassVar[bool] = True
 
-    def __init__(self, momentum: float, epsilon: float) -> None:
-        self.momentum, self.epsilon = momentum, epsilon
+    def __init__(self, momentum: float, epsilon: float, freeze_statistics: bool = True) -> None:
+        self.momentum, self.epsilon, self.freeze_statistics = momentum, epsilon, freeze_statistics
         self._training = False
 
     def infer(self, *shapes: Shape) -> Shape:
@@ -33,6 +34,10 @@ class BatchNormalize(Operation):
     def splits(self, shapes: Sequence[Shape]) -> bool:
         """Whether the batch leads; with the statistics of a batch, in training, no plan makes use of it."""
         return batch_leads(shapes[0]) and len(shapes[0]) > 1
+
+    def changes_buffers(self, frozen: bool) -> bool:
+        """Whether training moves the statistics."""
+        return not (frozen and self.freeze_statistics)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         """Make room for the statistics and for one block."""
@@ -44,7 +49,7 @@ class BatchNormalize(Operation):
 
     def begin(self, mode: Mode, position: int) -> None:
         """Note whether to use the statistics of the batch."""
-        self._training = mode.training
+        self._training = mode.training and self.changes_buffers(self.frozen)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write the normalised values, with the statistics of the batch or the moving ones."""

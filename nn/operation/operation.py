@@ -55,6 +55,9 @@ class Operation(ABC):
     """Where `allocate` gets memory that is needed during one call of forward or backward only. A plan sets it: operations that
     run one after the other share it, so what is in it at the beginning of a call means nothing."""
 
+    frozen: bool = False
+    """Whether variables that it takes were made to be trained, and none of them is. A plan sets it before `allocate`."""
+
     training: bool = True
     """Whether backward may follow forward. A plan that only predicts sets it to False before `allocate`."""
 
@@ -79,6 +82,10 @@ class Operation(ABC):
         For operations that draw random numbers or tell training from inference. One that overrides this sees the whole batch
         in training, whatever `splits` says.
         """
+
+    def changes_buffers(self, frozen: bool) -> bool:
+        """Whether backward in training changes the buffers among the inputs, for the `frozen` that a plan will set."""
+        return True
 
     @abstractmethod
     def forward(self, inputs: Sequence[Array], out: Array) -> None:

@@ -12,7 +12,7 @@ from nn.arrays import Shape, empty
 from nn.graph import Graph
 from nn.plan.place import Kind, Place
 from nn.plan.stages import Stage, divide, has_batch
-from nn.value import Node, Value
+from nn.value import Buffer, Node, Value, Variable
 
 
 class Whole(NamedTuple):
@@ -77,7 +77,7 @@ class Layout:
     def takers(self, *, input_gradient: bool) -> set[Value]:
         """Return the values whose gradient is needed: what lies between trained variables or buffers and the output."""
         takers: set[Value] = {self.graph.placeholder} if input_gradient else set()
-        takers.update(variable for variable in self.graph.variables if variable.has_gradient)
+        takers.update(self._wanting())
         for node in self.graph.nodes:
             if node.operation.differentiable and any(source in takers for source in node.inputs):
                 takers.add(node)
@@ -86,6 +86,14 @@ class Layout:
             if node in reached and node.operation.differentiable:
                 reached.update(node.inputs)
         return takers & reached
+
+    def _wanting(self) -> set[Variable]:
+        """Return the variables for which backward computes something: gradients, or changes of buffers."""
+        wanting = {variable for variable in self.graph.variables if variable.has_gradient}
+        for node in self.graph.nodes:
+            if not node.operation.changes_buffers(is_frozen(node)):
+                wanting.difference_update(source for source in node.inputs if isinstance(source, Buffer))
+        return wanting
 
     def may_share(self, node: Node) -> bool:
         """Whether a node may have the memory of its first input: it changes nothing there, or nobody reads that any more."""
@@ -105,6 +113,12 @@ class Layout:
                 return True
             value = value.inputs[0]
         return True
+
+
+def is_frozen(node: Node) -> bool:
+    """Whether variables that the operation takes were made to be trained, and none of them is."""
+    made = [source for source in node.inputs if isinstance(source, Variable) and source.made_trainable]
+    return bool(made) and not any(variable.trainable for variable in made)
 
 
 def _infer(graph: Graph, shape: Shape) -> dict[Value, Shape]:

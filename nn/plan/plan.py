@@ -13,7 +13,7 @@ from nn.blas import limited_to_one_thread
 from nn.graph import Graph
 from nn.operation import Mode, Operation
 from nn.plan.backward import Backward, OnGradient
-from nn.plan.layout import Layout, Whole
+from nn.plan.layout import Layout, Whole, is_frozen
 from nn.plan.place import Place
 from nn.plan.stages import Stage
 from nn.scratch import Arena, Measure
@@ -163,6 +163,7 @@ class Plan:
     def _allocate(self, node: Node, inputs: list[Array], rows: slice | None, scratch: Arena | Measure) -> Operation:
         operation = copy(node.operation)
         operation.scratch, operation.training = scratch, self._layout.training
+        operation.frozen = is_frozen(node)
         shapes = [array.shape for array in inputs]
         operation.allocate(shapes, self._places[node].at(0, rows).shape, self._layout.dtype)
         return operation

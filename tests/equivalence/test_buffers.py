@@ -259,3 +259,25 @@ def test_one_block_is_what_fit_does() -> None:
     job = Job(FixedBlockAssignment(1, 1, 1)).run()
     assert job.buffers() == [alone.store.buffer_values.tobytes()]
     assert job.weights() == [alone.store.values.tobytes()]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_statistics_of_a_frozen_layer_stay(workers: int, tmp_path: Path) -> None:
+    """So do its gamma and beta; the rest has the bits of one worker."""
+    results = []
+    for count in {1, workers}:
+        norm = nn.layer.BatchNorm(momentum=0.5)
+        norm.trainable = False
+        model = nn.model.SequentialModel([-1, 64], [nn.layer.Dense(16), norm, nn.layer.Dense(10, nn.activation.Softmax())])
+        model.setup(nn.loss.Cross_Entropy_With_Softmax())
+        norm.moving_mean.set_value(np.linspace(-1, 1, 16))
+        with in_process(count) as nodes:
+            result = ParallelSGD(model, nn.dataset.Digits(), nn.dataset.transforms.ImageCls()).parallel(
+                nodes, block_size=BLOCK, epoch=1, assignment_type=FixedBlockAssignment.of(BLOCKS), directory=tmp_path
+            )
+        for trained in result.models.values():
+            assert trained.store.buffer_values.tobytes() == model.store.buffer_values.tobytes()
+            assert trained.get_weights()[2].tobytes() == model.get_weights()[2].tobytes()
+            results.append(trained.store.values.tobytes())
+    assert len(set(results)) == 1
+    assert results[0] != model.store.values.tobytes()
