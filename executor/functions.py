@@ -6,16 +6,17 @@ import functools
 import inspect
 import itertools
 import types
-from collections import OrderedDict
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from rpc.reach import is_user_module
 from rpc.shipping import Bundle, pack
 
 from .names import Names
 
-MOST_FUNCTIONS = 256  # remembered; beyond that the one used longest ago is forgotten, here and on the nodes,
+MOST_FUNCTIONS = 256  # remembered while they exist; beyond that the one used longest ago is forgotten, here and on the nodes,
 MOST_CODE_BYTES = 64 << 20  # and also beyond that: a function may bring 8 MiB along
 _MOST_LEVELS = 8  # of containers in which classes of arguments are looked for
 
@@ -52,16 +53,47 @@ class Function:
 
 
 class _Entry:
-    __slots__ = ("callable", "classes", "function", "names")
+    """A callable that was packed. `gone` is called with it, in any thread and at any moment, when the callable has gone."""
 
-    def __init__(self, function: Function, item: Callable[..., Any], names: Names, classes: list[type]) -> None:
-        self.function, self.callable, self.names, self.classes = function, item, names, classes
+    __slots__ = ("__weakref__", "classes", "function", "names", "refs", "size")
+
+    def __init__(
+        self, function: Function, item: Callable[..., Any], names: Names, classes: list[type], gone: Callable[[_Entry], None]
+    ) -> None:
+        self.function: Function | None = function
+        self.names: Names | None = names
+        self.classes, self.size = classes, function.size
+        own = weakref.ref(self)
+
+        def tell(_: object) -> None:
+            entry = own()
+            if entry is not None:
+                gone(entry)
+
+        parts = (item.__self__, item.__func__) if isinstance(item, types.MethodType) else (item,)
+        self.refs = [_referred(part, tell) for part in parts]
+
+    def holds(self) -> bool:
+        """Whether the callable is what was packed."""
+        return self.names is not None and self.names.hold()
+
+
+def _referred(item: Any, tell: Callable[[object], None]) -> Callable[[], Any]:
+    try:
+        return weakref.ref(item, tell)
+    except TypeError:  # a class with slots, a ufunc: kept until the entry is forgotten for others
+        return lambda: item
+
+
+def _key(item: Callable[..., Any]) -> tuple[int, ...]:
+    """What a callable is known by while it exists; a bound method is another object each time it is looked up."""
+    return (id(item),) if not isinstance(item, types.MethodType) else (id(item.__self__), id(item.__func__))
 
 
 class Functions:
-    """Packs callables, and remembers `most`, of `most_bytes` in all. Not thread-safe.
+    """Packs callables, and remembers `most`, of `most_bytes` in all, while they exist. Not thread-safe.
 
-    `on_forget(function)` is told of those that nobody will ask for again.
+    `on_forget(function)` is told of those that nobody will ask for again, in any thread and at any moment: it must not wait.
     """
 
     def __init__(
@@ -70,6 +102,7 @@ class Functions:
         self._on_forget, self._most, self._most_bytes = on_forget, most, most_bytes
         self._bytes = 0
         self._entries: OrderedDict[tuple[int, ...], _Entry] = OrderedDict()
+        self._gone: deque[tuple[tuple[int, ...], _Entry]] = deque()  # still among the entries
         self._numbers = itertools.count()
 
     def of(self, item: Callable[..., Any], classes: Sequence[type] = ()) -> Function:
@@ -77,28 +110,41 @@ class Functions:
 
         Raises: TypeError naming what cannot travel, ValueError for an import that cannot be followed or more than 8 MiB.
         """
-        key = (id(item.__self__), id(item.__func__)) if isinstance(item, types.MethodType) else (id(item),)
+        while self._gone:  # before others stand in their places in memory
+            self._remove(*self._gone.popleft())
+        key = _key(item)
         entry = self._entries.get(key)
         known = [] if entry is None else entry.classes
-        if entry is not None and all(cls in known for cls in classes) and entry.names.hold():
+        if entry is not None and (not classes or all(cls in known for cls in classes)) and entry.holds():
             self._entries.move_to_end(key)
-            return entry.function
+            return cast(Function, entry.function)
         wanted = list(dict.fromkeys([*known, *classes]))
         names = Names(item)  # before packing: what changes meanwhile is noticed the next time
         function = Function(next(self._numbers), name_of(item), _packed(item, wanted))
         if entry is not None:
-            self._forget(entry)
-        self._entries[key] = _Entry(function, item, names, wanted)
-        self._entries.move_to_end(key)
+            self._remove(key, entry)
+        self._entries[key] = _Entry(function, item, names, wanted, functools.partial(self._forget_gone, key))
         self._bytes += function.size
         while len(self._entries) > self._most or (self._bytes > self._most_bytes and len(self._entries) > 1):
-            self._forget(self._entries.popitem(last=False)[1])
+            self._remove(*next(iter(self._entries.items())))
         return function
 
+    def _remove(self, key: tuple[int, ...], entry: _Entry) -> None:
+        if self._entries.get(key) is entry:
+            del self._entries[key]
+            self._bytes -= entry.size
+        self._forget(entry)
+
+    def _forget_gone(self, key: tuple[int, ...], entry: _Entry) -> None:
+        """Free what a callable brought along; what other threads may be at work on, the next call of `of` sees to."""
+        self._gone.append((key, entry))
+        self._forget(entry)
+
     def _forget(self, entry: _Entry) -> None:
-        self._bytes -= entry.function.size
-        entry.function.forgotten = True
-        self._on_forget(entry.function)
+        function, entry.function, entry.names = entry.function, None, None
+        if function is not None:
+            function.forgotten = True
+            self._on_forget(function)
 
 
 def _packed(item: Callable[..., Any], classes: list[type]) -> Bundle:

@@ -27,6 +27,9 @@ class Point:
     x: int
     y: int
 
+    def swapped(self) -> Point:
+        return Point(self.y, self.x)
+
 
 def add(a: int, b: int = 0) -> int:
     return a + b

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures as cf
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -64,6 +65,15 @@ def test_the_traceback_of_another_process_is_the_cause(shared: cf.Executor, kind
     assert error is not None
     if kind != "threads":
         assert "in divide" in str(error.__cause__)
+
+
+def test_objects_of_a_method_are_not_kept(shared: cf.Executor) -> None:
+    """What nobody but the call refers to is gone when the call has ended, though no other one follows."""
+    item, gone = calls.Point(1, 2), threading.Event()
+    weakref.finalize(item, gone.set)
+    shared.submit(item.swapped)  # and the future is discarded
+    del item
+    assert gone.wait(LIMIT)
 
 
 def test_an_exit_is_an_exception_like_any_other(shared: cf.Executor) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -118,12 +120,81 @@ def test_code_is_bounded() -> None:
     """What brings much along pushes others out; the last one is remembered however much it is."""
     told: list[Function] = []
     functions = Functions(told.append, most_bytes=10_000)
-    for size in (3000, 3000, 3000, 6000):
-        functions.of(functools.partial(len, b"x" * size))
+    kept = [functools.partial(len, b"x" * size) for size in (3000, 3000, 3000, 6000)]
+    for item in kept:
+        functions.of(item)
     assert [function.size > 6000 for function in told] == [False, False]
     large = functools.partial(len, b"x" * 20_000)
     assert functions.of(large) is functions.of(large)
     assert len(told) == 4
+
+
+class Node:
+    """One of a chain, whose parent knows it."""
+
+    def __init__(self, parent: Node | None = None) -> None:
+        self.parent, self.child, self.weight = parent, None, Scaler(1.0)
+        if parent is not None:
+            parent.child = self  # type: ignore[assignment]
+
+    def visit(self) -> float:
+        return self.weight.factor
+
+
+def test_what_does_not_exist_any_more_is_forgotten_at_once() -> None:
+    """Methods, closures, partials, callable objects: nothing here keeps them or what they name; whoever has them is told."""
+
+    def closure() -> tuple[Any, Any]:
+        scaler = Scaler(2.0)
+        return lambda: scaler.factor, scaler
+
+    def recursive() -> tuple[Any, Any]:
+        scaler = Scaler(2.0)
+
+        def again(depth: int) -> float:
+            return again(depth - 1) if depth else scaler.factor
+
+        return again, scaler
+
+    scaler, parent = Scaler(2.0), Node()
+    node = Node(parent)
+    made: list[tuple[Any, Any]] = [(scaler.apply, scaler), (scaler, scaler), (node.visit, node.weight), closure(), recursive()]
+    made += [(functools.partial(calls.add, b=1), None)]
+    made[-1] = (made[-1][0], made[-1][0])
+    told: list[Function] = []
+    functions = Functions(told.append)
+    packed = [functions.of(item) for item, _ in made]
+    gone = [weakref.ref(part) for _, part in made]
+    assert not told
+    del made, scaler, parent, node
+    gc.collect()  # of cycles that are the user's own
+    assert [ref() for ref in gone] == [None] * len(gone)
+    assert set(told) == set(packed)
+    assert functions.of(calls.add) is functions.of(calls.add)
+    assert not functions._gone
+
+
+def test_another_function_in_the_same_place_is_another() -> None:
+    """What is at the address of one that is gone is packed anew."""
+    functions = Functions(lambda _: None)
+    numbers = {functions.of(functools.partial(calls.add, number)).number for number in range(50)}
+    assert len(numbers) == 50
+
+
+def test_a_name_whose_object_is_gone_has_changed() -> None:
+    """Also when it stands for None now."""
+    scaler: Any = Scaler(2.0)
+
+    def held() -> Any:
+        return scaler
+
+    functions = Functions(lambda _: None)
+    first = functions.of(held)
+    assert functions.of(held) is first
+    scaler = None
+    second = functions.of(held)
+    assert second is not first
+    assert functions.of(held) is second
 
 
 def test_what_cannot_travel_is_named(functions: Functions) -> None:
