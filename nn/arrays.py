@@ -1,6 +1,7 @@
 """The array and shape types that every part of `nn` speaks."""
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -33,6 +34,26 @@ def _aligned(allocate: Callable[..., Array], shape: Shape, dtype: np.dtype[Any])
     memory = allocate(size + CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % CACHE_LINE
     return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def as_array(what: str, value: Any) -> Array:
+    """Return `value` as an array; raise ValueError that begins with `what` where it is a masked array and masks numbers."""
+    refuse_masked(what, value)
+    return np.asarray(value)
+
+
+def refuse_masked(what: str, *values: Any) -> None:
+    """Raise ValueError for masked arrays, or lists of them, that mask numbers: as arrays they would lose their mask."""
+    masked = sys.modules.get("numpy.ma")
+    if masked is None:  # then there is no masked array
+        return
+    for value in values:
+        for part in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(part, masked.MaskedArray) and masked.is_masked(part):
+                raise ValueError(
+                    f"{what} must not be masked, got {masked.count_masked(part)} masked of {part.size} numbers: "
+                    "fill them with filled(value), or leave their samples out"
+                )
 
 
 def as_dtype(dtype: str | type[Any] | np.dtype[Any]) -> np.dtype[Any]:

@@ -1,9 +1,8 @@
 """A data set made of arrays that are already in memory."""
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from nn.arrays import Array
+from nn.arrays import Array, as_array
 from nn.dataset.checksum import Arrays
 from nn.dataset.interface import AbsDataset
 
@@ -39,7 +38,7 @@ class ArrayDataset(AbsDataset):
 def _samples(name: str, value: ArrayLike) -> Array:
     """Return `value` as a read-only array of numbers with at least one sample."""
     try:
-        array = np.asarray(value)
+        array = as_array(f"ArrayDataset '{name}'", value)
     except ValueError as error:
         raise ValueError(f"ArrayDataset '{name}' must be a rectangular array: {error}") from error
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nn.arrays import Array, Shape
+from nn.arrays import Array, Shape, as_array
 from nn.configurable import Configurable
 from nn.operation import Operation
 
@@ -48,7 +48,7 @@ class Loss(Configurable, ABC):
         Raises ValueError unless there is one finite number of at least 0 for each sample.
         """
         name = f"{type(self).__name__} 'weight'"
-        weight = np.asarray(weight)
+        weight = as_array(name, weight)
         if weight.shape != (samples,) or weight.dtype.kind not in "iufb":
             raise ValueError(
                 f"{name} must hold one number for each of the {samples} samples, got {weight.dtype} of shape {weight.shape}"

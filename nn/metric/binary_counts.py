@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from nn.metric.binary import truth_and_scores
 from nn.metric.metric import Metric
 from nn.metric.not_a_number import has_nan
+from nn.metric.pairs import as_arrays
 
 
 class BinaryCounts(Metric):
@@ -33,7 +34,7 @@ class BinaryCounts(Metric):
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Count one batch."""
-        label, prediction = np.asarray(label), np.asarray(prediction)
+        label, prediction = as_arrays(self, label, prediction)
         truth, score = truth_and_scores(self, label, prediction)
         taken = score > self.threshold
         # every count below depends on this one, so that NaN reaches all of them

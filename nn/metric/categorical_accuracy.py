@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from nn.metric.classes import class_numbers
 from nn.metric.metric import Metric
 from nn.metric.not_a_number import has_nan
+from nn.metric.pairs import as_arrays
 
 
 class CategoricalAccuracy(Metric):
@@ -31,7 +32,7 @@ class CategoricalAccuracy(Metric):
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Count one batch."""
-        label, prediction = np.asarray(label), np.asarray(prediction)
+        label, prediction = as_arrays(self, label, prediction)
         true = class_numbers(self, label, prediction)
         self._right += math.nan if has_nan(prediction) else int(np.count_nonzero(prediction.argmax(axis=-1) == true))
         self._samples += true.size

@@ -9,6 +9,7 @@ from nn.arrays import Array
 from nn.metric.classes import class_numbers
 from nn.metric.metric import Metric
 from nn.metric.not_a_number import has_nan
+from nn.metric.pairs import as_arrays
 
 
 class ConfusionMatrix(Metric):
@@ -36,7 +37,7 @@ class ConfusionMatrix(Metric):
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Count one batch; raise ValueError for wrong shapes, another number of classes, and labels that are no class."""
-        label, prediction = np.asarray(label), np.asarray(prediction)
+        label, prediction = as_arrays(self, label, prediction)
         true = class_numbers(self, label, prediction)
         counts = self._counts_of(prediction.shape[-1])
         if has_nan(prediction):

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from nn.metric.classes import check_range
 from nn.metric.exact_sum import ExactSum
 from nn.metric.metric import Metric
-from nn.metric.pairs import number_pairs
+from nn.metric.pairs import as_arrays, number_pairs
 
 
 class MeanSquareError(Metric):
@@ -32,7 +32,7 @@ class MeanSquareError(Metric):
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Add one batch."""
-        label, prediction = np.asarray(label), np.asarray(prediction)
+        label, prediction = as_arrays(self, label, prediction)
         if label.ndim == 1 and prediction.ndim == 2 and prediction.shape[1] > 1 and label.dtype.kind in "iu":
             classes = check_range(self, label, prediction.shape[1])
             label = np.equal(classes.reshape(-1, 1), np.arange(prediction.shape[1]))

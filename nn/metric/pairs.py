@@ -3,10 +3,17 @@
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nn.arrays import Array
+from nn.arrays import Array, as_array
 
 _BLOCK = 4096
+
+
+def as_arrays(owner: object, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, Array]:
+    """Return both as arrays; raise ValueError where one of them masks numbers."""
+    name = type(owner).__name__
+    return as_array(f"{name} 'label'", label), as_array(f"{name} 'prediction'", prediction)
 
 
 def number_pairs(owner: object, label: Array, prediction: Array) -> Iterator[tuple[Array, Array]]:

@@ -3,13 +3,13 @@
 import math
 from abc import abstractmethod
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from nn.arrays import Array
 from nn.metric.binary import truth_and_scores
 from nn.metric.metric import Metric
 from nn.metric.not_a_number import has_nan
+from nn.metric.pairs import as_arrays
 from nn.metric.score_store import ScoreStore
 
 
@@ -27,7 +27,7 @@ class Ranking(Metric):
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Keep the scores of one batch; raise ValueError for wrong shapes and labels."""
-        label, prediction = np.asarray(label), np.asarray(prediction)
+        label, prediction = as_arrays(self, label, prediction)
         truth, score = truth_and_scores(self, label, prediction)
         if has_nan(score):
             self._nan = True

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from nn.metric.exact_sum import ExactSum
 from nn.metric.metric import Metric
-from nn.metric.pairs import number_pairs
+from nn.metric.pairs import as_arrays, number_pairs
 
 _LEAST = float(np.finfo(np.float64).eps)
 
@@ -34,7 +34,7 @@ class RelativeError(Metric):
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Add one batch."""
-        label, prediction = np.asarray(label), np.asarray(prediction)
+        label, prediction = as_arrays(self, label, prediction)
         with np.errstate(over="ignore", invalid="ignore"):
             for true, predicted in number_pairs(self, label, prediction):
                 error = np.subtract(predicted, true, out=predicted)

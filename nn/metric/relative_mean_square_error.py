@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from nn.metric.exact_sum import UNIT_BITS, ExactSum
 from nn.metric.metric import Metric
-from nn.metric.pairs import number_pairs
+from nn.metric.pairs import as_arrays, number_pairs
 
 _SPLITTER = 2.0**27 + 1
 
@@ -37,7 +37,7 @@ class RelativeMeanSquareError(Metric):
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Add one batch; raise ValueError also for another number of outputs than before."""
-        label, prediction = np.asarray(label), np.asarray(prediction)
+        label, prediction = as_arrays(self, label, prediction)
         blocks = number_pairs(self, label, prediction)
         outputs = label.size // len(label) if label.size else 1
         self._labels_of(outputs).add(label.astype(np.float64).reshape(len(label), outputs))

@@ -10,6 +10,7 @@ from nn import arguments
 from nn.metric.classes import class_numbers
 from nn.metric.metric import Metric
 from nn.metric.not_a_number import has_nan
+from nn.metric.pairs import as_arrays
 
 
 class TopKAccuracy(Metric):
@@ -36,7 +37,7 @@ class TopKAccuracy(Metric):
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Count one batch; raise ValueError for wrong shapes, fewer than k classes, and labels that are no class."""
-        label, prediction = np.asarray(label), np.asarray(prediction)
+        label, prediction = as_arrays(self, label, prediction)
         true = class_numbers(self, label, prediction).reshape(-1, 1)
         classes = prediction.shape[-1]
         if classes < self.k:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nn.arrays import Array, Shape, empty
+from nn.arrays import Array, Shape, as_array, empty
 
 
 class Batch(NamedTuple):
@@ -33,7 +33,7 @@ def as_type(samples: Array, dtype: np.dtype[Any]) -> Array:
 
 def check_samples(owner: str, x: Any, input_shape: Shape) -> Array:
     """Return `x` as an array of samples; raise ValueError unless it has at least one and they have the model's shape."""
-    samples = np.asarray(x)
+    samples = as_array(f"{owner} 'x'", x)
     if samples.dtype.kind not in "iufb":
         raise ValueError(f"{owner} 'x' must hold numbers, got {samples.dtype}")
     if samples.ndim != len(input_shape) or samples.shape[1:] != input_shape[1:]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nn import arguments
+from nn.arrays import as_array
 from nn.data.feeder import DataFeeder
 from nn.model.batches import Batch, Batches
 from nn.model.class_weights import with_class_weights
@@ -80,7 +81,8 @@ def split_validation(x: Any, label: Any, weight: Any, share: float) -> tuple[tup
     if label is None:
         raise ValueError("fit() takes 'validation_split' with arrays; give a feeder 'validation_data'")
     samples = np.shape(x)[0] if np.ndim(x) else 0
-    arrays = [None if array is None else np.asarray(array) for array in (x, label, weight)]
+    given = {"x": x, "label": label, "sample_weight": weight}
+    arrays = [None if array is None else as_array(f"fit() '{name}'", array) for name, array in given.items()]
     for array in arrays:
         if array is not None and array.shape[:1] != (samples,):
             raise ValueError(f"fit() 'x', 'label' and 'sample_weight' must be of one length, got {samples} and {array.shape}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nn import arguments, registry
-from nn.arrays import Array, Shape
+from nn.arrays import Array, Shape, as_array
 from nn.gradient_descent import IGradientDescent
 from nn.model.batches import as_type
 from nn.model.cut import Section
@@ -80,7 +80,7 @@ class Fragment(Model):
 
         Raises ValueError without a `forward` just before, and for a gradient of another shape.
         """
-        self.runner.backward(np.asarray(gradient), on_gradient)
+        self.runner.backward(as_array("backward() 'gradient'", gradient), on_gradient)
         return self.input_gradient
 
     def origin(self) -> tuple[Model, dict[str, Any] | None]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
-from nn.arrays import BATCH, Array
+from nn.arrays import BATCH, Array, as_array
 from nn.graph import Graph
 from nn.loss import Loss
 from nn.metric import Metric
@@ -146,7 +146,9 @@ class ScoredNetwork(Network, ABC):
 
     def labels(self, label: Any, samples: int) -> Array:
         """Return the labels of so many samples as the loss takes them; raise ValueError where they do not fit."""
-        return self.loss.prepare(np.asarray(label), (samples, *self.graph.output.shape[1:]), self.dtype)
+        return self.loss.prepare(
+            as_array(f"{type(self).__name__} 'label'", label), (samples, *self.graph.output.shape[1:]), self.dtype
+        )
 
     def prepare(self, x: Any, label: Any, weight: Any = None) -> Batch:
         """Return a block as the model takes it; raise ValueError where samples, labels and weights do not fit."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, as_array
 from nn.graph import Graph
 from nn.layer import Layer
 from nn.value import Variable
@@ -37,7 +37,7 @@ def set_weights(graph: Graph, weights: Sequence[Any]) -> None:
         names = ", ".join(f"{variable.name} {variable.shape}" for variable in variables[:8])
         more = ", ..." if len(variables) > 8 else ""
         raise ValueError(f"set_weights() takes a list of {len(variables)} arrays ({names}{more}), got {found}")
-    arrays = [np.asarray(weight) for weight in weights]
+    arrays = [as_array(f"set_weights() array {place}", weight) for place, weight in enumerate(weights)]
     for place, (variable, array) in enumerate(zip(variables, arrays, strict=True)):
         if array.dtype.kind not in "iufb":
             raise TypeError(f"set_weights() array {place}, '{variable.name}', must hold numbers, got {array.dtype}")

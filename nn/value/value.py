@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 
-from nn.arrays import Array, Shape
+from nn.arrays import Array, Shape, refuse_masked
 from nn.operation import (
     Absolute,
     Add,
@@ -205,6 +205,7 @@ def as_value(operand: Operand) -> Value:
     if isinstance(operand, Value):
         return operand
     if isinstance(operand, (Real, np.ndarray, list, tuple)):
+        refuse_masked("an array in an expression", operand)
         try:
             array = np.asarray(operand)
         except ValueError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nn import arguments
-from nn.arrays import Array
+from nn.arrays import Array, as_array
 from nn.initializer import GlorotUniform, Initializer
 from nn.value.value import Value
 
@@ -110,8 +110,8 @@ class Variable(Value):
         return self.value.copy()
 
     def set_value(self, array: Array) -> None:
-        """Copy `array` into the value; raise ValueError unless its shape is the variable's."""
-        given = np.asarray(array)
+        """Copy `array` into the value; raise ValueError unless its shape is the variable's, or where it masks."""
+        given = as_array(f"Variable '{self.name}'", array)
         if given.shape != self.shape:
             raise ValueError(f"Variable '{self.name}' has shape {self.shape}, got an array of shape {given.shape}")
         np.copyto(self.value, given, casting="same_kind" if given.dtype.kind == "f" else "unsafe")

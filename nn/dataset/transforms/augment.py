@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from nn import arguments
-from nn.arrays import Array
+from nn.arrays import Array, refuse_masked
 from nn.dataset.checksum import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.dataset.transforms.dealing import check_pairs
@@ -51,6 +51,7 @@ class Augment(AbsTransformer):
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return more training images and their labels; `seed` decides flips and places."""
+        refuse_masked("Augment samples", train_x)
         if train_x.ndim not in (3, 4):
             raise ValueError(
                 f"Augment needs images (n, height, width) or (n, height, width, channels), got shape {train_x.shape}"

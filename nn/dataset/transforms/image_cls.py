@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, refuse_masked
 from nn.dataset.checksum import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.dataset.transforms.labels import one_hot
@@ -41,6 +41,7 @@ class ImageCls(AbsTransformer):
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return images ``(n, features)`` and labels ``(n, classes)`` of both parts; nothing is random here."""
+        refuse_masked("ImageCls samples and labels", train_x, train_y, test_x, test_y)
         if _numbers_classes(train_y) and _numbers_classes(test_y):
             lowest = min(int(train_y.min()), int(test_y.min()))
             if lowest < 0:

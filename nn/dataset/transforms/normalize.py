@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nn.arrays import Array
+from nn.arrays import Array, refuse_masked
 from nn.dataset.checksum import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 
@@ -54,6 +54,7 @@ class Normalize(AbsTransformer):
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return both parts normalised; labels stay, nothing is random here."""
+        refuse_masked("Normalize samples", train_x, test_x)
         for x in (train_x, test_x):
             if x.dtype.kind not in "biuf":
                 raise TypeError(f"Normalize needs samples that are numbers, got dtype {x.dtype}")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from nn import arguments
-from nn.arrays import Array
+from nn.arrays import Array, refuse_masked
 from nn.dataset.checksum import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.dataset.transforms.labels import class_numbers, one_hot
@@ -33,6 +33,7 @@ class OneHot(AbsTransformer):
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return the labels of both parts as rows; nothing is random here."""
+        refuse_masked("OneHot labels", train_y, test_y)
         for labels in (train_y, test_y):
             if labels.size != len(labels) or not labels.size:
                 raise ValueError(f"OneHot needs labels of shape (n,) or (n, 1), got {labels.shape}")
