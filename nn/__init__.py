@@ -17,9 +17,10 @@ from nn import (
     random,
     testing,
 )
+from nn.optimizer import IOptimizer
 from nn.value import Buffer, Placeholder, Value, Variable
 
 __all__ = [
-    "Buffer", "Placeholder", "Value", "Variable", "activation", "callback", "data", "dataset", "function", "gradient_descent",
-    "initializer", "layer", "loss", "metric", "model", "operation", "optimizer", "random", "testing",
+    "Buffer", "IOptimizer", "Placeholder", "Value", "Variable", "activation", "callback", "data", "dataset", "function",
+    "gradient_descent", "initializer", "layer", "loss", "metric", "model", "operation", "optimizer", "random", "testing",
 ]  # fmt: skip

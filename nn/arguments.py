@@ -1,11 +1,35 @@
 """Checks of constructor arguments, so that every error names the class, the argument, what is expected and what came."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from nn.arrays import BATCH, Shape
+
+P = ParamSpec("P")
+Owner = TypeVar("Owner")
+
+
+def also(**names: str) -> Callable[[Callable[Concatenate[Owner, P], None]], Callable[Concatenate[Owner, P], None]]:
+    """Let a constructor take keywords by the names that they had in version 0.9, as in `@also(strides="stride")`.
+
+    The constructor raises TypeError for a keyword that is given by both names.
+    """
+
+    def decorate(constructor: Callable[Concatenate[Owner, P], None]) -> Callable[Concatenate[Owner, P], None]:
+        @wraps(constructor)
+        def construct(self: Owner, /, *args: P.args, **keywords: P.kwargs) -> None:
+            for old in names.keys() & keywords.keys():
+                if names[old] in keywords:
+                    raise TypeError(f"{_name(self)} '{names[old]}' must be given once, got '{old}' too, which is the same")
+                keywords[names[old]] = keywords.pop(old)
+            constructor(self, *args, **keywords)
+
+        return construct
+
+    return decorate
 
 
 def integer(owner: object, name: str, value: Any, minimum: int) -> int:

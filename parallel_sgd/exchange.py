@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rpc.logs import get_logger
+
 from .accounts import Accounts
 from .batch_sync import ISyncType
 from .channel import Key, Sent
 from .codec.bank import CodecBank
+from .replacement import ReplacementCheck
 from .wait import Wait
 
 Array = NDArray[Any]
+_log = get_logger("parallel_sgd.exchange")
 _NO_SIZE = Sent(0, 0, 0)
 
 
@@ -23,11 +27,13 @@ class BlockExchange:
     """One worker's exchange for one attempt of a job.
 
     A value is known by (attempt, epoch, batch, block, variable); messages of another attempt are refused and counted.
+    `replaced` looks at the first results where they replace parameters.
     """
 
-    def __init__(self, bank: CodecBank, sync: ISyncType) -> None:
+    def __init__(self, bank: CodecBank, sync: ISyncType, replaced: ReplacementCheck | None = None) -> None:
         self._bank = bank
         self._sync = sync
+        self._replaced = replaced
         bank.variable_names = sync.names
         self._last_block = bank.assignment.node_2_block[bank.node_id][-1]
         self._views: dict[int, tuple[Array, Array]] = {}
@@ -62,6 +68,11 @@ class BlockExchange:
     def takes_first_copy(self) -> bool:
         """Whether every codec can do without a node whose blocks others hold too."""
         return self._bank.takes_first_copy
+
+    @property
+    def remark(self) -> str:
+        """What the user should know of the first results; "" for nothing."""
+        return "" if self._replaced is None else self._replaced.remark
 
     @property
     def refused(self) -> int:
@@ -116,6 +127,8 @@ class BlockExchange:
                 f"({self._sync.names[variable_id]}) an array of floats{shape}, got {what}"
             )
         self._bank.check_result(variable_id, result)
+        if self._replaced is not None and self._replaced.look(variable_id, result):
+            _log.warning("%s", self._replaced.remark)
         return result
 
     def deliver(self, sender: int, key: Key, content: object, size: Sent = _NO_SIZE) -> None:

@@ -118,7 +118,7 @@ class WorkerExecutor(JobExecutor):
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.epochs, self._describe(plan))
         result = self._run(com, plan, worker)
-        self._result["batches"] = batches.count
+        self._result |= {"batches": batches.count, "remark": worker.exchange.remark}
         report.accounts(self._accounts, worker.exchange.sync.names)
         when_there_is_room(report.close, "The tables of the job", self.logger)
         path = self._model_path(com)

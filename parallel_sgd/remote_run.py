@@ -101,6 +101,8 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
     }
     _check_accounts(accounts, {node: content["unheard"] for node, content in results.items()})
     _compare_numerics({node: content["numerics"] for node, content in results.items()})
+    for remark in filter(None, (content.get("remark") for content in results.values())):
+        _log.warning("%s", remark)
     batches = max(content["batches"] for node, content in results.items() if node >= 0)
     ledger = collect(spec.title, coordinator.files, spec.grid(batches))
     return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures, restarts, ledger)

@@ -31,6 +31,7 @@ from .exchange import BlockExchange
 from .ledger import Recorder
 from .node_ids import Parameter_Server
 from .profiles import ISetting
+from .replacement import ReplacementCheck, is_doubtful
 from .report import TrainingReport
 from .sharded_exchange import shard_codecs
 from .training import Faults, Samples, Training, TrainingProcess
@@ -149,7 +150,12 @@ def build_worker(
     if not plan.optimizer.op_type.by_shard:
         bank.expect(likes_of(model.store))
     sync = plan.sync_type(bank, plan.timeout_ms / 1000, clock, names)
-    exchange = BlockExchange(bank, sync)
+    op_type, replaced = plan.optimizer.op_type, None
+    shown = zip(kinds, settings.values, strict=False)  # there are fewer kinds under a sharded rule, and one more for buffers
+    doubtful = [variable for variable, (kind, _) in enumerate(shown) if is_doubtful(op_type, kind)]
+    if doubtful and channel.node_id == plan.assignment.nodes[0]:  # one worker tells it
+        replaced = ReplacementCheck(doubtful, settings.values, [kind.__name__ for kind in kinds], op_type.__name__)
+    exchange = BlockExchange(bank, sync, replaced)
     optimizer = plan.optimizer.build(model.store, exchange)
     if resumption is not None:
         _restore(optimizer, bank, resumption)

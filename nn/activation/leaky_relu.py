@@ -20,6 +20,7 @@ class LeakReLU(Activation):
     LeakReLU(alpha=0.1)
     """
 
+    @arguments.also(leak_coefficient="alpha")
     def __init__(self, alpha: float = 0.01) -> None:
         self.alpha = arguments.number(self, "alpha", alpha, 0, 1)
 

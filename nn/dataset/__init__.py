@@ -15,6 +15,8 @@ from nn.dataset.npz_dataset import NpzDataset
 from nn.dataset.published import PublishedDataset
 from nn.dataset.sim_data import SimData
 
+CIFAR = CIFAR10  # its name in version 0.9
+
 __all__ = [
     "CIFAR10",
     "CIFAR100",

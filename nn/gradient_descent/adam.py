@@ -31,6 +31,7 @@ class ADAMOptimizer(IGradientDescent):
 
     slots = ("momentum", "square")
 
+    @arguments.also(alpha="learn_rate")
     def __init__(
         self,
         learn_rate: float | Schedule = 1e-3,

@@ -19,6 +19,7 @@ from nn.value import Value
 class ConvolutionLayer(Layer, ABC):
     """activation(convolution of x with a kernel + bias). A subclass names the axes along which the kernel moves."""
 
+    @arguments.also(strides="stride")
     def __init__(
         self,
         kernel: int,

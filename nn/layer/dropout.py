@@ -23,7 +23,8 @@ class Dropout(Layer):
     (-1, 128)
     """
 
-    def __init__(self, rate: float, name: str | None = None) -> None:
+    @arguments.also(drop_out_rate="rate")
+    def __init__(self, rate: float = 0.5, name: str | None = None) -> None:
         super().__init__(name)
         self.rate = arguments.number(self, "rate", rate, 0, 1)
 

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from nn import arguments
 from nn.layer.direct import direct
 from nn.layer.layer import Layer
 from nn.operation.convolution import spatial
@@ -20,6 +21,7 @@ class PoolingLayer(Layer, ABC):
     what it adds never counts.
     """
 
+    @arguments.also(strides="stride")
     def __init__(
         self,
         size: int | Sequence[int] = 2,

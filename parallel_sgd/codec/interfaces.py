@@ -41,6 +41,10 @@ class netEncapsulation:
         self.targets: tuple[int, ...] = (targets,) if isinstance(targets, (int, np.integer)) else tuple(targets)
         self.content = content
 
+    def target(self) -> list[int]:
+        """The nodes that it goes to."""
+        return list(self.targets)
+
     def __repr__(self) -> str:
         return f"netEncapsulation(targets={self.targets}, content={type(self.content).__name__})"
 

@@ -21,9 +21,9 @@ def padding(owner: object, value: Padding) -> Padding:
     """Return 'valid', 'same' or a number of cells; raise TypeError or ValueError for anything else."""
     expected = f"{_name(owner)} 'padding' must be 'valid', 'same' or an integer of at least 0, got {value!r}"
     if isinstance(value, str):
-        if value not in ("valid", "same"):
+        if value.lower() not in ("valid", "same"):
             raise ValueError(expected)
-        return value
+        return value.lower()
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(expected)
     if value < 0:

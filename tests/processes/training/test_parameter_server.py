@@ -18,12 +18,14 @@ import pytest
 import nn
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.gradient_descent import SGDOptimizer
+from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import JobFailed, JobResult, ParallelSGD, Parameter_Server, cli, in_process
 from parallel_sgd.accounts import RECEIVED, SENT, Entry, check_conserved
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, SyncPS, netEncapsulation
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import IIDBlockAssignment
 from rpc import SubmissionError
+from tests.parallel_sgd.codec.seed_codecs import Client, FromZero
 from tests.parallel_sgd.digits_job import mlp
 from tests.processes.training.jobs import (
     FOUR_BLOCKS,
@@ -276,6 +278,18 @@ def test_a_job_that_does_not_start_frees_the_server(agents: LocalNodes, tmp_path
     with pytest.raises(SubmissionError, match="not these samples"):
         job.parallel(with_server(agents, 2), directory=tmp_path)
     assert_serves(agents, 4, tmp_path)
+
+
+def test_a_server_that_makes_up_parameters_is_told_of(
+    agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The worker sees that the answer is not made of its parameters; the submitter tells it, once."""
+    job, nodes = line_job(), with_server(agents, 2)
+    settings: dict[str, Any] = {"op_type": GradientAveragingOptimizer, "block_size": 6, "epoch": 1, "directory": tmp_path}
+    result = job.parallel(nodes, codec=Client, ps_codec=FromZero, **settings)
+    told = "What Client gives replaces the parameters under GradientAveragingOptimizer"
+    assert sum(record.getMessage().startswith(told) for record in caplog.records) == 1
+    assert told in log_of(result.files, 0) and told not in log_of(result.files, 1)
 
 
 def test_job_submit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
