@@ -125,7 +125,7 @@ class ClusterExecutor(Executor):
                 self._release(function)
                 function = self._reserve(fn, user_classes(arguments))  # which the code of the function does not name
                 payload = _pack_or_blame(arguments, function, many)
-            future: Future[Any] = TaskFuture()
+            future: TaskFuture[Any] = TaskFuture()
             with self._lock:
                 self._check_open()
                 self._dispatcher.submit(Task(future, function, payload, many), near)

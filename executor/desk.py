@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 import logging
 import threading
 from collections import deque
@@ -47,7 +48,9 @@ class Desk:
         self.values: dict[int, Arrived] = {}
         self.shelves = Shelves(controller.node_id)
         self._controller, self._session = controller, session
-        self._tasks: deque[Assignment] = deque()
+        # in order, each in a cell: whoever takes it out, the main thread to execute it or the desk to give it back, has it
+        self._line: deque[list[Assignment]] = deque()
+        self._cells: dict[int, list[Assignment]] = {}  # by task, until it is taken out
         self._arrived = threading.Event()  # set when the main thread has something to look at
         self._room = threading.Event()
         self._idle = threading.Event()
@@ -69,15 +72,17 @@ class Desk:
         Raises: JobAborted when the job is stopped or the submitter is gone.
         """
         while True:
-            try:
-                if self._error is None:
-                    return self._tasks.popleft()
-            except IndexError:
-                pass
+            while self._line and self._error is None:
+                try:
+                    assignment = self._line.popleft().pop()
+                except IndexError:  # it was given back
+                    continue
+                self._cells.pop(assignment.task, None)
+                return assignment
             self._arrived.clear()
             if self._error is not None:
                 raise self._error
-            if self._tasks:
+            if self._line:
                 continue
             if self._end:
                 return None
@@ -163,13 +168,12 @@ class Desk:
     def _obey(self, value: Any) -> None:
         word, *rest = value
         if word == "run":
-            self._tasks.extend([Assignment(*entry) for entry in rest[0]])
-            self._arrived.set()
+            self._take_in([Assignment(*entry) for entry in rest[0]])
         elif word == "code":
             number, objects, code = rest
             self.code[number] = (bytes(objects), bytes(code))
         elif word == "back":
-            self._give_back(int(rest[0]))
+            self._give_back(rest[0])
         elif word == "forget":
             for number in rest[0]:
                 self.code.pop(number, None)
@@ -191,12 +195,18 @@ class Desk:
         else:
             raise ValueError(f"unknown word {word!r:.40}")
 
-    def _give_back(self, count: int) -> None:
+    def _take_in(self, assignments: list[Assignment]) -> None:
+        cells = [[assignment] for assignment in assignments]
+        self._cells.update((cell[0].task, cell) for cell in cells)
+        self._line.extend(cells)
+        self._arrived.set()
+
+    def _give_back(self, wanted: list[int]) -> None:
         back: list[int] = []
-        while len(back) < count:
-            try:
-                back.append(self._tasks.pop().task)
-            except IndexError:
-                break
-        self._session.queue(["back", back[::-1]])
+        for task in wanted:
+            with contextlib.suppress(IndexError):  # the main thread has taken it
+                self._cells.get(task, []).pop()
+                self._cells.pop(task, None)
+                back.append(task)
+        self._session.queue(["back", back])
         self._controller.push()

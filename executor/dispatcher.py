@@ -24,6 +24,7 @@ from .hang_up import hang_up
 from .messages import RESULT, Done, parse_from_node
 from .outbox import Outbox
 from .payload import unpack_payload
+from .recalls import RECALL_SECONDS, Recalls
 from .scheduler import Scheduler
 from .tasks import Task, Tasks
 
@@ -54,6 +55,8 @@ class Dispatcher:
         self._scheduler = Scheduler(sessions, retries, pure)
         self._outbox = Outbox(self._sessions)
         self._tasks = Tasks(lambda function: self._outbox.forget(function, function.nodes))
+        self._recalls = Recalls(self._call)
+        self._questions: dict[int, deque[tuple[float, plan.TakeBack]]] = {node: deque() for node in sessions}  # unanswered
         self._near: dict[int, frozenset[int]] = {}  # of those that have not arrived
         self._arrived: deque[int] = deque()  # on the way to the scheduler
         self._orders: deque[tuple[Iterable[int] | None, list[Any]]] = deque()  # (nodes or all, message)
@@ -89,8 +92,12 @@ class Dispatcher:
         self._forgotten.append(function)
         self._call()
 
+    def recall(self, number: int) -> bool:
+        """Cancel a task that a node holds; False if it has begun, or nobody answers in time."""
+        return self._recalls.ask(number, self.thread)
+
     def cancel_waiting(self) -> None:
-        """Cancel all tasks that no node holds."""
+        """Cancel all tasks that no node has begun on."""
         self._cancel = True
         self._call()
 
@@ -132,6 +139,7 @@ class Dispatcher:
         finally:
             with self.lock:  # and so with the end
                 self.ended = True
+                self._recalls.close()
                 if self.broken is None and len(self._tasks):
                     self.broken = BrokenExecutor("The executor ended before its tasks.")
             if self.broken is not None:
@@ -147,6 +155,7 @@ class Dispatcher:
             self._arrived
             or self._orders
             or self._forgotten
+            or self._recalls
             or self._cancel
             or (self._finishing and not self._scheduler.unfinished)
         ):
@@ -172,10 +181,32 @@ class Dispatcher:
             count = len(self._arrived) if self._cancel else min(_AT_ONCE, len(self._arrived))
             new = tuple(self._arrived.popleft() for _ in range(count))
             near = {number: self._near.pop(number) for number in new if number in self._near} if self._near else {}
-            self._feed(plan.Submitted(new, tuple(self._tasks[number].payload.size for number in new), near))
+            shapes: dict[plan.Shape, plan.Shape] = {}  # most are alike, and a hundred thousand of them are kept
+            told = tuple(shapes.setdefault(shape, shape) for shape in (self._tasks[number].shape for number in new))
+            self._feed(plan.Submitted(new, told, near))
+        if self._recalls:
+            self._take_recalls()
         if self._cancel:
             self._cancel = False
             self._feed(plan.Cleared())
+
+    def _take_recalls(self) -> None:
+        asked = []
+        for number in self._recalls.take():
+            holder = self._scheduler.holder(number)
+            if number not in self._tasks or self._tasks[number].started or (holder is not None and self._is_mute(holder)):
+                self._recalls.settle(number, False)
+            elif holder is None:
+                self._recalls.settle(number, self._recalls.is_wanted(number) and self._tasks[number].future.cancel())
+            else:
+                asked.append(number)
+        if asked:
+            self._feed(plan.Recalled(tuple(asked)))
+
+    def _is_mute(self, node: int) -> bool:
+        """Whether a node has left a question unanswered for long: nobody need wait for it again."""
+        questions = self._questions[node]
+        return bool(questions) and time.monotonic() - questions[0][0] > RECALL_SECONDS
 
     def _serve(self, node: int) -> None:
         session = self._sessions[node]
@@ -195,10 +226,10 @@ class Dispatcher:
 
     def _obey(self, node: int, said: list[Done] | tuple[int, ...]) -> None:
         if isinstance(said, tuple):
-            self._feed(plan.GaveBack(node, said))
+            self._take_back(node, said)
             return
         first = [done for done in said if done.task in self._tasks]  # the others are second copies
-        self._feed(plan.Finished(node, tuple(done.task for done in said), sum(done.seconds for done in said)))
+        self._feed(plan.Finished(node, tuple(done.task for done in said), tuple(done.seconds for done in said)))
         problem: ProtocolError | None = None
         for done in first:
             classes = self._tasks[done.task].function.classes
@@ -214,6 +245,12 @@ class Dispatcher:
             self._tasks.complete(done.task, value, error)
         if problem is not None:
             raise problem
+
+    def _take_back(self, node: int, tasks: tuple[int, ...]) -> None:
+        """A node has answered the first question that it was asked."""
+        self._feed(plan.GaveBack(node, tasks, frozenset(task for task in tasks if self._recalls.is_wanted(task))))
+        for task in self._questions[node].popleft()[1].tasks:
+            self._recalls.settle(task, False)  # which those that are cancelled have been already
 
     def _look_after(self) -> None:
         """Whose host has vanished, or whose agent stands still, does not close its connection."""
@@ -231,6 +268,9 @@ class Dispatcher:
         if not self._sessions:
             self.broken = NodeLost(f"No node is left: {'; '.join(f'{self._names[n]}: {r}' for n, r in self.lost.items())}")
         self._feed(plan.Lost(node, reason))
+        for _, question in self._questions.pop(node):
+            for task in question.tasks:
+                self._recalls.ask_again(task)
 
     # ---- actions
 
@@ -242,11 +282,18 @@ class Dispatcher:
                     withdrawn = self._send(action.node, action.tasks)
                     if withdrawn:
                         events.append(plan.Withdrawn(action.node, tuple(withdrawn)))
+                elif isinstance(action, plan.Begin):
+                    self._tasks.begin(action.task)
+                elif isinstance(action, plan.Wait):
+                    for number in action.tasks:
+                        self._tasks.bring_home(number)
                 elif isinstance(action, plan.TakeBack):
-                    self._outbox.tell(action.node, ["back", action.count])
+                    self._questions[action.node].append((time.monotonic(), action))
+                    self._outbox.tell(action.node, ["back", list(action.tasks)])
                 elif isinstance(action, plan.Cancel):
                     for number in action.tasks:
                         self._tasks.cancel(number)
+                        self._recalls.settle(number, True)
                 elif isinstance(action, plan.Fail):
                     for number in action.tasks:
                         self._tasks.complete(number, error=self._loss(action))
@@ -261,7 +308,7 @@ class Dispatcher:
         withdrawn: list[int] = []
         going: list[tuple[int, Task]] = []
         for number in numbers:
-            task = self._tasks.begin(number)
+            task = self._tasks.send(number, self.recall)
             if task is None:
                 withdrawn.append(number)
             else:

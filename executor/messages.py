@@ -1,13 +1,14 @@
 """What the submitter and a node say to each other about tasks: short lists that begin with a word.
 
-to a node:    ["code", function, objects, code]   ["run", [[task, function, many, tree, arrays], ...]]   ["back", count]
+to a node:    ["code", function, objects, code]   ["run", [[task, function, many, tree, arrays], ...]]   ["back", [task, ...]]
               ["forget", [function, ...]]   ["hold", number, tree, arrays]   ["drop", [number, ...]]   ["end"]
               ["room", bytes]   ["clear", [shelf, ...]]
 from a node:  ["done", [[task, kind, seconds, tree, arrays], ...]]   ["back", [task, ...]]
 
 `tree` and `arrays` are a `Payload`: a list of arguments, or a tuple (args, kwargs), or with `many` a list of tuples of
 arguments, to call the function with each. The code of a function comes before its first task. `kind` is RESULT or FAILURE.
-Tasks are executed in the order of sending; "back" asks for the last of those that have not begun.
+Tasks are executed in the order of sending. "back" asks for tasks, and each time is answered with those of them that have not
+begun, and now will not.
 """
 
 from __future__ import annotations

@@ -1,21 +1,44 @@
 """Which node gets which task, as a state machine: without socket, thread or clock inside.
 
 Tasks go out in the order of submission, those that are to run near what they need to nodes that have it while there is one,
-and only to these. A node holds no more than what keeps it busy for a moment, so that later tasks can
-go to whoever is free; what a node holds and has not begun is taken back when another has nothing to do. Tasks of a lost node
-go to others as often as `retries` allows. A *pure* task may run twice: a copy of one that takes much longer than tasks
-do goes to a node without work, and the first result counts.
+and only to these. A node holds no more than what keeps it busy for a moment, by what tasks of the same function took, so that
+later tasks can go to whoever is free. It executes what it holds in the order of sending: the first task is the one that it is
+at, the others have not begun as far as is known, and the node alone can say so: they are taken back from it when another node
+has nothing to do, and when they are cancelled. Of a lost node, tasks that had begun go to others as often as their `retries`
+allow, the others at no cost. A *pure* task may run twice: a copy of one that takes much longer than tasks do goes to a node
+without work, and the first result counts.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rpc.machine import Machine
 
-from .events import Cancel, Cleared, Fail, Finished, GaveBack, Lost, Send, Submitted, TakeBack, Tick, Withdrawn
+from .estimates import Estimates
+from .events import (
+    Begin,
+    Cancel,
+    Cleared,
+    Cut,
+    Fail,
+    Finished,
+    GaveBack,
+    Lost,
+    Recalled,
+    Returned,
+    Send,
+    Shape,
+    Submitted,
+    TakeBack,
+    Tick,
+    Wait,
+    Withdrawn,
+)
 from .waiting import Waiting
 
 LOOKAHEAD_SECONDS = 0.03  # of work that a node holds
@@ -25,21 +48,32 @@ FIRST_TASKS = 2  # that a node holds while nobody knows how long they take
 LATE_SECONDS, LATE_FACTOR = 1.0, 4.0  # a pure task is late beyond both
 
 
+class _Question(NamedTuple):
+    tasks: frozenset[int]
+    steals: bool  # for a node without work
+
+
 @dataclass
 class _Node:
-    held: dict[int, None] = field(default_factory=dict)  # in the order of sending, which is that of execution
+    held: dict[int, float] = field(default_factory=dict)  # in the order of sending, which is that of execution: seconds
     size: int = 0
-    each: float | None = None  # seconds per task, lately
-    asked: bool = False  # to give tasks back, without an answer so far
-    fresh: bool = False  # it was sent tasks after it was asked
+    load: float = 0.0  # seconds that all it holds is expected to take, as each is, but for
+    unknown: set[int] = field(default_factory=set)  # tasks of functions of which nothing was known, FIRST_TASKS at most
+    at: int | None = None  # the task that it was told to be at
+    questions: deque[_Question] = field(default_factory=deque)  # without an answer so far, first to last
+    fresh: bool = False  # it was sent tasks after it was asked for some for a node without work
     empty_handed: bool = False  # it had nothing to give back, and got nothing since
     since: float = 0.0  # when it began with its first task, at the earliest
+    cut: bool = False
 
-    def depth(self, now: float) -> int:
-        """How many tasks it may hold; few when one has taken longer already than all should."""
-        if self.each is None or (self.held and now - self.since > LOOKAHEAD_SECONDS):
-            return FIRST_TASKS
-        return max(FIRST_TASKS, min(MOST_TASKS, int(LOOKAHEAD_SECONDS / max(self.each, 1e-9))))
+    @property
+    def asked(self) -> bool:
+        """Whether a node without work waits for its answer."""
+        return any(question.steals for question in self.questions)
+
+    def is_asked_for(self, task: int) -> bool:
+        """Whether it was asked to give `task` back, and has not answered."""
+        return any(task in question.tasks for question in self.questions)
 
 
 class Scheduler(Machine):
@@ -48,70 +82,136 @@ class Scheduler(Machine):
     def __init__(self, nodes: Iterable[int], retries: int = 0, pure: bool = False) -> None:
         super().__init__()
         self._nodes = {node: _Node() for node in nodes}
+        self._away: set[int] = set()  # lost nodes that return
         self._waiting = Waiting()
-        self._sizes: dict[int, int] = {}  # of all unfinished tasks
+        self._shapes: dict[int, Shape] = {}  # of all unfinished tasks
+        self._estimates = Estimates()
         self._losses: dict[int, int] = {}
         self._copies: dict[int, int] = {}  # how many nodes hold a task, if more than one
         self._retries, self._pure = retries, pure
+        self._clearing = False
         self.deadline: float | None = None
 
     @property
     def unfinished(self) -> int:
         """How many tasks wait or run."""
-        return len(self._sizes)
+        return len(self._shapes)
+
+    @property
+    def running(self) -> int:
+        """How many nodes are at a task."""
+        return sum(1 for node in self._nodes.values() if node.at is not None)
+
+    def holder(self, task: int) -> int | None:
+        """The node that holds a task which is known to have begun nowhere."""
+        return next((number for number, node in self._nodes.items() if task in node.held), None)
+
+    def may_try_again(self, task: int) -> bool:
+        """Whether its retries allow one more."""
+        shape = self._shapes[task]
+        return self._losses.get(task, 0) < (self._retries if shape.retries is None else shape.retries)
 
     def _decide(self, event: object, now: float) -> list[object]:
         actions: list[object] = []
         if isinstance(event, Submitted):
-            self._sizes.update(zip(event.tasks, event.sizes, strict=True))
+            self._shapes.update(zip(event.tasks, event.shapes, strict=True))
             self._waiting.append(event.tasks, event.near, self._nodes)
         elif isinstance(event, Finished):
             self._on_finished(event, now)
+        elif isinstance(event, Recalled):
+            actions = self._recall(event.tasks)
         elif isinstance(event, GaveBack):
-            self._on_given_back(event)
+            actions = self._on_given_back(event)
         elif isinstance(event, Withdrawn):
             self._release(event.node, event.tasks, event)
             self._forget(event.tasks)
+        elif isinstance(event, Cut):
+            self._nodes[event.node].cut = True
         elif isinstance(event, Lost):
             actions = self._on_lost(event)
+        elif isinstance(event, Returned):
+            self._away.remove(event.node)
+            self._nodes[event.node] = _Node()
         elif isinstance(event, Cleared):
-            actions = [Cancel(self._clear())]
+            self._clearing = True
+            held = [task for node in self._nodes.values() for task in node.held]
+            actions = [*self._recall(held), Cancel(self._clear())]
         elif not isinstance(event, Tick):
             raise self._impossible(event)
-        if not self._nodes and self._waiting:
+        if not self._nodes and not self._away and self._waiting:
             actions.append(Fail(self._clear(), None, "no node is left"))
-        return actions + self._deal(now)
+        return actions + self._deal(now) + self._begin()
 
     # ---- events
 
     def _on_finished(self, event: Finished, now: float) -> None:
         node = self._release(event.node, event.tasks, event)
-        each = event.seconds / max(1, len(event.tasks))
-        node.each = each if node.each is None else 0.5 * (node.each + each)
+        for task, seconds in zip(event.tasks, event.seconds, strict=True):
+            shape = self._shapes.get(task)
+            if shape is not None:  # else the copy of one that has ended
+                self._estimates.add(shape.kind, seconds)
         node.since, node.empty_handed = now, False
-        self._forget(event.tasks)
+        for task in event.again:
+            self._losses[task] = self._losses.get(task, 0) + 1
+        self._waiting.put_back(task for task in event.tasks if task in event.again and self._drop_copy(task))
+        self._forget(task for task in event.tasks if task not in event.again)
 
-    def _on_given_back(self, event: GaveBack) -> None:
-        if event.node not in self._nodes or not self._nodes[event.node].asked:
+    def _recall(self, tasks: Iterable[int]) -> list[object]:
+        """Ask the nodes for tasks that they are not known to have begun, unless they have been asked already."""
+        wanted = frozenset(tasks)
+        actions: list[object] = []
+        for number, node in self._nodes.items():
+            asked = [task for task in node.held if task in wanted and task != node.at and not node.is_asked_for(task)]
+            if asked and not node.cut:
+                actions.append(self._ask(number, asked, steals=False))
+        return actions
+
+    def _ask(self, number: int, tasks: Iterable[int], *, steals: bool) -> TakeBack:
+        question = TakeBack(number, tuple(tasks))
+        self._nodes[number].questions.append(_Question(frozenset(question.tasks), steals))
+        return question
+
+    def _on_given_back(self, event: GaveBack) -> list[object]:
+        node = self._nodes.get(event.node)
+        if node is None or not node.questions or not node.questions[0].tasks.issuperset(event.tasks):
             raise self._impossible(event)
-        node = self._release(event.node, event.tasks, event)
-        node.asked, node.empty_handed = False, not (event.tasks or node.fresh)
-        back = [task for task in event.tasks if task in self._sizes and self._drop_copy(task)]
+        self._release(event.node, event.tasks, event)
+        question = node.questions.popleft()
+        if question.steals:
+            node.empty_handed = not (event.tasks or node.fresh)
+        cancelled = event.tasks if self._clearing else tuple(task for task in event.tasks if task in event.cancelled)
+        self._forget(cancelled)
+        back = tuple(task for task in event.tasks if task in self._shapes and self._drop_copy(task))
         self._waiting.put_back(back)
+        actions: list[object] = [Wait(back)] if back else []
+        return [*actions, Cancel(cancelled)] if cancelled else actions
 
     def _on_lost(self, event: Lost) -> list[object]:
-        held = self._nodes.pop(event.node).held
+        (self._away.add if event.returns else self._away.discard)(event.node)
+        if event.node not in self._nodes:
+            return []
+        held = list(self._nodes.pop(event.node).held)
         self._waiting.lose(event.node)
-        again: list[int] = []
+        begun = len(held) if event.last is None else held.index(event.last) + 1 if event.last in held else 0
+        actions: list[object] = [Begin(task) for task in held[:begun]]
+        failed, again, spared = self._sort_out(held[:begun], held[begun:])
+        cancelled, spared = (spared, []) if self._clearing else ([], spared)
+        self._waiting.put_back([*again, *spared])
+        self._forget([*failed, *cancelled])
+        actions += [Fail(tuple(failed), event.node, event.reason)] if failed else []
+        actions += [Cancel(tuple(cancelled))] if cancelled else []
+        return [*actions, Wait(tuple(spared))] if spared else actions
+
+    def _sort_out(self, begun: Iterable[int], others: Iterable[int]) -> tuple[list[int], list[int], list[int]]:
+        """Of the tasks of a lost node: those that fail, those that are tried again, and those that lose nothing."""
         failed: list[int] = []
-        for task in held:
-            if task not in self._sizes or not self._drop_copy(task):
+        again: list[int] = []
+        for task in begun:
+            if task not in self._shapes or not self._drop_copy(task):
                 continue  # its other copy has ended, or goes on elsewhere
+            (again if self.may_try_again(task) else failed).append(task)
             self._losses[task] = self._losses.get(task, 0) + 1
-            (again if self._losses[task] <= self._retries else failed).append(task)
-        self._waiting.put_back(again)
-        self._forget(failed)
-        return [Fail(tuple(failed), event.node, event.reason)] if failed else []
+        return failed, again, [task for task in others if task in self._shapes and self._drop_copy(task)]
 
     def _release(self, number: int, tasks: Collection[int], event: object) -> _Node:
         """A node does not hold these tasks any more."""
@@ -119,10 +219,14 @@ class Scheduler(Machine):
         if node is None or len(set(tasks)) != len(tasks) or not all(task in node.held for task in tasks):
             raise self._impossible(event)  # before anything has changed: what the node holds ends with its loss
         for task in tasks:
-            del node.held[task]
-            node.size -= self._sizes.get(task, 0)
+            node.load -= node.held.pop(task)
+            node.unknown.discard(task)
+            shape = self._shapes.get(task)
+            node.size -= shape.size if shape is not None else 0
+        if node.at not in node.held:
+            node.at = None
         if not node.held:
-            node.size = 0
+            node.size, node.load = 0, 0.0
         return node
 
     def _drop_copy(self, task: int) -> bool:
@@ -134,7 +238,7 @@ class Scheduler(Machine):
 
     def _forget(self, tasks: Iterable[int]) -> None:
         for task in tasks:
-            self._sizes.pop(task, None)
+            self._shapes.pop(task, None)
             self._losses.pop(task, None)
             self._copies.pop(task, None)
             self._waiting.forget(task)
@@ -154,7 +258,7 @@ class Scheduler(Machine):
             self._deal_bound(dealt, now)
         free = self._waiting.free
         while free:
-            number = self._next_node(self._sizes[free[0]], now)
+            number = self._next_node(self._shapes[free[0]], now)
             if number is None:
                 break
             task = free.popleft()
@@ -164,7 +268,7 @@ class Scheduler(Machine):
         self.deadline = None
         if not free:
             for number, node in self._nodes.items():
-                if not node.held:
+                if not node.held and not node.cut:
                     actions += self._relieve(number, now)
         return actions
 
@@ -174,64 +278,98 @@ class Scheduler(Machine):
         while open_nodes:
             for number, node in list(open_nodes.items()):
                 task = self._waiting.first_at(number)
-                if task is None or not self._has_room(node, self._sizes[task], now):
+                if task is None or not self._has_room(node, self._shapes[task], now):
                     del open_nodes[number]
                     continue
                 self._waiting.take_at(number)
                 self._hold(number, task, now)
                 dealt.setdefault(number, []).append(task)
 
-    def _next_node(self, size: int, now: float) -> int | None:
+    def _next_node(self, shape: Shape, now: float) -> int | None:
         best, least = None, 0
         for number, node in self._nodes.items():
             count = len(node.held)
-            if self._has_room(node, size, now) and (best is None or count < least):
+            if (best is None or count < least) and self._has_room(node, shape, now):
                 best, least = number, count
                 if not count:
                     break
         return best
 
-    @staticmethod
-    def _has_room(node: _Node, size: int, now: float) -> bool:
-        return len(node.held) < node.depth(now) and (not node.held or node.size + size <= MOST_BYTES)
+    def _has_room(self, node: _Node, shape: Shape, now: float) -> bool:
+        """Whether a node may hold one more task; few when the first has taken longer already than all should."""
+        count = len(node.held)
+        if node.cut or (count and node.size + shape.size > MOST_BYTES):
+            return False
+        if count < FIRST_TASKS:
+            return True
+        seconds = self._estimates.of(shape.kind)
+        if seconds is None or count >= MOST_TASKS or now - node.since > LOOKAHEAD_SECONDS:
+            return False
+        return node.load + seconds + sum(map(self._expected, node.unknown)) <= LOOKAHEAD_SECONDS
+
+    def _expected(self, task: int) -> float:
+        """Seconds that a task will take; one of an unknown function keeps a node busy for as long as it should be."""
+        shape = self._shapes.get(task)
+        seconds = None if shape is None else self._estimates.of(shape.kind)
+        return LOOKAHEAD_SECONDS if seconds is None else seconds
 
     def _hold(self, number: int, task: int, now: float) -> None:
-        node = self._nodes[number]
+        node, shape = self._nodes[number], self._shapes[task]
         if not node.held:
             node.since = now
-        node.held[task] = None
-        node.size += self._sizes[task]
+        seconds = self._estimates.of(shape.kind)
+        if seconds is None:
+            node.unknown.add(task)
+        node.held[task] = seconds or 0.0
+        node.load += node.held[task]
+        node.size += shape.size
         node.fresh, node.empty_handed = True, False
+
+    def _begin(self) -> list[object]:
+        """What the nodes are at now. A task that a node was asked to give back is in doubt until it answers."""
+        actions: list[object] = []
+        for node in self._nodes.values():
+            if node.at is None and node.held:
+                first = next(iter(node.held))
+                if not node.questions or not node.is_asked_for(first):
+                    node.at = first
+                    actions.append(Begin(first))
+        return actions
 
     def _relieve(self, idle: int, now: float) -> list[object]:
         """Find something to do for a node without work."""
-        victims = [(len(n.held), number) for number, n in self._nodes.items() if len(n.held) > 1 and not n.empty_handed]
+        victims = [
+            (len(node.held), number)
+            for number, node in self._nodes.items()
+            if len(node.held) > 1 and not node.empty_handed and not node.cut
+        ]
         for _, number in sorted(victims, reverse=True):
-            count = self._spare(self._nodes[number], idle)
-            if count:
-                if self._nodes[number].asked:
-                    return []
-                self._nodes[number].asked, self._nodes[number].fresh = True, False
-                return [TakeBack(number, count)]
+            node = self._nodes[number]
+            if node.asked:
+                return []
+            spare = self._spare(node, idle)
+            if spare:
+                node.fresh = False
+                return [self._ask(number, spare, steals=True)]
         return self._copy(idle, now) if self._pure else []
 
-    def _spare(self, node: _Node, idle: int) -> int:
-        """How many of the last tasks that `node` holds may run on `idle`, half of all at most."""
-        half = len(node.held) // 2
-        if not self._waiting.has_bound:
-            return half
-        last = itertools.islice(reversed(node.held), half)
-        return sum(1 for _ in itertools.takewhile(lambda task: self._waiting.may_run(task, idle), last))
+    def _spare(self, node: _Node, idle: int) -> list[int]:
+        """Which of the last tasks that `node` holds may run on `idle`, half of all at most, in order."""
+        last = itertools.islice(reversed(node.held), len(node.held) // 2)
+        asked = bool(node.questions)
+        found = itertools.takewhile(
+            lambda task: self._waiting.may_run(task, idle) and not (asked and node.is_asked_for(task)), last
+        )
+        return list(found)[::-1]
 
     def _copy(self, idle: int, now: float) -> list[object]:
-        typical = max((node.each or 0.0 for node in self._nodes.values()), default=0.0)
-        patience = max(LATE_SECONDS, LATE_FACTOR * typical)
         for number, node in self._nodes.items():
             if number == idle or not node.held:
                 continue
             task = next(iter(node.held))
-            if task not in self._sizes or task in self._copies or not self._waiting.may_run(task, idle):
+            if task not in self._shapes or task in self._copies or not self._waiting.may_run(task, idle):
                 continue
+            patience = max(LATE_SECONDS, LATE_FACTOR * (self._estimates.of(self._shapes[task].kind) or 0.0))
             if now - node.since >= patience:
                 self._copies[task] = 2
                 self._hold(idle, task, now)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import BrokenExecutor
 from typing import Any
 
 from .errors import NodeLost, like
+from .events import Shape
 from .functions import Function
+from .future import TaskFuture
 from .payload import Payload
 
 
@@ -16,7 +18,7 @@ class Task:
 
     __slots__ = ("arrays", "function", "future", "many", "started", "tree")  # a payload of its own would be 7 MB in 100,000
 
-    def __init__(self, future: Future[Any], function: Function, payload: Payload, many: bool) -> None:
+    def __init__(self, future: TaskFuture[Any], function: Function, payload: Payload, many: bool) -> None:
         self.future, self.function, self.many = future, function, many
         self.tree, self.arrays = payload
         self.started = False
@@ -26,17 +28,23 @@ class Task:
         """Its arguments."""
         return Payload(self.tree, self.arrays)
 
+    @property
+    def shape(self) -> Shape:
+        """What the scheduler knows of it; calls that go in chunks take longer than single ones."""
+        return Shape(self.payload.size, 2 * self.function.number + self.many)
+
 
 class Tasks:
     """Tasks by number, in the order of submission. `on_unused` is told of a function that nobody will ask for any more.
 
-    `add` may be called from any thread, by one at a time; all else by the dispatcher's.
+    `add` may be called from any thread, by one at a time; all else by the dispatcher's. Attribute: `done`, how many have ended.
     """
 
     def __init__(self, on_unused: Callable[[Function], None]) -> None:
         self._tasks: dict[int, Task] = {}
         self._next = 0
         self._on_unused = on_unused
+        self.done = 0
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -54,19 +62,29 @@ class Tasks:
         self._tasks[number] = task
         return number
 
-    def begin(self, number: int) -> Task | None:
-        """A task that is about to be sent; None if it was cancelled, which is its end."""
+    def send(self, number: int, recall: Callable[[int], bool]) -> Task | None:
+        """A task that is about to be sent, and that `recall` may get back; None if it was cancelled, which is its end."""
         task = self._tasks[number]
-        if task.started or task.future.set_running_or_notify_cancel():
-            task.started = True
+        if task.started or task.future.depart(number, recall):
             return task
-        self._pop(number)
+        self._cancelled(number)
         return None
+
+    def begin(self, number: int) -> None:
+        """A node is at this task."""
+        task = self._tasks.get(number)
+        if task is not None and not task.started:  # else it was cancelled before it was sent, or runs twice
+            self._start(task)
+
+    def bring_home(self, number: int) -> None:
+        """A node has given this task back, or is gone."""
+        if number in self._tasks:
+            self._tasks[number].future.come_home()
 
     def complete(self, number: int, value: Any = None, error: BaseException | None = None) -> None:
         """End a task with its result, or with an error."""
         task = self._pop(number)
-        if not task.started and not task.future.set_running_or_notify_cancel():
+        if not task.started and not self._start(task):
             return
         if error is None:
             task.future.set_result(value)
@@ -74,14 +92,15 @@ class Tasks:
             task.future.set_exception(error)
 
     def cancel(self, number: int) -> None:
-        """End a task that waits."""
-        task = self._pop(number)
+        """End a task that no node holds."""
+        task = self._tasks[number]
+        task.future.come_home()
         if not task.started:
             task.future.cancel()
-            task.future.set_running_or_notify_cancel()
-        else:  # it was on a node that was lost, or gave it back
-            task.future.set_exception(
-                NodeLost("The task was taken from its node, and the executor was shut down before it could go on.")
+            self._cancelled(number)
+        else:  # it was on a node that was lost
+            self._pop(number).future.set_exception(
+                NodeLost("The node of the task was lost, and the executor was shut down before it could be tried again.")
             )
 
     def fail_all(self, reason: BrokenExecutor) -> None:
@@ -89,8 +108,19 @@ class Tasks:
         for number in list(self._tasks):
             self.complete(number, error=like(reason))
 
+    @staticmethod
+    def _start(task: Task) -> bool:
+        task.started = task.future.set_running_or_notify_cancel()
+        task.future.come_home()  # after that: until it runs, only the node can tell
+        return task.started
+
+    def _cancelled(self, number: int) -> None:
+        """Tell those who wait that a task will not run."""
+        self._pop(number).future.set_running_or_notify_cancel()
+
     def _pop(self, number: int) -> Task:
         task = self._tasks.pop(number)
+        self.done += 1
         task.function.ended += 1
         if task.function.is_unused:
             self._on_unused(task.function)

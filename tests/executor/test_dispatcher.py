@@ -13,11 +13,14 @@ import pytest
 from executor.dispatcher import Dispatcher
 from executor.errors import NodeLost
 from executor.functions import Functions
+from executor.future import TaskFuture
 from executor.messages import FAILURE, RESULT, parse_from_node
 from executor.payload import pack_payload
+from executor.recalls import Recalls
 from executor.tasks import Task
 from network.errors import ProtocolError
 from tests.network.wires import Talk, talk
+from tests.processes.harness import wait_for
 
 from .calls import LIMIT, add
 
@@ -34,7 +37,7 @@ class Lair:
         self._function = Functions(lambda _: None).of(add)
 
     def submit(self) -> Future[Any]:
-        future: Future[Any] = Future()
+        future: TaskFuture[Any] = TaskFuture()
         self._function.begun += 1
         self.dispatcher.submit(Task(future, self._function, pack_payload([1]), False))
         return future
@@ -129,6 +132,58 @@ def test_a_node_that_leaves_is_lost() -> None:
         error = future.exception(LIMIT)
         assert isinstance(error, NodeLost)
         assert "it has left" in str(error)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_the_node_decides_whether_a_task_can_be_cancelled(given: bool) -> None:
+    """`cancel` asks for it, and says what the node says; until then the task is neither running nor cancelled."""
+    with lair() as it:
+        first, second = it.submit(), it.submit()
+        hear_tasks(it, 2)
+        wait_for(first.running, "the first task to be known to run")
+        assert not second.running()
+        said: list[bool] = []
+        caller = threading.Thread(target=lambda: said.append(second.cancel()))
+        caller.start()
+        assert it.hear("back")[-1] == ["back", [1]]
+        assert not second.done()
+        it.say(["back", [1] if given else []])
+        caller.join(LIMIT)
+        assert said == [given]
+        assert second.cancelled() is given
+        it.say(["done", [[0, RESULT, 0.0, *pack_payload("a")]]])
+        assert first.result(LIMIT) == "a"
+        if not given:
+            it.say(["done", [[1, RESULT, 0.0, *pack_payload("b")]]])
+            assert second.result(LIMIT) == "b"
+
+
+def test_who_does_not_wait_for_the_answer_has_not_cancelled() -> None:
+    """A node that does not answer holds nobody up, not even once for each future; what it gives back later is executed."""
+    with lair() as it:
+        first, second = it.submit(), it.submit()
+        hear_tasks(it, 2)
+        assert second.cancel() is False
+        assert second.cancel() is False
+        it.hear("back")
+        it.say(["back", [1]])
+        assert it.hear("run")[-1][1][0][0] == 1
+        it.say(["done", [[0, RESULT, 0.0, *pack_payload("a")], [1, RESULT, 0.0, *pack_payload("b")]]])
+        assert (first.result(LIMIT), second.result(LIMIT)) == ("a", "b")
+
+
+def test_within_the_thread_that_hears_the_answer_nothing_is_recalled() -> None:
+    """A done callback runs there; it is told at once that the task cannot be cancelled."""
+    recalls = Recalls(lambda: None)
+    assert recalls.ask(3, threading.current_thread()) is False
+    assert not recalls
+
+
+def hear_tasks(it: Lair, count: int) -> None:
+    """Play the node until it has so many tasks."""
+    heard = it.hear("run")
+    while sum(len(message[1]) for message in heard if message[0] == "run") < count:
+        heard += it.hear("run")
 
 
 def test_what_nodes_may_say() -> None:

@@ -11,14 +11,50 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from executor.events import Cancel, Cleared, Fail, Finished, GaveBack, Lost, Send, Submitted, TakeBack, Tick, Withdrawn
-from executor.scheduler import FIRST_TASKS, LATE_SECONDS, LOOKAHEAD_SECONDS, MOST_BYTES, MOST_TASKS, Scheduler
+from executor.events import (
+    Begin,
+    Cancel,
+    Cleared,
+    Cut,
+    Fail,
+    GaveBack,
+    Lost,
+    Recalled,
+    Returned,
+    Send,
+    Shape,
+    Submitted,
+    TakeBack,
+    Tick,
+    Wait,
+    Withdrawn,
+)
+from executor.events import Finished as Ended
+from executor.scheduler import FIRST_TASKS, LATE_SECONDS, LOOKAHEAD_SECONDS, MOST_BYTES, MOST_TASKS
+from executor.scheduler import Scheduler as Machine
 from rpc.errors import InvalidTransition
 
 
-def submitted(numbers: Iterable[int], size: int = 1, near: Iterable[int] = ()) -> Submitted:
+def submitted(numbers: Iterable[int], size: int = 1, near: Iterable[int] = (), kind: int = 0) -> Submitted:
     tasks = tuple(numbers)
-    return Submitted(tasks, (size,) * len(tasks), dict.fromkeys(tasks, frozenset(near)) if near else {})
+    return Submitted(tasks, (Shape(size, kind),) * len(tasks), dict.fromkeys(tasks, frozenset(near)) if near else {})
+
+
+def Finished(node: int, tasks: tuple[int, ...], seconds: float) -> Ended:
+    return Ended(node, tasks, (seconds,) * len(tasks))
+
+
+class Scheduler(Machine):
+    """The scheduler without what it says of beginnings, which has tests of its own."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.begun: list[int] = []
+
+    def handle(self, event: Any, now: float) -> list[Any]:
+        actions = super().handle(event, now)
+        self.begun += [action.task for action in actions if isinstance(action, Begin)]
+        return [action for action in actions if not isinstance(action, (Begin, Wait))]
 
 
 def sent(actions: list[Any]) -> dict[int, tuple[int, ...]]:
@@ -71,7 +107,7 @@ def test_an_idle_node_gets_what_another_has_not_begun() -> None:
     scheduler = Scheduler([0, 1])
     scheduler.handle(submitted(range(4)), 0.0)
     assert scheduler.handle(Finished(0, (0,), 0.001), 0.001) == []
-    assert scheduler.handle(Finished(0, (2,), 0.001), 0.002) == [TakeBack(1, 1)]
+    assert scheduler.handle(Finished(0, (2,), 0.001), 0.002) == [TakeBack(1, (3,))]
     assert scheduler.handle(Tick(), 0.02) == []
     assert sent(scheduler.handle(GaveBack(1, (3,)), 0.03)) == {0: (3,)}
     assert scheduler.handle(Finished(0, (3,), 0.001), 0.04) == []
@@ -83,7 +119,7 @@ def test_a_node_that_has_nothing_to_give_is_not_asked_again() -> None:
     """What it holds had begun before it heard the question."""
     scheduler = Scheduler([0, 1])
     scheduler.handle(submitted(range(4)), 0.0)
-    assert scheduler.handle(Finished(0, (0, 2), 0.1), 0.1) == [TakeBack(1, 1)]
+    assert scheduler.handle(Finished(0, (0, 2), 0.1), 0.1) == [TakeBack(1, (3,))]
     assert scheduler.handle(GaveBack(1, ()), 0.2) == []
     assert scheduler.handle(Tick(), 9.0) == []
 
@@ -93,11 +129,128 @@ def test_what_was_sent_after_the_question_is_asked_for_again() -> None:
     scheduler = Scheduler([0, 1])
     scheduler.handle(submitted(range(4)), 0.0)  # node 1 holds 1 and 3, and works on 3 already
     scheduler.handle(Finished(0, (0,), 0.01), 0.01)
-    assert scheduler.handle(Finished(0, (2,), 0.01), 0.02) == [TakeBack(1, 1)]
-    assert sent(scheduler.handle(submitted(range(4, 8)), 0.03)) == {0: (4, 5, 6)}
-    assert sent(scheduler.handle(Finished(1, (1,), 0.01), 0.03)) == {1: (7,)}
+    assert scheduler.handle(Finished(0, (2,), 0.01), 0.02) == [TakeBack(1, (3,))]
+    assert sent(scheduler.handle(submitted(range(4, 7), kind=1), 0.03)) == {0: (4, 5)}
+    assert sent(scheduler.handle(Finished(1, (1,), 0.01), 0.03)) == {1: (6,)}
     scheduler.handle(GaveBack(1, ()), 0.04)
-    assert scheduler.handle(Finished(0, (4, 5, 6), 0.01), 0.05) == [TakeBack(1, 1)]
+    assert scheduler.handle(Finished(0, (4, 5), 0.01), 0.05) == [TakeBack(1, (6,))]
+
+
+def test_tiny_tasks_of_one_function_send_no_crowd_of_another() -> None:
+    """How long tasks take is known for each function: one that nobody knows is sent like the first of all."""
+    scheduler = Scheduler([0, 1])
+    scheduler.handle(submitted(range(4)), 0.0)
+    scheduler.handle(Finished(0, (0, 2), 0.0), 0.0)
+    scheduler.handle(Finished(1, (1, 3), 0.0), 0.0)
+    assert sent(scheduler.handle(submitted(range(10, 20), kind=1), 0.0)) == {0: (10, 12), 1: (11, 13)}
+    assert scheduler.handle(submitted(range(20, 30)), 0.0) == []  # behind those, in their order
+    assert scheduler.running == 2
+
+
+def test_a_long_task_is_remembered_at_once_and_forgotten_by_halves() -> None:
+    """One that takes long is enough for those of its function to wait."""
+    scheduler = Scheduler([0])
+    scheduler.handle(submitted(range(100)), 0.0)
+    assert len(sent(scheduler.handle(Finished(0, (0,), 0.0), 0.0))[0]) == 98
+    scheduler.handle(Finished(0, tuple(range(1, 100)), 0.0), 0.0)
+    scheduler.handle(submitted([100]), 0.0)
+    scheduler.handle(Finished(0, (100,), 1.0), 1.0)
+    assert sent(scheduler.handle(submitted(range(101, 200)), 1.0)) == {0: (101, 102)}
+    for task in range(101, 104):
+        scheduler.handle(Finished(0, (task,), 0.0), 1.0)
+    assert len(sent(scheduler.handle(Finished(0, (104,), 0.0), 1.0)).get(0, ())) <= 1
+
+
+# ---- what has begun
+
+
+def test_a_node_is_at_the_first_task_that_it_holds() -> None:
+    """The others have not begun, as far as is known."""
+    scheduler = Scheduler([0, 1])
+    scheduler.handle(submitted(range(6)), 0.0)
+    assert scheduler.begun == [0, 1]
+    scheduler.handle(Finished(0, (0,), 9.0), 9.0)
+    assert scheduler.begun == [0, 1, 2]
+    assert scheduler.running == 2
+    assert [scheduler.holder(task) for task in (2, 4, 5)] == [0, 0, None]
+
+
+def test_a_recalled_task_is_in_doubt_until_its_node_answers() -> None:
+    """What the node gives back never runs if nobody wants it, and waits again otherwise; what it keeps has begun."""
+    scheduler = Scheduler([0])
+    scheduler.handle(submitted(range(3)), 0.0)
+    assert scheduler.handle(Recalled((0,)), 0.0) == []  # the node is at it
+    assert scheduler.handle(Recalled((1,)), 0.0) == [TakeBack(0, (1,))]
+    assert scheduler.handle(Recalled((1,)), 0.0) == []  # the answer to the first question is one to the second
+    assert sent(scheduler.handle(Finished(0, (0,), 9.0), 9.0)) == {0: (2,)}
+    assert scheduler.begun == [0]
+    assert scheduler.handle(GaveBack(0, ()), 9.0) == []
+    assert scheduler.begun == [0, 1]
+    assert scheduler.handle(Recalled((2,)), 9.0) == [TakeBack(0, (2,))]
+    assert scheduler.handle(GaveBack(0, (2,), frozenset([2])), 9.0) == [Cancel((2,))]
+    assert scheduler.unfinished == 1
+    scheduler.handle(submitted([3]), 9.0)
+    assert scheduler.handle(Recalled((3,)), 9.0) == [TakeBack(0, (3,))]
+    assert scheduler.handle(GaveBack(0, (3,)), 9.0) == [Send(0, (3,))]  # who wanted it has given up
+
+
+def test_clearing_takes_back_what_no_node_has_begun() -> None:
+    """Also what was on its way back to be given to another node."""
+    scheduler = Scheduler([0, 1])
+    scheduler.handle(submitted(range(6)), 0.0)
+    scheduler.handle(Recalled((2,)), 0.0)
+    assert scheduler.handle(Cleared(), 0.0) == [TakeBack(1, (3,)), Cancel((4, 5))]
+    assert scheduler.handle(GaveBack(0, (2,)), 0.0) == [Cancel((2,))]
+    assert scheduler.handle(GaveBack(1, ()), 0.0) == []
+    assert scheduler.unfinished == 3
+
+
+def test_a_lost_node_costs_only_what_it_had_begun() -> None:
+    """It is known which task it began last; those behind that one go elsewhere without having lost a retry."""
+    scheduler = Scheduler([0, 1, 2])
+    scheduler.handle(submitted(range(6)), 0.0)
+    scheduler.handle(Cut(0), 1.0)
+    assert scheduler.handle(Finished(1, (1, 4), 9.0), 1.0) == [TakeBack(2, (5,))]  # 3 is where nobody can ask for it
+    assert scheduler.handle(Lost(0, "gone", last=0), 1.0) == [Fail((0,), 0, "gone"), Send(1, (3,))]
+    assert scheduler.handle(Lost(1, "gone before it began", last=-1), 1.0) == []
+    assert sent(scheduler.handle(Finished(2, (2,), 9.0), 1.0)) == {2: (3,)}
+    assert scheduler.begun[-1:] == [3]  # for the second time, which changes nothing
+    assert scheduler.unfinished == 2
+
+
+def test_what_a_lost_node_had_begun_is_known_to_have_begun() -> None:
+    """Also what nobody had heard of: it is tried again if its retries allow that, and cannot be cancelled."""
+    scheduler = Scheduler([0, 1], retries=1)
+    scheduler.handle(submitted(range(4)), 0.0)
+    assert scheduler.begun == [0, 1]
+    assert scheduler.handle(Lost(0, "gone", last=2), 1.0) == []
+    assert scheduler.begun == [0, 1, 0, 2]
+    scheduler.handle(Finished(1, (1, 3), 9.0), 1.0)
+    assert scheduler.handle(Lost(1, "gone, too", last=0), 1.0)[0] == Fail((0,), 1, "gone, too")
+
+
+def test_tasks_wait_for_a_node_that_returns() -> None:
+    """While one does, no task fails because there is none; it comes back with nothing in hand."""
+    scheduler = Scheduler([0])
+    scheduler.handle(submitted(range(3)), 0.0)
+    assert scheduler.handle(Lost(0, "crashed", last=0, returns=True), 1.0) == [Fail((0,), 0, "crashed")]
+    assert scheduler.handle(submitted([3]), 1.0) == []
+    assert scheduler.handle(Returned(0), 2.0) == [Send(0, (1, 2))]
+    scheduler.handle(Lost(0, "crashed", last=1, returns=True), 3.0)
+    assert scheduler.handle(Lost(0, "it does not start"), 4.0) == [Fail((2, 3), None, "no node is left")]
+    assert scheduler.unfinished == 0
+
+
+def test_a_task_may_have_retries_of_its_own() -> None:
+    """And may be tried again after an error, which counts like a loss."""
+    scheduler = Scheduler([0, 1])
+    scheduler.handle(Submitted((0, 1), (Shape(1, 0, 2), Shape(1))), 0.0)
+    assert not scheduler.may_try_again(1)
+    assert scheduler.may_try_again(0)
+    assert scheduler.handle(Ended(0, (0,), (0.1,), frozenset([0])), 0.1) == [Send(0, (0,))]
+    assert scheduler.handle(Lost(1, "gone"), 0.2) == [Fail((1,), 1, "gone")]
+    assert scheduler.handle(Ended(0, (0,), (0.1,), frozenset([0])), 0.3) == [Send(0, (0,))]
+    assert not scheduler.may_try_again(0)
 
 
 def test_a_lost_node_costs_its_tasks_unless_they_are_retried() -> None:
@@ -151,11 +304,11 @@ def test_impure_tasks_never_run_twice() -> None:
 
 
 def test_cancelled_tasks_leave_room() -> None:
-    """Withdrawn tasks are replaced at once; Cleared cancels exactly what no node holds."""
+    """Withdrawn tasks are replaced at once; Cleared cancels what no node holds, and asks for the rest."""
     scheduler = Scheduler([0])
     scheduler.handle(submitted(range(5)), 0.0)
     assert sent(scheduler.handle(Withdrawn(0, (0, 1)), 0.0)) == {0: (2, 3)}
-    assert scheduler.handle(Cleared(), 0.0) == [Cancel((4,))]
+    assert scheduler.handle(Cleared(), 0.0) == [TakeBack(0, (3,)), Cancel((4,))]
     assert scheduler.unfinished == 2
 
 
@@ -187,18 +340,21 @@ class Simulation:
         self.random = random.Random(seed)
         self.scheduler = Scheduler(range(nodes), retries, pure)
         self.lines: dict[int, deque[int]] = {node: deque() for node in range(nodes)}
-        self.asked: list[tuple[int, int]] = []
+        self.asked: list[tuple[int, tuple[int, ...]]] = []
         self.ends: dict[int, int] = {}
         self.done: set[int] = set()
         self.runs: dict[int, int] = {}
         self.near: dict[int, frozenset[int]] = {}
+        self.recalled: set[int] = set()
+        self.away: list[int] = []
+        self.unbegun: set[int] = set()  # of the node that is lost just now
         self.now = 0.0
 
     def submit(self, tasks: range) -> None:
         """Some of them near one or two nodes, which may be lost, or never have been there."""
         own = {task: frozenset(self.random.choices(range(6), k=2)) for task in tasks if self.random.random() < 0.4}
-        self.near.update(own)
-        self.feed(Submitted(tuple(tasks), (1,) * len(tasks), own))
+        self.near.update({task: nodes & self.lines.keys() for task, nodes in own.items()})
+        self.feed(Submitted(tuple(tasks), tuple(Shape(1, self.random.randrange(3)) for _ in tasks), own))
 
     def feed(self, event: object) -> None:
         for action in self.scheduler.handle(event, self.now):
@@ -208,25 +364,48 @@ class Simulation:
                     there = self.near.get(task, frozenset()) & self.lines.keys()
                     assert action.node in there or not there
             elif isinstance(action, TakeBack):
-                self.asked.append((action.node, action.count))
+                self.asked.append((action.node, action.tasks))
             elif isinstance(action, (Fail, Cancel)):
+                if isinstance(action, Fail) and action.node is not None:
+                    assert not self.unbegun.intersection(action.tasks)
+                if isinstance(action, Cancel):
+                    assert not self.runs.keys() & set(action.tasks)
                 for task in action.tasks:
                     self.ends[task] = self.ends.get(task, 0) + 1
 
     def step(self, dying: float) -> None:
         self.now += self.random.expovariate(1.0)
-        self.asked = [(node, count) for node, count in self.asked if node in self.lines]
+        self.asked = [(node, tasks) for node, tasks in self.asked if node in self.lines]
         busy = [node for node, line in self.lines.items() if line]
         if self.asked and self.random.random() < 0.5:
-            node, count = self.asked.pop(0)
+            node, wanted = self.asked.pop(0)
             line = self.lines[node]
-            back = [line.pop() for _ in range(min(count, max(0, len(line) - 1)))][::-1]
-            self.feed(GaveBack(node, tuple(back)))
+            back = [task for task in wanted if task in list(line)[1:]]
+            self.lines[node] = deque(task for task in line if task not in back)
+            self.feed(GaveBack(node, tuple(back), frozenset(self.recalled.intersection(back) - self.runs.keys())))
+        elif self.away and self.random.random() < 0.5:
+            node = self.away.pop()
+            returns = self.random.random() < 0.8
+            if returns:
+                self.lines[node] = deque()
+            self.feed(Returned(node) if returns else Lost(node, "it does not start"))
+        elif busy and self.random.random() < 0.1:
+            task = self.random.choice(self.random.choice([list(self.lines[node]) for node in busy]))
+            self.recalled.add(task)
+            self.feed(Recalled((task,)))
         elif busy and self.random.random() < dying:
             node = self.random.choice(busy)
             line = self.lines.pop(node)
+            self.near = {task: there - {node} for task, there in self.near.items()}
             self.runs[line[0]] = self.runs.get(line[0], 0) + 1
-            self.feed(Lost(node, "it died"))
+            returns = self.random.random() < 0.5
+            self.away += [node] if returns else []
+            if self.random.random() < 0.3:
+                self.feed(Lost(node, "it died", returns=returns))
+            else:
+                self.unbegun = set(list(line)[1:])
+                self.feed(Lost(node, "it died", line[0], returns))
+                self.unbegun = set()
         elif busy:
             node = self.random.choice(busy)
             task = self.lines[node].popleft()
@@ -257,4 +436,4 @@ def test_every_task_ends_exactly_once(nodes: int, tasks: int, retries: int, pure
     if not pure:
         assert all(count <= retries + 1 for count in simulation.runs.values())
     if not dying:
-        assert simulation.done == set(range(tasks))
+        assert simulation.done | simulation.recalled >= set(range(tasks))

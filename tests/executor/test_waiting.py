@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from executor.events import Cancel, Cleared, Finished, GaveBack, Lost, Send, TakeBack, Tick
-from executor.scheduler import LATE_SECONDS, Scheduler
+from executor.events import Cancel, Cleared, GaveBack, Lost, Recalled, Send, TakeBack, Tick
+from executor.scheduler import LATE_SECONDS
 
-from .test_scheduler import sent, submitted
+from .test_scheduler import Finished, Scheduler, sent, submitted
 
 
 def test_tasks_wait_for_the_node_that_has_what_they_need() -> None:
@@ -16,7 +16,7 @@ def test_tasks_wait_for_the_node_that_has_what_they_need() -> None:
     assert scheduler.handle(Finished(0, (4, 5), 0.1), 0.1) == []
     assert sent(scheduler.handle(Finished(1, (0,), 9.0), 9.0)) == {1: (2,)}
     assert scheduler.handle(submitted([6]), 9.0) == [Send(0, (6,))]
-    assert scheduler.handle(Cleared(), 9.0) == [Cancel((3,))]
+    assert scheduler.handle(Cleared(), 9.0) == [TakeBack(1, (2,)), Cancel((3,))]
 
 
 def test_only_what_may_move_is_taken_back() -> None:
@@ -24,9 +24,10 @@ def test_only_what_may_move_is_taken_back() -> None:
     scheduler = Scheduler([0, 1])
     assert sent(scheduler.handle(submitted([0], near=[1]), 0.0)) == {1: (0,)}
     assert sent(scheduler.handle(submitted([1, 2, 3]), 0.0)) == {0: (1, 2), 1: (3,)}
-    assert scheduler.handle(Finished(0, (1, 2), 0.001), 0.0) == [TakeBack(1, 1)]
-    scheduler.handle(Finished(1, (3,), 0.001), 0.0)
-    assert scheduler.handle(submitted([4], near=[1]), 0.0) == [Send(1, (4,))]
+    assert scheduler.handle(Finished(0, (1, 2), 0.001), 0.0) == [TakeBack(1, (3,))]
+    scheduler.handle(submitted([4], near=[1]), 0.0)
+    assert scheduler.handle(Recalled((4,)), 0.0) == [TakeBack(1, (4,))]
+    assert scheduler.handle(GaveBack(1, ()), 0.0) == []
     assert scheduler.handle(GaveBack(1, (4,)), 0.0) == [Send(1, (4,))]
 
 
@@ -35,7 +36,7 @@ def test_nodes_that_have_the_same_are_used_alike() -> None:
     scheduler = Scheduler([0, 1, 2])
     assert sent(scheduler.handle(submitted(range(6), near=[1, 2]), 0.0)) == {1: (0, 2), 2: (1, 3)}
     assert sent(scheduler.handle(Finished(2, (1, 3), 0.1), 0.1)) == {2: (4, 5)}
-    assert scheduler.handle(Finished(1, (0, 2), 0.1), 0.1) == [TakeBack(2, 1)]
+    assert scheduler.handle(Finished(1, (0, 2), 0.1), 0.1) == [TakeBack(2, (5,))]
 
 
 def test_tasks_near_lost_nodes_run_anywhere() -> None:
