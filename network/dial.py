@@ -51,42 +51,83 @@ def dial_all(
 ) -> tuple[dict[int, Session], dict[int, NetworkError]]:
     """Open a session to every target at the same time; what fails is returned beside what works."""
     clock = clock or SystemClock()
-    deadline = clock.monotonic() + limit
-    sessions: dict[int, Session] = {}
-    errors: dict[int, NetworkError] = {}
-    calls: dict[int, _Call] = {}
+    dialing = Dialing(targets, limit, clock)
     try:
-        for key, target in targets.items():
-            try:
-                calls[key] = _Call(target, max(0.05, deadline - clock.monotonic()), clock)
-            except NetworkError as error:
-                errors[key] = error
-        while calls:
-            for key, call in list(calls.items()):
-                try:
-                    session = call.step()
-                except NetworkError as error:
-                    errors[key] = error
-                else:
-                    if session is None:
-                        continue
-                    sessions[key] = session
-                del calls[key]
-            left = deadline - clock.monotonic()
-            if left <= 0:
-                errors |= {key: TimedOut(f"{call.name} to answer", limit) for key, call in calls.items()}
-                break
-            writing = [call.sock for call in calls.values() if call.connecting]
-            if calls:
-                wait_sockets([call.sock for call in calls.values() if not call.connecting], writing, left)
+        while not dialing.is_over:
+            wait_sockets(dialing.reading, dialing.writing, max(0.0, dialing.deadline - clock.monotonic()))
+            dialing.step()
     except BaseException:
-        for session in sessions.values():
+        for session in dialing.sessions.values():
             session.close()
         raise
     finally:
-        for call in calls.values():
+        dialing.close()
+    return dialing.sessions, dialing.errors
+
+
+class Dialing:
+    """Calls to several targets on their way, for whoever has other connections to wait for besides.
+
+    Poll what is `reading` and `writing`, then `step`, at `deadline` at the latest, until it `is_over`. `sessions` are open,
+    and belong to the caller; `errors` tell why others are not.
+    """
+
+    def __init__(self, targets: Mapping[int, Target], limit: float, clock: Clock) -> None:
+        self.sessions: dict[int, Session] = {}
+        self.errors: dict[int, NetworkError] = {}
+        self.deadline = clock.monotonic() + limit
+        self._limit, self._clock = limit, clock
+        self._calls: dict[int, _Call] = {}
+        try:
+            for key, target in targets.items():
+                self.call(key, target)
+        except BaseException:
+            self.close()
+            raise
+
+    def call(self, key: int, target: Target) -> None:
+        """Call one target more, or again."""
+        try:
+            self._calls[key] = _Call(target, max(0.05, self.deadline - self._clock.monotonic()), self._clock)
+        except NetworkError as error:
+            self.errors[key] = error
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every target has answered, failed, or had its time."""
+        return not self._calls
+
+    @property
+    def reading(self) -> list[socket.socket | SocketLink]:
+        """What to poll for bytes."""
+        return [call.sock for call in self._calls.values() if not call.connecting]
+
+    @property
+    def writing(self) -> list[socket.socket | SocketLink]:
+        """What to poll for room."""
+        return [call.sock for call in self._calls.values() if call.connecting]
+
+    def step(self) -> None:
+        """Go as far as the sockets let us."""
+        for key, call in list(self._calls.items()):
+            try:
+                session = call.step()
+            except NetworkError as error:
+                self.errors[key] = error
+            else:
+                if session is None:
+                    continue
+                self.sessions[key] = session
+            del self._calls[key]
+        if self._clock.monotonic() >= self.deadline:
+            self.errors |= {key: TimedOut(f"{call.name} to answer", self._limit) for key, call in self._calls.items()}
+            self.close()
+
+    def close(self) -> None:
+        """Give up what is on its way; idempotent."""
+        for call in self._calls.values():
             call.close()
-    return sessions, errors
+        self._calls.clear()
 
 
 class _Call:

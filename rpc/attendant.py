@@ -15,10 +15,10 @@ from network.errors import PeerLost, ProtocolError
 from .collection import FILE_OPERATIONS, Collection
 from .errors import InvalidTransition
 from .interrupts import Interrupts
-from .lines import Gone, Lines
+from .lines import Gone, Heard, Lines
 from .liveness.lookout import NEWS, Lookout
 from .logs import clean
-from .messages import Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect
+from .messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect
 from .orders import Orders
 from .progress import ProgressDisplay
 from .result import RESULT_FILE, read_result
@@ -59,9 +59,9 @@ class Attendant:
         self.end_together = False
         self.mourned: set[int] = set()
         self._stepped = clock.monotonic()
-        self.lines = Lines(com, names, logger)
+        self.lines = Lines(com, names, logger, clock)
         self.lookout = Lookout(orders.job, orders.attempt, logger, causes_first=True)
-        self.submitting = Submitting(com, names, self.lines, orders, start_limit, logger, clock, self.step)
+        self.submitting = Submitting(com, names, self.lines, orders, start_limit, logger, clock, self.step, self._on_gone)
         self.collection = Collection(run.directory, lambda _: run, self._request_files, logger, clock)
         self.handover = Handover(
             orders.job, orders.attempt, self.lines.tell_agent, lambda node: com.sessions[node].pending_bytes
@@ -106,6 +106,7 @@ class Attendant:
 
     def watch(self) -> None:
         """All nodes run from now on, and are looked after."""
+        self.submitting.watch_no_more()
         self.lookout.begin(self.nodes, self._clock.monotonic())
 
     def catch_up(self, missing: Mapping[int, str], news: list[tuple[int, Operation]]) -> None:
@@ -138,7 +139,7 @@ class Attendant:
         """Wait for bytes or the next deadline, and handle what has happened."""
         now = self._clock.monotonic()
         self.handover.send()
-        deadlines = [self.collection.deadline, self.lookout.deadline, *(machine.deadline for machine in self.machines)]
+        deadlines = [self.collection.deadline, self.lookout.deadline, *self.submitting.deadlines]
         waits = [deadline - now for deadline in deadlines if deadline is not None]
         timeout = min([*waits, patience] if patience is not None else waits, default=None)
         for event in self.lines.wait(timeout, None if self.interrupts is None else self.interrupts.sock):
@@ -146,8 +147,12 @@ class Attendant:
                 if self._has_ended_by_itself(event.node):
                     self.mourned.add(event.node)
                 self._on_gone(Gone(event.node, self.lookout.explain(*event, self._clock.monotonic())))
-            else:
+            elif isinstance(event, Heard):
+                if not isinstance(event.operation, CODE_FROM_JOB):
+                    self.submitting.note_life(event.node, event.operation)
                 self.hear(event.node, event.operation)
+            else:
+                self.submitting.take_call(event)
         self._stepped = self._clock.monotonic()
         self.submitting.tick()
         for verdict in self.lookout.look(self._clock.monotonic()):

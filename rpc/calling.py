@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 
 from network.clock import Clock, SystemClock
-from network.dial import CONNECT_SECONDS, Target, dial_all
+from network.dial import CONNECT_SECONDS, Dialing, Target
 from network.errors import NetworkError, PeerLost
 from network.session import Session
-from network.sockets import wait_sockets
+from network.sockets import SocketLink, wait_sockets
 
 PER_NODE_SECONDS = 0.5
 """What each node of the host that has most of them adds to a limit of the start: their interpreters share its cores."""
@@ -18,28 +19,83 @@ _ATTEMPTS = 20
 
 
 def connect_seconds(fullest: int) -> float:
-    """The limit of a call to all nodes of a job, or among them, where the host that has most of them has `fullest`."""
+    """The limit of a call among all nodes of a job, where the host that has most of them has `fullest`."""
     return CONNECT_SECONDS + PER_NODE_SECONDS * max(0, fullest - _FEW_NODES)
 
 
 def call_all(
     targets: Mapping[int, Target], limit: float = CONNECT_SECONDS, clock: Clock | None = None
 ) -> tuple[dict[int, Session], dict[int, NetworkError]]:
-    """As `dial_all`, within `limit` seconds in all. Whoever hangs up without a word is called again for about a second: an
-    agent that has more visitors than it can hold turns the oldest away, whoever that is."""
+    """As `network.dial.dial_all`, by `Calling`."""
     clock = clock or SystemClock()
-    deadline = clock.monotonic() + limit
-    sessions, errors = dial_all(targets, limit, clock)
-    for _ in range(_ATTEMPTS):
-        again, left = _hung_up_on(targets, errors), deadline - clock.monotonic()
-        if not again or left <= _PAUSE_SECONDS:
-            break
-        wait_sockets([], [], _PAUSE_SECONDS)
-        opened, failed = dial_all(again, left, clock)
-        sessions.update(opened)
-        errors = {node: error for node, error in errors.items() if node not in again} | failed
-    return sessions, errors
+    calling = Calling(targets, limit, clock)
+    sessions: dict[int, Session] = {}
+    try:
+        while not calling.is_over:
+            wait_sockets(calling.reading, calling.writing, max(0.0, calling.deadline - clock.monotonic()))
+            sessions |= calling.step()
+    except BaseException:
+        for session in sessions.values():
+            session.close()
+        raise
+    finally:
+        calling.close()
+    return sessions, calling.errors
 
 
-def _hung_up_on(targets: Mapping[int, Target], errors: Mapping[int, NetworkError]) -> dict[int, Target]:
-    return {node: targets[node] for node, error in errors.items() if isinstance(error, PeerLost)}
+class Calling:
+    """Calls to `targets` within `limit` seconds in all; polled and stepped as `network.dial.Dialing`.
+
+    Whoever hangs up without a word is called again for about a second: an agent that has more visitors than it can hold turns
+    the oldest away, whoever that is. `errors` tell who is not called any more, and why.
+    """
+
+    def __init__(self, targets: Mapping[int, Target], limit: float, clock: Clock) -> None:
+        self.errors: dict[int, NetworkError] = {}
+        self._targets, self._clock = targets, clock
+        self._dialing = Dialing(targets, limit, clock)
+        self._again: dict[int, float] = {}  # when those are called again that have hung up
+        self._left = dict.fromkeys(targets, _ATTEMPTS)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every target has answered, or is not called any more."""
+        return self._dialing.is_over and not self._dialing.errors and not self._again
+
+    @property
+    def deadline(self) -> float:
+        """When to call `step` at the latest."""
+        return min([self._dialing.deadline, *self._again.values()])
+
+    @property
+    def reading(self) -> list[socket.socket | SocketLink]:
+        """What to poll for bytes."""
+        return self._dialing.reading
+
+    @property
+    def writing(self) -> list[socket.socket | SocketLink]:
+        """What to poll for room."""
+        return self._dialing.writing
+
+    def step(self) -> dict[int, Session]:
+        """Go as far as the sockets let us; returns the sessions that have opened since, for the caller to own."""
+        now = self._clock.monotonic()
+        for node in [node for node, when in self._again.items() if now >= when]:
+            del self._again[node]
+            self._dialing.call(node, self._targets[node])
+        self._dialing.step()
+        for node, error in self._dialing.errors.items():
+            if isinstance(error, PeerLost) and self._left[node] and now + _PAUSE_SECONDS < self._dialing.deadline:
+                self._left[node] -= 1
+                self._again[node] = now + _PAUSE_SECONDS
+            else:
+                self.errors[node] = error
+        self._dialing.errors.clear()
+        opened = dict(self._dialing.sessions)
+        self._dialing.sessions.clear()
+        return opened
+
+    def close(self) -> None:
+        """Give up what is on its way; idempotent."""
+        self._dialing.close()
+        self._again.clear()

@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import socket
 import weakref
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from network.clock import Clock
 from network.controller import Controller
 from network.dial import Target
-from network.errors import NetworkError, ProtocolError
+from network.errors import ProtocolError
 from network.session import LOOK_SECONDS, Session
 from network.sockets import wait_sockets
 
-from .calling import call_all
+from .calling import Calling
 from .logs import clean
 from .messages import CODE_FROM_JOB, FROM_AGENT, Operation, read_operation
 
@@ -26,6 +27,19 @@ class Heard(NamedTuple):
     operation: Operation
 
 
+class Opened(NamedTuple):
+    """The job process of `node` has answered our call."""
+
+    node: int
+
+
+class Unreached(NamedTuple):
+    """It has not, and is not called any more."""
+
+    node: int
+    reason: str
+
+
 class Gone(NamedTuple):
     """The agent of `node` cannot be reached any more."""
 
@@ -33,13 +47,18 @@ class Gone(NamedTuple):
     reason: str
 
 
+News = Heard | Opened | Unreached | Gone
+
+
 class Lines:
     """Nothing here blocks but `wait`. Whoever breaks the protocol is hung up on."""
 
-    def __init__(self, com: Controller, names: dict[int, str], logger: logging.Logger) -> None:
+    def __init__(self, com: Controller, names: dict[int, str], logger: logging.Logger, clock: Clock) -> None:
         self._agents = com.sessions
         self._processes: dict[int, Session] = {}
-        self._names, self._logger = names, logger
+        self._calling: Calling | None = None  # job processes
+        self._classes: Sequence[type] = ()  # of those that are called
+        self._names, self._logger, self._clock = names, logger, clock
         self._gone: set[int] = set()
         weakref.finalize(self, _close, self._processes)  # for a program that submits and never dispatches
 
@@ -53,26 +72,28 @@ class Lines:
         if node in self._processes:
             _tell(self._processes[node], operation)
 
-    def call_processes(self, targets: dict[int, Target], classes: Sequence[type], limit: float) -> dict[int, NetworkError]:
-        """Open a session with each job process at the same time, within `limit` seconds; returns what failed."""
-        sessions, errors = call_all(targets, limit)
-        for session in sessions.values():
-            session.use_classes(classes)
-        self._processes.update(sessions)
-        return errors
+    def call_processes(self, targets: Mapping[int, Target], classes: Sequence[type], limit: float) -> None:
+        """Begin to open a session with each job process, within `limit` seconds; `wait` tells what comes of it."""
+        if self._calling is not None:
+            self._calling.close()
+        self._calling, self._classes = Calling(targets, limit, self._clock), classes
 
-    def wait(self, timeout: float | None, waker: socket.socket | None = None) -> list[Heard | Gone]:
+    def wait(self, timeout: float | None, waker: socket.socket | None = None) -> list[News]:
         """Move bytes both ways; returns what has come of it.
 
         Waits up to `timeout` seconds, `LOOK_SECONDS` at most, for some, or for `waker`.
         """
         sessions = [s for s in (*self._agents.values(), *self._processes.values()) if s.lost is None]
-        writing = [s.link for s in sessions if s.pending_bytes]
         if not any(session.inbox for session in sessions):
-            reading = [*(s.link for s in sessions), *([waker] if waker is not None else [])]
+            reading: list[Any] = [*(s.link for s in sessions), *([waker] if waker is not None else [])]
+            writing: list[Any] = [s.link for s in sessions if s.pending_bytes]
             limit = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
-            wait_sockets(reading, writing, limit)  # type: ignore[arg-type]
-        news: list[Heard | Gone] = []
+            if self._calling is not None:
+                reading += self._calling.reading
+                writing += self._calling.writing
+                limit = max(0.0, min(limit, self._calling.deadline - self._clock.monotonic()))
+            wait_sockets(reading, writing, limit)
+        news: list[News] = []
         for node, session in self._agents.items():
             news += self._read(node, session, FROM_AGENT)
             if not session.alive and node not in self._gone:
@@ -81,10 +102,24 @@ class Lines:
                 news.append(Gone(node, reason))
         for node, session in self._processes.items():
             news += self._read(node, session, CODE_FROM_JOB)
-        return news
+        return news + self._call()
 
-    def _read(self, node: int, session: Session, allowed: Iterable[type[Operation]]) -> list[Heard | Gone]:
-        news: list[Heard | Gone] = []
+    def _call(self) -> list[News]:
+        """Go on calling job processes."""
+        calling = self._calling
+        if calling is None:
+            return []
+        opened = calling.step()
+        for session in opened.values():
+            session.use_classes(self._classes)
+        self._processes.update(opened)
+        failed, calling.errors = calling.errors, {}
+        if calling.is_over:
+            self._calling = None
+        return [*map(Opened, opened), *(Unreached(node, str(error)) for node, error in failed.items())]
+
+    def _read(self, node: int, session: Session, allowed: Iterable[type[Operation]]) -> list[Heard]:
+        news: list[Heard] = []
         session.send()
         try:
             session.receive()
@@ -101,6 +136,9 @@ class Lines:
 
     def close_processes(self) -> None:
         """The job processes need us no more."""
+        if self._calling is not None:
+            self._calling.close()
+            self._calling = None
         _close(self._processes)
 
     @property

@@ -5,164 +5,50 @@ preCommit   every executor gets what it asks for                                
 doCommit    the executors meet, tell each other READY, and start                        limit: start
 running     until every node has ended
 
+The first two limits wait up to a minute longer while all that they wait for work: many processes share few cores, or the data
+is large.
+
 Until all nodes run, any refusal, loss, failure or expired limit aborts the job on all of them: it runs everywhere or nowhere.
 """
 
 from __future__ import annotations
 
-import enum
+import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from .calling import PER_NODE_SECONDS, connect_seconds
+from .calling import PER_NODE_SECONDS
 from .errors import ROLLED_BACK
 from .machine import Machine
+from .phases import Answer as Answer
+from .phases import AskCanCommit as AskCanCommit
+from .phases import Cancelled as Cancelled
+from .phases import Dispatched as Dispatched
+from .phases import HasAccepted as HasAccepted
+from .phases import HasAsked as HasAsked
+from .phases import HasEnded as HasEnded
+from .phases import HasLoaded as HasLoaded
+from .phases import HasPrepared as HasPrepared
+from .phases import HasRefused as HasRefused
+from .phases import HasWorked as HasWorked
+from .phases import IsLost as IsLost
+from .phases import IsRunning as IsRunning
+from .phases import OpenCodeSession as OpenCodeSession
+from .phases import Phase as Phase
+from .phases import SendAbort as SendAbort
+from .phases import Settled as Settled
+from .phases import Started as Started
+from .phases import Tick as Tick
 
 FIRST_PHASE_SECONDS = 7.0
 START_SECONDS = 60.0
+EXTRA_SECONDS = 60.0  # in all, for nodes whose processes work when the limit of canCommit or preCommit comes
+_WORKED_SECONDS = 2.0  # since it last did: whoever has too little of its processors does not every time that it beats
+_MORE_SECONDS = 1.0
 _NAMED = re.compile(r"node (-?\d+)")
 _AWAITED = re.compile(r"waiting for node (-?\d+)|Node\((-?\d+)\) at \S+ (?:is lost|did not end well)")
 # the nodes roll back by themselves at the start limit; the submitter gives them this long to say so
 _GRACE_SECONDS = 2.0
-
-
-class Phase(enum.Enum):
-    """Where the group is."""
-
-    CAN_COMMIT = "canCommit"
-    LOADED = "loaded"
-    PRE_COMMIT = "preCommit"
-    DO_COMMIT = "doCommit"
-    RUNNING = "running"
-    ENDED = "ended"
-    FAILED = "failed"
-
-
-# ---- events
-
-
-@dataclass(frozen=True)
-class Started:
-    """The submission begins."""
-
-
-@dataclass(frozen=True)
-class HasAccepted:
-    """An agent has accepted the job."""
-
-    node: int
-
-
-@dataclass(frozen=True)
-class HasRefused:
-    """An agent refuses the job."""
-
-    node: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class HasLoaded:
-    """A job process has made its executor."""
-
-    node: int
-
-
-@dataclass(frozen=True)
-class Dispatched:
-    """The program begins to answer requests; `limit` seconds are given to all of them."""
-
-    limit: float
-
-
-@dataclass(frozen=True)
-class HasAsked:
-    """An executor asks for resources."""
-
-    node: int
-    requests: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class HasPrepared:
-    """An executor has all it needs."""
-
-    node: int
-
-
-@dataclass(frozen=True)
-class IsRunning:
-    """An executor has started."""
-
-    node: int
-
-
-@dataclass(frozen=True)
-class HasEnded:
-    """A node has ended: done, failed, stopped or aborted."""
-
-    node: int
-    state: str
-    detail: str
-
-
-@dataclass(frozen=True)
-class IsLost:
-    """The connection with a node's agent, or before the start with its job process, is gone."""
-
-    node: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class Cancelled:
-    """The program gives up."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Settled:
-    """After a failure: the nodes that were told to give the job up have confirmed it, or have had their time for that."""
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
-
-
-# ---- actions
-
-
-@dataclass(frozen=True)
-class AskCanCommit:
-    """Send canCommit to the node's agent."""
-
-    node: int
-
-
-@dataclass(frozen=True)
-class OpenCodeSession:
-    """Connect to the node's job process and send it the bundle."""
-
-    node: int
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Reply to the node's requests."""
-
-    node: int
-    requests: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class SendAbort:
-    """Tell the node's agent to give the job up."""
-
-    node: int
-    reason: str
 
 
 class Submission(Machine):
@@ -188,7 +74,8 @@ class Submission(Machine):
         self._names = names
         self._start_limit = start_limit
         self.first_limit = FIRST_PHASE_SECONDS + PER_NODE_SECONDS * fullest
-        self.connect_limit = connect_seconds(fullest)
+        self._extra = EXTRA_SECONDS
+        self._worked: dict[int, float] = {}  # when the process of a node last did
         self._held: list[HasAsked] = []  # asked before the program began to answer
         self._to_abort: set[int] = set()
         self._failed_in = ""
@@ -214,6 +101,9 @@ class Submission(Machine):
             return []  # what was on its way when the last node ended
         if isinstance(event, Tick):
             return self._on_tick(now)
+        if isinstance(event, HasWorked):
+            self._worked[event.node] = now
+            return []
         if isinstance(event, IsLost):
             return self._on_loss(event, now)
         if isinstance(event, Cancelled):
@@ -326,8 +216,16 @@ class Submission(Machine):
         # no code is sent before all have accepted, so whoever has accepted is not to blame until then
         first = self.accepted if len(self.accepted) < len(self.nodes) else self.loaded
         reached = {Phase.CAN_COMMIT: first, Phase.PRE_COMMIT: self.prepared, Phase.DO_COMMIT: self.running}[self.phase]
-        names = ", ".join(self._names[node] for node in self.nodes if node not in reached)
+        late = [node for node in self.nodes if node not in reached]
+        if self.phase is not Phase.DO_COMMIT and self._extra > 0 and all(self._works(node, now) for node in late):
+            self._extra -= _MORE_SECONDS
+            self.deadline = now + _MORE_SECONDS
+            return []
+        names = ", ".join(self._names[node] for node in late)
         return self._fail(f"{names} did not finish {self.phase.value} in time")
+
+    def _works(self, node: int, now: float) -> bool:
+        return now - self._worked.get(node, -math.inf) <= _WORKED_SECONDS
 
     def _fail(self, reason: str, *, follows: bool = False) -> list[object]:
         self._failed_in, self._follows = self._word, follows

@@ -14,19 +14,22 @@ from network.controller import Controller
 from . import submission as sub
 from .errors import Deposed, NodeBusy, SubmissionError
 from .executable import AbsExecutable, Resources, content_of
-from .lines import Gone, Lines
+from .lines import Gone, Lines, Opened, Unreached
+from .liveness.heartbeats import Heartbeats
 from .logs import clean
-from .messages import Abort, Accepted, Answers, Asks, Loaded, Operation, Prepared, Refused
+from .messages import Abort, Accepted, Answers, Asks, Beat, Loaded, Operation, Prepared, Refused
 from .orders import Orders
 from .shipping import Bundle, pack
 
 FREE_SECONDS = 2.0
+SILENT_SECONDS = 8.0  # of an agent, until all nodes run; then less
 
 
 class Submitting:
     """The groups of one job on their way to the start.
 
-    `step(patience)` waits for what happens next and brings it here. `machines` know how far each group is.
+    `step(patience)` waits for what happens next and brings it here. `machines` know how far each group is. An agent says
+    something twice a second from when it has the job; `lose(gone)` hears of one that has not for `SILENT_SECONDS`.
     """
 
     def __init__(
@@ -39,13 +42,16 @@ class Submitting:
         logger: logging.Logger,
         clock: Clock,
         step: Callable[[float | None], None],
+        lose: Callable[[Gone], None],
     ) -> None:
         self.machines: list[sub.Submission] = []
         self._bundles: dict[int, Bundle] = {}
         self._limits: list[float] = []  # seconds of preCommit, for each machine
         self._com, self._names, self._lines, self._orders = com, names, lines, orders
         self._start_limit, self._logger, self._clock, self._step = start_limit, logger, clock, step
+        self._lose = lose
         self._resources: Resources | None = None
+        self._heartbeats = Heartbeats((), SILENT_SECONDS, clock.monotonic())
         self._busy = False
         self._driver = ""  # who drives instead of us
 
@@ -74,6 +80,7 @@ class Submitting:
             self.machines.append(machine)
             self._limits.append(limit)
             self._bundles.update(dict.fromkeys(nodes, bundle))
+            self._heartbeats.expect(nodes, self._clock.monotonic())
             self.feed(machine, sub.Started())
             while machine.phase is sub.Phase.CAN_COMMIT:
                 self._raise_failure()
@@ -149,14 +156,53 @@ class Submitting:
         """What `node` was sent, or will be."""
         return self._bundles[node]
 
+    @property
+    def deadlines(self) -> list[float | None]:
+        """When to call `tick`."""
+        return [self._heartbeats.deadline, *(machine.deadline for machine in self.machines)]
+
     def tick(self) -> None:
-        """Let every machine see the time."""
+        """Let every machine see the time, and see who is silent."""
         for machine in self.machines:
             self.feed(machine, sub.Tick())
+        silent = self._heartbeats.look(self._clock.monotonic())
+        for node, seconds in silent:
+            others = ", ".join(self._names[other] for other, _ in silent if other != node)
+            nor = f" (nor has {others})" if others else ""
+            reason = (
+                f"its worker has given no sign of life for {seconds:.1f} s{nor}: it is stopped, or its host is, or the network"
+            )
+            has_started = any(node in group.nodes and group.phase is sub.Phase.RUNNING for group in self.machines)
+            self._lose(Gone(node, f"{self._names[node]} is lost: {reason}." if has_started else reason))
+
+    def note_life(self, node: int, operation: Operation) -> None:
+        """The agent of `node` says something: it is there for all nodes that it has."""
+        if self._heartbeats.deadline is None:
+            return
+        now = self._clock.monotonic()
+        for other, address in self._com.addresses.items():
+            if address == self._com.addresses[node]:
+                self._heartbeats.hear(other, now)
+        machine = self.machine_of(node)
+        if machine is not None and machine.deadline is not None and isinstance(operation, Beat) and operation.worked > 0:
+            self.feed(machine, sub.HasWorked(node))
+
+    def watch_no_more(self) -> None:
+        """All nodes run, and others look after them."""
+        for node in self._bundles:
+            self._heartbeats.forget(node)
 
     def lose(self, machine: sub.Submission, gone: Gone) -> None:
         """An agent cannot be reached any more."""
         self.feed(machine, sub.IsLost(gone.node, gone.reason))
+
+    def take_call(self, call: Opened | Unreached) -> None:
+        """A job process that was called has answered, or cannot be reached: then its agent must still free the node."""
+        machine = self.machine_of(call.node)
+        if isinstance(call, Opened):
+            self._lines.tell_process(call.node, self._orders.load(self._bundles[call.node]))
+        elif machine is not None:
+            self.feed(machine, sub.IsLost(call.node, call.reason))
 
     def take(self, machine: sub.Submission, node: int, operation: Operation) -> None:
         """Take in what an agent or a job process says before the start."""
@@ -177,6 +223,8 @@ class Submitting:
 
     def feed(self, machine: sub.Submission, event: object) -> None:
         """Let the machine decide on `event`, and do as it says."""
+        if isinstance(event, (sub.HasEnded, sub.IsLost)):
+            self._heartbeats.forget(event.node)
         to_call: list[int] = []
         for action in machine.handle(event, self._clock.monotonic()):
             if isinstance(action, sub.AskCanCommit):
@@ -190,21 +238,16 @@ class Submitting:
             elif isinstance(action, sub.SendAbort):
                 self._lines.tell_agent(action.node, Abort(self._orders.job, action.reason))
         if to_call:
-            self._send_code(machine, to_call)
+            self._call_processes(machine, to_call)
 
     def _prepare_limit(self, machine: sub.Submission) -> float:
         """Seconds from the acceptance until an executor has all it needs; other groups may be submitted in between."""
-        return machine.first_limit + self._limits[self.machines.index(machine)] + sub.START_SECONDS
+        return machine.first_limit + self._limits[self.machines.index(machine)] + sub.EXTRA_SECONDS + sub.START_SECONDS
 
-    def _send_code(self, machine: sub.Submission, nodes: Sequence[int]) -> None:
-        bundle = self._bundles[nodes[0]]
+    def _call_processes(self, machine: sub.Submission, nodes: Sequence[int]) -> None:
         targets = {node: self._orders.target(node) for node in nodes}
-        errors = self._lines.call_processes(targets, bundle.classes, machine.connect_limit)
-        for node, error in errors.items():
-            self.feed(machine, sub.IsLost(node, str(error)))
-        if not errors:
-            for node in nodes:
-                self._lines.tell_process(node, self._orders.load(bundle))
+        # the machine says when it has taken too long
+        self._lines.call_processes(targets, self._bundles[nodes[0]].classes, self._prepare_limit(machine))
 
     def _answer(self, node: int, requests: Sequence[str]) -> None:
         if self._resources is None:

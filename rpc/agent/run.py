@@ -21,7 +21,7 @@ from network.session import Session
 
 from ..errors import JobAborted
 from ..identity import code_key, peer_key, peer_keys
-from ..liveness.guard import Guard
+from ..liveness.guard import STOPPED_SECONDS, Guard
 from ..liveness.recorder import Reader, make_memory
 from ..logs import get_logger
 from ..messages import (
@@ -143,7 +143,7 @@ class Run:
     @property
     def deadline(self) -> float | None:
         """When to call `look`, or to let it handle a Tick (monotonic)."""
-        deadlines = [self.slot.deadline, self._guard.deadline if self._has_run else None]
+        deadlines = [self.slot.deadline, self._guard.deadline]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def _send(self, operation: Operation, connection: socket.socket | None = None) -> bool:
@@ -241,8 +241,14 @@ class Run:
         return []
 
     def look(self, now: float) -> None:
-        """Look after the running process: whether it makes progress up to `now`, and what the watchers are to be told of it."""
-        if not self._has_run or self.free:
+        """Look after the process: whether it makes progress up to `now`, and what the watchers are to be told of it."""
+        if self.free:
+            return
+        if not self._has_run:
+            for operation in self._guard.look_at_start(now):
+                self._on_news(self, operation)
+            if self._guard.stopped >= STOPPED_SECONDS:
+                self.handle(slot.Condemned(f"Its process was stopped by a signal (state T) for {STOPPED_SECONDS:g} s."), now)
             return
         for operation in self._guard.look(now, leaving=self.slot.stage is slot.Stage.LEAVING):
             self._on_news(self, operation)

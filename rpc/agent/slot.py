@@ -66,7 +66,7 @@ class StopAsked:
 
 @dataclass(frozen=True)
 class Condemned:
-    """The failure detector has found the process stuck."""
+    """The failure detector has found the process stuck, or before the start stopped by a signal."""
 
     reason: str
 
@@ -127,7 +127,7 @@ class Slot(Machine):
         if isinstance(event, StopAsked):
             return self._on_stop(event, now)
         if isinstance(event, Condemned):
-            return self._end("failed", event.reason, now) if self.stage is Stage.RUNNING else []
+            return self._end("failed", event.reason, now) if self.stage is not Stage.LEAVING else []
         if isinstance(event, Tick):
             return self._on_tick(now)
         raise self._impossible(event)

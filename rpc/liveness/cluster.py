@@ -13,11 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..machine import Machine
+from .heartbeats import Heartbeats
 from .limits import Phase
 
 SILENT_SECONDS = 2.25
-LOOK_SECONDS = 0.1
-_PAUSE_SECONDS = 1.0
 _TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
 
 
@@ -91,17 +90,16 @@ class ClusterWatch(Machine):
         super().__init__()
         self._nodes = frozenset(nodes)
         self._attempt = attempt
-        self._heard = dict.fromkeys(self._nodes, now)
+        self._heartbeats = Heartbeats(self._nodes, SILENT_SECONDS, now)
         self._last: dict[int, Heard] = {}
         self._ended: set[int] = set()
-        self._ticked = now
         self._settled = False  # somebody has failed: what the others wait for is known
         self.strangers = 0
 
     @property
     def deadline(self) -> float | None:
         """When to look next."""
-        return self._ticked + LOOK_SECONDS if self._heard else None
+        return self._heartbeats.deadline
 
     def _decide(self, event: object, now: float) -> list[object]:
         if isinstance(event, Heard):
@@ -119,24 +117,20 @@ class ClusterWatch(Machine):
         if beat.node not in self._nodes or beat.attempt != self._attempt:
             self.strangers += 1  # of an attempt before, or of nobody
         elif beat.node not in self._ended:  # a beat may have been on its way when the end was told
-            self._heard[beat.node], self._last[beat.node] = now, beat
+            self._heartbeats.hear(beat.node, now)
+            self._last[beat.node] = beat
 
     def _forget(self, node: int) -> None:
         self._ended.add(node)
-        self._heard.pop(node, None)
+        self._heartbeats.forget(node)
         self._last.pop(node, None)
 
     def _on_tick(self, now: float) -> list[object]:
-        late = now - self._ticked - LOOK_SECONDS
-        self._ticked = now
-        if late > _PAUSE_SECONDS:  # we were suspended or busy, and could not hear anybody
-            self._heard = {node: min(now, heard + late) for node, heard in self._heard.items()}
         silent: list[object] = []
-        for node, heard in sorted(self._heard.items()):
-            if now - heard > SILENT_SECONDS:
-                silent.append(Silent(node, now - heard, self._last.get(node)))
-                self._forget(node)
-                self._settled = True
+        for node, seconds in self._heartbeats.look(now):
+            silent.append(Silent(node, seconds, self._last.get(node)))
+            self._forget(node)
+            self._settled = True
         return silent + self._deadlock()
 
     def _deadlock(self) -> list[object]:

@@ -21,11 +21,28 @@ _LINE_LENGTH = 400
 _DUMP = "Fatal Python error:"
 
 
-def process_state(pid: int) -> str:
-    """The state of a process as /proc names it (R, S, D, T, Z...); "" where that cannot be seen."""
+_USER_TIME, _SYSTEM_TIME = 11, 12  # places in /proc/<pid>/stat behind the name
+
+
+class ProcessStatus(NamedTuple):
+    """The state of a process as /proc names it (R, S, D, T, Z...), and the seconds of processor time that it has used."""
+
+    state: str
+    seconds: float
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it."""
+        return self.state in ("T", "t")
+
+
+def process_status(pid: int) -> ProcessStatus:
+    """How a process is; "" and 0 where that cannot be seen."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
-    return ""
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
+        return ProcessStatus(fields[0], ticks / os.sysconf("SC_CLK_TCK"))
+    return ProcessStatus("", 0.0)
 
 
 class LogTail(NamedTuple):
@@ -51,7 +68,7 @@ class StackRequest:
         self._pid, self._reader = pid, reader
         self._end, self._last = now + STACK_SECONDS, ""
         self.deadline = now
-        self.stopped = process_state(pid) in ("T", "t")
+        self.stopped = process_status(pid).is_stopped
         if not self.stopped:
             with contextlib.suppress(OSError):
                 os.kill(pid, STACK_SIGNAL)
@@ -67,7 +84,7 @@ class StackRequest:
         if stack and stack == self._last:  # it has written all that it wants to
             return stack
         if now >= self._end:
-            state = process_state(self._pid) or "unknown"
+            state = process_status(self._pid).state or "unknown"
             return stack or f"It did not say where it is within {STACK_SECONDS:g} s (state {state})."
         self._last, self.deadline = stack, min(self._end, now + _POLL_SECONDS)
         return None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from ..messages import Beat, CanCommit, Notice, Operation, Verdict
-from .evidence import StackRequest, log_tail
+from .evidence import StackRequest, log_tail, process_status
 from .limits import Limits
 from .recorder import Reader, Signal
 from .watch import Declare, Signs, Tick, Warn, Watch, Withdraw
 
 BEAT_SECONDS = 0.5
+STOPPED_SECONDS = 8.0  # for which a process may be stopped by a signal before its executor starts
 LINKS_SECONDS = 1.0  # of waiting in vain, after which a beat tells what came over each link
 _RECOVERY_SECONDS = 0.1  # between looks while a warning stands
 _LEAST_LOOK_SECONDS = 0.02
@@ -25,7 +27,8 @@ _REMEMBERED = 64  # signals, for whoever looks for a cause later
 class Guard:
     """Made before the process is started; `deadline` is when to call `look` again. `log` is the job's log.
 
-    Attributes: `verdict`, once there is one; `recent`, the signals that were read last.
+    Attributes: `verdict`, once there is one; `recent`, the signals that were read last; `stopped`, before the start, for how
+    many seconds every look has found the process stopped by a signal.
     """
 
     def __init__(self, order: CanCommit, reader: Reader, log: Path, now: float) -> None:
@@ -36,11 +39,24 @@ class Guard:
         self._declared: Declare | None = None
         self._request: StackRequest | None = None
         self.verdict: Verdict | None = None
+        self.stopped = 0.0
+        self._seconds = 0.0  # of processor time at the last beat
         self.recent: deque[Signal] = deque(maxlen=_REMEMBERED)
 
     def begin(self, pid: int) -> None:
         """The process has the id `pid`."""
         self._pid = pid
+
+    def look_at_start(self, now: float) -> list[Operation]:
+        """As `look`, before the executor starts: nothing is signalled yet, but a process that works, or is stopped, is seen."""
+        if now < self.deadline:
+            return []
+        self.deadline = self._next_beat = now + BEAT_SECONDS
+        status = process_status(self._pid)
+        # counted, not measured: if we are suspended it may well be, too
+        self.stopped = self.stopped + BEAT_SECONDS if status.is_stopped else 0.0
+        worked, self._seconds = max(0.0, status.seconds - self._seconds), status.seconds
+        return [replace(self._beat(now), worked=worked)]
 
     def look(self, now: float, leaving: bool = False) -> list[Operation]:
         """See what the process has signalled up to `now`; returns what the watchers are to be told, a verdict last.

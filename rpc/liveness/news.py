@@ -12,7 +12,8 @@ from .verdict import Count, PhaseName, describe_place
 
 @dataclass(frozen=True)
 class Beat(Operation):
-    """The agent lives, and the process is here: sent twice a second while it runs. epoch, batch: from 1, 0 before the first."""
+    """The agent lives, and the process is here: sent twice a second while there is one. epoch, batch: from 1, 0 before the
+    first."""
 
     job: str
     node: Node
@@ -27,6 +28,7 @@ class Beat(Operation):
     limit: float  # N, as it is now
     links: Annotated[list[Annotated[list[int], Length(3, 3)]], Length(0, MOST_LINKS)] = field(default_factory=list)
     """While it waits in vain: for each peer its id, messages sent to it, and messages that have come from it."""
+    worked: float = 0.0  # until the executor starts: seconds of processor time since the last beat, 0 where nobody knows
 
     @property
     def place(self) -> str:

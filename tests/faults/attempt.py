@@ -64,7 +64,7 @@ class SimAttempt:
         self.failures: dict[int, tuple[str, str]] = {}
         self.lookout = Lookout(job, number, _log)
         run = RunFolder(life.directory / "home", job, "title")
-        self.collection = Collection(run.directory, lambda _: run, _log, life.clock)
+        self.collection = Collection(run.directory, lambda _: run, self._request_files, _log, life.clock)
         self._calls = Calls(life, "S")
         self._machines: list[Submission] = []
         self._stage = "connecting"
@@ -179,7 +179,9 @@ class SimAttempt:
                 self._end_others(node)
             if machine.phase is not Phase.FAILED and not (self._together and self.failures):
                 self.collection.expect(node)
-                self.life.send("S", f"A{node}", Fetch(self.job))
+
+    def _request_files(self, node: int) -> None:
+        self.life.send("S", f"A{node}", Fetch(self.job))
 
     def _end_others(self, node: int) -> None:
         if self._together and len(self.failures) == 1:

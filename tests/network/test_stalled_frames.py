@@ -190,7 +190,7 @@ def test_the_lines_of_a_submitter_look(monkeypatch: pytest.MonkeyPatch, caplog: 
         monkeypatch.setattr(lines_module, "wait_sockets", passing(it.clock))
         it.say(frames("x")[:-1])
         with contextlib.closing(Controller(-1, {0: it.session})) as com:
-            lines = Lines(com, {0: "Node(0)"}, lines_module.logging.getLogger("lines test"))
+            lines = Lines(com, {0: "Node(0)"}, lines_module.logging.getLogger("lines test"), it.clock)
             news: list[Any] = []
             while not news:
                 news = lines.wait(None)

@@ -90,6 +90,7 @@ def test_a_job_process_that_opens_them(trio: Cluster, tmp_path: Path) -> None:
 
 SUBMITTER = """
 import logging, resource, sys, time
+from network.clock import SystemClock
 from network import NodeAssignment, Request
 from network.nodes import Address
 from rpc.lines import Lines
@@ -98,7 +99,7 @@ logging.basicConfig(stream=sys.stdout, format="%(message)s")
 nodes = NodeAssignment(key_file=sys.argv[1])
 nodes.add(0, Address.parse(sys.argv[2]))
 with Request(sys.argv[1]).request(nodes) as com:
-    lines = Lines(com, {0: "Node(0)"}, logging.getLogger())
+    lines = Lines(com, {0: "Node(0)"}, logging.getLogger(), SystemClock())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print("ready", flush=True)
     end = time.monotonic() + 20

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from rpc.liveness.evidence import process_state
+from rpc.liveness.evidence import process_status
 
 from .executors import Stepping
 from .harness import Cluster, start_job, wait_for
@@ -19,6 +19,6 @@ def test_a_stopped_process_does_not_outlive_its_agent(own: Cluster, tmp_path: Pa
         start_job(com, Stepping, tmp_path)
         (pid,) = agent.job_pids()
         os.kill(pid, signal.SIGSTOP)
-        wait_for(lambda: process_state(pid) == "T", "the process to stop")
+        wait_for(lambda: process_status(pid).state == "T", "the process to stop")
         agent.end(signal.SIGKILL)
-        wait_for(lambda: process_state(pid) in ("", "Z"), "the orphan to end")
+        wait_for(lambda: process_status(pid).state in ("", "Z"), "the orphan to end")

@@ -201,3 +201,30 @@ def test_killed_agent(own: Cluster, tmp_path: Path, moment: str, at_first: AtFir
         assert killed and time.monotonic() - begin < 4.0
     wait_for(own.idle, "the others to be free", 2.0)
     assert not own.run(Sum, tmp_path).error
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("what", ["agent", "job process"])
+def test_stopped(own: Cluster, tmp_path: Path, what: str) -> None:
+    """SUB-47, SUB-9: an agent, or a job process, stands still while it gets its data, for which it has an hour; it is named
+    within ten seconds, is free when it goes on, and the next job works."""
+    (agent,) = own.start(1)
+    stopped: list[float] = []
+
+    def reply(node: int, request: str) -> Any:
+        (victim,) = [agent.pid] if what == "agent" else agent.job_pids()
+        os.kill(victim, signal.SIGSTOP)
+        stopped.append(time.monotonic())
+        return request
+
+    told = "was lost in doCommit: its worker has given no sign" if what == "agent" else "Its process was stopped by a signal"
+    with own.request() as com:
+        coordinator = Coordinator(com, estimate_bandwidth=1.0, directory=tmp_path)
+        coordinator.submit_group(Hungry, package_size=3600)
+        with pytest.raises(SubmissionError, match=rf"not started: Node\(0\) at .*{told}"):
+            coordinator.resources_dispatch(reply)
+        assert time.monotonic() - stopped[0] < 10.0
+    if what == "agent":
+        os.kill(agent.pid, signal.SIGCONT)
+    wait_for(own.idle, "all nodes to be free", 2.0)
+    assert not own.run(Sum, tmp_path).error

@@ -110,10 +110,10 @@ def test_limits(events: tuple[Any, ...], limit: float, reason: str) -> None:
 def test_the_first_limit_grows_with_the_nodes_of_the_fullest_host() -> None:
     """SUB-4: 64 interpreters that start on one host share its cores; on 64 hosts they do not."""
     names = {node: f"Node({node})" for node in range(64)}
-    for fullest, limit, to_call in ((1, 7.5, 5.0), (8, 11.0, 5.0), (64, 39.0, 33.0)):
+    for fullest, limit in ((1, 7.5), (8, 11.0), (64, 39.0)):
         made = Submission(range(64), names, fullest=fullest)
         made.handle(Started(), 10.0)
-        assert made.deadline == 10.0 + limit == 10.0 + made.first_limit and made.connect_limit == to_call
+        assert made.deadline == 10.0 + limit == 10.0 + made.first_limit
 
 
 LATE = "network.errors.TimedOut: Timed out after 5 s waiting for node 1."

@@ -144,8 +144,8 @@ DONE = Reported("done", "", ("EV.csv",))
         (((1, RUN), (2, DONE), (3, AbortAsked("no")), (3, GONE)), [Tell("running", ""), Tell("done", "", ("EV.csv",)), Free()]),
         (((1, StopAsked("s")), (1, GONE)), [Kill(), Tell("aborted", "s"), Free()]),
         (
-            ((1, Condemned("stuck")), (2, RUN), (3, DONE), (4, GONE)),
-            [Tell("running", ""), Tell("done", "", ("EV.csv",)), Free()],
+            ((1, Condemned("stopped")), (2, RUN), (3, DONE), (4, GONE)),
+            [Kill(), Tell("failed", "stopped"), Free()],
         ),
         (((1, RUN), (2, Condemned("stuck")), (3, GONE)), [Tell("running", ""), Kill(), Tell("failed", "stuck"), Free()]),
         (

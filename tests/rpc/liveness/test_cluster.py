@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpc.errors import InvalidTransition
-from rpc.liveness.cluster import LOOK_SECONDS, SILENT_SECONDS, ClusterWatch, CutOff, Deadlock, HasEnded, Heard, Silent, Tick
+from rpc.liveness.cluster import SILENT_SECONDS, ClusterWatch, CutOff, Deadlock, HasEnded, Heard, Silent, Tick
 from rpc.liveness.guard import BEAT_SECONDS
+from rpc.liveness.heartbeats import LOOK_SECONDS
 from rpc.liveness.limits import Phase
 
 N = 10.0

@@ -14,7 +14,7 @@ import pytest
 
 from network.sockets import wait_sockets
 from network.testing.clock import VirtualClock
-from rpc.liveness.evidence import STACK_SECONDS, log_tail, process_state
+from rpc.liveness.evidence import STACK_SECONDS, log_tail, process_status
 from rpc.liveness.guard import Guard
 from rpc.liveness.recorder import Reader, Recorder, make_memory
 from rpc.liveness.verdict import LOG_LINES
@@ -131,7 +131,7 @@ def test_a_stopped_process_cannot_say_where_it_is(bench: Bench) -> None:
     """FD-18: SIGSTOP is told as what it is, at once."""
     bench.monitor.batch_begin()
     os.kill(bench.process.pid, signal.SIGSTOP)
-    while process_state(bench.process.pid) != "T":
+    while process_status(bench.process.pid).state != "T":
         wait_sockets([], [], 0.001)
     bench.pass_time(3.0)
     (verdict,) = bench.of(Verdict)

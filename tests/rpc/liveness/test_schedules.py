@@ -10,8 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from rpc.liveness.cluster import LOOK_SECONDS, SILENT_SECONDS, ClusterWatch, Deadlock, HasEnded, Heard, Silent
+from rpc.liveness.cluster import SILENT_SECONDS, ClusterWatch, Deadlock, HasEnded, Heard, Silent
 from rpc.liveness.cluster import Tick as Look
+from rpc.liveness.heartbeats import LOOK_SECONDS
 from rpc.liveness.limits import Limits, Phase
 from rpc.liveness.recorder import Kind, Signal
 from rpc.liveness.watch import WAITING_SECONDS, WARN_AT, Declare, Signs, Tick, Warn, Watch, Withdraw

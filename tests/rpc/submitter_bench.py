@@ -1,0 +1,207 @@
+"""A submitter on a virtual clock, over real connections with agents and job processes for which the test speaks.
+
+Time passes only while the submitter waits; meanwhile the agents beat and answer, unless they are frozen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from network.controller import Controller
+from network.door import Arrived, Door, Terms
+from network.keyring import Key, Keyring
+from network.nodes import Address
+from network.session import Session
+from network.sockets import wait_sockets
+from network.testing import VirtualClock
+from rpc import lines as lines_module
+from rpc.attendant import Attendant
+from rpc.executable import Resources
+from rpc.identity import code_key, process_name
+from rpc.liveness.guard import BEAT_SECONDS
+from rpc.messages import (
+    FROM_SUBMITTER,
+    Abort,
+    Accepted,
+    Answers,
+    Asks,
+    Beat,
+    CanCommit,
+    Load,
+    Loaded,
+    Operation,
+    Prepared,
+    State,
+    parse,
+)
+from rpc.orders import Orders
+from rpc.run_folder import RunFolder
+from rpc.shipping import Bundle
+from tests.network.wires import talk
+
+JOB = "20260101-000000-abcdef"
+CLUSTER = Key(b"k" * 32)
+
+
+@dataclass
+class FakeAgent:
+    """Agent and job process of one node. `freeze_at` is the word that it does not say any more: it is frozen before that;
+    or the moment."""
+
+    node: int
+    session: Session
+    listener: socket.socket
+    door: Door
+    freeze_at: str | float = ""
+    delays: dict[str, float] = field(default_factory=dict)  # seconds before it says a word
+    worked: float = 0.0  # as its beats tell
+    frozen_since: float | None = None
+    has_job: bool = False
+    process: Session | None = None
+    beat_at: float = 0.0
+    todo: list[tuple[float, Operation]] = field(default_factory=list)
+
+    def say(self, operation: Operation, now: float) -> None:
+        self.todo.append((now + self.delays.get(type(operation).__name__, 0.0), operation))
+
+    def step(self, now: float) -> list[str]:
+        """Read, answer, beat; returns the words that were said."""
+        if self.frozen_since is None and isinstance(self.freeze_at, float) and now >= self.freeze_at:
+            self.frozen_since = now
+        if self.frozen_since is not None:
+            return []
+        self._listen(now)
+        said = []
+        for when, operation in list(self.todo):
+            word = type(operation).__name__
+            if now < when:
+                continue
+            if word == self.freeze_at:
+                self.frozen_since = now
+                return said
+            self.todo.remove((when, operation))
+            self._send(operation)
+            said.append(word)
+        if self.has_job and now >= self.beat_at:
+            self.beat_at = now + BEAT_SECONDS
+            self._send(Beat(JOB, self.node, 0, "host", 1, "unwatched", 0, 0, 0.0, 0.0, 60.0, worked=self.worked))
+        return said
+
+    def _listen(self, now: float) -> None:
+        self.session.receive()
+        while (message := self.session.take()) is not None:
+            operation = parse(message.value, FROM_SUBMITTER)
+            if isinstance(operation, CanCommit):
+                self.has_job = True
+                self.say(Accepted(JOB, self.node, "host", "", "1"), now)
+            elif isinstance(operation, Abort):
+                self.todo = [(now, State(JOB, self.node, "aborted", operation.reason))]
+                self.has_job = False
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.door.add(self.listener.accept()[0])
+        for outcome in self.door.step():
+            if isinstance(outcome, Arrived):
+                self.process = outcome.session
+        if self.process is not None:
+            self._listen_to_code(self.process, now)
+
+    def _listen_to_code(self, session: Session, now: float) -> None:
+        session.receive()
+        while (message := session.take()) is not None:
+            operation = parse(message.value, (Load, Answers))
+            if isinstance(operation, Load):
+                self.say(Loaded("1"), now)
+                self.say(Asks(["data"]), now)
+            else:
+                self.say(Prepared(), now)
+        session.send()
+
+    def _send(self, operation: Operation) -> None:
+        to_code = isinstance(operation, (Loaded, Asks, Prepared))
+        session = self.process if to_code else self.session
+        assert session is not None
+        session.queue(operation.to_value())
+        session.send()
+
+
+class Bench:
+    """Nodes 0 to n-1, and perhaps a parameter server, each with an agent of its own on one host; `submit` to `start` them."""
+
+    def __init__(self, nodes: Sequence[int], directory: Path, at_end: contextlib.ExitStack) -> None:
+        self.clock = VirtualClock()
+        self.agents: dict[int, FakeAgent] = {}
+        self.said: set[tuple[int, str]] = set()
+        self.groups: list[Sequence[int]] = []
+        self.met: set[int] = set()
+        clients = {}
+        addresses = {}
+        for node in nodes:
+            ends = at_end.enter_context(talk("tcp"))
+            listener = socket.create_server(("127.0.0.1", 0))
+            at_end.callback(listener.close)
+            listener.setblocking(False)
+            key = Keyring((code_key(CLUSTER, JOB, node),))
+            terms = Terms({"code": key}, "peer", process_name(JOB, node), {"node": node})
+            door = Door(lambda _hello, terms=terms: terms, self.clock)  # type: ignore[misc]
+            at_end.callback(door.close)
+            self.agents[node] = FakeAgent(node, ends.server, listener, door)
+            at_end.callback(self._hang_up, self.agents[node])
+            clients[node] = ends.client
+            addresses[node] = Address("127.0.0.1", listener.getsockname()[1])
+        com = Controller(-1, clients)
+        at_end.callback(com.close, farewell=False)
+        com.addresses = addresses
+        orders = Orders(JOB, "title", addresses, CLUSTER, 1, 60.0)
+        self.attendant = Attendant(
+            com,
+            orders,
+            logging.getLogger("submitter bench"),
+            self.clock,
+            run=RunFolder(directory, JOB, "title"),
+            start_limit=60.0,
+            collects=False,
+        )
+        at_end.callback(self.attendant.lines.close_processes)
+
+    @staticmethod
+    def _hang_up(agent: FakeAgent) -> None:
+        if agent.process is not None:
+            agent.process.close()
+
+    def wait(self, reading: Sequence[Any], writing: Sequence[Any], timeout: float | None) -> None:
+        """Instead of a wait for sockets: the agents do what they do within a tenth of a second."""
+        now = self.clock.monotonic()
+        for agent in self.agents.values():
+            self.said.update((agent.node, word) for word in agent.step(now))
+        for group in self.groups:
+            if all((node, "Prepared") in self.said for node in group):  # they have met
+                for node in group:
+                    if node not in self.met:
+                        self.met.add(node)
+                        self.agents[node].say(State(JOB, node, "running", ""), now)
+        wait_sockets(reading, writing, 0.0)
+        self.clock.advance(0.1 if timeout is None else max(0.0, min(timeout, 0.1)))
+
+    def submit(self, groups: Sequence[Sequence[int]], limit: float, reply: Callable[[int, str], Any] | None = None) -> None:
+        """The three phases. Raises: SubmissionError."""
+        for group in groups:
+            self.groups.append(group)
+            self.attendant.submitting.submit(Bundle(b"", b"", (), {}), group, limit, None)
+        self.attendant.submitting.dispatch(Resources(reply or (lambda node, request: request)))
+
+
+@contextlib.contextmanager
+def bench(nodes: Sequence[int], directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    with contextlib.ExitStack() as at_end:
+        made = Bench(nodes, directory, at_end)
+        monkeypatch.setattr(lines_module, "wait_sockets", made.wait)
+        yield made
