@@ -14,6 +14,7 @@ from nn.optimizer.exchanging import ExchangingOptimizer
 from .codec.bank import CodecChoice, choose_codecs, choose_server_codecs
 from .codec.compose import CodecWarning, check
 from .codec.interfaces import Codec
+from .codec.parameters import check_parameters
 from .codec.settings import GlobalSettings, JobSettings, MissingParameter
 from .node_ids import Parameter_Server
 from .profiles import ISetting
@@ -50,6 +51,8 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool, server_codec: 
         for text in check(kind, plan.optimizer.rule(), op_type):
             warnings.warn(text, CodecWarning, stacklevel=4)
     check_copies(op_type, plan.assignment, kinds, bool(model.store.buffers))
+    sync_type = plan.sync_type if isinstance(plan.sync_type, type) else type(plan.sync_type)
+    check_parameters(plan.codec_parameters, [*kinds, *servers, sync_type, op_type, plan.optimizer.gd_type])
     if not op_type.by_shard:
         copy_context().run(_try_codecs, plan, model, kinds, servers)
 

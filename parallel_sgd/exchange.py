@@ -75,6 +75,11 @@ class BlockExchange:
         return "" if self._replaced is None else self._replaced.remark
 
     @property
+    def unread_parameters(self) -> list[int]:
+        """The places of parameters that nothing on this node has looked up."""
+        return self._bank.unread_parameters
+
+    @property
     def refused(self) -> int:
         """Packets of another attempt."""
         return self._bank.refused

@@ -103,7 +103,9 @@ class ParallelSGD:
             network_bandwidth: bytes per second, sets the limit of preCommit.
             mission_title: part of file names (`job_title` is another name for it).
             ssgd_timeout_limit: milliseconds after which an overdue result is rescued or given up.
-            codec_extra_parameters: what `GlobalSettings.get_params` returns, by any hashable key; the values are plain data.
+            codec_extra_parameters: what `GlobalSettings.get_params` returns, by any hashable key; the values are plain data. A
+                parameter that no codec reads is refused where their code tells what they read (that of all that ship does),
+                else a warning names it at the end.
             seed: of every random draw; weights are never drawn anew.
             wait: seconds to wait for busy nodes.
             blas_threads: per worker, or 'auto' for the cores of the host divided by its jobs.

@@ -145,6 +145,7 @@ class JobExecutor(AbsExecutable):
             "times": list(self._accounts.times),
             "staleness": self._accounts.staleness,
             "unheard": unheard,
+            "unread": exchange.unread_parameters,
             "begin": self._begin.said,
             "numerics": describe_blas(),
         }

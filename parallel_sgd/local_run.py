@@ -17,6 +17,7 @@ from .checkpoint import CheckpointError, Keeper, Resumption, Store
 from .checkpoint.given import IN_PROCESS
 from .checkpoint.places import FOLDER
 from .checkpoint.state import ModelFile
+from .codec.parameters import warn_of_unread
 from .ledger import collect
 from .memory_channel import MemoryChannel
 from .node_ids import Parameter_Server
@@ -110,6 +111,8 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, has_ser
     accounts = {
         node: participant.exchange.accounts.close(participant.exchange.staleness) for node, participant in participants.items()
     }
+    unread = [participant.exchange.unread_parameters for participant in participants.values()]
+    warn_of_unread(spec.plan.codec_parameters, unread, spec.codecs())
     files: dict[int, list[Path]] = {node: [] for node in builds}
     for node, worker in workers.items():
         path = folders[node] / model_name(spec.title, node)

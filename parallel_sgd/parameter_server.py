@@ -78,6 +78,11 @@ class ParameterServer:
         return self._bank.takes_first_copy
 
     @property
+    def unread_parameters(self) -> list[int]:
+        """The places of parameters that no codec here has looked up."""
+        return self._bank.unread_parameters
+
+    @property
     def staleness(self) -> Counter[int]:
         """How many gradients were how many steps old when they were applied, over all variables; empty where none counts."""
         return self._bank.staleness

@@ -21,6 +21,7 @@ from rpc.succession.will import new_driver
 from .accounts import AccountError, Entry, NodeAccounts, check_conserved, unread
 from .attempts import Attempts
 from .checkpoint.given import ON_AGENTS, ON_LOCAL_WORKERS
+from .codec.parameters import warn_of_unread
 from .elastic_membership import Discovered
 from .errors import describe_failures
 from .estate import make_estate
@@ -100,6 +101,7 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
         for node, content in results.items()
     }
     _check_accounts(accounts, {node: content["unheard"] for node, content in results.items()})
+    warn_of_unread(spec.plan.codec_parameters, [content["unread"] for content in results.values()], spec.codecs())
     _compare_numerics({node: content["numerics"] for node, content in results.items()})
     for remark in filter(None, (content.get("remark") for content in results.values())):
         _log.warning("%s", remark)

@@ -76,6 +76,11 @@ class JobSpec:
         assignment = self.plan.assignment
         return Grid(self.plan.epochs, batches, assignment.block_count, assignment.redundancy, self.resume is not None)
 
+    def codecs(self) -> list[type[Codec]]:
+        """All codec classes of the job."""
+        chosen = [kinds.values() if isinstance(kinds, Mapping) else [kinds] for kinds in (self.plan.codec, self.server_codec)]
+        return [self.plan.default_codec, *(kind for kinds in chosen for kind in kinds if kind is not None)]
+
     def shipped(self) -> dict[str, Any]:
         """The objects that need code: built-in ones go by name and configuration, a user's own with their code."""
         plan = self.plan

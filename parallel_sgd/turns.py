@@ -26,6 +26,10 @@ class Receiver(Protocol):
         """How many gradients were how many steps old."""
 
     @property
+    def unread_parameters(self) -> list[int]:
+        """The places of parameters that nothing here has looked up."""
+
+    @property
     def takes_first_copy(self) -> bool:
         """Whether it can do without a node whose blocks others hold too."""
 

@@ -266,6 +266,11 @@ class CodecBank:
         return True
 
     @property
+    def unread_parameters(self) -> list[int]:
+        """The places of parameters that nothing on this node has looked up so far."""
+        return self._settings.parameters.unread
+
+    @property
     def takes_first_copy(self) -> bool:
         """Whether every codec can do without a node whose blocks others hold too."""
         return all(codec.takes_first_copy for codec in self.codecs)

@@ -34,6 +34,30 @@ class MissingParameter(LookupError):
         self.codec = codec
 
 
+class Parameters(Mapping[Any, Any]):
+    """The job's extra parameters; `unread` are the places, counted from 0, of those that nobody on this node has looked up."""
+
+    def __init__(self, given: Mapping[Any, Any]) -> None:
+        self._given = dict(given)
+        self._read: set[Hashable] = set()
+
+    def __getitem__(self, key: Hashable) -> Any:
+        value = self._given[key]
+        self._read.add(key)
+        return value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    @property
+    def unread(self) -> list[int]:
+        """Places in the order in which the job gives them, which is the same on all nodes."""
+        return [place for place, key in enumerate(self._given) if key not in self._read]
+
+
 class JobSettings:
     """The settings of one job as one node sees them. `codec` names the class whose code runs, for messages.
 
@@ -52,7 +76,7 @@ class JobSettings:
         seed: int = 0,
     ) -> None:
         self.assignment = assignment
-        self.parameters = dict(parameters or {})
+        self.parameters = Parameters(parameters or {})
         self.values = values
         self.rule = rule
         self.seed = seed

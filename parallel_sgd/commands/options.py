@@ -75,7 +75,13 @@ def make_parser() -> argparse.ArgumentParser:
     training.add_argument("--seed", type=int, default=0, help="of every random draw (default: 0)")
     training.add_argument("--codec", help="what is sent, to whom, how it is merged: plain, or module.Class, file.py:Class")
     training.add_argument("--server-codec", metavar="CODEC", help="likewise, on the parameter server")
-    training.add_argument("--codec-params", action="append", default=[], metavar="KEY=VALUE", help="for the codecs; repeatable")
+    training.add_argument(
+        "--codec-params",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="for the codecs, which say what they read; repeatable",
+    )
     training.add_argument("--network-bandwidth", type=float, default=1048576, metavar="BYTES_PER_S", help="default: 1048576")
     training.add_argument("--blas-threads", default="1", help="per worker, or auto (default: 1)")
     faults = parser.add_argument_group("faults")

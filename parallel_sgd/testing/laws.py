@@ -17,6 +17,7 @@ from parallel_sgd.accounts import SENT
 from parallel_sgd.batch_sync import AsynchronizedSGD, SynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulation
+from parallel_sgd.codec.parameters import check_parameters
 from parallel_sgd.memory_channel import Link, reliable
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
 
@@ -67,8 +68,10 @@ def check_codec(
     `codec_extra_parameters`. `replicas_agree=False`, or `agrees = False` in the class, is for codecs that leave workers with
     different values, as gossip does. A codec that is `asynchronous` is tried under AsynchronizedSGD.
 
-    Raises: CodecLawError for the first law that is broken; whatever the codec raises.
+    Raises: CodecLawError for the first law that is broken; ValueError for a parameter that no codec reads; whatever the codec
+        raises.
     """
+    check_parameters(parameters or {}, [codec, *([server] if server else [])])
     trial = _Trial(
         codec, server or (codec if codec.needs_server else None), dict(parameters or {}), replicas_agree and codec.agrees
     )
