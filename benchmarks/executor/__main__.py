@@ -9,7 +9,11 @@ from benchmarks.executor.workload import WORKLOADS
 from benchmarks.pairing import ratio, take_turns
 
 OURS = "ClusterExecutor"
-PEERS = {"processes": "benchmarks.executor.processes", "Dask": "benchmarks.executor.dask_peer"}
+PEERS = {
+    "processes": "benchmarks.executor.processes",
+    "Dask": "benchmarks.executor.dask_peer",
+    "sorted, collect": "benchmarks.executor.unsorted",
+}
 
 
 def main() -> int:
@@ -24,7 +28,7 @@ def main() -> int:
 def compare(name: str, rounds: int) -> bool:
     """Print one table; return whether the goals are reached."""
     workload = WORKLOADS[name]
-    contenders = {OURS: ("benchmarks.executor.ours", name), **{peer: (module, name) for peer, module in PEERS.items()}}
+    contenders = {OURS: ("benchmarks.executor.ours", name), **{peer: (PEERS[peer], name) for peer in workload.peers}}
     results = take_turns(contenders, 1, rounds)
     print(f"{workload}: median, and how many times as fast {OURS} is")
     reached = True

@@ -9,16 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from executor.parallel import Context
+
 WORKERS = 2
 
 
 @dataclass(frozen=True)
 class Workload:
-    """`count` calls; `goals` are the least speeds as multiples of each peer's."""
+    """`count` calls or elements; `goals` are the least speeds as multiples of each peer's."""
 
     name: str
     count: int
     goals: dict[str, float]
+    peers: tuple[str, ...] = ("processes", "Dask")
 
     def __str__(self) -> str:
         return self.name
@@ -27,6 +30,9 @@ class Workload:
 WORKLOADS = {
     "tiny": Workload("3,000 tasks that do nothing", 3000, {"processes": 0.8, "Dask": 3.0}),
     "arrays": Workload("map over 1,000 arrays of 1 MB, results of 1 MB", 1000, {"processes": 2.0}),
+    "sort": Workload(
+        "sort_by().collect() of 1,000,000 integers", 1_000_000, {"sorted, collect": 1 / 3}, peers=("sorted, collect",)
+    ),
 }
 
 
@@ -40,11 +46,20 @@ def twice(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array * 2.0
 
 
+def shuffled(count: int) -> list[int]:
+    """Integers in no order, the same every time."""
+    return np.random.default_rng(0).integers(0, 1_000_000_000, count).tolist()
+
+
 def run(executor: Executor, name: str) -> float:
     """Do one round; return its seconds."""
     workload = WORKLOADS[name]
+    numbers = shuffled(workload.count) if name == "sort" else []
     begin = time.perf_counter()
-    if name == "tiny":
+    if name == "sort":
+        found = Context(executor).parallelize(numbers).sort_by().collect()
+        right = len(found) == len(numbers) and all(a <= b for a, b in zip(found[:-1:1000], found[1::1000], strict=False))
+    elif name == "tiny":
         futures = [executor.submit(nothing, number) for number in range(workload.count)]
         total = sum(future.result() for future in futures)
         right = total == sum(range(workload.count))

@@ -7,15 +7,20 @@ the second stage merges those of one number, in the order of the partitions that
 from __future__ import annotations
 
 import bisect
-import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter, methodcaller
 from typing import Any
 
+import numpy as np
+
+from .columns import Column, at, column, listed
 from .keys import stable_hash
 from .lineage import Lineage, Runner
 from .pipeline import Step
+
+SAMPLES = 256  # of the keys for each partition, about, of which borders between partitions are made
 
 
 @dataclass(frozen=True)
@@ -91,30 +96,35 @@ class ByKey(Lineage):
 
 @dataclass(frozen=True)
 class SortPartition:
-    """[(key, element), ...] of a partition, sorted by key; equal keys stay in their order."""
+    """[keys, elements] of a partition, both sorted by key; elements of equal keys stay in their order.
+
+    Without a key function the elements are the keys, and stand there once: [elements].
+    """
 
     key: Callable[[Any], Any] | None
     reverse: bool
 
-    def __call__(self, _number: int, items: Iterable[Any]) -> list[tuple[Any, Any]]:
+    def __call__(self, _number: int, items: Iterable[Any]) -> list[Column]:
         """See the class."""
-        pairs = [(item if self.key is None else self.key(item), item) for item in items]
-        return sorted(pairs, key=_first, reverse=self.reverse)
+        if self.key is None:
+            return [column(sorted(items, reverse=self.reverse))]
+        pairs = sorted([(self.key(item), item) for item in items], key=itemgetter(0), reverse=self.reverse)
+        return [column([key for key, _ in pairs]), column([item for _, item in pairs])]
 
 
 @dataclass(frozen=True)
 class MergeSorted:
-    """Elements of several sorted lists of (key, element), in order."""
+    """Elements of several runs in order: parts of what `SortPartition` makes."""
 
     reverse: bool
 
-    def __call__(self, _number: int, runs: list[list[tuple[Any, Any]]]) -> Iterable[Any]:
-        """See the class."""
-        return (item for _, item in heapq.merge(*runs, key=_first, reverse=self.reverse))
-
-
-def _first(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
+    def __call__(self, _number: int, runs: list[list[Column]]) -> Iterable[Any]:
+        """See the class. Sorting finds the runs and merges them, stably."""
+        if all(len(run) == 1 for run in runs):
+            return sorted(itertools.chain.from_iterable(listed(run[0]) for run in runs), reverse=self.reverse)
+        pairs = [pair for keys, elements in runs for pair in zip(listed(keys), listed(elements), strict=True)]
+        pairs.sort(key=itemgetter(0), reverse=self.reverse)
+        return (item for _, item in pairs)
 
 
 class Sorted(Lineage):
@@ -127,20 +137,35 @@ class Sorted(Lineage):
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
         """For each partition the part of every sorted run that belongs there."""
         runs = self._parent.compute(runner, range(self._parent.count), [SortPartition(self._key, self._reverse)])
-        keys = [[key for key, _ in runs[number]] for number in range(len(runs))]
-        everything = sorted(itertools.chain.from_iterable(keys))
-        borders = [everything[len(everything) * place // self.count] for place in range(1, self.count)] if everything else []
-        found: dict[int, list[list[tuple[Any, Any]]]] = {number: [] for number in range(self.count)}
-        for number, own in enumerate(keys):
-            ascending = own[::-1] if self._reverse else own
-            cuts = [0, *(bisect.bisect_left(ascending, border) for border in borders), len(own)]
+        borders = self._borders([runs[number][0] for number in range(len(runs))])
+        found: dict[int, list[list[Column]]] = {number: [] for number in range(self.count)}
+        for number in range(len(runs)):
+            own = runs[number][0]
+            cuts = [0, *(self._place(own, border) for border in borders), len(own)]
             cuts = list(itertools.accumulate(cuts, max))  # keys without an order, as nan, are sorted anyhow, but all are there
             for place, (start, end) in enumerate(itertools.pairwise(cuts)):
-                if self._reverse:
-                    found[self.count - 1 - place].append(runs[number][len(own) - end : len(own) - start])
-                else:
-                    found[place].append(runs[number][start:end])
+                found[place].append([part[start:end] for part in runs[number]])
         return {number: found[number] for number in wanted}
+
+    def _borders(self, keys: list[Column]) -> list[Any]:
+        """The first key of each partition but the first one, so that all have about as many elements."""
+        total = sum(map(len, keys))
+        step = max(1, total // (SAMPLES * self.count))
+        samples: list[Any] = []
+        start = step // 2
+        for own in keys:
+            places = range(start, len(own), step)
+            samples += at(own, places)
+            start += len(places) * step - len(own)  # as if all runs were one
+        samples.sort(reverse=self._reverse)
+        return [samples[len(samples) * place // self.count] for place in range(1, self.count)] if samples else []
+
+    def _place(self, keys: Column, border: Any) -> int:
+        """Where in a run the first key stands that does not come before `border`."""
+        plain = methodcaller("item") if isinstance(keys, np.ndarray) else None
+        if self._reverse:
+            return len(keys) - bisect.bisect_right(keys[::-1], border, key=plain)
+        return bisect.bisect_left(keys, border, key=plain)
 
     def steps(self) -> list[Step]:
         """Merge the runs."""

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from executor.parallel import Context
 from executor.parallel.keys import stable_hash
+from executor.parallel.shuffle import SortPartition
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 numbers = st.lists(st.integers(-20, 20), max_size=40)
@@ -306,3 +307,50 @@ def test_hashes_do_not_depend_on_the_process() -> None:
     assert stable_hash((1, "abc")) == ((2 * 1_000_003 ^ 1) * 1_000_003 ^ 0x352441C2) & (2**64 - 1)
     with pytest.raises(TypeError, match=r"A key must be a number, str.* got list"):
         stable_hash([1])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.one_of(st.integers(-(1 << 70), 1 << 70), st.integers(0, 3), st.booleans(), st.floats(-4, 4)), max_size=40))
+def test_sort_by_keeps_types(context: Context, data: list[Any]) -> None:
+    """Numbers travel as arrays where a partition has integers or floats only; each comes back as it was."""
+    made = context.parallelize(data, 3)
+    for found, expected in (
+        (made.sort_by(partitions=4).collect(), sorted(data)),
+        (made.sort_by(float, reverse=True).collect(), sorted(data, key=float, reverse=True)),
+        (made.sort_by(lambda x: -x, partitions=2).collect(), sorted(data, key=lambda x: -x)),
+    ):
+        assert [(type(item), item) for item in found] == [(type(item), item) for item in expected]
+
+
+def test_sorted_partitions_are_about_as_long_as_each_other(context: Context) -> None:
+    """Their borders are made of samples, whatever the parts of the input look like."""
+    data = [number**3 % 10_007 for number in range(20_000)]
+    for parts in (1, 3, 4000):
+        made = context.parallelize(data, parts).sort_by(partitions=4)
+        lengths = made.map_partitions(lambda items: [sum(1 for _ in items)]).collect()
+        assert sum(lengths) == len(data)
+        assert max(lengths) < 1.2 * len(data) / 4
+        assert made.take(5) == sorted(data)[:5]
+
+
+def test_sorted_runs_travel_without_an_object_for_each_number() -> None:
+    """Arrays of keys and of elements; where the elements are the keys, once."""
+    (numbers,) = SortPartition(None, False)(0, [3, 1, 2])
+    np.testing.assert_array_equal(numbers, np.array([1, 2, 3]))
+    keys, elements = SortPartition(abs, True)(0, [1.0, -2.0])
+    assert isinstance(keys, np.ndarray)
+    np.testing.assert_array_equal(elements, [-2.0, 1.0])
+    assert SortPartition(None, False)(0, [1 << 70, 2]) == [[2, 1 << 70]]
+    assert SortPartition(None, False)(0, [True, 2]) == [[True, 2]]
+
+
+def test_sort_by_calls_the_key_function_once_for_each_element(context: Context) -> None:
+    """However many partitions there are."""
+    calls: list[int] = []
+
+    def key(item: int) -> int:
+        calls.append(item)
+        return -item
+
+    assert context.parallelize(range(100), 5).sort_by(key, partitions=3).collect() == list(range(99, -1, -1))
+    assert sorted(calls) == list(range(100))
