@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
-from types import FrameType
+from types import FrameType, TracebackType
 
 from network.bell import Bell
 
@@ -43,3 +44,23 @@ class Interrupts:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._installed = False
         self._bell.close()
+
+
+def interrupted() -> KeyboardInterrupt:
+    """What to raise after Ctrl-C when the log has told what came of it: a plain program then ends without a traceback.
+
+    It ends by the signal all the same. Whoever shows errors in a way of its own, as notebooks do, goes on showing this one.
+    """
+    error = KeyboardInterrupt()
+    vars(error)[_TOLD] = True
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _show_untold
+    return error
+
+
+_TOLD = "told"
+
+
+def _show_untold(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if not vars(error).get(_TOLD):
+        sys.__excepthook__(kind, error, traceback)

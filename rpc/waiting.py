@@ -8,7 +8,7 @@ from collections.abc import Callable
 from network.clock import Clock
 
 from .errors import Deposed
-from .interrupts import Interrupts
+from .interrupts import Interrupts, interrupted
 from .logs import clean
 from .succession.handover import Handover
 
@@ -48,12 +48,12 @@ class Waiting:
             if interrupts.take() and not stopping:
                 if not (stop_on_interrupt or self._second_interrupt(interrupts)):
                     self._leave()
-                    raise KeyboardInterrupt
+                    raise interrupted()
                 stopping = True
                 self._handover.halted = "It was interrupted."
                 self._stop(self._handover.halted)
         if stopping:
-            raise KeyboardInterrupt
+            raise interrupted()
 
     def _second_interrupt(self, interrupts: Interrupts) -> bool:
         self._logger.warning("Leaving in %g s; the job goes on. Press Ctrl-C again to stop it on all nodes.", LEAVE_SECONDS)

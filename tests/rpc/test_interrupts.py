@@ -3,10 +3,13 @@
 import os
 import select
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 
+from rpc.agent.environment import project_root
 from rpc.interrupts import Interrupts
 
 
@@ -55,3 +58,19 @@ def test_in_another_thread_nothing_is_installed() -> None:
     thread.join()
     assert noted == [False]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        ("raise interrupted()", ""),
+        ("try: raise interrupted()\nexcept KeyboardInterrupt: raise KeyboardInterrupt from None", "KeyboardInterrupt"),
+        ("sys.excepthook = lambda *_: print('mine', file=sys.stderr)\nraise interrupted()", "mine"),
+    ],
+)
+def test_what_was_told_ends_a_program_without_a_traceback(program: str, shown: str) -> None:
+    """By the signal, as Python ends on Ctrl-C. Other interrupts are shown, and a program that shows errors itself does that."""
+    command = [sys.executable, "-c", f"import sys\nfrom rpc.interrupts import interrupted\n{program}"]
+    done = subprocess.run(command, cwd=project_root(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGINT
+    assert (done.stderr.strip().rpartition("\n")[2], "Traceback" in done.stderr) == (shown, shown == "KeyboardInterrupt")

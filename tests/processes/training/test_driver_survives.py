@@ -115,6 +115,7 @@ def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Pat
     assert left.submitter.wait(20) == -signal.SIGINT
     assert f"'psgd-submit --attach {left.job}' shows its progress again" in left.said
     assert f"'--stop {left.job}' ends it" in left.said
+    assert "Traceback" not in left.said
     left.await_estates()  # it was handed on before the submitter went
     left.await_driver("Node(0)", [0, 1, 2])
     with trio.request() as com, pytest.raises(Deposed, match=r"not driven from here any more: Node\(0\) drives it"):
