@@ -61,8 +61,14 @@ def instance(owner: object, name: str, value: Any, kind: type[Any]) -> Any:
     if isinstance(value, type) and issubclass(value, kind):
         raise TypeError(f"{expected}, got the class; write {value.__name__}()")
     if not isinstance(value, kind):
-        raise TypeError(f"{expected}, got {type(value).__name__} {value!r}")
+        raise TypeError(f"{expected}, got {type(value).__name__} {short(value)}")
     return value
+
+
+def short(value: object) -> str:
+    """Return what stands for a value in a message: one line of at most 80 characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def shape(owner: object, name: str, value: Any, *, unknown: int = 0) -> Shape:

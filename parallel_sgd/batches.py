@@ -105,7 +105,11 @@ class BlockFeeder:
 
     def deal(self, batch: int, block: int) -> tuple[Array, Array]:
         """Samples and labels of a block of the epoch; of none where the tail has none for it."""
-        rows: slice | Array = self._batches.rows(batch, block)
-        if self._order is not None:
-            rows = self._order[rows]
+        places = self.places(batch, block)
+        rows = slice(places.start, places.stop) if isinstance(places, range) else places
         return select_rows(self._samples, rows, self._memory), select_rows(self._labels, rows, self._label_memory)
+
+    def places(self, batch: int, block: int) -> range | Array:
+        """The numbers of a block's samples in the training set, which the transform has made."""
+        rows = self._batches.rows(batch, block)
+        return range(rows.start, rows.stop) if self._order is None else self._order[rows]

@@ -53,13 +53,19 @@ class JobFailed(RuntimeError):
 
 
 def describe_failures(failures: Mapping[int, tuple[str, str]]) -> str:
-    """One sentence for each node: how it ended, and the last line of what it said."""
-    return " ".join(_sentence(f"Node({node})", state, _last_line(detail)) for node, (state, detail) in failures.items())
+    """One sentence for each way in which nodes ended: which, how, and the last line of what they said."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for node, (state, detail) in failures.items():
+        alike.setdefault((state, _last_line(detail)), []).append(f"Node({node})")
+    return " ".join(_sentence(nodes, state, last) for (state, last), nodes in alike.items())
 
 
-def _sentence(node: str, state: str, last: str) -> str:
+def _sentence(nodes: Sequence[str], state: str, last: str) -> str:
     end = "" if last.endswith((".", "!", "?")) else "."
-    return f"{last}{end}" if last.startswith(f"{node} at") else f"{node} {state}: {last}{end}"
+    if last.startswith(f"{nodes[0]} at"):
+        return f"{last}{end}"
+    *others, final = nodes
+    return f"{', '.join(others)} and {final} {state}: {last}{end}" if others else f"{final} {state}: {last}{end}"
 
 
 def _rank(state: str, detail: str) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from network.nodes import NodeAssignment
 from network.testing import FaultPlan
 from nn import arguments
@@ -21,10 +23,10 @@ from rpc.logs import SUBMIT_LOGGER, attach_console, get_logger
 from rpc.patience import Patience
 
 from .batch_sync import SyncChoice, SynchronizedSGD
-from .batches import Batches
 from .checkpoint.given import Resume
 from .checkpoint.schedule import AUTO, Every
 from .codec.size_adaptive import CodecArgument
+from .data_check import check_data
 from .local_run import run_here
 from .nodes import InProcessNodes, LocalNodes
 from .profiles import IIDBlockAssignment
@@ -46,6 +48,11 @@ class ParallelSGD:
 
     def __init__(self, model: Model, data: AbsDataset, transform: AbsTransformer | None = None) -> None:
         self._model = arguments.instance("ParallelSGD", "model", model, Model)
+        if isinstance(data, (tuple, list, np.ndarray)):
+            raise TypeError(
+                f"ParallelSGD 'data' must be a data set, got {type(data).__name__}: give "
+                f"nn.dataset.ArrayDataset(x, y, test_x, test_y)"
+            )
         self._data = arguments.instance("ParallelSGD", "data", data, AbsDataset)
         self._transform = (
             None if transform is None else arguments.instance("ParallelSGD", "transform", transform, AbsTransformer)
@@ -187,7 +194,7 @@ class ParallelSGD:
         for name, given in (("fault", spec.fault.faults and fault), ("discovery", discovery)):
             if given and isinstance(nodes, InProcessNodes):
                 raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {given!r}")
-        Batches(len(arrays[0]), spec.plan.block_size, spec.plan.assignment.block_count)  # refuses too few samples
+        check_data(self._model, arrays, self._transform, seed, spec.plan.block_size, spec.plan.assignment.block_count)
         _log.info("Start job.")
         listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
         _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)

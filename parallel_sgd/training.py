@@ -120,7 +120,7 @@ class TrainingProcess:
         self._recorder = recorder
         self._unsaved: list[int] = []  # epochs that are over and not told
         self._applied = self._from.position
-        self._current: tuple[int, int, Array] = (0, 0, data[0][:0])  # epoch, batch and samples of the block being computed
+        self._current: tuple[int, int, int, Array] = (0, 0, 0, data[0][:0])  # epoch, batch, and block with its samples
         self._whole = True  # False while the results of a batch are being applied
         self._steps = self._from.steps
         self._start = 0.0
@@ -240,7 +240,7 @@ class TrainingProcess:
                 samples = as_type(samples, model.dtype)
                 if spoiled:
                     samples = np.full(samples.shape, np.nan, samples.dtype)
-                self._current = (epoch, batch, samples)
+                self._current = (epoch, batch, block, samples)
                 key = (self._seed, epoch, batch, block)
                 loss, prediction = model.runner.step(samples, label, ready, key, on_loss=self._check)
                 self._steps += 1
@@ -268,8 +268,9 @@ class TrainingProcess:
     def _check(self, loss: float) -> None:
         """See that the loss is finite before a gradient of it goes to others, whose parameters it would spoil."""
         if not math.isfinite(loss):
-            epoch, batch, samples = self._current
-            where = first_bad_sample(samples, None, None) or self._model.runner.first_not_finite() or "no layer or variable"
+            epoch, batch, block, samples = self._current
+            bad = first_bad_sample(samples, None, self._feeder.places(batch, block))
+            where = f"training {bad}" if bad else self._model.runner.first_not_finite() or "no layer or variable"
             raise FloatingPointError(
                 f"The loss is {loss} in epoch {epoch + 1}, batch {batch + 1}; the first that is not finite: {where}"
             )

@@ -58,6 +58,7 @@ class Attendant:
         self.interrupts: Interrupts | None = None
         self.end_together = False
         self.mourned: set[int] = set()
+        self._told: dict[tuple[str, str], int] = {}  # how a node ended: which did first
         self._stepped = clock.monotonic()
         self.lines = Lines(com, names, logger, clock)
         self.lookout = Lookout(orders.job, orders.attempt, logger, causes_first=True)
@@ -238,7 +239,11 @@ class Attendant:
             elif state.state == "left":
                 self._logger.warning("Node(%s) left: %s", node, last)
             elif state.state in ("failed", "stopped"):
-                self._logger.error("Node(%s) %s:\n%s", node, state.state, state.detail.rstrip())
+                first = self._told.setdefault((state.state, last), node)
+                if first == node:
+                    self._logger.error("Node(%s) %s:\n%s", node, state.state, state.detail.rstrip())
+                else:
+                    self._logger.error("Node(%s) %s as node(%s) did: %s", node, state.state, first, last)
             if state.state != "done":
                 self._end_others(node)
             if machine.phase is not Phase.FAILED and not (self.end_together and self.failures):

@@ -50,7 +50,7 @@ from .lobby import Lobby
 from .meetings import Meetings, peer_target
 from .porter import ORPHANED, Porter
 from .recording import open_recorder
-from .report import exit_code_of, keep_sources, make_report, outcome_of
+from .report import exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
 
 OUTPUT = "out"
 _BEGIN_SECONDS = 30.0
@@ -88,6 +88,7 @@ class JobProcess:
         state, detail = outcome_of(problem)
         if problem is not None:
             self.logger.log(logging.WARNING if state == "stopped" else logging.ERROR, "%s", detail)
+        detail = shown_to_submitter(state, detail, problem)
         report = make_report(state, detail, self.executable, self.output, self.logger, self._sources)
         if isinstance(problem, SystemExit):
             report = replace(report, exit_code=exit_code_of(problem))

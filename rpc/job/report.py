@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..download import is_safe_name
 from ..errors import JobAborted
 from ..executable import AbsExecutable
 from ..messages import Reached
+from ..reach import OWN_PACKAGES
 from ..result import RESULT_FILE
 
 DETAIL_BYTES = 48 << 10  # of a traceback, its end; with the file names it fits into one packet to the agent
 MOST_FILES = 300  # more than an agent hands out, so that it can say that there are too many
 _NAME_BYTES = 48 << 10
+_OWN_FOLDERS = tuple(os.path.join(Path(__file__).resolve().parents[2], name, "") for name in OWN_PACKAGES)
+_SHORTENED = "Traceback (most recent call last); the frames of Parallel-SGD are in the node's log:"
 
 
 def outcome_of(error: BaseException | None) -> tuple[str, str]:
@@ -28,6 +31,31 @@ def outcome_of(error: BaseException | None) -> tuple[str, str]:
     if isinstance(error, SystemExit) and error.code in (None, 0):
         return "failed", "The executor called sys.exit() before its work was done."
     return "failed", "".join(traceback.format_exception(error))
+
+
+def shown_to_submitter(state: str, detail: str, error: BaseException | None) -> str:
+    """What the submitter reads of an error: where the user's own code stands in its traceback, that without the frames of
+    Parallel-SGD; else `detail`."""
+    if error is None or state != "failed" or not detail.startswith("Traceback"):
+        return detail
+    found = traceback.TracebackException.from_exception(error)
+    if all(_is_own(frame) for frame in found.stack):
+        return detail
+    for each in _chain(found):
+        each.stack[:] = [frame for frame in each.stack if not _is_own(frame)]
+    return "".join(found.format()).replace("Traceback (most recent call last):", _SHORTENED)
+
+
+def _chain(error: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
+    """An error, what it came of, and its parts where it is a group."""
+    yield error
+    for each in (error.__cause__, error.__context__, *(getattr(error, "exceptions", None) or ())):
+        if each is not None:
+            yield from _chain(each)
+
+
+def _is_own(frame: traceback.FrameSummary) -> bool:
+    return os.path.realpath(frame.filename).startswith(_OWN_FOLDERS)
 
 
 def exit_code_of(error: SystemExit) -> int:

@@ -222,7 +222,7 @@ def test_what_a_job_is_made_of() -> None:
         TypeError, match=r"ParallelSGD 'data' must be an instance of AbsDataset, got the class; write Digits\(\)"
     ):
         ParallelSGD(model, nn.dataset.Digits)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="ParallelSGD 'data' must be an instance of AbsDataset, got tuple"):
+    with pytest.raises(TypeError, match=r"ParallelSGD 'data' must be a data set, got tuple: give nn.dataset.ArrayDataset"):
         ParallelSGD(model, digits.load())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="ParallelSGD 'transform' must be an instance of AbsTransformer, got function"):
         ParallelSGD(model, digits, lambda *arrays: arrays)  # type: ignore[arg-type]

@@ -32,6 +32,15 @@ def test_the_cause_comes_first() -> None:
     )
 
 
+def test_the_same_cause_is_told_once() -> None:
+    """SUB-46: whichever nodes met it."""
+    same = "Traceback ...\nValueError: no"
+    failures = {0: ("failed", same), 1: ("failed", "KeyError: 1"), 2: ("failed", same), 3: ("failed", same)}
+    assert str(JobFailed(failures, {}, "j1")) == (
+        "Job j1 failed. Node(0), Node(2) and Node(3) failed: ValueError: no. Node(1) failed: KeyError: 1."
+    )
+
+
 def test_the_verdicts_order_the_causes() -> None:
     """FD-18: a time-out is a consequence of somebody's silence; the message names the first cause's place."""
     late = Verdict("j1", 0, 0, "crashed", "alpha", 11, "step", 2, 3, 0.1, trace="Traceback ...\nTimeoutError: waited 10 s")

@@ -126,6 +126,18 @@ def test_the_first_line_is_not_of_a_bystander(team: Team, caplog: pytest.LogCapt
     assert [message[:7] for message in caplog.messages] == ["Node(1)", "Node(0)", "Node(0)"]
 
 
+def test_the_same_cause_is_told_once(team: Team, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-46: the traceback of the first, a line for each other."""
+    for node in (0, 1):
+        team.say(node, State("job", node, "failed", "Traceback ...\n  File x.py\nValueError: no"))
+        team.step_until(lambda node=node: node in team.attendant.failures)
+    told = [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
+    assert told == [
+        "Node(0) failed:\nTraceback ...\n  File x.py\nValueError: no",
+        "Node(1) failed as node(0) did: ValueError: no",
+    ]
+
+
 def test_who_were_only_stopped_are_told_of_at_the_end(team: Team, caplog: pytest.LogCaptureFixture) -> None:
     """Where nobody has failed, nothing is left untold."""
     caplog.set_level(logging.INFO)

@@ -24,7 +24,7 @@ def describe(transformer: AbsTransformer) -> list[tuple[str, dict[str, Any]]]:
     """Return name and constructor keywords of every step, such that `build` makes an equal transform of them.
 
     >>> describe(Shuffle().add(ImageCls()))
-    [('Shuffle', {}), ('ImageCls', {'flatten': True})]
+    [('Shuffle', {}), ('ImageCls', {'flatten': True, 'channels': False})]
 
     Raises TypeError for a step of a class that is not built in: its code has to travel with it.
     """

@@ -12,7 +12,7 @@ import pytest
 
 from network.values import encode
 from rpc import AbsSimpleExecutor, Communication, JobAborted
-from rpc.job.report import MOST_FILES, exit_code_of, make_report, outcome_of
+from rpc.job.report import MOST_FILES, exit_code_of, make_report, outcome_of, shown_to_submitter
 from rpc.pair import MAX_PACKET
 from rpc.result import RESULT_FILE
 
@@ -53,6 +53,38 @@ def raised(error: BaseException) -> BaseException:
 def test_outcomes(error: BaseException | None, state: str, words: str) -> None:
     found, detail = outcome_of(None if error is None else raised(error))
     assert found == state and words in detail
+
+
+def fail_in_users_code() -> None:
+    try:
+        encode(object())  # type: ignore[arg-type]
+    except TypeError as error:
+        raise ValueError("mine") from error
+
+
+def test_a_users_error_is_shown_by_the_users_own_frames() -> None:
+    """SUB-16: with what it came of; the frames of this project are in the node's log."""
+    error = None
+    try:
+        fail_in_users_code()
+    except ValueError as caught:
+        error = caught
+    state, detail = outcome_of(error)
+    shown = shown_to_submitter(state, detail, error)
+    assert "network/values.py" in detail and "network/values.py" not in shown
+    assert shown.count(__file__) == 3 and "in fail_in_users_code" in shown and shown.endswith("ValueError: mine\n")
+    assert shown.count("frames of Parallel-SGD are in the node's log") == 2
+
+
+def test_an_error_without_the_users_frames_is_shown_whole() -> None:
+    error = None
+    try:
+        encode(object())  # type: ignore[arg-type]
+    except TypeError as caught:
+        error = caught.with_traceback(caught.__traceback__ and caught.__traceback__.tb_next)
+    state, detail = outcome_of(error)
+    assert "network/values.py" in detail and shown_to_submitter(state, detail, error) == detail
+    assert shown_to_submitter("done", "", None) == ""
 
 
 @pytest.mark.parametrize("text", ["x" * 1_000_000, "\N{SNOWMAN}" * 1_000_000, "\ud800" * 100_000, "\0\x1b[2J"])

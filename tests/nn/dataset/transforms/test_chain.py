@@ -56,7 +56,7 @@ def test_only_transforms_make_a_chain():
 
 def test_a_chain_is_described_step_by_step():
     chain = transforms.Shuffle().add(transforms.ImageCls(flatten=False))
-    assert transforms.describe(chain) == [("Shuffle", {}), ("ImageCls", {"flatten": False})]
+    assert transforms.describe(chain) == [("Shuffle", {}), ("ImageCls", {"flatten": False, "channels": False})]
 
 
 def test_what_is_not_built_in_cannot_be_data():

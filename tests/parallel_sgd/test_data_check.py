@@ -1,0 +1,178 @@
+"""Model, data set and transform are tried against each other before anything is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+from nn.dataset import ArrayDataset, Digits
+from nn.dataset.transforms import AbsTransformer, ImageCls, OneHot, Shuffle, True_Non_IID
+from parallel_sgd import ParallelSGD, data_check, in_process
+from parallel_sgd.batches import Batches, BlockFeeder
+from parallel_sgd.data_check import check_data
+
+ROWS = np.random.default_rng(0).normal(size=(60, 4))
+KINDS = np.arange(60) // 20  # sorted: the first batch holds one class only
+
+
+class Own(AbsTransformer):
+    """A transform of the user's, which does what it is told."""
+
+    def __init__(self, act: Any) -> None:
+        self.act = act
+
+    def __call__(self, train_x: Any, train_y: Any, test_x: Any, test_y: Any, seed: int = 0) -> Any:
+        return self.act(train_x, train_y, test_x, test_y)
+
+
+def refuse(*arrays: Any) -> Any:
+    raise LookupError("no such table")
+
+
+def of(inputs: list[int], outputs: int = 3, loss: nn.loss.Loss | None = None) -> nn.model.Model:
+    model = nn.model.SequentialModel(input_shape=[-1, *inputs])
+    if len(inputs) > 1:
+        model.add(nn.layer.Flatten())
+    model.add(nn.layer.Dense(outputs))
+    model.setup(loss or nn.loss.Cross_Entropy_With_Softmax())
+    return model
+
+
+def check(model: nn.model.Model, data: Any, transform: AbsTransformer | None = None, block_size: int = 4) -> None:
+    check_data(model, data, transform, 0, block_size, 2)
+
+
+def parts(x: Any = ROWS, y: Any = KINDS) -> Any:
+    return x, y, x[:6], y[:6]
+
+
+@pytest.mark.parametrize("small", [0, 1 << 30])
+@pytest.mark.parametrize(
+    ("model", "data", "transform", "words"),
+    [
+        (of([3]), parts(), None, "'model' does not take train_x of the job: .* axis 1 must have length 3, got 4"),
+        (of([4, 1, 1]), parts(), None, r"input_shape=\[-1, 4\] may begin with nn.layer.Reshape\(\[4, 1, 1\]\)"),
+        (of([8, 8, 1], 10), Digits().load(), ImageCls(False), r"ImageCls\(flatten=False, channels=True\) adds it"),
+        (of([64], 10), Digits().load(), ImageCls(False), r"the transform ImageCls\(\) makes images rows"),
+        (of([4], 2), parts(), None, r"'model' does not go with train_y .* must lie in 0..1 for 2 outputs, got 0..2"),
+        (of([4], 2), parts(), OneHot(), "the model has 2 outputs, the labels 3 columns"),
+        (of([4], loss=nn.loss.MSELoss()), parts(y=ROWS[:, 0]), None, r"labels must have the shape \(.*, 3\) of the output"),
+        (of([4]), (ROWS, KINDS, ROWS[:, :3], KINDS), None, "does not take test_x of the job"),
+        (
+            of([4]),
+            (ROWS, KINDS[:50], ROWS, KINDS),
+            None,
+            r"as many labels, got train_x of shape \(60, 4\) and train_y of \(50,\)",
+        ),
+        (of([4]), parts(y=KINDS.astype(complex)), None, "must be integers"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    model: Any, data: Any, transform: Any, words: str, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SUB-46: shapes, outputs, labels and types, of small data sets as of large ones, whose first rows are tried."""
+    monkeypatch.setattr(data_check, "_SMALL", small)
+    with pytest.raises(ValueError, match=words):
+        check(model, data, transform)
+
+
+@pytest.mark.parametrize("small", [0, 1 << 30])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        None,
+        OneHot(),  # the first batch has one class only
+        Shuffle().add(True_Non_IID(batch_size=50)),  # needs more rows than a batch has
+        Own(lambda x, y, *rest: (np.concatenate([x, x]), np.concatenate([y, y]), *rest)),
+        Own(lambda *arrays: list(arrays)),
+    ],
+)
+def test_what_fits_is_taken(transform: Any, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SUB-46: nothing is refused that trains, though some rows alone would not do."""
+    monkeypatch.setattr(data_check, "_SMALL", small)
+    check(of([4]), parts(), transform)
+
+
+def test_only_some_rows_of_a_large_data_set_are_transformed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(data_check, "_SMALL", 0)
+    check(of([4]), parts(), Own(lambda *arrays: seen.append(len(arrays[0])) or arrays))
+    assert seen == [10]  # a batch of 8, and a row of each class that it lacks
+
+
+def test_a_transform_that_lacks_something_here_is_left_to_the_workers(caplog: pytest.LogCaptureFixture) -> None:
+    def needs_a_file(*arrays: Any) -> Any:
+        raise FileNotFoundError("statistics.npz")
+
+    with caplog.at_level("INFO"):
+        check(of([3]), parts(), Own(needs_a_file))
+    assert "checked on the workers: statistics.npz" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "words"),
+    [
+        (lambda *arrays: None, TypeError, "'transform' Own must return four arrays, train_x, train_y, .* got NoneType"),
+        (lambda *arrays: arrays[:2], TypeError, "four arrays, .* got 2 of them"),
+        (
+            lambda x, *rest: (x / 0.0, *rest),
+            ValueError,
+            r"must be finite numbers: after the transform sample 0 has .* at train_x",
+        ),
+        (lambda x, *rest: (x.fill(0), *rest), ValueError, "read-only"),
+        (lambda x, y, *rest: (x[:5], y[:5], *rest), ValueError, "at least one batch of 8 samples"),
+        (refuse, LookupError, "no such table"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.* encountered:RuntimeWarning")
+def test_what_a_transform_of_ones_own_does(act: Any, error: type[Exception], words: str) -> None:
+    """SUB-46: its errors come as they are, with the user's own frames."""
+    with pytest.raises(error, match=words):
+        check(of([4]), parts(), Own(act))
+
+
+def test_a_number_that_is_not_finite_is_named_with_its_row() -> None:
+    """SUB-46: the row of the data set, whatever the transform does with the order."""
+    x, y = ROWS.copy(), ROWS[:, :3].copy()
+    x[17, 2], y[9, 1] = np.nan, np.inf
+    with pytest.raises(ValueError, match=r"must be finite numbers: sample 17 has nan at train_x\[17, 2\]$"):
+        check(of([4]), parts(x), Shuffle())
+    with pytest.raises(ValueError, match=r"labels must be finite.*in the data set sample 9 has inf at train_y\[9, 1\]"):
+        check(of([4], loss=nn.loss.MSELoss()), parts(y=y), Shuffle())
+    x[17, 2] = 1e300
+    with pytest.raises(ValueError, match=r"sample 17 has 1e\+300 at train_x\[17, 2\], which overflows in float32"):
+        check(of([4]), parts(x))
+    check(of([4]), parts(x), Own(lambda x, *rest: (np.minimum(x, 9), rest[0], np.minimum(rest[1], 9), rest[2])))  # mended there
+
+
+def test_nothing_is_begun(tmp_path: Path) -> None:
+    """SUB-46: no folder of a run is made, no node is asked."""
+    job = ParallelSGD(of([60], 10), Digits(), ImageCls())
+    with in_process(2) as nodes, pytest.raises(ValueError, match="axis 1 must have length 60, got 64"):
+        job.parallel(nodes, directory=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_arrays_are_no_data_set() -> None:
+    x, y, test_x, test_y = parts()
+    with pytest.raises(
+        TypeError, match=r"'data' must be a data set, got tuple: give nn.dataset.ArrayDataset\(x, y, test_x, test_y\)$"
+    ):
+        ParallelSGD(of([4]), (x, y, test_x, test_y))
+    with pytest.raises(TypeError, match=r"^ParallelSGD 'transform' must be an instance of AbsTransformer, got dict .{0,80}$"):
+        ParallelSGD(of([4]), ArrayDataset(x, y, test_x, test_y), {"x": ROWS})
+
+
+@pytest.mark.parametrize("order", ["fixed", "shuffled"])
+def test_a_sample_that_ends_training_is_named_in_the_training_set(order: str) -> None:
+    """What becomes infinite on the way is told with its row of the training set, not of the block."""
+    feeder = BlockFeeder(Batches(22, 4, 2), np.arange(22.0)[:, None], np.arange(22), order, 3)
+    feeder.begin(1)
+    for batch in range(3):
+        for block in range(2):
+            samples, labels = feeder.deal(batch, block)
+            assert list(feeder.places(batch, block)) == labels.tolist() == samples[:, 0].tolist()
