@@ -1,7 +1,7 @@
 """Checks of constructor arguments, so that every error names the class, the argument, what is expected and what came."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -63,6 +63,23 @@ def instance(owner: object, name: str, value: Any, kind: type[Any]) -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{expected}, got {type(value).__name__} {short(value)}")
     return value
+
+
+def one_of(owner: object, name: str, value: Any, known: Collection[str]) -> str:
+    """Return `value` if it is one of the `known` words; the error suggests the one that is nearly it."""
+    if not isinstance(value, str) or value not in known:
+        hint = did_you_mean(value, known)
+        raise ValueError(f"{_name(owner)} '{name}' must be one of {', '.join(known)}, got {short(value)}{hint}")
+    return value
+
+
+def did_you_mean(text: object, known: Iterable[str]) -> str:
+    """Return a question that names the word of `known` which is nearly `text`, "" where none is."""
+    import difflib  # noqa: PLC0415 - for messages only
+
+    by_lower = {word.lower(): word for word in known}
+    found = difflib.get_close_matches(str(text).lower(), by_lower, 1)
+    return f"; did you mean {by_lower[found[0]]!r}?" if found else ""
 
 
 def short(value: object) -> str:

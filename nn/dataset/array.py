@@ -1,10 +1,19 @@
 """A data set made of arrays that are already in memory."""
 
-from numpy.typing import ArrayLike
+from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nn import arguments
 from nn.arrays import Array, as_array
 from nn.dataset.checksum import Arrays
 from nn.dataset.interface import AbsDataset
+from nn.dataset.split import check_fraction, split
+from nn.dataset.table import CATEGORY, Column, DataFrame, encode, plan_columns
 
 __all__ = ["ArrayDataset"]
 
@@ -13,19 +22,47 @@ class ArrayDataset(AbsDataset):
     """One's own samples: ``x`` and ``y`` to train on, ``test_x`` and ``test_y`` to evaluate on.
 
     Each is an array (or nested lists) of booleans, integers or floats with samples along the first axis. They are not
-    copied, so leave them as they are from here on; `load` returns read-only views.
+    copied, so leave them as they are from here on; `load` returns read-only views. Without `test_x` and `test_y` the share
+    `test_fraction` of the samples, drawn by `seed` (see `nn.dataset.split`), is set aside to evaluate on.
+
+    Each may be a DataFrame or a Series of pandas, too; the index does not count. Where all columns of x are numbers of one
+    kind, these are taken as they are; else x becomes float32: numbers and truth values stay, categories and texts become one
+    number for each that either part has, 1 for that of the row, dates become days since 1970-01-01. `columns` names what x
+    has then. Labels that are texts or categories become class numbers, int64; `classes` lists what they stand for.
 
     Raises TypeError for another dtype; ValueError for a scalar, an empty part, a label count that differs from the
-    sample count, and test samples or labels of another shape than those for training.
+    sample count, test samples or labels of another shape than those for training, frames of other columns, and a cell of a
+    frame that is missing or infinite, with row (from 0) and column.
 
     >>> x = np.random.default_rng(0).normal(size=(100, 4))
     >>> data = ArrayDataset(x[:80], x[:80, 0] > 0, x[80:], x[80:, 0] > 0)
+    >>> len(ArrayDataset(x, x[:, 0] > 0, test_fraction=0.25).load()[2])
+    25
     """
 
-    def __init__(self, x: ArrayLike, y: ArrayLike, test_x: ArrayLike, test_y: ArrayLike) -> None:
-        self._arrays: Arrays = (_samples("x", x), _samples("y", y), _samples("test_x", test_x), _samples("test_y", test_y))
-        train_x, train_y, held_x, held_y = self._arrays
-        _same("y", len(train_y), "x", len(train_x), "length")
+    def __init__(
+        self,
+        x: ArrayLike | DataFrame,
+        y: ArrayLike | DataFrame,
+        test_x: ArrayLike | DataFrame | None = None,
+        test_y: ArrayLike | DataFrame | None = None,
+        test_fraction: float = 0.2,
+        seed: int = 0,
+    ) -> None:
+        if (test_x is None) != (test_y is None):
+            raise ValueError("ArrayDataset 'test_x' and 'test_y' must be given together, or neither, to set samples aside")
+        self.test_fraction = check_fraction(self, test_fraction)
+        self.seed = arguments.integer(self, "seed", seed, minimum=0)
+        self.columns: list[str] | None = None
+        self.classes: list[str] | None = None
+        parts_x = self._samples(("x", "test_x"), [x] if test_x is None else [x, test_x])
+        parts_y = self._labels(("y", "test_y"), [y] if test_y is None else [y, test_y])
+        _same("y", len(parts_y[0]), "x", len(parts_x[0]), "length")
+        if test_x is None:
+            arrays = split(parts_x[0], parts_y[0], self.test_fraction, self.seed)
+        else:
+            arrays = (parts_x[0], parts_y[0], parts_x[1], parts_y[1])
+        train_x, train_y, held_x, held_y = self._arrays = _read_only(arrays)
         _same("test_y", len(held_y), "test_x", len(held_x), "length")
         _same("test_x", held_x.shape[1:], "x", train_x.shape[1:], "sample shape")
         _same("test_y", held_y.shape[1:], "y", train_y.shape[1:], "label shape")
@@ -34,9 +71,92 @@ class ArrayDataset(AbsDataset):
         """Return the four arrays, read-only."""
         return self._arrays
 
+    def _samples(self, names: Sequence[str], values: Sequence[DataFrame]) -> list[Array]:
+        """The samples of both parts, or of one."""
+        if not any(map(_is_table, values)):
+            return [_numbers(name, value) for name, value in zip(names, values, strict=False)]
+        frames = _frames(names, values)
+        columns = plan_columns("ArrayDataset 'x'", frames)
+        self.columns = [name for column in columns for name in column.names]
+        return [_encoded(*part, columns) for part in zip(names, frames, values, strict=False)]
 
-def _samples(name: str, value: ArrayLike) -> Array:
-    """Return `value` as a read-only array of numbers with at least one sample."""
+    def _labels(self, names: Sequence[str], values: Sequence[DataFrame]) -> list[Array]:
+        """The labels of both parts, or of one; texts as numbers."""
+        if not any(map(_is_table, values)):
+            return [_numbers(name, value) for name, value in zip(names, values, strict=False)]
+        frames = _frames(names, values)
+        columns = plan_columns("ArrayDataset 'y'", frames)
+        if not any(column.kind == CATEGORY for column in columns):
+            return [_encoded(*part, columns) for part in zip(names, frames, values, strict=False)]
+        if len(columns) > 1:
+            raise ValueError(f"ArrayDataset 'y' must be one column where it holds texts, got {len(columns)}")
+        self.classes = list(columns[0].categories)
+        found = []
+        for name, frame in zip(names, frames, strict=False):
+            rows = encode(f"ArrayDataset '{name}'", frame, columns)
+            _refuse_missing(name, rows, columns)
+            found.append(rows.argmax(axis=1))
+        return found
+
+
+def _is_table(value: object) -> bool:
+    """Whether it is a DataFrame or a Series; without pandas there are none."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series))
+
+
+def _frames(names: Sequence[str], values: Sequence[DataFrame]) -> list[DataFrame]:
+    """Both parts as DataFrames of the same columns, whose names are texts."""
+    frames: list[DataFrame] = []
+    for name, value in zip(names, values, strict=False):
+        if not _is_table(value):
+            raise TypeError(
+                f"ArrayDataset '{name}' must be of pandas as '{names[0]}' is, or none of them, got {type(value).__name__}"
+            )
+        frame = value.to_frame(name=names[0] if value.name is None else value.name) if value.ndim == 1 else value
+        frame = frame.set_axis([str(column) for column in frame.columns], axis=1)
+        if not frame.columns.is_unique:
+            raise ValueError(f"ArrayDataset '{name}' must have different column names, got {list(frame.columns)}")
+        if not frame.size:
+            raise ValueError(f"ArrayDataset '{name}' must hold at least one sample, got shape {value.shape}")
+        if frames and value.ndim == 2:
+            here, there = set(frame.columns), set(frames[0].columns)
+            if here != there:
+                raise ValueError(
+                    f"ArrayDataset '{name}' must have the columns of '{names[0]}', got {sorted(here - there)} beyond these and "
+                    f"no {sorted(there - here)}"
+                )
+        elif frames:
+            frame = frame.set_axis(frames[0].columns[:1], axis=1)
+        frames.append(frame if not frames else frame[list(frames[0].columns)])
+    return frames
+
+
+def _encoded(name: str, frame: DataFrame, value: DataFrame, columns: Sequence[Column]) -> Array:
+    """Numbers of one kind as they are, others float32: ``(n,)`` for a Series of one number each, else ``(n, numbers)``."""
+    array: Array = np.asarray(frame) if all(dtype.kind in "biuf" for dtype in frame.dtypes) else np.empty(0, object)
+    if array.dtype.kind not in "biuf":
+        array = encode(f"ArrayDataset '{name}'", frame, columns).astype(np.float32)
+    _refuse_missing(name, array, columns)
+    return array[:, 0] if value.ndim == 1 and array.shape[1] == 1 else array
+
+
+def _refuse_missing(name: str, array: NDArray[np.generic], columns: Sequence[Column]) -> None:
+    if array.dtype.kind != "f":
+        return
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        row, place = (int(part) for part in bad[0])
+        column = [column.name for column in columns for _ in column.names][place]
+        value = "missing" if np.isnan(array[row, place]) else f"{array[row, place]:g}"
+        raise ValueError(
+            f"ArrayDataset '{name}' must hold finite numbers and no missing cells: row {row}, column {column!r} is "
+            f"{value}; fillna() or dropna() of pandas help"
+        )
+
+
+def _numbers(name: str, value: ArrayLike) -> Array:
+    """Return `value` as an array of numbers with at least one sample."""
     try:
         array = as_array(f"ArrayDataset '{name}'", value)
     except ValueError as error:
@@ -47,9 +167,14 @@ def _samples(name: str, value: ArrayLike) -> Array:
         )
     if array.ndim == 0 or len(array) == 0:
         raise ValueError(f"ArrayDataset '{name}' must hold at least one sample, got shape {array.shape}")
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return array
+
+
+def _read_only(arrays: Arrays) -> Arrays:
+    train_x, train_y, test_x, test_y = (array.view() for array in arrays)
+    for view in (train_x, train_y, test_x, test_y):
+        view.flags.writeable = False
+    return train_x, train_y, test_x, test_y
 
 
 def _same(name: str, value: object, other: str, expected: object, what: str) -> None:

@@ -1,161 +1,126 @@
-"""Reading named columns of numbers out of a CSV file."""
+"""Reading a CSV file into a DataFrame, and saying which line of it is wrong."""
 
+from __future__ import annotations
+
+import bz2
 import csv
+import gzip
+import lzma
 import math
-import os
-from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TextIO
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+from nn.dataset.table import DataFrame
 
-__all__ = ["MISSING_POLICIES", "TextNumbers", "holds_text", "read_columns", "read_header"]
+__all__ = ["check_rows", "read_table"]
 
-MISSING_POLICIES = ("error", "drop", "nan")
-_MISSING = ("", "na", "nan", "null")
-_MAX_LINE = 16 << 20  # characters; a file without line ends must not be read as one line
-
-_Reader = Callable[[str, bool], float]
+Result = TypeVar("Result")
+_WORDS = ("", "na", "nan", "null")
+_MISSING = sorted({spelled for word in _WORDS for spelled in (word, word.upper(), word.capitalize(), "NaN")})
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
-class TextNumbers:
-    """Numbers the texts of a column, in the order in which they first appear; blanks around a text do not count."""
+def read_table(path: Path, delimiter: str, encoding: str) -> DataFrame:
+    """Return the rows of a file, plain or packed by gzip, bzip2 or xz; its first line names the columns.
 
-    def __init__(self) -> None:
-        self.texts: dict[str, int] = {}
+    A cell that is empty or says NA, NaN or null is missing. Columns of numbers have a type of numbers, others hold texts.
 
-    def __call__(self, cell: str, must: bool) -> float:
-        """Return the number of a cell, NaN for a missing one unless it `must` be there; raise ValueError then."""
-        text = cell.strip()
-        if text.lower() not in _MISSING:
-            return self.texts.setdefault(text, len(self.texts))
-        if must:
-            raise ValueError
-        return math.nan
-
-
-def holds_text(path: str | os.PathLike[str], column: str, delimiter: str) -> bool:
-    """Tell whether the first cell of a column that is not missing is no number; False where there is none.
-
-    Raises OSError and ValueError as `read_header` does.
+    Raises OSError where the file cannot be opened, ValueError naming it and what is wrong.
     """
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = _rows(file, path, delimiter)
-        place = _header(rows, path).index(column)
-        cells = (row[place].strip() for _, row in rows if len(row) > place)
-        first = next((cell for cell in cells if cell.lower() not in _MISSING), "0")
-    try:
-        float(first)
-    except ValueError:
-        return True
-    return False
+    import pandas  # noqa: PLC0415 - here only, so that `import nn` stays quick
+
+    header = _guarded(path, encoding, lambda: _header(path, delimiter, encoding))
+    exact = {} if int(pandas.__version__.partition(".")[0]) >= 3 else {"float_precision": "round_trip"}  # the default since
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)  # that says that cells were left out
+        try:
+            frame = pandas.read_csv(
+                path,
+                sep=delimiter,
+                encoding=_with_mark(encoding),
+                header=0,
+                names=header,
+                index_col=False,
+                na_values=_MISSING,
+                keep_default_na=False,
+                skipinitialspace=True,
+                low_memory=False,
+                **exact,
+            )
+        except (pandas.errors.ParserWarning, ValueError, OverflowError, EOFError, lzma.LZMAError) as error:
+            check_rows(path, (), (), delimiter, encoding)
+            raise ValueError(f"'{path}' is no CSV file in {encoding}: {error}") from error
+    if len(frame) and frame[header[-1]].isna().any():  # a row that is too short has none there
+        check_rows(path, (), (), delimiter, encoding)
+    return frame
 
 
-def read_header(path: str | os.PathLike[str], delimiter: str) -> list[str]:
-    """Return the names of the columns, which the first line of the file holds.
+def check_rows(path: Path, numbers: Collection[str], strict: Collection[str], delimiter: str, encoding: str) -> None:
+    """Read the file once more, to find the first row that has not as many cells as the header, a cell of the columns `numbers`
+    that is no finite number, or one of the columns `strict` that is missing.
 
-    Raises OSError where the file cannot be opened, ValueError naming it where the names are none or not different.
+    Raises ValueError naming file, line, column and what came.
     """
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        return _header(_rows(file, path, delimiter), path)
+    _guarded(path, encoding, lambda: _check_rows(path, numbers, strict, delimiter, encoding))
 
 
-def read_columns(
-    path: str | os.PathLike[str],
-    columns: Sequence[str],
-    required: Sequence[str],
-    delimiter: str,
-    missing: str,
-    texts: Mapping[str, TextNumbers] | None = None,
-) -> NDArray[np.float64]:
-    """Return the rows of the file as float64 ``(rows, columns)``, the columns in the order asked for.
-
-    The columns in `texts` hold texts, which become numbers; those not asked for may hold anything. A cell that is empty
-    or says NA, NaN or null (in any case) is missing: with 'error' that is an error, with 'drop' its row is left out, with 'nan'
-    it becomes NaN, except in the `required` columns, where it stays an error. Empty lines do not count.
-
-    Raises ValueError naming file, line and column for a row with more or fewer cells than the header, a missing cell, and one
-    that is no finite number.
-    """
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = _rows(file, path, delimiter)
-        header = _header(rows, path)
-        places = [header.index(name) for name in columns]
-        strict = [missing == "error" or (missing == "nan" and name in required) for name in columns]
-        readers = [(texts or {}).get(name, _number) for name in columns]
-        values = array("d")
+def _check_rows(path: Path, numbers: Collection[str], strict: Collection[str], delimiter: str, encoding: str) -> None:
+    header = _header(path, delimiter, encoding)
+    with _open(path, encoding) as file:
+        rows = _rows(file, delimiter)
+        next(rows)
         for line, row in rows:
             if len(row) != len(header):
                 raise ValueError(f"'{path}' line {line} must have {len(header)} cells as the header has, got {len(row)}")
-            try:
-                numbers = [read(row[place], must) for read, place, must in zip(readers, places, strict, strict=True)]
-            except ValueError:
-                raise ValueError(_complaint(path, line, row, header, places, strict, readers)) from None
-            if missing != "drop" or not any(map(math.isnan, numbers)):
-                values.extend(numbers)
-    return np.frombuffer(values, np.float64).reshape(-1, len(columns)) if values else np.empty((0, len(columns)))
+            for name, cell in zip(header, row, strict=True):
+                missing = cell.strip().lower() in _WORDS
+                if missing and name in strict:
+                    raise ValueError(f"'{path}' line {line}, column {name!r} is missing, got {cell!r}")
+                if not missing and name in numbers and not _is_number(cell):
+                    raise ValueError(f"'{path}' line {line}, column {name!r} must be a finite number, got {cell[:80]!r}")
 
 
-def _rows(file: TextIO, path: str | os.PathLike[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and cells of every row that has any."""
-    reader = csv.reader(_lines(file), delimiter=delimiter, strict=True)
+def _guarded(path: Path, encoding: str, act: Callable[[], Result]) -> Result:
     try:
-        for row in reader:
-            if row:
-                yield reader.line_num, row
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"'{path}' is no CSV file in UTF-8, near line {max(reader.line_num, 1)}: {error}") from error
+        return act()
+    except (csv.Error, UnicodeError, EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+        hint = "; 'encoding' may name another, such as latin-1" if isinstance(error, UnicodeError) else ""
+        raise ValueError(f"'{path}' is no CSV file in {encoding}: {error}{hint}") from error
 
 
-def _lines(file: TextIO) -> Iterator[str]:
-    while line := file.readline(_MAX_LINE):
-        if len(line) == _MAX_LINE:
-            raise csv.Error(f"a line must have fewer than {_MAX_LINE} characters")
-        yield line
-
-
-def _header(rows: Iterator[tuple[int, list[str]]], path: str | os.PathLike[str]) -> list[str]:
-    _, row = next(rows, (0, []))
-    header = [name.strip() for name in row]
-    if not header or len(set(header)) != len(header):
-        repeated = sorted({name for name in header if header.count(name) > 1})
+def _header(path: Path, delimiter: str, encoding: str) -> list[str]:
+    with _open(path, encoding) as file:
+        _, row = next(_rows(file, delimiter), (0, []))
+    names = [name.strip() for name in row]
+    if not names or len(set(names)) != len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(f"'{path}' must begin with a line of different column names, got {repeated or 'no line at all'}")
-    return header
+    return names
 
 
-def _number(cell: str, must: bool) -> float:
-    """Return the finite number in a cell, NaN for a missing one unless it `must` be there; raise ValueError otherwise."""
+def _rows(file: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of every row that has any."""
+    reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True)
+    for row in reader:
+        if row:
+            yield reader.line_num, row
+
+
+def _open(path: Path, encoding: str) -> TextIO:
+    opener = _OPENERS.get(path.suffix.lower(), open)
+    file: TextIO = opener(path, "rt", encoding=_with_mark(encoding), newline="")
+    return file
+
+
+def _with_mark(encoding: str) -> str:
+    """A byte order mark, as some programs write it, is no part of the first name."""
+    return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+
+
+def _is_number(cell: str) -> bool:
     try:
-        value = float(cell)
+        return math.isfinite(float(cell)) and "_" not in cell
     except ValueError:
-        if must or cell.strip().lower() not in _MISSING:
-            raise
-        return math.nan
-    if math.isfinite(value) and "_" not in cell:
-        return value
-    if must or not math.isnan(value):
-        raise ValueError
-    return value
-
-
-def _complaint(
-    path: str | os.PathLike[str],
-    line: int,
-    row: Sequence[str],
-    header: Sequence[str],
-    places: Sequence[int],
-    strict: Sequence[bool],
-    readers: Sequence[_Reader],
-) -> str:
-    """Say which cell of a row is wrong; this repeats the work for the one row that has an error."""
-    for read, place, must in zip(readers, places, strict, strict=True):
-        cell = row[place]
-        try:
-            read(cell, must)
-        except ValueError:
-            where = f"'{path}' line {line}, column '{header[place]}'"
-            if cell.strip().lower() in _MISSING:
-                return f"{where} is missing, got {cell!r}"
-            return f"{where} must be a finite number, got {cell[:80]!r}"
-    return f"'{path}' line {line} is wrong"
+        return False

@@ -1,6 +1,7 @@
 """One's own arrays: what is accepted, and how what is not accepted is named."""
 
 import numpy as np
+import pandas
 import pytest
 
 from nn.dataset import ArrayDataset
@@ -45,3 +46,89 @@ def test_every_usual_number(dtype):
 def test_what_does_not_fit_is_named(arrays, error, text):
     with pytest.raises(error, match=f"ArrayDataset {text}"):
         ArrayDataset(*arrays)
+
+
+FRAME = pandas.DataFrame(
+    {
+        "area": [50, 60, 70, 80],
+        "garden": [True, False, True, True],
+        "city": ["Bern", "Genf", "Bern", "Chur"],
+        "kind": pandas.Categorical(["b", "a", "b", "b"], categories=["b", "a", "z"]),
+        "built": pandas.to_datetime(["1970-01-02", "1970-01-03", "2001-05-01", "1970-01-01"]),
+    },
+    index=[7, 7, 3, 1],
+)
+
+
+def test_frames_of_several_types():
+    """Categories of both parts, in the order of their type or sorted; the index does not count."""
+    data = ArrayDataset(FRAME[:3], FRAME["area"][:3] * 10.0, FRAME[3:], FRAME["area"][3:] * 10.0)
+    x, y, test_x, test_y = data.load()
+    assert data.columns == [
+        "area", "garden", "city=Bern", "city=Chur", "city=Genf", "kind=b", "kind=a", "kind=z", "built",
+    ]  # fmt: skip
+    assert x.dtype == np.float32
+    assert x.tolist() == [[50, 1, 1, 0, 0, 1, 0, 0, 1], [60, 0, 0, 0, 1, 0, 1, 0, 2], [70, 1, 1, 0, 0, 1, 0, 0, 11443]]
+    assert test_x.tolist() == [[80, 1, 0, 1, 0, 1, 0, 0, 0]]
+    assert (y.tolist(), test_y.tolist()) == ([500, 600, 700], [800])
+    assert data.classes is None
+
+
+def test_frames_of_one_type_stay_what_they_are():
+    frame = pandas.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6]})
+    swapped = frame[["b", "a"]]
+    data = ArrayDataset(frame, frame["a"] > 1, swapped, frame["a"] > 2)
+    assert data.load()[0].dtype == np.int64
+    assert data.load()[2].tolist() == data.load()[0].tolist()
+    assert data.load()[1].dtype == bool
+    assert data.load()[1].shape == (3,)
+    assert ArrayDataset(frame, frame[["a"]], frame, frame[["a"]]).load()[1].shape == (3, 1)
+    nullable = frame.astype("Int64")
+    assert ArrayDataset(nullable, nullable["a"], nullable, nullable["a"]).load()[0].tolist() == frame.to_numpy().tolist()
+
+
+def test_labels_that_are_texts():
+    data = ArrayDataset(FRAME[["area"]], FRAME["city"], FRAME[["area"]][:1], FRAME["city"][:1])
+    assert data.load()[1].tolist() == [0, 2, 0, 1]
+    assert data.load()[1].dtype == np.int64
+    assert data.classes == ["Bern", "Chur", "Genf"]
+    assert ArrayDataset(FRAME[["area"]], FRAME["kind"], FRAME[["area"]], FRAME["kind"]).classes == ["b", "a", "z"]
+
+
+def test_samples_are_set_aside():
+    x = np.arange(10.0)[:, None]
+    train_x, train_y, test_x, test_y = ArrayDataset(x, x[:, 0], test_fraction=0.3, seed=1).load()
+    assert (len(train_x), len(test_x)) == (7, 3)
+    assert sorted(np.concatenate([train_y, test_y])) == x[:, 0].tolist()
+    assert not test_x.flags.writeable
+    assert len(ArrayDataset(FRAME, FRAME["city"], test_fraction=0.5).load()[2]) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"area": [1.0, None, 3, 4]}, ValueError, "'x' must hold finite .*: row 1, column 'area' is missing; fillna"),
+        ({"city": ["a", "b", "c", None]}, ValueError, "row 3, column 'city' is missing"),
+        (
+            {"area": [1.0, 2, np.inf, 4]},
+            ValueError,
+            "row 2, column 'area' is inf|row 2, column 'area' must be a finite number, got 'inf'",
+        ),
+        ({"area": [1j] * 4}, TypeError, "column 'area' must hold numbers, texts, categories or dates, got dtype complex128"),
+    ],
+)
+def test_cells_that_cannot_be_taken(change, error, text):
+    frame = FRAME.assign(**change)
+    with pytest.raises(error, match=text):
+        ArrayDataset(frame, FRAME["area"], FRAME, FRAME["area"])
+
+
+def test_frames_that_do_not_go_together():
+    with pytest.raises(ValueError, match=r"columns of 'x', got \['aera'\] beyond these and no \['area'\]"):
+        ArrayDataset(FRAME, FRAME["area"], FRAME.rename(columns={"area": "aera"}), FRAME["area"])
+    with pytest.raises(TypeError, match="'test_x' must be of pandas as 'x' is, or none of them, got ndarray"):
+        ArrayDataset(FRAME, FRAME["area"], np.ones((4, 5)), FRAME["area"])
+    with pytest.raises(ValueError, match="'y' must be one column where it holds texts, got 2"):
+        ArrayDataset(FRAME, FRAME[["city", "kind"]])
+    with pytest.raises(ValueError, match="'test_x' and 'test_y' must be given together"):
+        ArrayDataset(FRAME, FRAME["area"], FRAME)
