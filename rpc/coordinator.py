@@ -31,6 +31,7 @@ from .messages import (
     Verdict,
 )
 from .orders import Orders
+from .outcome import Outcome
 from .patience import Patience
 from .recovery import FAIL
 from .restarts import RETURN_SECONDS, Group, Restarts, reconnect
@@ -47,7 +48,7 @@ class _StoppedError(NetworkError):
     """Nothing starts again, for somebody has stopped the job."""
 
 
-class Coordinator:
+class Coordinator(Outcome):
     """Runs executors on the nodes of `com` (from `network.Request().request(nodes)`).
 
     A group connects with the groups that were submitted before it, so what others need (a parameter server) goes first, and
@@ -365,62 +366,3 @@ class Coordinator:
         while self._attendant.running and (left := deadline - time.monotonic()) > 0:
             self._attendant.step(left)
         return self._attendant.running
-
-    # ---- accounts
-
-    @property
-    def failures(self) -> dict[int, tuple[str, str]]:
-        """State and detail of the nodes that did not end well."""
-        return self._attendant.failures
-
-    @property
-    def connected(self) -> list[int]:
-        """The nodes whose agents can be told something."""
-        return self._com.available_clients
-
-    @property
-    def mourned(self) -> set[int]:
-        """The nodes whose agents have ended while we were connected with them: they had no other driver."""
-        return set(self._attendant.mourned)
-
-    @property
-    def halted(self) -> str:
-        """Why somebody has ended the job for good; "" if nobody has."""
-        return self._handover.halted
-
-    @property
-    def done(self) -> set[int]:
-        """The nodes that have ended well."""
-        return {node for machine in self._attendant.machines for node, (state, _) in machine.ended.items() if state == "done"}
-
-    @property
-    def verdicts(self) -> list[Verdict]:
-        """What the failure detector says of nodes that did not end well, attempt after attempt; in each the first causes come
-        before what followed from them."""
-        return [*self._restarts.verdicts, *self._attendant.lookout.causes]
-
-    @property
-    def restarts(self) -> int:
-        """How often the job was started again."""
-        return self._restarts.count
-
-    @property
-    def files(self) -> dict[int, list[Path]]:
-        """Paths of the saved files of each node."""
-        return self._attendant.collection.files
-
-    @property
-    def unsaved(self) -> dict[int, str]:
-        """The nodes that have left files which were not all saved, and why."""
-        collection = self._attendant.collection
-        return {**collection.problems, **collection.missing}
-
-    @property
-    def bytes_sent(self) -> int:
-        """Bytes sent to agents and job processes so far."""
-        return self._com.bytes_sent + self._lines.process_bytes[0]
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes read from agents and job processes so far."""
-        return self._com.bytes_read + self._lines.process_bytes[1]
