@@ -33,7 +33,7 @@ from .checkpoint import checked_commits, checked_every, keeps_state
 from .checkpoint.commits import NEVER
 from .checkpoint.given import Origin, Resume, checked_resume
 from .checkpoint.schedule import AUTO, EPOCH, Every
-from .codec.bank import CodecChoice, choose_codecs
+from .codec.bank import CodecChoice, choose_codecs, shown
 from .codec.interfaces import Codec
 from .codec.parameter_server import SyncPS
 from .codec.plain import Plain
@@ -210,10 +210,12 @@ def make_spec(
 
 def _check_class(name: str, value: object, base: type[Any]) -> None:
     if not (inspect.isclass(value) and issubclass(value, base)) or inspect.isabstract(value):
-        raise TypeError(f"'{name}' must be a complete class derived from {base.__name__}, got {value!r}")
+        raise TypeError(f"'{name}' must be a complete class derived from {base.__name__}, got {shown(value)}")
 
 
 def _assign(assignment_type: AssignmentType, worker_count: int, redundancy: int) -> ISetting:
+    if inspect.isabstract(assignment_type):
+        raise TypeError(f"'assignment_type' must be a complete class derived from ISetting, got {shown(assignment_type)}")
     if not callable(assignment_type):
         raise TypeError(f"'assignment_type' must be a class or a callable (node_count, redundancy), got {assignment_type!r}")
     try:

@@ -33,7 +33,7 @@ def choose_codecs(choice: CodecChoice, default: type[Codec], variables: int, nam
         chosen = dict.fromkeys(range(variables), choice)
     for variable, kind in chosen.items():
         if not (isinstance(kind, type) and issubclass(kind, Codec)) or isabstract(kind):
-            raise TypeError(f"'{name}' must be a subclass of Codec or a dict of them by variable id, got {_shown(kind)}")
+            raise TypeError(f"'{name}' must be a subclass of Codec or a dict of them by variable id, got {shown(kind)}")
         if variable not in range(variables):
             raise ValueError(f"'{name}' names variable {variable!r}, but the model has the variables 0..{variables - 1}")
     return [chosen.get(variable, default) for variable in range(variables)]
@@ -78,7 +78,8 @@ def choose_server_codecs(choice: CodecChoice, workers: CodecChoice, default: typ
     return choose_codecs({**{i: kind for i, kind in own if kind.serves}, **(choice or {})}, default, variables, "ps_codec")
 
 
-def _shown(kind: object) -> str:
+def shown(kind: object) -> str:
+    """What was given for a class, in an error: one that is not complete is told what it lacks."""
     missing = sorted(getattr(kind, "__abstractmethods__", ())) if isinstance(kind, type) else ()
     return f"{kind!r}, which lacks {', '.join(missing)}" if missing else repr(kind)
 

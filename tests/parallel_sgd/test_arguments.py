@@ -23,8 +23,29 @@ from parallel_sgd.batch_sync import ISyncType
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
+from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
 from tests.parallel_sgd.digits_job import mlp
 from tests.processes.training.jobs import digits_job
+
+# classes as version 0.9 asked for them: the interfaces kept their names, not their methods
+
+
+class OldOptimizer(IOptimizer):
+    def optimize(self, variable: Any) -> None: ...
+
+
+class OldRule(IGradientDescent):
+    def delta(self, gradient: Any) -> Any: ...  # type: ignore[override]
+
+
+class OldSync(ISyncType):
+    def update_weights(self, content: Any, batch_no: int, block_id: int) -> Any: ...
+
+
+class OldAssignment(AbsBlockAssignment):
+    @property
+    def block_2_node(self) -> Any: ...
+
 
 NONSENSE: dict[str, list[tuple[Any, str]]] = {
     "nodes": [
@@ -50,6 +71,7 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
     ],
     "assignment_type": [
         (IIDBlockAssignment(2), "'assignment_type' must be a class or a callable .*, got <.*IIDBlockAssignment"),
+        (OldAssignment, "'assignment_type' must be a complete class .*OldAssignment'>, which lacks deal"),
         (dict, r"'assignment_type' must be callable with \(node_count, redundancy\), got "),
         (lambda n, r: [[0], [1]], "'assignment_type' must give an ISetting, got list"),
         (lambda n, r: IIDBlockAssignment(3), "'assignment_type' must deal to 2 workers, got one for 3"),
@@ -58,10 +80,12 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
     "sync_type": [
         ("ssgd", "'sync_type' must be a complete class derived from ISyncType, got 'ssgd'"),
         (ISyncType, "'sync_type' must be a complete class derived from ISyncType, got <class"),
+        (OldSync, "'sync_type' must be .*OldSync'>, which lacks begin, .*receive"),
     ],
     "op_type": [
         (ADAMOptimizer, "'op_type' must be a complete class derived from IOptimizer, got <class.*ADAM"),
         (IOptimizer, "'op_type' must be a complete class derived from IOptimizer, got <class"),
+        (OldOptimizer, "'op_type' must be .*OldOptimizer'>, which lacks finish_batch, gradient_ready"),
         (
             GDOptimizer,
             "'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got GDOptimizer; .*DummyCodec",
@@ -70,6 +94,7 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
     "gd_type": [
         (ADAMOptimizer(), "'gd_type' must be a complete class derived from IGradientDescent, got .*ADAM"),
         (IGradientDescent, "'gd_type' must be a complete class derived from IGradientDescent, got <class"),
+        (OldRule, "'gd_type' must be .*OldRule'>, which lacks increment"),
     ],
     "codec": [
         ("plain", "'codec' must be a subclass of Codec or a dict of them by variable id, got 'plain'"),
