@@ -82,7 +82,7 @@ class ClusterExecutor(Executor):
         job = TaskJob(nodes, key_file, title, blas_threads)
         self.job = job.job
         self._names = dict(job.names)
-        self._dispatcher = dispatcher = Dispatcher(job.sessions, job.names, retries, pure, job.await_free, job.lost)
+        self._dispatcher = dispatcher = Dispatcher(job.sessions, job.names, retries, pure, job)
         dispatcher.order(["room", keep_bytes])
         self._functions = Functions(dispatcher.forget)
         self._lock = dispatcher.lock

@@ -22,6 +22,8 @@ from .payload import Payload
 from .shelves import Shelves
 
 HIGH_WATER = 64 << 20  # bytes of results that wait for the submitter, beyond which no task is begun
+PRECIOUS_SECONDS = 0.005  # of work, whose result is not left in this process while the next task runs,
+PROMPT_BYTES, PROMPT_SECONDS = 64 << 10, 0.05  # if it is no larger, for so long
 GRACE_SECONDS = 1.0  # for a running task to end once nobody waits for it
 logger = get_logger(__name__)
 
@@ -54,6 +56,7 @@ class Desk:
         self._arrived = threading.Event()  # set when the main thread has something to look at
         self._room = threading.Event()
         self._idle = threading.Event()
+        self._sent = threading.Event()  # set when no result is left here
         self._results: deque[tuple[list[Any], int]] = deque()
         self._waiting_bytes = 0  # of results that no session has taken yet; written by the main thread
         self._taken_bytes = 0  # of results that a session has taken; written by the desk's thread
@@ -91,12 +94,20 @@ class Desk:
             self._idle.clear()
 
     def put(self, task: int, kind: int, seconds: float, payload: Payload) -> None:
-        """Send a result; waits while too many are on their way. Its arrays must not change any more."""
+        """Send a result; waits while too many are on their way. Its arrays must not change any more.
+
+        What took some time leaves before the next task begins, which may end the process and the results that it has.
+        """
+        is_precious = seconds > PRECIOUS_SECONDS and payload.size < PROMPT_BYTES
+        if is_precious:
+            self._sent.clear()
         self._waiting_bytes += payload.size
         self._results.append(([task, kind, seconds, payload.tree, payload.arrays], payload.size))
         if self._asleep:
             self._asleep = False
             self._controller.wake()
+        if is_precious:
+            self._sent.wait(PROMPT_SECONDS)
         while self._waiting_bytes - self._taken_bytes > HIGH_WATER and self._error is None:
             self._room.clear()
             if self._waiting_bytes - self._taken_bytes > HIGH_WATER and self._error is None:
@@ -115,6 +126,8 @@ class Desk:
         try:
             while not (self._closing and not self._results and not self._session.pending_bytes):
                 self._send_results()
+                if not self._results and not self._session.pending_bytes:
+                    self._sent.set()
                 self._asleep = True
                 if not self._results or self._session.pending_bytes >= HIGH_WATER:
                     self._controller.pump(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import BrokenExecutor
 from typing import Any
 
@@ -25,10 +25,11 @@ from .messages import RESULT, Done, parse_from_node
 from .outbox import Outbox
 from .payload import unpack_payload
 from .recalls import RECALL_SECONDS, Recalls
+from .restarts import Ending, Job, Restarts
 from .scheduler import Scheduler
+from .standing import StandingOrders
 from .tasks import Task, Tasks
 
-LOOK_SECONDS = 0.5
 _AT_ONCE = 1000  # tasks that go to the scheduler, between looks at the nodes
 logger = get_logger(__name__)
 
@@ -36,9 +37,8 @@ logger = get_logger(__name__)
 class Dispatcher:
     """Carries out what the `Scheduler` decides. `submit`, `order` and what stands beside them may be called from any thread.
 
-    `sessions` lead to the `TaskServer` of each node and belong to the dispatcher, `names` are shown in errors; `on_end` is
-    called in its thread at the end, when the nodes have been told that there are no more tasks. `look`, called there now and
-    then, gives the nodes that are lost though their connection stands, and why.
+    `sessions` lead to the `TaskServer` of each node and belong to the dispatcher, `names` are shown in errors; `job` knows how
+    processes have ended, starts new ones, and ends when the nodes have been told that there are no more tasks.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Dispatcher:
         names: Mapping[int, str],
         retries: int,
         pure: bool,
-        on_end: Callable[[], None],
-        look: Callable[[], Mapping[int, str]],
+        job: Job,
     ) -> None:
-        self._sessions, self._names, self._on_end = dict(sessions), names, on_end
-        self._look, self._next_look = look, time.monotonic()
+        self._sessions, self._names, self._job = dict(sessions), names, job
+        self._restarts = Restarts(job, self._call)
+        self._standing = StandingOrders()
         self._scheduler = Scheduler(sessions, retries, pure)
         self._outbox = Outbox(self._sessions)
-        self._tasks = Tasks(lambda function: self._outbox.forget(function, function.nodes))
+        self._tasks = Tasks(lambda function: self._outbox.forget(function))
         self._recalls = Recalls(self._call)
         self._questions: dict[int, deque[tuple[float, plan.TakeBack]]] = {node: deque() for node in sessions}  # unanswered
         self._near: dict[int, frozenset[int]] = {}  # of those that have not arrived
@@ -66,7 +66,7 @@ class Dispatcher:
         self.lock = threading.Lock()  # `submit` is called in it, after a look at `broken` and `ended`
         self.broken: BrokenExecutor | None = None  # why no task can be executed any more
         self.ended = False  # by `finish`: nobody would execute another task
-        self.lost: dict[int, str] = {}  # nodes, and why they are lost
+        self.lost: dict[int, str] = {}  # nodes, and why they are lost, or not there just now
         self._asleep = False
         self._bell = Bell()
         self.thread = threading.Thread(target=self._run, name="executor", daemon=True)
@@ -125,16 +125,17 @@ class Dispatcher:
                 self._take_calls()
                 for node in list(self._sessions):
                     self._serve(node)
-                self._look_after()
+                for node, ending in self._restarts.look():
+                    self._bury(node, ending)
                 self._feed(plan.Tick())
-            hang_up(self._sessions.values())
+            hang_up([*self._sessions.values(), *self._restarts.end()])
         except BaseException as error:
             logger.exception("The executor failed")
             broken = BrokenExecutor(f"The executor failed: {type(error).__name__}: {error}")
             broken.__cause__ = error
             with self.lock:  # a task is either submitted before, and fails below, or not at all
                 self.broken = broken
-            for session in self._sessions.values():
+            for session in [*self._sessions.values(), *self._restarts.end()]:
                 session.close()
         finally:
             with self.lock:  # and so with the end
@@ -145,7 +146,7 @@ class Dispatcher:
             if self.broken is not None:
                 self._tasks.fail_all(self.broken)
             try:
-                self._on_end()
+                self._job.end()
             finally:
                 self._bell.close()
 
@@ -156,12 +157,13 @@ class Dispatcher:
             or self._orders
             or self._forgotten
             or self._recalls
+            or self._restarts
             or self._cancel
             or (self._finishing and not self._scheduler.unfinished)
         ):
             links = [session.link for session in self._sessions.values()]
             writing = [session.link for session in self._sessions.values() if session.pending_bytes]
-            deadlines = [self._next_look, *([] if self._scheduler.deadline is None else [self._scheduler.deadline])]
+            deadlines = [self._restarts.deadline, *([] if self._scheduler.deadline is None else [self._scheduler.deadline])]
             timeout = max(0.0, min(deadlines) - time.monotonic())
             if not any(session.inbox for session in self._sessions.values()):
                 wait_sockets([*links, self._bell.sock], writing, timeout)  # type: ignore[list-item,arg-type]
@@ -171,12 +173,16 @@ class Dispatcher:
     def _take_calls(self) -> None:
         while self._orders:
             nodes, message = self._orders.popleft()
+            if nodes is None:
+                self._standing.note(message)
             for node in list(self._sessions if nodes is None else nodes):
                 self._outbox.tell(node, message)
         while self._forgotten:
             function = self._forgotten.popleft()
             if function.is_unused:
-                self._outbox.forget(function, function.nodes)
+                self._outbox.forget(function)
+        for node, found in self._restarts.results():
+            self._welcome(node, found)
         if self._arrived:
             count = len(self._arrived) if self._cancel else min(_AT_ONCE, len(self._arrived))
             new = tuple(self._arrived.popleft() for _ in range(count))
@@ -216,13 +222,14 @@ class Dispatcher:
             while (message := session.take()) is not None:
                 self._obey(node, parse_from_node(message.value))
         except (ProtocolError, InvalidTransition) as error:
-            session.close()
-            self._lose(node, f"it broke the protocol: {error}")
+            self._cut(node)
+            self._bury(node, Ending(f"it broke the protocol: {error}"))
             return
         if not session.alive:
             lost = session.lost
             reason = lost.reason if isinstance(lost, PeerLost) else str(lost)  # who it is, is told with it
-            self._lose(node, "it has left" if session.left else reason)
+            self._cut(node)
+            self._restarts.cut(node, "it has left" if session.left else reason)
 
     def _obey(self, node: int, said: list[Done] | tuple[int, ...]) -> None:
         if isinstance(said, tuple):
@@ -252,25 +259,48 @@ class Dispatcher:
         for task in self._questions[node].popleft()[1].tasks:
             self._recalls.settle(task, False)  # which those that are cancelled have been already
 
-    def _look_after(self) -> None:
-        """Whose host has vanished, or whose agent stands still, does not close its connection."""
-        if time.monotonic() >= self._next_look:
-            for node, reason in self._look().items():
-                if node in self._sessions:
-                    self._lose(node, reason)
-            self._next_look = time.monotonic() + LOOK_SECONDS
+    # ---- nodes that go and come
 
-    def _lose(self, node: int, reason: str) -> None:
-        session = self._sessions.pop(node)
-        session.close()
-        self.lost[node] = reason
-        logger.warning("%s is lost: %s", self._names[node], reason)
-        if not self._sessions:
+    def _cut(self, node: int) -> None:
+        """There is no talking with a node any more; what it holds waits until it is known what became of it."""
+        self._sessions.pop(node).close()
+        self.lost[node] = "its connection has ended"
+        self._feed(plan.Cut(node))
+
+    def _bury(self, node: int, ending: Ending) -> None:
+        """It is known why a node is gone. One whose process alone has crashed is started again, if there is something to do."""
+        if node in self._sessions:  # its host has vanished or its agent stands still, which closes no connection
+            self._cut(node)
+        wanted = bool(self._scheduler.unfinished or self._arrived or not self._finishing)
+        reason = self._restarts.give_up(node, ending)
+        returns = not reason and wanted
+        self.lost[node] = reason or ending.reason
+        logger.warning("%s is lost%s: %s", self._names[node], ", and started again" if returns else "", self.lost[node])
+        if returns:
+            self._restarts.start(node)
+        self._mourn(node, ending, returns)
+
+    def _mourn(self, node: int, ending: Ending, returns: bool) -> None:
+        if not self._sessions and not self._restarts.under_way:
             self.broken = NodeLost(f"No node is left: {'; '.join(f'{self._names[n]}: {r}' for n, r in self.lost.items())}")
-        self._feed(plan.Lost(node, reason))
-        for _, question in self._questions.pop(node):
-            for task in question.tasks:
-                self._recalls.ask_again(task)
+        self._feed(plan.Lost(node, self.lost[node], ending.last, returns))
+        self._questions.pop(node, None)
+        self._recalls.ask_again()
+
+    def _welcome(self, node: int, found: Session | BaseException) -> None:
+        """A new process of a node is there, or will not be."""
+        if isinstance(found, BaseException):
+            self.lost[node] = f"{self.lost[node]}; it could not be started again: {found}"
+            logger.warning("%s is lost: %s", self._names[node], self.lost[node])
+            self._mourn(node, Ending(self.lost[node]), False)
+            return
+        self._sessions[node] = found
+        self._questions[node] = deque()
+        del self.lost[node]
+        for message in self._standing.all():
+            self._outbox.tell(node, message)
+        logger.info("%s is there again.", self._names[node])
+        self._feed(plan.Returned(node))
 
     # ---- actions
 

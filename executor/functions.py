@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
+from network.session import Session
 from rpc.reach import is_user_module
 from rpc.shipping import Bundle, pack
 
@@ -22,18 +23,18 @@ _MOST_LEVELS = 8  # of containers in which classes of arguments are looked for
 
 
 class Function:
-    """One packed function; `nodes` have its code.
+    """One packed function; the processes at the other end of `sessions` have its code.
 
     `begun` counts its tasks, under the lock of who submits, `ended` those that have ended, in the dispatcher's thread: two
     counters, so that no count is lost between two threads.
     """
 
-    __slots__ = ("begun", "bundle", "ended", "forgotten", "name", "nodes", "number")
+    __slots__ = ("begun", "bundle", "ended", "forgotten", "name", "number", "sessions")
 
     def __init__(self, number: int, name: str, bundle: Bundle) -> None:
         self.number, self.name, self.bundle = number, name, bundle
         self.begun = self.ended = 0
-        self.nodes: set[int] = set()
+        self.sessions: set[Session] = set()
         self.forgotten = False
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from network.errors import NetworkError
@@ -26,30 +26,39 @@ class Outbox:
     def tell(self, node: int, message: list[Any]) -> None:
         """Send one message to `node`, if it is still there."""
         session = self._sessions.get(node)
-        if session is not None and session.alive:
-            with contextlib.suppress(NetworkError):
-                session.queue(message)
-                session.send()
+        if session is not None:
+            _say(session, message)
 
     def send(self, node: int, tasks: Sequence[tuple[int, Task]]) -> None:
         """Send tasks and what they need, in order."""
+        session = self._sessions.get(node)
+        if session is None:
+            return
         batch: list[list[Any]] = []
         inline = size = 0
         for number, task in tasks:
             function, payload = task.function, task.payload
-            if node not in function.nodes:
-                function.nodes.add(node)
-                self.tell(node, ["code", function.number, function.bundle.objects, function.bundle.code])
+            if session not in function.sessions:
+                function.sessions.add(session)
+                _say(session, ["code", function.number, function.bundle.objects, function.bundle.code])
             if len(batch) >= BATCH_TASKS or inline > BATCH_BYTES or size + payload.size > _BATCH_ARRAYS:
-                self.tell(node, ["run", batch])
+                _say(session, ["run", batch])
                 batch, inline, size = [], 0, 0
             batch.append([number, function.number, task.many, payload.tree, payload.arrays])
             inline += min(len(payload.tree), 4096) + 64 * len(payload.arrays)
             size += payload.size
         if batch:
-            self.tell(node, ["run", batch])
+            _say(session, ["run", batch])
 
-    def forget(self, function: Function, nodes: Iterable[int]) -> None:
+    @staticmethod
+    def forget(function: Function) -> None:
         """No task of `function` will come any more."""
-        for node in nodes:
-            self.tell(node, ["forget", [function.number]])
+        for session in function.sessions:
+            _say(session, ["forget", [function.number]])
+
+
+def _say(session: Session, message: list[Any]) -> None:
+    if session.alive:
+        with contextlib.suppress(NetworkError):
+            session.queue(message)
+            session.send()

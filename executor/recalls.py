@@ -63,10 +63,10 @@ class Recalls:
             with contextlib.suppress(InvalidStateError):  # who does not wait any more
                 answer.set_result(cancelled)
 
-    def ask_again(self, number: int) -> None:
-        """The node that was asked is gone: see where the task is now."""
-        for answer in self._open.pop(number, []):
-            self._asked.append((number, answer))
+    def ask_again(self) -> None:
+        """A node is gone: see where the tasks are now."""
+        self._asked.extend((number, answer) for number, answers in self._open.items() for answer in answers)
+        self._open.clear()
 
     def close(self) -> None:
         """From now on nothing is taken back."""

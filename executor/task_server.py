@@ -12,6 +12,7 @@ import numpy as np
 from network.errors import ProtocolError
 from rpc.communication import Communication
 from rpc.executable import AbsExecutable, ReplyPackage
+from rpc.monitor import job_monitor
 from rpc.submitter_line import await_line, watch_for_silence
 
 from .broadcast import HELD
@@ -57,6 +58,7 @@ class TaskServer(AbsExecutable):
         functions = _Loaded(com, desk)
         try:
             while (assignment := desk.next()) is not None:
+                job_monitor.work_begins(assignment.task + 1)  # what its agent finds if this process does not survive it
                 self._execute(assignment, functions, desk)
                 del assignment  # its arguments must not live until the next task comes
         finally:

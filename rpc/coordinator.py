@@ -69,6 +69,8 @@ class Coordinator(Outcome):
         term: of the driver's claim (`lease.Election`); 0 for who has submitted it.
         collects: whether `join` fetches files and results; else they stay with the agents.
         others: ids of nodes of the job that `com` does not reach, and that its nodes may call.
+        standstill: seconds for which SIGSTOP may stop a process of the job until it counts as stuck, also one that does not
+            signal its progress; 0: for ever.
 
     Raises: ValueError for a title that cannot be a file name.
 
@@ -94,6 +96,7 @@ class Coordinator(Outcome):
         term: int = 0,
         collects: bool = True,
         others: Iterable[int] = (),
+        standstill: float = 0.0,
     ) -> None:
         if com.key is None:
             raise ValueError(
@@ -113,7 +116,7 @@ class Coordinator(Outcome):
         self._bandwidth = estimate_bandwidth
         self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
         self._orders = Orders(
-            self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver, others, term
+            self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver, others, term, standstill
         )
         clock = SystemClock()
         run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)
@@ -129,7 +132,7 @@ class Coordinator(Outcome):
         self._restarts = Restarts()
         self._stopped = ""  # why nothing follows the end
         again: dict[str, Any] = {"title": title, "blas_threads": blas_threads, "start_limit": start_limit, "stall": stall}
-        again |= {"directory": run, "job": self.job, "collects": collects}
+        again |= {"directory": run, "job": self.job, "collects": collects, "standstill": standstill}
         self._next = partial(Coordinator, com, estimate_bandwidth, logger, **again)
 
     # ---- submission

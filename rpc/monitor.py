@@ -87,6 +87,11 @@ class Monitor:
         """The save has ended."""
         self._note(Kind.SAVE_END)
 
+    def work_begins(self, number: int) -> None:
+        """A piece of work begins, `number` in a count of the program's own, from 1: a verdict on the process names the last."""
+        if self._recorder is not None:
+            self._recorder.begins(number)
+
     def alive(self) -> None:
         """Work outside a batch goes on."""
         if self._recorder is not None:

@@ -36,7 +36,9 @@ class Orders:
         driver: str = "",
         others: Iterable[int] = (),
         term: int = 0,
+        standstill: float = 0.0,
     ) -> None:
+        self._standstill = standstill
         self.job, self._title, self.attempt = job, title, attempt
         self._stall, self._driver, self._term = stall, driver, term
         self._addresses = addresses
@@ -64,6 +66,7 @@ class Orders:
             driver=self._driver,
             others=sorted(self._nodes.difference(group)),
             term=self._term,
+            standstill=self._standstill,
         )
 
     def note(self, node: int, accepted: Accepted) -> None:

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from ..messages import Beat, CanCommit, Notice, Operation, Verdict
-from .evidence import StackRequest, log_tail, process_status
-from .limits import Limits
+from .evidence import ProcessStatus, StackRequest, log_tail, process_status
+from .limits import Limits, Phase
 from .recorder import Reader, Signal
 from .watch import Declare, Signs, Tick, Warn, Watch, Withdraw
 
@@ -27,8 +27,8 @@ _REMEMBERED = 64  # signals, for whoever looks for a cause later
 class Guard:
     """Made before the process is started; `deadline` is when to call `look` again. `log` is the job's log.
 
-    Attributes: `verdict`, once there is one; `recent`, the signals that were read last; `stopped`, before the start, for how
-    many seconds every look has found the process stopped by a signal.
+    Attributes: `verdict`, once there is one; `recent`, the signals that were read last; `stopped`, before the start and
+    where the order asks for it, for how many seconds every look has found the process stopped by a signal.
     """
 
     def __init__(self, order: CanCommit, reader: Reader, log: Path, now: float) -> None:
@@ -52,9 +52,7 @@ class Guard:
         if now < self.deadline:
             return []
         self.deadline = self._next_beat = now + BEAT_SECONDS
-        status = process_status(self._pid)
-        # counted, not measured: if we are suspended it may well be, too
-        self.stopped = self.stopped + BEAT_SECONDS if status.is_stopped else 0.0
+        status = self._see()
         worked, self._seconds = max(0.0, status.seconds - self._seconds), status.seconds
         return [replace(self._beat(now), worked=worked)]
 
@@ -84,6 +82,8 @@ class Guard:
                 self._declared, self._request = action, StackRequest(self._pid, self._reader, now)
             elif isinstance(action, (Warn, Withdraw)):
                 news.append(self._notice(action))
+        if self._order.standstill and self._declared is None and now >= self._next_beat:
+            self._look_if_stopped(now)
         stack = None if self._request is None else self._request.answer(now)
         if self._declared is not None and stack is not None:
             news.append(self._condemn(self._declared, stack, now))
@@ -98,6 +98,23 @@ class Guard:
             actions += watch.handle(signal, now)
         actions += watch.handle(Signs(*signs), now)
         return actions + watch.handle(Tick(), now)
+
+    def _see(self) -> ProcessStatus:
+        """Look at the process from outside, once a beat."""
+        status = process_status(self._pid)
+        # counted, not measured: if we are suspended it may well be, too
+        self.stopped = self.stopped + BEAT_SECONDS if status.is_stopped else 0.0
+        return status
+
+    def _look_if_stopped(self, now: float) -> None:
+        """The one silence that cannot be mistaken for work: a process that computes for an hour, or holds Python's lock for as
+        long, runs, sleeps or waits for a disk, whatever its threads can say; one that was sent SIGSTOP does not."""
+        watch, limit = self._watch, self._order.standstill
+        if self._see().state == "t":
+            self.stopped = 0.0  # by a debugger, whose user wants it to stand still
+        if self.stopped >= limit:
+            self._declared = Declare(watch.phase, watch.epoch, watch.batch, self.stopped, limit)
+            self._request = StackRequest(self._pid, self._reader, now)
 
     def _next_look(self, now: float) -> float:
         looks = [self._next_beat, now + max(_LEAST_LOOK_SECONDS, self._watch.step_limit / 2)]
@@ -135,7 +152,8 @@ class Guard:
 
     def _condemn(self, found: Declare, stack: str, now: float) -> Verdict:
         stopped = self._request is not None and self._request.stopped
-        silent = max(found.silent, now - self._watch.silent_since)
+        signals = self._watch.phase is not Phase.UNWATCHED
+        silent = max(found.silent, now - self._watch.silent_since) if signals else found.silent
         detail = f"The limit was {found.limit:.3g} s."
         self.verdict = self._verdict(
             "stuck", silent, f"{detail} {stack}" if stopped else detail, "" if stopped else stack, log_tail(self._log).lines
@@ -183,6 +201,7 @@ class Guard:
             number,
             trace,
             log,
+            self._reader.work(),
         )
 
     def close(self) -> None:

@@ -3,7 +3,8 @@
 The agent makes it and the process inherits it. A signal is an entry in a ring; nothing is sent and nobody is woken. What lies
 behind the ring is the stack that the process writes when it is asked where it is (see `rpc.job.process`).
 
-header   8 bytes magic, u64 entries written so far, f64 last sign of life, f64 last time that bytes came or went
+header   8 bytes magic, u64 entries written so far, f64 last sign of life, f64 last time that bytes came or went, u64 the piece
+         of work that was begun last, from 1, by a count of the program's own
 entry    u64 number, f64 time, u32 kind, u32 epoch, u64 batch; entry n lies at place n modulo CAPACITY
 links    u64 how many, and for each i64 peer, u64 messages sent to it, u64 messages that came from it; after a wait in vain
 
@@ -27,11 +28,12 @@ from typing import NamedTuple
 CAPACITY = 4096
 STACK_BYTES = 16 << 10  # of a stack, its beginning: the innermost calls come first
 MOST_COUNT = 1 << 31
+MOST_WORK = 1 << 40
 _MAGIC = b"PSGDrec1"
 _HEADER = struct.Struct("=8sQdd")
 _ENTRY = struct.Struct("=QdIIQ")
 _COUNT, _LIFE, _LIVES = struct.Struct("=Q"), struct.Struct("=d"), struct.Struct("=dd")
-_COUNT_AT, _LIFE_AT = 8, 16
+_COUNT_AT, _LIFE_AT, _WORK_AT = 8, 16, 32
 _RING_AT = 64
 MOST_LINKS = 256
 _MOST_MESSAGES = 1 << 53
@@ -139,6 +141,10 @@ class Recorder:
         self._moved = now = self._clock()
         _LIVES.pack_into(self._memory, _LIFE_AT, now, now)
 
+    def begins(self, number: int) -> None:
+        """The program begins with one of the pieces of work that it was given, `number` in a count of its own, from 1."""
+        _COUNT.pack_into(self._memory, _WORK_AT, number)
+
     def close(self) -> None:
         """Let go of the memory; idempotent."""
         self._memory.close()
@@ -189,6 +195,13 @@ class Reader:
         header = self._header()
         alive, moved = (0.0, 0.0) if header is None else header[2:]
         return (alive if 0.0 <= alive <= now + 1.0 else 0.0), (moved if 0.0 <= moved <= now + 1.0 else 0.0)
+
+    def work(self) -> int:
+        """The piece of work that the program has begun last; 0 for none, or what cannot be a number of one."""
+        with contextlib.suppress(OSError, struct.error):
+            (number,) = _COUNT.unpack(os.pread(self._descriptor, _COUNT.size, _WORK_AT))
+            return int(number) if number < MOST_WORK else 0
+        return 0
 
     def links(self) -> list[Link]:
         """What the process counted when it last waited in vain."""

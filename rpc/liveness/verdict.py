@@ -36,7 +36,7 @@ class Verdict(Operation):
     host is), cut (a link with another node carries nothing), deadlock (all that still train wait for each other). epoch, batch:
     where it was, counted from 1, 0 before the first. seconds: of silence. detail: more in words. exit_code: -1 for none.
     signal: its number, 0 for none. trace: the traceback of a crash, the stack of a stuck process, or why there is none. log:
-    the last lines of the job's log there.
+    the last lines of the job's log there. work: the piece of work that it began last, in its own count, from 1; 0 for none.
     """
 
     job: str
@@ -54,6 +54,7 @@ class Verdict(Operation):
     signal: Annotated[int, range(128)] = 0
     trace: str = ""
     log: Annotated[list[str], Length(0, LOG_LINES)] = field(default_factory=list)
+    work: Count = 0
 
     @property
     def headline(self) -> str:

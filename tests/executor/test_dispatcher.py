@@ -17,8 +17,10 @@ from executor.future import TaskFuture
 from executor.messages import FAILURE, RESULT, parse_from_node
 from executor.payload import pack_payload
 from executor.recalls import Recalls
+from executor.restarts import Ending
 from executor.tasks import Task
-from network.errors import ProtocolError
+from network.errors import PeerLost, ProtocolError
+from network.session import Session
 from tests.network.wires import Talk, talk
 from tests.processes.harness import wait_for
 
@@ -33,8 +35,18 @@ class Lair:
     def __init__(self, line: Talk) -> None:
         self.node, self._wait = line.server, line.wait
         self.ended = threading.Event()
-        self.dispatcher = Dispatcher({0: line.client}, {0: "Node(0) at a lair"}, 0, False, self.ended.set, dict)
+        self.endings: dict[int, Ending] = {}
+        self.dispatcher = Dispatcher({0: line.client}, {0: "Node(0) at a lair"}, 0, False, self)
         self._function = Functions(lambda _: None).of(add)
+
+    def look(self) -> dict[int, Ending]:
+        return self.endings
+
+    def start_again(self, node: int) -> Session:
+        raise PeerLost(node, "a lair", "it does not start")
+
+    def end(self) -> None:
+        self.ended.set()
 
     def submit(self) -> Future[Any]:
         future: TaskFuture[Any] = TaskFuture()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -49,8 +50,53 @@ def test_a_worker_that_dies_while_it_works(agents: NodeAssignment, tmp_path: Pat
         assert executor.submit(add, 1, 1).result(LIMIT) == 2
 
 
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [("exit", "exit code 3"), ("signal", r"killed by signal 11 \(SIGSEGV\)"), ("kill", r"signal 9 \(SIGKILL\)")],
+)
+def test_why_a_worker_was_lost(agents: NodeAssignment, tmp_path: Path, end: str, told: str) -> None:
+    """The error names exit code or signal. Its agent starts a new process, which is told what the first one was; the tasks in
+    the line of the first one had not begun, and lose nothing."""
+    with ClusterExecutor(alone(agents)) as executor:
+        table = executor.broadcast({"a": 5})
+        assert executor.submit(lambda: table.value["a"]).result(LIMIT) == 5
+        first = executor.submit(own_pid).result(LIMIT)
+        fatal = executor.submit(end_after, str(tmp_path / "gate"), end)
+        innocent = [executor.submit(lambda: table.value["a"]) for _ in range(30)]
+        (tmp_path / "gate").touch()
+        error = fatal.exception(LIMIT)
+        assert isinstance(error, NodeLost)
+        assert re.search(told, str(error)), error
+        assert [future.result(LIMIT) for future in innocent] == [5] * 30
+        assert executor.live_nodes == [0]
+        assert executor.submit(own_pid).result(LIMIT) != first
+
+
+def end_after(path: str, how: str) -> None:
+    await_path(Path(path))
+    if how == "exit":
+        os._exit(3)
+    os.kill(os.getpid(), signal.SIGSEGV if how == "signal" else signal.SIGKILL)
+
+
+def test_a_worker_that_stands_still(agents: NodeAssignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its agent sees that a signal has stopped it, and ends it: what it had begun fails, the tasks in its line go elsewhere."""
+    monkeypatch.setattr("executor.task_job.STOPPED_SECONDS", 1.0)
+    with ClusterExecutor(agents) as executor:
+        future = executor.submit(begin_and_await, str(tmp_path / "begun"), str(tmp_path / "gate"))
+        await_path(tmp_path / "begun")
+        pid = int((tmp_path / "begun").read_text())
+        others = [executor.submit(own_pid) for _ in range(20)]
+        os.kill(pid, signal.SIGSTOP)
+        assert pid not in {other.result(LIMIT) for other in others}
+        error = future.exception(LIMIT)
+        assert isinstance(error, NodeLost)
+        assert "its process stood still" in str(error)
+        wait_for(lambda: executor.live_nodes == [0, 1], "a new process to take its place")
+
+
 def test_every_worker_dies_one_after_the_other(agents: NodeAssignment, tmp_path: Path) -> None:
-    """While idle, and while it loads a function; then nothing waits: futures and submit raise, and shutdown returns."""
+    """While idle, and while it loads a function: others take their places."""
 
     class DiesWhenLoaded:
         def __init__(self, path: str) -> None:
@@ -68,12 +114,30 @@ def test_every_worker_dies_one_after_the_other(agents: NodeAssignment, tmp_path:
         wait_for(lambda: is_gone(idle), "the idle worker to be gone")
         wait_for(lambda: executor.submit(own_pid).exception(LIMIT) is None, "the other to get the tasks")
         assert list(executor.map(add, range(10), timeout=LIMIT)) == list(range(10))
-        assert isinstance(executor.submit(DiesWhenLoaded("")).exception(LIMIT), BrokenExecutor)
-        wait_for(lambda: executor._dispatcher.broken, "the executor to know that no node is left")
-        with pytest.raises(BrokenExecutor, match="No node is left: Node"):
-            executor.submit(add, 1)
-        with pytest.raises(BrokenExecutor):
-            executor.map(add, [1])
+        for _ in range(3):
+            assert isinstance(executor.submit(DiesWhenLoaded("")).exception(LIMIT), BrokenExecutor)
+        assert executor.submit(add, 1).result(LIMIT) == 1
+
+
+def test_processes_that_die_before_they_begin_a_task(tmp_path: Path) -> None:
+    """After the third in a row their node is lost; when there is no other one, nothing waits: futures and submit raise, and
+    shutdown returns."""
+    with cluster(tmp_path / "cluster") as made:
+        made.start(1)
+        agent = made.agents[0].process.pid
+        with ClusterExecutor(made.nodes()) as executor:
+            killed: set[int] = set()
+            for _ in range(3):
+                wait_for(lambda: executor.live_nodes == [0] and set(children_of(agent)) - killed, "a process to be there")
+                for pid in set(children_of(agent)) - killed:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.add(pid)
+                wait_for(lambda: executor.live_nodes == [], "its end to be known")
+            wait_for(lambda: executor._dispatcher.broken, "the executor to know that no node is left")
+            with pytest.raises(BrokenExecutor, match=r"No node is left: Node.*3 of its processes one after the other"):
+                executor.submit(add, 1)
+            with pytest.raises(BrokenExecutor):
+                executor.map(add, [1])
 
 
 def test_a_deadly_task_does_not_take_everybody_with_it(agents: NodeAssignment) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rpc.liveness.recorder import Reader, Recorder, make_memory
 from rpc.liveness.verdict import LOG_LINES
 from rpc.messages import Beat, CanCommit, Notice, Operation, Verdict, parse
 from rpc.monitor import Monitor
+from tests.processes.harness import wait_for
 
 N = 2.0
 ORDER = CanCommit("job", "title", 1, [0, 1], 3, "3.11", "1.0", 1, 1, 5.0, 5.0, stall=N)
@@ -41,7 +43,7 @@ DEAF = "import signal\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN)\nprint('her
 class Bench:
     """A guard over a real process, whose signals come from here."""
 
-    def __init__(self, folder: Path, program: str) -> None:
+    def __init__(self, folder: Path, program: str, order: CanCommit = ORDER) -> None:
         self.clock = VirtualClock(100.0)
         memory = make_memory()
         self.log = folder / "Fit.log"
@@ -49,7 +51,7 @@ class Bench:
         self.recorder = Recorder(memory, self.clock.monotonic)
         self.monitor = Monitor()
         self.monitor.attach(self.recorder)
-        self.guard = Guard(ORDER, Reader(memory), self.log, self.clock.monotonic())
+        self.guard = Guard(order, Reader(memory), self.log, self.clock.monotonic())
         command = [sys.executable, "-c", program, str(memory)]
         self.process = subprocess.Popen(command, pass_fds=[memory], stdout=subprocess.PIPE)
         assert self.process.stdout is not None and self.process.stdout.readline() == b"here\n"
@@ -100,6 +102,31 @@ def test_beats_tell_where_it_is(bench: Bench) -> None:
     last = beats[-1]
     assert (last.job, last.node, last.attempt, last.pid, last.phase) == ("job", 1, 3, bench.process.pid, "step")
     assert last.epoch == 3 and last.batch in (19, 20) and last.limit == N and last.waiting == 0.0
+
+
+def test_a_process_that_is_stopped_by_a_signal(tmp_path: Path) -> None:
+    """FD-2: also one that gives no signals of its progress. One that is only silent may be so for ever."""
+    bench = Bench(tmp_path, PROGRAM, replace(ORDER, standstill=8.0))
+    try:
+        bench.monitor.work_begins(7)
+        bench.pass_time(100.0)
+        assert bench.of(Verdict) == []
+        os.kill(bench.process.pid, signal.SIGSTOP)
+        wait_for(lambda: process_status(bench.process.pid).state == "T", "the process to stop")
+        bench.pass_time(5.0)
+        os.kill(bench.process.pid, signal.SIGCONT)
+        wait_for(lambda: process_status(bench.process.pid).state != "T", "the process to go on")
+        bench.pass_time(5.0)
+        assert bench.of(Verdict) == []
+        os.kill(bench.process.pid, signal.SIGSTOP)
+        wait_for(lambda: process_status(bench.process.pid).state == "T", "the process to stop again")
+        bench.pass_time(10.0)
+        (verdict,) = bench.of(Verdict)
+        assert (verdict.kind, verdict.phase, verdict.work) == ("stuck", "unwatched", 7)
+        assert 8.0 <= verdict.seconds <= 9.0
+        assert "The limit was 8 s. It is stopped by a signal (state T)" in verdict.detail
+    finally:
+        bench.close()
 
 
 def test_waiting_shows_in_the_beats(bench: Bench) -> None:
