@@ -6,6 +6,7 @@ reached or refuses us; 5 the job has its result, but a node was lost on the way;
 
 from __future__ import annotations
 
+import argparse
 import signal
 import sys
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 
 from network.errors import NetworkError
 from rpc import SubmissionError
+from rpc.console import verbosity
 from rpc.logs import attach_console
 
 from .commands.attach import attach
@@ -28,6 +30,7 @@ from .commands.codes import (
 from .commands.jobs import jobs
 from .commands.options import make_parser
 from .commands.output import complain, paths_of
+from .commands.parts import verbosity_of
 from .commands.post_mortem import post_mortem
 from .commands.retrieve import retrieve
 from .commands.stop import stop
@@ -52,17 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     attach_console()
     _end_cleanly()
     try:
-        if options.post_mortem:
-            return post_mortem(options)
-        if options.retrieve is not None:
-            return retrieve(options)
-        if options.jobs:
-            return jobs(options)
-        if options.attach is not None:
-            return attach(options)
-        if options.stop is not None:
-            return stop(options)
-        return submit(options)
+        with verbosity(verbosity_of(options)):
+            return _do(options)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except JobFailed as failure:
@@ -77,6 +71,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, LookupError, OSError) as error:
         complain(options, error)
         return EXIT_USAGE
+
+
+def _do(options: argparse.Namespace) -> int:
+    """The one thing that the options ask for."""
+    if options.post_mortem:
+        return post_mortem(options)
+    if options.retrieve is not None:
+        return retrieve(options)
+    if options.jobs:
+        return jobs(options)
+    if options.attach is not None:
+        return attach(options)
+    if options.stop is not None:
+        return stop(options)
+    return submit(options)
 
 
 def _end_cleanly() -> None:

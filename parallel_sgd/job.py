@@ -17,6 +17,7 @@ from nn.gradient_descent import ADAMOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import IOptimizer, PSGDOptimizer
+from rpc.console import NORMAL, verbosity
 from rpc.errors import NodeBusy
 from rpc.identity import new_job_id
 from rpc.logs import SUBMIT_LOGGER, attach_console, get_logger
@@ -58,6 +59,11 @@ class ParallelSGD:
             None if transform is None else arguments.instance("ParallelSGD", "transform", transform, AbsTransformer)
         )
 
+    def __repr__(self) -> str:
+        """What is trained on what."""
+        parts = (self._model, self._data, *([] if self._transform is None else self._transform.steps))
+        return f"ParallelSGD({', '.join(type(part).__name__ for part in parts)})"
+
     def parallel(
         self,
         nodes: NodeAssignment,
@@ -92,6 +98,7 @@ class ParallelSGD:
         resume: Resume = None,
         directory: str | Path = ".",
         shuffle: bool = True,
+        verbose: int = NORMAL,
     ) -> JobResult:
         """Train on all `nodes` and return the mean of their last evaluations.
 
@@ -142,11 +149,14 @@ class ParallelSGD:
             shuffle: whether every epoch deals the samples in an order of its own, keyed by (seed, epoch); else all deal them
                 in the order that `data` and `transform` give. After transforms such as `Dirichlet`, whose order says which
                 block gets what, a sample stays in its block. What does not fill a batch makes a last, shorter one.
+            verbose: 0 shows warnings and errors only; 1 the story of the job and its progress, in a notebook one bar and a few
+                lines; 2 all of it in a notebook, too. What an application's own logging shows is up to that.
 
         Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the
             job could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
         """
         attach_console()
+        shown = verbosity(verbose)
         arguments.instance("parallel()", "nodes", nodes, NodeAssignment)
         workers = nodes.worker_ids
         if not workers or workers != list(range(len(workers))):
@@ -195,12 +205,13 @@ class ParallelSGD:
             if given and isinstance(nodes, InProcessNodes):
                 raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {given!r}")
         check_data(self._model, arrays, self._transform, seed, spec.plan.block_size, spec.plan.assignment.block_count)
-        _log.info("Start job.")
-        listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
-        _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
-        if isinstance(nodes, InProcessNodes):
-            return run_here(spec, arrays, new_job_id(), folder, nodes.has_parameter_server)
-        return patience.call(lambda: run_on_agents(spec, arrays, nodes, folder))
+        with shown:
+            _log.info("Start job.")
+            listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
+            _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
+            if isinstance(nodes, InProcessNodes):
+                return run_here(spec, arrays, new_job_id(), folder, nodes.has_parameter_server)
+            return patience.call(lambda: run_on_agents(spec, arrays, nodes, folder))
 
 
 def _folder(directory: str | Path) -> Path:

@@ -91,7 +91,7 @@ class TrainingProcess:
         order: str = SHUFFLED,
         clock: Callable[[], float],
         report: TrainingReport | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Callable[[int, str], None] | None = None,
         start: Progress | None = None,
         checkpoints: Checkpoints | None = None,
         monitor: Monitor | None = None,
@@ -160,7 +160,7 @@ class TrainingProcess:
                 self._applied = Position(epoch + 1, 0)
                 yield from self._save(Position(epoch + 1, 0), result)
                 if self._progress is not None:
-                    self._progress(100 * (epoch + 1) // self._epochs)
+                    self._progress(100 * (epoch + 1) // self._epochs, f"Loss {result['Loss']:.4f}")
         except BaseException:
             self._leave(result)
             raise

@@ -106,7 +106,7 @@ def build_worker(
     clock: Callable[[], float],
     *,
     report: TrainingReport | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, str], None] | None = None,
     resumption: Resumption | None = None,
     keeper: Keeper | None = None,
     server_keeps: bool = False,

@@ -69,7 +69,7 @@ class Attendant:
         )
         self._com, self._job, self._attempt, self._collects = com, orders.job, orders.attempt, collects
         self._logger, self._clock = logger, clock
-        self._percent: dict[int, int] = {}  # a fast worker reports before anyone looks
+        self._progress: dict[int, Progress] = {}  # a fast worker reports before anyone looks
         self._display: ProgressDisplay | None = None
 
     @property
@@ -95,8 +95,8 @@ class Attendant:
     def show(self) -> None:
         """Display progress."""
         self._display = ProgressDisplay([node for node in self.nodes if node >= 0], self._logger)
-        for node, percent in self._percent.items():
-            self._display.update(node, percent)
+        for node, told in self._progress.items():
+            self._display.update(node, told.percent, told.note)
 
     def hide(self) -> None:
         """Do not any more; the job is over, so that all there is to tell may be told."""
@@ -194,9 +194,9 @@ class Attendant:
         if machine is None or getattr(operation, "job", self._job) != self._job:
             return  # of an earlier job over the same connection
         if isinstance(operation, Progress):
-            self._percent[node] = operation.percent
+            self._progress[node] = operation
             if self._display is not None:
-                self._display.update(node, operation.percent)
+                self._display.update(node, operation.percent, operation.note)
         elif isinstance(operation, State):
             self._on_state(machine, node, operation)
         elif isinstance(operation, NEWS):

@@ -15,6 +15,7 @@ from network.frames import Message
 
 from .allreduce import WHOLE_BYTES, check_op, combined
 from .job.meetings import Meetings
+from .operation import MOST_NOTE
 from .pieces import PIECE_HEAD, Pieces
 from .suspects import Suspects
 
@@ -40,7 +41,7 @@ class Communication:
         group: Sequence[int],
         output_directory: Path,
         cache_directory: Path,
-        on_progress: Callable[[int], None],
+        on_progress: Callable[[int, str], None],
         job: str = "",
         attempt: int = 0,
         load_code: LoadCode | None = None,
@@ -121,8 +122,8 @@ class Communication:
         """The next message as (sender, value); see `network.Controller.get_one`."""
         return self.controller.get_one(blocking, timeout)
 
-    def report_progress(self, percent: float) -> None:
-        """Tell the submitter how far this node is, 0 to 100.
+    def report_progress(self, percent: float, note: str = "") -> None:
+        """Tell the submitter how far this node is, 0 to 100, and with up to 120 characters how it stands.
 
         Raises: ValueError outside that range.
         """
@@ -130,7 +131,7 @@ class Communication:
             raise ValueError(f"Progress must be from 0 to 100, got {percent}.")
         if int(percent) != self._percent:
             self._percent = int(percent)
-            self._on_progress(self._percent)
+            self._on_progress(self._percent, note[:MOST_NOTE])
 
     def allreduce(self, array: Any, op: str = "mean", timeout: float | None = None) -> np.ndarray[Any, Any]:
         """Combine an array of the same shape from every node of the group, by 'mean', 'sum', 'max' or 'min'.

@@ -17,6 +17,7 @@ from network.version import VERSION
 
 from .attendant import Attendant
 from .calling import call_all
+from .console import HEADLINE
 from .download import is_safe_name
 from .executable import AbsExecutable, Resources
 from .identity import new_job_id
@@ -188,7 +189,7 @@ class Coordinator(Outcome):
         self._submitting.submit(executable, nodes, limit, objects)
         self._restarts.groups.append(Group(self._submitting.bundle_of(nodes[0]), nodes, limit))
         if first and not self.attempt:
-            self._logger.info("Job id: %s.", self.job)
+            self._logger.info("Job id: %s.", self.job, extra=HEADLINE)
             self._logger.info("Coordinator version: %s.", VERSION)
 
     def resources_dispatch(
@@ -282,7 +283,7 @@ class Coordinator(Outcome):
         if self.failures:
             self._logger.warning("The job has ended, but not well on every node: {%s}.", ", ".join(map(str, self.failures)))
         else:
-            self._logger.info("All the tasks are done.")
+            self._logger.info("All the tasks are done.", extra=HEADLINE)
         return dict(sorted(self._attendant.results.items())), bool(self.failures)
 
     def _wait_for_end(self, stop_on_interrupt: bool, end_together: bool, look: Callable[[], str] | None) -> None:

@@ -37,7 +37,7 @@ class Following:
         elif isinstance(news, Standing):
             self._take_standing(node, news)
         elif isinstance(news, Progress):
-            self._show(news.node, news.percent)
+            self._show(news)
         elif isinstance(news, Verdict) and news.rank == 2:  # what follows from the loss of another node
             self._logger.info("%s", news.headline)
         elif isinstance(news, (Notice, Verdict)):
@@ -67,11 +67,11 @@ class Following:
                 self._logger.info("%s drives the job.", clean(news.driver))
             self._driver = news.driver
 
-    def _show(self, node: int, percent: int) -> None:
-        if node in self._display:
-            self._display.update(node, percent)
-        elif node >= 0:
-            self._display.add(node, percent)
+    def _show(self, news: Progress) -> None:
+        if news.node in self._display:
+            self._display.update(news.node, news.percent, news.note)
+        elif news.node >= 0:
+            self._display.add(news.node, news.percent, news.note)
 
     @property
     def outcome(self) -> str:

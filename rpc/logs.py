@@ -10,6 +10,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import cast
 
+from .console import ConsoleFilter, in_notebook
+
 SUBMIT_LOGGER = "P-SGD Submit"
 _FORMAT, _TIME = "%(levelname)s %(name)s@%(asctime)s: %(message)s", "%H:%M:%S"
 AGENT_LOG_BYTES, _AGENT_LOG_PARTS = 10 << 20, 5
@@ -91,14 +93,19 @@ def _escape(text: str, keep: str = "") -> str:
 
 
 def attach_console(level: int = logging.INFO) -> None:
-    """Show the log on stderr, unless the application has configured logging itself."""
+    """Show the log on stderr, in a notebook with its output, unless the application has configured logging itself.
+
+    A level that it has set stays; WARNING is no such level, because every program begins with it.
+    """
     root = logging.getLogger()
     if root.handlers:
         return
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(sys.stdout if in_notebook() else sys.stderr)
     handler.setFormatter(CleanFormatter())
+    handler.addFilter(ConsoleFilter())
     root.addHandler(handler)
-    root.setLevel(level)
+    if root.level in (logging.NOTSET, logging.WARNING):
+        root.setLevel(level)
 
 
 def attach_file(path: Path) -> logging.Handler:

@@ -10,7 +10,7 @@ from .liveness.news import Notice as Notice
 from .liveness.verdict import ExitCode
 from .liveness.verdict import Verdict as Verdict
 from .operation import MAX_TEXT as MAX_TEXT
-from .operation import Attempt, Bytes, JobState, Length, Node, Percent, RunState, Secret, Sha256
+from .operation import Attempt, Bytes, JobState, Length, Node, Note, Percent, RunState, Secret, Sha256
 from .operation import Operation as Operation
 from .operation import parse as parse
 from .operation import read_operation as read_operation
@@ -165,11 +165,12 @@ class State(Operation):
 
 @dataclass(frozen=True)
 class Progress(Operation):
-    """How far the node is, 0 to 100."""
+    """How far the node is, 0 to 100, and a note on how it stands."""
 
     job: str
     node: Node
     percent: Percent
+    note: Note = ""
 
 
 @dataclass(frozen=True)
@@ -285,9 +286,10 @@ class Reached(Operation):
 
 @dataclass(frozen=True)
 class Advanced(Operation):
-    """The executor reports progress, 0 to 100."""
+    """The executor reports progress, 0 to 100, and how it stands."""
 
     percent: Percent
+    note: Note = ""
 
 
 @dataclass(frozen=True)

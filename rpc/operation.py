@@ -45,6 +45,8 @@ class Length:
 Node = Annotated[int, range(-2, 1 << 20)]
 Attempt = Annotated[int, range(1 << 31)]
 Percent = Annotated[int, range(101)]
+MOST_NOTE = 120
+Note = Annotated[str, Length(0, MOST_NOTE)]
 Bytes = Annotated[int, range(1 << 53)]
 Secret = Annotated[bytes, Length(32, 32)]
 Sha256 = Annotated[str, Matching("[0-9a-f]{64}")]

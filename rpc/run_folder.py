@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from .console import HEADLINE
 from .files import parsed, publish, read_regular
 from .identity import is_job_id
 from .logs import SUBMIT_LOGGER, get_logger
@@ -142,7 +143,7 @@ class RunFolder:
         record = {"job": self._job, "title": self._title, "began": began, "about": self.about}
         publish(path / _RECORD, json.dumps(record), 0o644)
         self._begun = True
-        _log.info("The files of this run are in %s.", shown(path))
+        _log.info("The files of this run are in %s.", shown(path), extra=HEADLINE)
         self._lead(LATEST)
 
     def has(self, node: int) -> None:

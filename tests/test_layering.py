@@ -28,9 +28,9 @@ REQUIRED = {
     "parallel_sgd": {"numpy", "tqdm"},
 }
 OPTIONAL = {
-    "nn": {"pandas", "matplotlib", "safetensors"},
+    "nn": {"pandas", "matplotlib", "safetensors", "IPython"},
     "network": set[str](),
-    "rpc": {"distributed"},
+    "rpc": {"distributed", "IPython"},
     "executor": {"dask", "joblib"},
     "parallel_sgd": {"pandas", "matplotlib"},
 }

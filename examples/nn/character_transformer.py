@@ -66,7 +66,7 @@ def main() -> int:
     warm = max(1, min(50, steps // 10))
     rate = WarmUp(Cosine(4e-3, steps, 1e-4), warm)
     model.compile(nn.gradient_descent.ADAMWOptimizer(rate, beta2=0.99, clip_norm=1.0))
-    print(model.summary())
+    model.summary()
     model.fit(train_x, train_y, epoch=options.epochs, batch_size=BATCH, validation_data=(test_x, test_y))
 
     bits = model.evaluate(test_x, test_y, batch_size=BATCH)["Loss"] / math.log(2)

@@ -44,7 +44,7 @@ def main() -> int:
     model = LinearRegression()
     model.setup(nn.loss.MSELoss())
     model.compile(nn.gradient_descent.SGDOptimizer(0.05))
-    print(model.summary())
+    model.summary()
     model.fit(x, y, epoch=options.epochs, batch_size=50)
 
     w, b = model.w.get_value().item(), model.b.get_value().item()

@@ -67,7 +67,7 @@ def main() -> int:
     model = build(train_x.shape[1])
     model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
     model.compile(nn.gradient_descent.ADAMOptimizer(2e-3))
-    print(model.summary())
+    model.summary()
     model.fit(train_x, train_y, epoch=epochs, batch_size=64, validation_data=(test_x, test_y))
     accuracy = model.evaluate(test_x, test_y)["accuracy"]
     print(f"Accuracy on images it has not seen: {accuracy:.4f}")

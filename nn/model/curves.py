@@ -1,16 +1,20 @@
 """Learning curves as a picture."""
 
+import io
 import os
 from collections.abc import Mapping, Sequence
+
+from nn.notebook import show
 
 VALIDATION = "val_"
 """What the names of results on validation data begin with."""
 
 
-def draw_curves(rows: Sequence[Mapping[str, float]], path: str | os.PathLike[str]) -> None:
-    """Write a picture with one panel per result, its training and its validation curve over the epochs.
+def draw_curves(rows: Sequence[Mapping[str, float]], path: str | os.PathLike[str] | None) -> None:
+    """Write, or show in a notebook, a picture with one panel per result, its training and validation curve over the epochs.
 
-    Raises ImportError where matplotlib is missing, ValueError without any epoch or for an ending matplotlib does not know.
+    Raises ImportError where matplotlib is missing, ValueError without any epoch, for an ending matplotlib does not know, or
+    without `path` where there is no notebook.
     """
     if not rows:
         raise ValueError("History.plot() needs at least one epoch, got none")
@@ -33,4 +37,9 @@ def draw_curves(rows: Sequence[Mapping[str, float]], path: str | os.PathLike[str
         panel.xaxis.get_major_locator().set_params(integer=True)
         panel.grid(alpha=0.3)
         panel.legend()
-    figure.savefig(path, dpi=120)
+    if path is not None:
+        figure.savefig(path, dpi=120)
+        return
+    picture = io.StringIO()
+    figure.savefig(picture, format="svg")
+    show("History.plot()", {"image/svg+xml": picture.getvalue()}, "history.png")

@@ -41,9 +41,10 @@ class History:
         frame = pandas.DataFrame(self.rows, columns=self.columns() or ["epoch"])
         return frame.set_index("epoch")
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
+    def plot(self, path: str | os.PathLike[str] | None = None) -> None:
         """Draw each result over the epochs, training and validation together, into a file of the kind its ending names.
 
+        Without `path` they are shown below the cell of a notebook; ValueError where there is none.
         Needs matplotlib, the extra `plot`; raises ImportError where it is missing, ValueError without any epoch.
         """
         draw_curves(self.rows, path)

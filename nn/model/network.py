@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,7 +16,8 @@ from nn.model import tensors, weight_list
 from nn.model.diagram import Diagram
 from nn.model.picture import draw
 from nn.model.structure import divide, freeze, trace
-from nn.model.summary import summarize
+from nn.model.summary import Summary, summarize
+from nn.notebook import show
 from nn.value import Placeholder, Value, Variable, VariableStore
 
 
@@ -77,12 +79,20 @@ class Network(Configurable, ABC):
         self.store  # noqa: B018 - raises before the variables exist
         weight_list.set_weights(self.graph, weights)
 
-    def summary(self) -> str:
-        """Return a table of layers, output shapes, numbers of parameters, what feeds what, and memory."""
-        return summarize(type(self).__name__, self.graph, self.store)
+    def summary(self) -> Summary:
+        """Print a table of layers, output shapes, numbers of parameters, what feeds what, and memory; return its text."""
+        text = Summary(summarize(type(self).__name__, self.graph, self.store))
+        sys.stdout.write(f"{text}\n")
+        return text
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Write a picture of the graph as SVG: a box for every use of a layer with the shape it gives, and arrows between."""
+    def plot(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Write a picture of the graph as SVG: a box for every use of a layer with the shape it gives, and arrows between.
+
+        Without `path` it is shown below the cell of a notebook; ValueError where there is none.
+        """
+        if path is None:
+            show("plot()", {"image/svg+xml": draw(type(self).__name__, Diagram(self.graph))}, "model.svg")
+            return
         target = os.fspath(path)
         if not str(target).lower().endswith(".svg"):
             raise ValueError(f"plot() 'path' must end in .svg, got {target!r}")

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import TextIO
 
+from nn.notebook import in_notebook
+
 
 class Progress:
     """One line per epoch with its results, whatever the width of the terminal; a bar in its place while the epoch lasts.
@@ -22,6 +24,7 @@ class Progress:
         self._began = perf_counter()
         hidden = silent or not _columns(sys.stderr)
         self._bar = tqdm(total=samples, desc=title, unit=" samples", leave=False, disable=hidden)
+        self._stream = sys.stdout if in_notebook() else sys.stderr
         self.advance, self._write = self._bar.update, tqdm.write
 
     def finish(self, results: Mapping[str, float]) -> None:
@@ -29,7 +32,7 @@ class Progress:
         self._bar.close()
         if not self._silent:
             shown = ", ".join(f"{name} {value:.4f}" for name, value in results.items())
-            self._write(f"{self._title}: {shown} ({perf_counter() - self._began:.1f} s)", file=sys.stderr)
+            self._write(f"{self._title}: {shown} ({perf_counter() - self._began:.1f} s)", file=self._stream)
 
     def __enter__(self) -> Progress:
         return self

@@ -11,6 +11,18 @@ from nn.model.diagram import Box, Diagram, count
 from nn.value import VariableStore
 
 
+class Summary(str):
+    """The text of a table that was shown already, so that a notebook or an interpreter does not show it again."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<summary of {self.partition(chr(10))[0]}>"
+
+    def _ipython_display_(self) -> None:
+        """Nothing more."""
+
+
 def summarize(title: str, graph: Graph, store: VariableStore) -> str:
     """Return a table of layer, output shape and parameters, and the totals with their memory.
 

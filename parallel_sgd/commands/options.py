@@ -125,6 +125,9 @@ def make_parser() -> argparse.ArgumentParser:
     output = parser.add_argument_group("output")
     output.add_argument("--title", default="P-SGD", help="part of the names of the result files (default: P-SGD)")
     output.add_argument("--json", action="store_true", help="print one JSON object on standard output")
+    shown = output.add_mutually_exclusive_group()
+    shown.add_argument("-q", "--quiet", action="store_true", help="show warnings and errors only, and no progress")
+    shown.add_argument("-v", "--verbose", action="store_true", help="show all there is to say (verbose=2 of parallel())")
     tasks = output.add_mutually_exclusive_group()  # else all but one would be passed over in silence
     tasks.add_argument("--jobs", action="store_true", help="list which jobs run where")
     tasks.add_argument(

@@ -14,6 +14,7 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.model.tensors import ModelFileError
 from nn.optimizer import IOptimizer
+from rpc.console import NORMAL, QUIET, VERBOSE
 
 from .. import batch_sync, codec, profiles
 from ..batch_sync import ISyncType, StaleSynchronous
@@ -54,6 +55,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
         "seed": options.seed,
         "shuffle": not options.no_shuffle,
         "wait": options.wait,
+        "verbose": verbosity_of(options),
         "on_failure": options.on_failure,
         "max_restarts": options.max_restarts,
         "stall_timeout": options.stall_timeout,
@@ -66,6 +68,11 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
         "resume": options.resume,
         "blas_threads": threads if threads == "auto" else _integer("--blas-threads", threads),
     }
+
+
+def verbosity_of(options: argparse.Namespace) -> int:
+    """The `verbose` that --quiet and --verbose stand for."""
+    return QUIET if options.quiet else VERBOSE if options.verbose else NORMAL
 
 
 def _with_suffix(text: str, known: Any) -> str:

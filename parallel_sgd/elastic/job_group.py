@@ -205,5 +205,5 @@ def _nothing() -> None:
     return
 
 
-def _no_progress(_percent: int) -> None:
+def _no_progress(_percent: int, _note: str) -> None:
     return

@@ -199,7 +199,7 @@ class Desk:
         deliver(session, State(record.job, record.node, record.state, record.detail))
         for run in self._runs:
             if run.record is record and run.percent:
-                deliver(session, Progress(record.job, record.node, run.percent))
+                deliver(session, Progress(record.job, record.node, run.percent, run.note))
         named = session.caps.get("node")
         self._watchers.add(session, record.job, named if isinstance(named, int) else None)
 

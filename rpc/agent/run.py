@@ -58,7 +58,7 @@ logger = get_logger(__name__)
 
 
 class Run:
-    """A job process and its slot. `submitter` is the session that started it; `percent` is its progress.
+    """A job process and its slot. `submitter` is the session that started it; `percent` and `note` are its progress.
 
     `cluster` is the key that the submitter has proven. `on_tell(run, tell)`, `on_progress(run, percent)` and
     `on_news(run, operation)`, with what watchers are to be told besides, are called as things happen.
@@ -86,7 +86,7 @@ class Run:
         self.order = order
         self.record = record
         self.submitter = submitter
-        self.percent = 0
+        self.percent, self.note = 0, ""
         self.slot = slot.Slot(order.prepare_limit + order.start_limit, now)
         self.free = False
         self._on_tell, self._on_progress, self._on_news, self._on_audit = on_tell, on_progress, on_news, on_audit
@@ -228,7 +228,7 @@ class Run:
         if isinstance(operation, Took):
             self._untaken = max(0, self._untaken - 1)
         elif isinstance(operation, Advanced):
-            self.percent = operation.percent
+            self.percent, self.note = operation.percent, operation.note
             self._on_progress(self, operation.percent)
         elif isinstance(operation, Audit):
             self._on_audit(operation.event, f"job {self.name}: {operation.detail}")

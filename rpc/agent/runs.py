@@ -223,7 +223,7 @@ class Runs:
         self._watchers.tell(run.record.job, run.record.node, operation)
 
     def _progress(self, run: Run, percent: int) -> None:
-        self._watchers.tell(run.record.job, run.record.node, Progress(run.record.job, run.record.node, percent))
+        self._watchers.tell(run.record.job, run.record.node, Progress(run.record.job, run.record.node, percent, run.note))
 
     def close(self) -> None:
         """End all processes."""

@@ -247,7 +247,7 @@ class JobProcess:
             self.begin.group,
             self.output,
             Path(self.begin.cache),
-            lambda percent: self.porter.tell(Advanced(percent)),
+            lambda percent, note: self.porter.tell(Advanced(percent, note)),
             self.begin.job,
             self.begin.attempt,
             self._load_code,

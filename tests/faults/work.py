@@ -77,7 +77,7 @@ class SimWork:
             resumption=resumption,
             keeper=self._keeper,
             monitor=self._monitor,
-            progress=lambda percent: self._life.send(process.name, process.agent, Progress(order.job, order.node, percent)),
+            progress=lambda percent, _: self._life.send(process.name, process.agent, Progress(order.job, order.node, percent)),
         )
 
     def deliver(self, peer: int, frames: bytes) -> None:

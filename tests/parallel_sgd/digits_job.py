@@ -69,6 +69,12 @@ class DigitsJob:
             report = TrainingReport(self.directory, "digits", node, [metric.name for metric in model.metrics])
         self.models[node] = model
         self.workers[node] = build_worker(
-            self.plan, model, self.data, channel, self.clock.monotonic, report=report, progress=self.progress[node].append
+            self.plan,
+            model,
+            self.data,
+            channel,
+            self.clock.monotonic,
+            report=report,
+            progress=lambda percent, _: self.progress[node].append(percent),
         )
         return self.workers[node]

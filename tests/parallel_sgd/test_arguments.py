@@ -187,6 +187,7 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         ("no/where", "'resume' must be 'last', a job id or the path of a checkpoint, and there is nothing at no/where"),
     ],
     "shuffle": [(1, "'shuffle' must be True or False, got 1"), ("no", "'shuffle' must be True or False, got 'no'")],
+    "verbose": [(3, "'verbose' must be 0, 1 or 2, got 3"), ("all", "'verbose' must be 0, 1 or 2, got 'all'")],
     "directory": [(3, "'directory' must be a path, got 3"), (None, "'directory' must be a path, got None")],
 }
 

@@ -15,6 +15,7 @@ from parallel_sgd.commands.parts import settings_of
         (["--jobs", "--stop", "a"], "argument --stop: not allowed with argument --jobs"),
         (["--attach", "--retrieve"], "argument --retrieve: not allowed with argument --attach"),
         (["--stop", "a", "--post-mortem", "a"], "argument --post-mortem: not allowed with argument --stop"),
+        (["-m", "a", "--quiet", "-v"], "argument -v/--verbose: not allowed with argument -q/--quiet"),
         (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
     ],
 )
@@ -32,3 +33,9 @@ def test_every_epoch_has_an_order_of_its_own_unless_one_says_so() -> None:
     parser = make_parser()
     assert settings_of(parser.parse_args(["-m", "dnn.model"]))["shuffle"] is True
     assert settings_of(parser.parse_args(["-m", "dnn.model", "--no-shuffle"]))["shuffle"] is False
+
+
+def test_how_much_is_shown() -> None:
+    parser = make_parser()
+    for given, verbose in (([], 1), (["-q"], 0), (["--quiet"], 0), (["-v"], 2), (["--verbose"], 2)):
+        assert settings_of(parser.parse_args(["-m", "dnn.model", *given]))["verbose"] == verbose

@@ -116,8 +116,11 @@ def test_a_second_setup_keeps_the_weights() -> None:
     assert set(model.evaluate(x, np.eye(3)[y])) == {"Loss"}
 
 
-def test_summary() -> None:
+def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is printed; its text is returned, which an interpreter or a notebook does not show again."""
     text = classifier(dropout=0.5).summary()
+    assert capsys.readouterr().out == f"{text}\n"
+    assert repr(text) == "<summary of SequentialModel>"
     lines = text.splitlines()
     assert lines[0] == "SequentialModel"
     assert "dense_1 (Dense)      (-1, 16)             144" in lines

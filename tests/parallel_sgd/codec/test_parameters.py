@@ -186,7 +186,7 @@ def test_where_a_key_is_made_at_run_time_nothing_is_ruled_out(kind: type[Codec])
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_what_built_in_codecs_read_is_known(name: str) -> None:
-    """So that a misspelt one is always refused with them."""
+    """SUB-46: so that a misspelt one is always refused with them."""
     assert reads(BUILT_IN[name]).all_known
 
 
@@ -222,7 +222,7 @@ REFUSED: list[tuple[Any, dict[Any, Any], str]] = [
 def test_a_parameter_that_no_codec_reads_is_refused(
     kind: Any, parameters: dict[Any, Any], message: str, tmp_path: Path
 ) -> None:
-    """Before anything is sent, with the names that exist."""
+    """SUB-46: before anything is sent, with the names that exist."""
     with pytest.raises(ValueError, match=f"'codec_extra_parameters' must hold what the job's codecs read, {message}"):
         train(tmp_path, parameters, kind)
     assert not (tmp_path / "out").exists()
@@ -236,7 +236,7 @@ def test_the_codecs_of_the_parameter_server_count(tmp_path: Path) -> None:
 
 
 def test_what_nobody_has_read_is_told_at_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where the code cannot tell; what one node has read, or somebody has read late, counts as read."""
+    """SUB-46: where the code cannot tell; what one node has read, or somebody has read late, counts as read."""
     caplog.set_level(logging.INFO, SUBMIT_LOGGER)
     train(tmp_path, {"rate_1": 1, "rat_0": 1, "bitz": 2}, {0: Formatted, 1: codec.QSGD})
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

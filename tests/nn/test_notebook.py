@@ -1,0 +1,66 @@
+"""What a model and its training show in a notebook, and outside of one."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nn.model import History
+from nn.model.progress import Progress
+from nn.notebook import in_notebook
+from tests.nn.model.models import classifier
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """A kernel, as far as it is asked: everything that is shown."""
+    shown: list[dict[str, Any]] = []
+    shell, display = ModuleType("IPython"), ModuleType("IPython.display")
+    monkeypatch.setattr(shell, "get_ipython", lambda: SimpleNamespace(kernel=object()), raising=False)
+    monkeypatch.setattr(shell, "version_info", (9, 0), raising=False)  # matplotlib asks for it
+    monkeypatch.setattr(display, "display", lambda content, raw: shown.append(content), raising=False)
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    return shown
+
+
+def history() -> History:
+    made = History()
+    made.add(1, {"Loss": 2.0})
+    made.add(2, {"Loss": 1.0})
+    return made
+
+
+def test_pictures_without_a_path_are_shown(notebook: list[dict[str, Any]]) -> None:
+    assert in_notebook()
+    classifier().plot()
+    assert [list(picture) for picture in notebook] == [["image/svg+xml"]]
+    assert notebook[0]["image/svg+xml"].startswith("<svg ") and "dense_1" in notebook[0]["image/svg+xml"]
+
+
+def test_curves_without_a_path_are_shown(notebook: list[dict[str, Any]]) -> None:
+    pytest.importorskip("matplotlib")
+    history().plot()
+    assert "<svg " in notebook[0]["image/svg+xml"] and "Loss" in notebook[0]["image/svg+xml"]
+
+
+def test_outside_a_notebook_they_need_a_path() -> None:
+    assert not in_notebook()
+    with pytest.raises(ValueError, match=r"plot\(\) needs a 'path' outside a notebook, such as 'model.svg', got None"):
+        classifier().plot()
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ValueError, match=r"History.plot\(\) needs a 'path' outside a notebook, such as 'history.png'"):
+        history().plot()
+
+
+def test_epochs_are_told_with_the_output_of_the_cell(
+    notebook: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not on stderr, which stands on red ground there."""
+    with Progress("Epoch 1/1", 10, silent=False) as progress:
+        progress.finish({"Loss": 0.5})
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Epoch 1/1: Loss 0.5000 (") and printed.err == "" and not notebook
