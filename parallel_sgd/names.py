@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from network.suggestions import did_you_mean
+
 
 class UnknownName(ValueError):
     """A name stands for nothing; the message lists what is known or says what is wrong with the module."""
@@ -22,16 +24,6 @@ def known_classes(module: ModuleType, base: Any) -> Mapping[str, Any]:
     return {c.__name__.lower(): c for c in exported if inspect.isclass(c) and issubclass(c, base) and not inspect.isabstract(c)}
 
 
-def ready_made(module: ModuleType, base: Any) -> Mapping[str, Any]:
-    """Those of the `known_classes` that can be made without arguments."""
-    return {name: found for name, found in known_classes(module, base).items() if not _needs_arguments(found)}
-
-
-def _needs_arguments(found: Any) -> bool:
-    parameters = inspect.signature(found).parameters.values()
-    return any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
-
-
 def find_class(text: str, base: Any, known: Mapping[str, Any], option: str) -> Any:
     """The class that `text` names: a known one, `module.Class`, `module:Class` or `file.py:Class`.
 
@@ -41,8 +33,9 @@ def find_class(text: str, base: Any, known: Mapping[str, Any], option: str) -> A
         return known[text.lower()]
     place, separator, name = text.rpartition(":" if ":" in text else ".")
     if not separator or not place:
-        names = ", ".join(sorted(c.__name__ for c in known.values()))
-        raise UnknownName(f"{option} {text!r} is unknown. Known: {names}; or write module.Class or file.py:Class.")
+        names = ", ".join(sorted({c.__name__ for c in known.values()}))
+        near = did_you_mean(text, [kind.__name__ for kind in known.values()])
+        raise UnknownName(f"{option} {text!r} is unknown{near or '.'} Known: {names}; or write module.Class or file.py:Class.")
     found = getattr(_module(place, option), name, None)
     if found is None:
         raise UnknownName(f"{option}: {place} has no {name!r}.")

@@ -216,7 +216,10 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--codec qsgdd", r"--codec 'qsgdd' is unknown. Known: .*DummyCodec.*Plain.*; or write module.Class or file.py:Class."),
+        (
+            "--codec qsgdd",
+            r"--codec 'qsgdd' is unknown; did you mean 'QSGD'\? Known: .*DummyCodec.*Plain.*; or write module.Class or file.py:Class.",
+        ),
         ("-m nowhere.model", r"The model file nowhere.model cannot be read: No such file or directory\."),
         ("--codec nowhere.py:Mine", r"--codec: the file nowhere.py does not exist"),
         (f"--codec {'x' * 300}.py:Mine", r"--codec: the file x{300}.py does not exist"),
@@ -226,7 +229,12 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--codec wrong.py:Mine", r"--codec: wrong.py cannot be imported: SyntaxError: "),
         ("--codec json.py:Mine", r"--codec: json.py has the name of another module, json; rename it"),
         ("--dataset imagenet", r"--dataset 'imagenet' is unknown. Known: .*Digits.*MNIST"),
-        ("--transform twist", r"--transform 'twist' is unknown. Known: Augment, ImageCls, Normalize, OneHot, Shuffle"),
+        (
+            "--transform twist",
+            r"--transform 'twist' is unknown. Known: Augment, Dirichlet, ImageCls, .*Normalize, OneHot, Shuffle",
+        ),
+        ("--transform imagecls:flaten=false", r"--transform imagecls has no argument 'flaten'; did you mean 'flatten'\?"),
+        ("--dataset csv", r"--dataset csv: missing a required argument: 'path'; write csv:path=..,label=.."),
         ("--psgd xsgd", r"--psgd 'xsgd' is unknown. Known: .*SynchronizedSGD"),
         ("--psgd stale:some", r"--psgd stale: must be an integer, got 'some'"),
         ("--psgd stale:-1", r"StaleSynchronous 'staleness' must be an integer of at least 0, got -1"),

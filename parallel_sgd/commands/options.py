@@ -44,8 +44,19 @@ def make_parser() -> argparse.ArgumentParser:
         "--wait", type=float, default=0.0, metavar="SECONDS", help="wait this long for busy workers (default: 0)"
     )
     data = parser.add_argument_group("data")
-    data.add_argument("--dataset", default="mnist", help="digits, mnist, cifar10, ... or module:Class (default: mnist)")
-    data.add_argument("--transform", default="shuffle,imagecls", help="applied in order, or none (default: shuffle,imagecls)")
+    data.add_argument(
+        "--dataset",
+        default="mnist",
+        metavar="NAME[:KEY=VALUE,..]",
+        help="digits, mnist, cifar10, .., csv:path=houses.csv,label=price, npz:path=.., or module:Class, file.py:Class, with "
+        "arguments too (default: mnist)",
+    )
+    data.add_argument(
+        "--transform",
+        default="shuffle,imagecls",
+        metavar="NAME[:KEY=VALUE,..],..",
+        help="applied in order, such as shuffle,imagecls:flatten=false,channels=true, or none (default: shuffle,imagecls)",
+    )
     data.add_argument(
         "--no-shuffle",
         action="store_true",

@@ -19,8 +19,9 @@ from rpc.console import NORMAL, QUIET, VERBOSE
 from .. import batch_sync, codec, profiles
 from ..batch_sync import ISyncType, StaleSynchronous
 from ..codec.interfaces import Codec
-from ..names import UnknownName, find_class, known_classes, ready_made
+from ..names import UnknownName, find_class, known_classes
 from ..profiles.blockassignment.abstract import AbsBlockAssignment
+from .objects import make_object, split_objects
 
 _SYNC_NAMES = {"ssgd": "synchronizedsgd", "asgd": "asynchronizedsgd"}
 
@@ -110,23 +111,25 @@ def load_model(path: str) -> Model:
 
 
 def make_dataset(text: str) -> AbsDataset:
-    """A data set by its name.
+    """A data set by its name, with its arguments: `digits`, `csv:path=houses.csv,label=price`.
 
     Raises: UnknownName.
     """
-    made: AbsDataset = find_class(text, AbsDataset, ready_made(nn.dataset, AbsDataset), "--dataset")()
+    known = {name: kind for name, kind in known_classes(nn.dataset, AbsDataset).items() if kind is not nn.dataset.ArrayDataset}
+    known |= {name.removesuffix("dataset"): kind for name, kind in known.items()}
+    made: AbsDataset = make_object(text, AbsDataset, known, "--dataset")
     return made
 
 
 def make_transform(text: str) -> AbsTransformer | None:
-    """Transforms by name, with commas between them, one after the other; None for `none`.
+    """Transforms by name, with their arguments and commas between them, one after the other; None for `none`.
 
     Raises: UnknownName.
     """
     if text == "none":
         return None
-    known = ready_made(transforms, AbsTransformer)
-    steps = [find_class(part.strip(), AbsTransformer, known, "--transform")() for part in text.split(",")]
+    known = {name: kind for name, kind in known_classes(transforms, AbsTransformer).items() if kind is not transforms.Chain}
+    steps = [make_object(part, AbsTransformer, known, "--transform") for part in split_objects(text)]
     chain: AbsTransformer = steps[0]
     for step in steps[1:]:
         chain = chain.add(step)

@@ -1,0 +1,113 @@
+"""Data sets and transforms with their arguments, as a command line names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nn.dataset import CSVDataset, Digits, NpzDataset
+from nn.dataset.transforms import Augment, ImageCls, Normalize, Shuffle
+from parallel_sgd.commands.objects import literal, split_objects
+from parallel_sgd.commands.parts import make_dataset, make_transform
+from parallel_sgd.names import UnknownName
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3),
+        ("1e-3", 1e-3),
+        (" True", True),
+        ("false", False),
+        ("none", None),
+        ("area", "area"),
+        ("'1'", "1"),
+        ("'\\t'", "\t"),
+        ("../a b.csv", "../a b.csv"),
+        ("[area, rooms]", ["area", "rooms"]),
+        ("['a,b', 2, [x]]", ["a,b", 2, ["x"]]),
+        ("{built: %d.%m.%Y}", {"built": "%d.%m.%Y"}),
+        ("{0: 1.5}", {0: 1.5}),
+        ("__import__('os').getpid()", "__import__('os').getpid()"),  # nothing is computed
+        ("2 ** 8", "2 ** 8"),
+        ("[" * 5000, "[" * 5000),
+    ],
+)
+def test_values(text: str, value: Any) -> None:
+    assert literal(text) == value
+
+
+def test_commas_part_arguments_and_objects() -> None:
+    text = "shuffle,augment:copies=2,flip=false,normalize:mean=[1,2],std=[1, 1],mod.py:T:a='x,y',none"
+    assert split_objects(text) == [
+        "shuffle", "augment:copies=2,flip=false", "normalize:mean=[1,2],std=[1, 1]", "mod.py:T:a='x,y'", "none",
+    ]  # fmt: skip
+
+
+def test_data_sets(tmp_path: Path) -> None:
+    assert isinstance(make_dataset("digits"), Digits)
+    path = tmp_path / "houses,old.csv"
+    data = make_dataset(f"csv:path='{path}',label=2020,features=[area,rooms],delimiter=';',dates={{built: %Y}},missing=fill")
+    assert isinstance(data, CSVDataset)
+    assert (data.path, data.label, data.features) == (str(path), "2020", ["area", "rooms"])
+    assert (data.delimiter, data.dates, data.missing) == (";", {"built": "%Y"}, "fill")
+    assert isinstance(make_dataset("nn.dataset.NpzDataset:path=a.npz"), NpzDataset)
+    assert isinstance(make_dataset("NPZ:path=a.npz,test_fraction=0.5"), NpzDataset)
+    assert make_dataset("nn.dataset:SimData:kind=classification,samples=10").name == "simdata"
+
+
+def test_a_class_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "own_rows.py").write_text(
+        "import numpy as np\nfrom nn.dataset import AbsDataset\n"
+        "class Rows(AbsDataset):\n"
+        "    def __init__(self, count, **more):\n        self.count, self.more = count, more\n"
+        "    def load(self, download=True):\n        return (np.ones((self.count, 1)), np.ones(self.count)) * 2\n"
+    )
+    made = make_dataset(f"{tmp_path}/own_rows.py:Rows:count=4,scale=1.5")
+    assert len(made.load()[0]) == 4 and made.more == {"scale": 1.5}  # type: ignore[attr-defined]
+
+
+def test_transforms() -> None:
+    assert make_transform("none") is None
+    made = make_transform("shuffle, imagecls:flatten=false,channels=true,augment:crop=0,normalize:per=all")
+    assert made is not None
+    assert [type(step) for step in made.steps] == [Shuffle, ImageCls, Augment, Normalize]
+    assert made.steps[1].get_config() == {"flatten": False, "channels": True}
+    assert np.shape(make_transform("ImageCls:flatten=False")(*Digits().load())[0]) == (1500, 8, 8)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("make", "text", "words"),
+    [
+        (make_dataset, "csv", r"--dataset csv: missing a required argument: 'path'; write csv:path=..,label=..$"),
+        (make_dataset, "csv:path=a", "missing a required argument: 'label'"),
+        (
+            make_dataset,
+            "csv:path=a,lable=b",
+            "has no argument 'lable'; did you mean 'label'\\? It takes path, label, features",
+        ),
+        (make_dataset, "digits:size=3", "--dataset digits has no argument 'size'. It takes"),
+        (make_dataset, "csv:path=a,label=b,c", "arguments must be KEY=VALUE with commas between them, got 'c'"),
+        (make_dataset, "csv:path=a,path=b,label=c", "'path' must be given once"),
+        (
+            make_dataset,
+            "csv:path=a,label=b,missing=dorp",
+            "'missing' must be one of error, drop, nan, fill, got 'dorp'; did you",
+        ),
+        (make_dataset, "digts", "--dataset 'digts' is unknown; did you mean 'Digits'\\? Known: CIFAR10"),
+        (make_dataset, "array", "'array' is unknown.* Known: CIFAR10"),
+        (make_transform, "imagecls:flaten=1", "--transform imagecls has no argument 'flaten'; did you mean 'flatten'\\?"),
+        (make_transform, "imagecls:flatten=1", "--transform imagecls: ImageCls 'flatten' must be True or False, got 1"),
+        (
+            make_transform,
+            "dirichlet",
+            "--transform dirichlet: missing a required argument: 'alpha'; write dirichlet:alpha=..,blocks=..$",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(make: Any, text: str, words: str) -> None:
+    with pytest.raises(UnknownName, match=words):
+        make(text)
