@@ -62,7 +62,7 @@ def _arguments(text: str, found: Any, what: str) -> dict[str, Any]:
         key, value = match[1], literal(match[2])
         if key not in parameters and not takes_any:
             raise UnknownName(
-                f"{what} has no argument {key!r}{did_you_mean(key, parameters)}; it takes {', '.join(parameters)}"
+                f"{what} has no argument {key!r}{did_you_mean(key, parameters) or '.'} It takes {', '.join(parameters)}"
             )
         if key in arguments:
             raise UnknownName(f"{what}: {key!r} must be given once, got it twice")

@@ -7,6 +7,7 @@ from nn.dataset.transforms.dirichlet import Dirichlet
 from nn.dataset.transforms.image_cls import ImageCls
 from nn.dataset.transforms.make_non_iid import Make_Non_IID
 from nn.dataset.transforms.normalize import Normalize
+from nn.dataset.transforms.normalize_labels import NormalizeLabels
 from nn.dataset.transforms.one_hot import OneHot
 from nn.dataset.transforms.shuffle import Shuffle
 from nn.dataset.transforms.true_non_iid import True_Non_IID
@@ -19,6 +20,7 @@ __all__ = [
     "ImageCls",
     "Make_Non_IID",
     "Normalize",
+    "NormalizeLabels",
     "OneHot",
     "Shuffle",
     "True_Non_IID",

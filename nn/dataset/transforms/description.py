@@ -9,6 +9,7 @@ from nn.dataset.transforms.dirichlet import Dirichlet
 from nn.dataset.transforms.image_cls import ImageCls
 from nn.dataset.transforms.make_non_iid import Make_Non_IID
 from nn.dataset.transforms.normalize import Normalize
+from nn.dataset.transforms.normalize_labels import NormalizeLabels
 from nn.dataset.transforms.one_hot import OneHot
 from nn.dataset.transforms.shuffle import Shuffle
 from nn.dataset.transforms.true_non_iid import True_Non_IID
@@ -16,7 +17,18 @@ from nn.dataset.transforms.true_non_iid import True_Non_IID
 __all__ = ["build", "describe"]
 
 _KINDS: dict[str, type[AbsTransformer]] = {
-    kind.__name__: kind for kind in (Shuffle, ImageCls, Normalize, OneHot, Augment, Make_Non_IID, True_Non_IID, Dirichlet)
+    kind.__name__: kind
+    for kind in (
+        Shuffle,
+        ImageCls,
+        Normalize,
+        NormalizeLabels,
+        OneHot,
+        Augment,
+        Make_Non_IID,
+        True_Non_IID,
+        Dirichlet,
+    )
 }
 
 

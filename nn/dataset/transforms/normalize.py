@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from nn.arrays import Array, refuse_masked
 from nn.dataset.checksum import Arrays
+from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 
-__all__ = ["Normalize"]
+__all__ = ["Normalize", "check_fits", "normalized", "statistics"]
 
 _PER = ("feature", "channel", "all")
 _CHUNK = 1 << 16  # values that are in hand at a time, as float64
@@ -26,6 +27,8 @@ class Normalize(AbsTransformer):
 
     `mean` and `std` may be given in place of the training part's: a number, or (nested) lists that broadcast to a sample.
     Floats keep their dtype, other samples become float32; the arithmetic is in float64 throughout.
+
+    `of` takes the statistics of a data set beforehand, so that `apply` makes the samples of a later `predict` alike.
 
     Raises ValueError for a `std` that is not positive, statistics that do not fit the samples, and training samples with NaN
     or infinity (unless both are given); TypeError for samples that are no numbers.
@@ -52,6 +55,21 @@ class Normalize(AbsTransformer):
             "per": self.per,
         }
 
+    @classmethod
+    def of(cls, data: AbsDataset, per: str = "channel") -> "Normalize":
+        """Return the transform with the statistics of a data set's training part, in whose place it is: of equal bits."""
+        mean, std = statistics("Normalize", "training samples", data.load()[0], cls(per=per).per)
+        return cls(mean, std, per)
+
+    def apply(self, x: Array) -> Array:
+        """Return samples ``(n, ...)`` normalised by the mean and std that this was made with.
+
+        Raises ValueError where it was made without them; else as a call.
+        """
+        if self._mean is None or self._std is None:
+            raise ValueError("Normalize must have 'mean' and 'std' to apply them: make it by Normalize.of(data)")
+        return self(x, x[:0], x[:0], x[:0])[0]
+
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return both parts normalised; labels stay, nothing is random here."""
         refuse_masked("Normalize samples", train_x, test_x)
@@ -60,43 +78,47 @@ class Normalize(AbsTransformer):
                 raise TypeError(f"Normalize needs samples that are numbers, got dtype {x.dtype}")
         for name, given in (("mean", self._mean), ("std", self._std)):
             if given is not None:
-                _check_fits(name, given, train_x)
+                check_fits("Normalize", "samples", name, given, train_x)
         mean, std = self._mean, self._std
         if mean is None or std is None:
-            found_mean, found_std = self._statistics(train_x)
+            found_mean, found_std = statistics("Normalize", "training samples", train_x, self.per)
             mean = found_mean if mean is None else mean
             std = found_std if std is None else std
-        return _normalized(train_x, mean, std), train_y, _normalized(test_x, mean, std), test_y
+        return normalized(train_x, mean, std), train_y, normalized(test_x, mean, std), test_y
 
-    def _statistics(self, x: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and standard deviation by `per`, in a shape that fits a sample; 1 where there is no deviation."""
-        if not x.size:
-            raise ValueError(f"Normalize needs samples to take mean and deviation of, got shape {x.shape}")
-        # first per feature, along contiguous rows, then over the features that count as one
-        rows, sample = _rows(x), x.shape[1:]
-        axes = {"feature": (), "channel": tuple(range(len(sample) - 1)), "all": tuple(range(len(sample)))}[self.per]
-        totals = np.zeros(rows.shape[1])
-        with np.errstate(invalid="ignore"):  # infinities of both signs; reported below
-            for part in _parts(rows):
-                totals += rows[part].sum(axis=0, dtype=np.float64)
-            means = (totals / len(x)).reshape(sample)
-            mean = means.mean(axis=axes, keepdims=True)
-        if not np.isfinite(mean).all():
-            raise ValueError("Normalize needs training samples that are finite, got NaN or infinity")
-        squares = np.zeros_like(totals)
-        with np.errstate(over="ignore"):  # reported below, unless it comes of rounding the mean of a huge constant
-            shift = np.broadcast_to(mean, sample).reshape(-1)
-            for part in _parts(rows):
-                deviation = rows[part] - shift
-                deviation *= deviation
-                squares += deviation.sum(axis=0)
-            std = np.sqrt((squares / len(x)).reshape(sample).mean(axis=axes, keepdims=True))
-        highest, lowest = (extreme.reshape(sample) for extreme in (rows.max(axis=0), rows.min(axis=0)))
-        constant = highest.max(axis=axes, keepdims=True) == lowest.min(axis=axes, keepdims=True)
-        std = np.where(constant | (std == 0), 1.0, std)  # a rounding error of the mean is no deviation
-        if not np.isfinite(std).all():
-            raise ValueError("Normalize needs training samples whose squares are finite, got larger ones")
-        return mean, std
+
+def statistics(owner: str, what: str, x: Array, per: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation by `per`, in a shape that fits a sample; 1 where there is no deviation.
+
+    Raises ValueError naming `owner` and `what` it needs to be finite.
+    """
+    if not x.size:
+        raise ValueError(f"{owner} needs {what} to take mean and deviation of, got shape {x.shape}")
+    # first per feature, along contiguous rows, then over the features that count as one
+    rows, sample = _rows(x), x.shape[1:]
+    axes = {"feature": (), "channel": tuple(range(len(sample) - 1)), "all": tuple(range(len(sample)))}[per]
+    totals = np.zeros(rows.shape[1])
+    with np.errstate(invalid="ignore"):  # infinities of both signs; reported below
+        for part in _parts(rows):
+            totals += rows[part].sum(axis=0, dtype=np.float64)
+        means = (totals / len(x)).reshape(sample)
+        mean = means.mean(axis=axes, keepdims=True)
+    if not np.isfinite(mean).all():
+        raise ValueError(f"{owner} needs {what} that are finite, got NaN or infinity")
+    squares = np.zeros_like(totals)
+    with np.errstate(over="ignore"):  # reported below, unless it comes of rounding the mean of a huge constant
+        shift = np.broadcast_to(mean, sample).reshape(-1)
+        for part in _parts(rows):
+            deviation = rows[part] - shift
+            deviation *= deviation
+            squares += deviation.sum(axis=0)
+        std = np.sqrt((squares / len(x)).reshape(sample).mean(axis=axes, keepdims=True))
+    highest, lowest = (extreme.reshape(sample) for extreme in (rows.max(axis=0), rows.min(axis=0)))
+    constant = highest.max(axis=axes, keepdims=True) == lowest.min(axis=axes, keepdims=True)
+    std = np.where(constant | (std == 0), 1.0, std)  # a rounding error of the mean is no deviation
+    if not np.isfinite(std).all():
+        raise ValueError(f"{owner} needs {what} whose squares are finite, got larger ones")
+    return mean, std
 
 
 def _statistic(name: str, value: ArrayLike | None) -> NDArray[np.float64] | None:
@@ -111,14 +133,15 @@ def _statistic(name: str, value: ArrayLike | None) -> NDArray[np.float64] | None
     return array
 
 
-def _check_fits(name: str, given: NDArray[np.float64], x: Array) -> None:
+def check_fits(owner: str, what: str, name: str, given: NDArray[np.float64], x: Array) -> None:
+    """Raise ValueError unless a given statistic broadcasts to each of `what`."""
     sample = x.shape[1:]
     try:
         fits = np.broadcast_shapes(given.shape, sample) == sample
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"Normalize '{name}' must fit samples of shape {sample}, got shape {given.shape}")
+        raise ValueError(f"{owner} '{name}' must fit {what} of shape {sample}, got shape {given.shape}")
 
 
 def _rows(x: Array) -> Array:
@@ -131,7 +154,8 @@ def _parts(rows: Array) -> list[slice]:
     return [slice(start, start + step) for start in range(0, len(rows), step)]
 
 
-def _normalized(x: Array, mean: NDArray[np.float64], std: NDArray[np.float64]) -> Array:
+def normalized(x: Array, mean: NDArray[np.float64], std: NDArray[np.float64]) -> Array:
+    """Return ``(x - mean) / std``, in the dtype of floats, else in float32."""
     result = np.empty(x.shape, x.dtype if x.dtype.kind == "f" else np.float32)
     rows, out = _rows(x), _rows(result)
     shift, scale = (np.broadcast_to(statistic, x.shape[1:]).reshape(-1) for statistic in (mean, std))

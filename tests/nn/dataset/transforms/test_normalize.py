@@ -5,7 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from nn.dataset.transforms import Normalize
+from nn.dataset import ArrayDataset
+from nn.dataset.transforms import Normalize, NormalizeLabels
 from nn.dataset.transforms import normalize as module
 from tests.nn.golden import optional
 
@@ -118,7 +119,7 @@ def test_memory_is_that_of_the_result():
             r"'std' must fit samples of shape \(4, 3, 2\), got shape \(1, 4, 3, 2\)",
         ),
         (lambda: apply(Normalize(), np.array(["a"])), TypeError, "needs samples that are numbers, got dtype <U1"),
-        (lambda: apply(Normalize(), np.ones((0, 2))), ValueError, r"needs samples to take mean .* got shape \(0, 2\)"),
+        (lambda: apply(Normalize(), np.ones((0, 2))), ValueError, r"needs training samples to take mean .* got shape \(0, 2\)"),
         (lambda: apply(Normalize(), np.array([[1.0], [np.nan]])), ValueError, "that are finite, got NaN or infinity"),
         (lambda: apply(Normalize(), np.array([[1e200], [-1e200]])), ValueError, "whose squares are finite, got larger ones"),
         (lambda: apply(Normalize(), np.array([[np.inf], [-np.inf]])), ValueError, "that are finite, got NaN or infinity"),
@@ -127,3 +128,40 @@ def test_memory_is_that_of_the_result():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("per", ["feature", "channel", "all"])
+def test_the_statistics_of_a_data_set_may_be_taken_beforehand(per):
+    x = np.random.default_rng(1).normal(3, 2, (20, 4, 3)).astype(np.float32)
+    data = ArrayDataset(x[:15], np.arange(15), x[15:], np.arange(5))
+    before = Normalize.of(data, per)
+    for one, other in zip(before(*data.load()), Normalize(per=per)(*data.load()), strict=True):
+        assert np.array_equal(one, other)
+    assert np.array_equal(before.apply(x[15:]), before(*data.load())[2])
+    with pytest.raises(ValueError, match=r"must have 'mean' and 'std' to apply them: make it by Normalize.of\(data\)"):
+        Normalize().apply(x)
+
+
+@pytest.mark.parametrize("shape", [(20,), (20, 1), (20, 3)])
+def test_labels_and_back(shape):
+    y = np.random.default_rng(1).normal(3e5, 2e4, shape)
+    data = ArrayDataset(np.ones((15, 1)), y[:15], np.ones((5, 1)), y[15:])
+    labels = NormalizeLabels.of(data)
+    _, train_y, _, test_y = labels(*data.load())
+    assert np.abs(train_y.mean(axis=0)).max() < 1e-9
+    assert np.allclose(train_y.std(axis=0), 1)
+    assert np.allclose(labels.restore(test_y), y[15:])
+    assert np.array_equal(NormalizeLabels()(*data.load())[1], train_y)
+    assert labels.restore(test_y.astype(np.float32).reshape(5, -1)).shape == (5, y[0].size)
+    whole = ArrayDataset(np.ones((4, 1)), [1, 2, 3, 4], np.ones((1, 1)), [5])
+    assert NormalizeLabels()(*whole.load())[1].dtype == np.float32
+
+
+def test_labels_that_cannot_be_normalised():
+    x = np.ones((2, 1))
+    with pytest.raises(ValueError, match="NormalizeLabels needs training labels that are finite, got NaN"):
+        NormalizeLabels()(x, np.array([1, np.nan]), x, np.ones(2))
+    with pytest.raises(ValueError, match=r"make it by NormalizeLabels.of\(data\)"):
+        NormalizeLabels(mean=1.0).restore(x)
+    with pytest.raises(TypeError, match="needs labels that are numbers, got dtype <U1"):
+        NormalizeLabels()(x, np.array(["a", "b"]), x, np.ones(2))
