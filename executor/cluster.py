@@ -21,6 +21,7 @@ from .dispatcher import Dispatcher
 from .errors import like
 from .functions import Function, Functions, user_classes
 from .future import TaskFuture
+from .output import OUTPUTS, Console
 from .payload import Payload, pack_payload
 from .shelves import KEEP_BYTES
 from .task_job import TaskJob
@@ -49,6 +50,10 @@ class ClusterExecutor(Executor):
         title: what others see while the nodes are busy.
         blas_threads: BLAS threads of each node; 0 for the cores of its host divided by the nodes there.
         keep_bytes: memory in which each node keeps partitions of collections (see `Collection.persist`), about.
+        output: where `print`, stderr and the log records of tasks go, up to 1 MiB of each: "inline", to stdout, stderr and the
+            logger `executor.tasks` here, behind the names of node and task; "future", to the attribute `output` of the
+            future; "off", nowhere.
+            The job's log on the node has them in any case.
 
     Attributes: `job`, the id of the job that keeps the nodes, which `job_submit.py` or a `Reclaimer` can stop.
 
@@ -68,6 +73,7 @@ class ClusterExecutor(Executor):
         title: str = "executor",
         blas_threads: int = 1,
         keep_bytes: int = KEEP_BYTES,
+        output: str = "inline",
     ) -> None:
         if not isinstance(nodes, NodeAssignment):
             raise TypeError(f"ClusterExecutor 'nodes' must be a NodeAssignment, got {type(nodes).__qualname__}.")
@@ -79,11 +85,16 @@ class ClusterExecutor(Executor):
             raise ValueError(f"ClusterExecutor 'keep_bytes' must be an integer from 0, got {keep_bytes!r}.")
         if isinstance(blas_threads, bool) or not isinstance(blas_threads, int) or blas_threads < 0:
             raise ValueError(f"ClusterExecutor 'blas_threads' must be an integer from 0, got {blas_threads!r}.")
+        if output not in OUTPUTS:
+            raise ValueError(f"ClusterExecutor 'output' must be one of {', '.join(map(repr, OUTPUTS))}, got {output!r}.")
         job = TaskJob(nodes, key_file, title, blas_threads)
         self.job = job.job
         self._names = dict(job.names)
-        self._dispatcher = dispatcher = Dispatcher(job.sessions, job.names, retries, pure, job)
+        console = None if output == "off" else Console(keep=output == "future")
+        self._dispatcher = dispatcher = Dispatcher(job.sessions, job.names, retries, pure, job, console)
         dispatcher.order(["room", keep_bytes])
+        if console is not None:
+            dispatcher.order(["listen"])
         self._functions = Functions(dispatcher.forget)
         self._lock = dispatcher.lock
         self._shut = False

@@ -17,7 +17,8 @@ from rpc.hardening import end_process
 from rpc.logs import get_logger
 
 from .broadcast import Arrived
-from .messages import BATCH_BYTES, BATCH_TASKS
+from .messages import BATCH_BYTES, BATCH_TASKS, STDERR
+from .output import TaskOutput
 from .payload import Payload
 from .shelves import Shelves
 
@@ -42,13 +43,15 @@ class Desk:
     """Between the submitter's line and the main thread of a node.
 
     The main thread calls `next` and `put`; the desk's own thread owns `controller` until `close` has returned.
-    Attributes: `code`, {function: (objects, code)}; `values`, broadcast ones by number; `shelves`, what tasks keep.
+    Attributes: `code`, {function: (objects, code)}; `values`, broadcast ones by number; `shelves`, what tasks keep;
+    `output`, which catches what they write, if the submitter listens.
     """
 
     def __init__(self, controller: Controller, session: Session) -> None:
         self.code: dict[int, tuple[bytes, bytes]] = {}
         self.values: dict[int, Arrived] = {}
         self.shelves = Shelves(controller.node_id)
+        self.output: TaskOutput | None = None
         self._controller, self._session = controller, session
         # in order, each in a cell: whoever takes it out, the main thread to execute it or the desk to give it back, has it
         self._line: deque[list[Assignment]] = deque()
@@ -57,8 +60,9 @@ class Desk:
         self._room = threading.Event()
         self._idle = threading.Event()
         self._sent = threading.Event()  # set when no result is left here
-        self._results: deque[tuple[list[Any], int]] = deque()
+        self._results: deque[tuple[str, list[Any], int]] = deque()  # (word, entry, bytes)
         self._waiting_bytes = 0  # of results that no session has taken yet; written by the main thread
+        self._said_bytes = 0  # and of what tasks have written; written by one thread at a time
         self._taken_bytes = 0  # of results that a session has taken; written by the desk's thread
         self._asleep = False
         self._end = False
@@ -102,16 +106,29 @@ class Desk:
         if is_precious:
             self._sent.clear()
         self._waiting_bytes += payload.size
-        self._results.append(([task, kind, seconds, payload.tree, payload.arrays], payload.size))
+        self._results.append(("done", [task, kind, seconds, payload.tree, payload.arrays], payload.size))
+        self._wake()
+        if is_precious:
+            self._sent.wait(PROMPT_SECONDS)
+        while self._on_the_way > HIGH_WATER and self._error is None:
+            self._room.clear()
+            if self._on_the_way > HIGH_WATER and self._error is None:
+                self._room.wait()
+
+    def say(self, task: int, kind: int, name: str, text: str) -> None:
+        """Send what a task has written; in any thread, one at a time."""
+        self._said_bytes += len(text)
+        self._results.append(("said", [task, kind, name, text], len(text)))
+        self._wake()
+
+    @property
+    def _on_the_way(self) -> int:
+        return self._waiting_bytes + self._said_bytes - self._taken_bytes
+
+    def _wake(self) -> None:
         if self._asleep:
             self._asleep = False
             self._controller.wake()
-        if is_precious:
-            self._sent.wait(PROMPT_SECONDS)
-        while self._waiting_bytes - self._taken_bytes > HIGH_WATER and self._error is None:
-            self._room.clear()
-            if self._waiting_bytes - self._taken_bytes > HIGH_WATER and self._error is None:
-                self._room.wait()
 
     def close(self) -> None:
         """Send what is left, and end the thread; from then on the main thread owns the controller."""
@@ -155,21 +172,33 @@ class Desk:
 
     def _send_results(self) -> None:
         while self._results and self._session.pending_bytes < HIGH_WATER:
-            batch: list[list[Any]] = []
-            inline = size = 0
-            while self._results and len(batch) < BATCH_TASKS and inline < BATCH_BYTES and size < HIGH_WATER:
-                entry, weight = self._results.popleft()
-                batch.append(entry)
-                inline += min(len(entry[3]), 4096)
-                size += weight
+            word, batch, size = self._next_batch()
             try:
-                self._session.queue(["done", batch])
+                self._session.queue([word, batch])
             except NetworkError as error:
                 raise JobAborted(f"The submitter is gone: {error}") from error
             self._taken_bytes += size
             self._controller.push()
-        if self._waiting_bytes - self._taken_bytes <= HIGH_WATER and not self._room.is_set():
+        if self._on_the_way <= HIGH_WATER and not self._room.is_set():
             self._room.set()
+
+    def _next_batch(self) -> tuple[str, list[list[Any]], int]:
+        """The entries of one message, and their bytes; those of one word, in order. Lines of a task become one text."""
+        batch: list[list[Any]] = []
+        inline = size = 0
+        first = self._results[0][0]
+        while self._results and len(batch) < BATCH_TASKS and inline < BATCH_BYTES and size < HIGH_WATER:
+            word, entry, weight = self._results[0]
+            if word != first:
+                break
+            self._results.popleft()
+            size += weight
+            inline += min(len(entry[3]), 4096) if word == "done" else len(entry[3])
+            if batch and word == "said" and entry[1] <= STDERR and batch[-1][:3] == entry[:3]:
+                batch[-1][3] += entry[3]
+            else:
+                batch.append(entry)
+        return first, batch, size
 
     def _take_messages(self) -> None:
         while (message := self._session.take()) is not None:
@@ -202,6 +231,9 @@ class Desk:
         elif word == "clear":
             for shelf in rest[0]:
                 self.shelves.clear(shelf)
+        elif word == "listen":
+            self.output = TaskOutput(self.say)
+            self.output.install()
         elif word == "end":
             self._end = True
             self._arrived.set()

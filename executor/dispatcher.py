@@ -21,8 +21,9 @@ from .errors import NodeLost
 from .failure import unpack_failure
 from .functions import Function
 from .hang_up import hang_up
-from .messages import RESULT, Done, parse_from_node
+from .messages import RESULT, Done, Written, parse_from_node
 from .outbox import Outbox
+from .output import Console
 from .payload import unpack_payload
 from .recalls import RECALL_SECONDS, Recalls
 from .restarts import Ending, Job, Restarts
@@ -38,7 +39,8 @@ class Dispatcher:
     """Carries out what the `Scheduler` decides. `submit`, `order` and what stands beside them may be called from any thread.
 
     `sessions` lead to the `TaskServer` of each node and belong to the dispatcher, `names` are shown in errors; `job` knows how
-    processes have ended, starts new ones, and ends when the nodes have been told that there are no more tasks.
+    processes have ended, starts new ones, and ends when the nodes have been told that there are no more tasks. `console` gets
+    what tasks write.
     """
 
     def __init__(
@@ -48,10 +50,12 @@ class Dispatcher:
         retries: int,
         pure: bool,
         job: Job,
+        console: Console | None = None,
     ) -> None:
         self._sessions, self._names, self._job = dict(sessions), names, job
         self._restarts = Restarts(job, self._call)
         self._standing = StandingOrders()
+        self._console = console
         self._scheduler = Scheduler(sessions, retries, pure)
         self._outbox = Outbox(self._sessions)
         self._tasks = Tasks(lambda function: self._outbox.forget(function))
@@ -231,7 +235,10 @@ class Dispatcher:
             self._cut(node)
             self._restarts.cut(node, "it has left" if session.left else reason)
 
-    def _obey(self, node: int, said: list[Done] | tuple[int, ...]) -> None:
+    def _obey(self, node: int, said: list[Done] | tuple[int, ...] | Written) -> None:
+        if isinstance(said, Written):
+            self._show(node, said)
+            return
         if isinstance(said, tuple):
             self._take_back(node, said)
             return
@@ -252,6 +259,12 @@ class Dispatcher:
             self._tasks.complete(done.task, value, error)
         if problem is not None:
             raise problem
+
+    def _show(self, node: int, written: Written) -> None:
+        for said in written.parts:
+            if self._console is not None and said.task in self._tasks:  # else it is a second copy
+                task = self._tasks[said.task]
+                self._console.take(node, said, task.function.name, task.future)
 
     def _take_back(self, node: int, tasks: tuple[int, ...]) -> None:
         """A node has answered the first question that it was asked."""

@@ -16,7 +16,11 @@ class TaskFuture(Future[T]):
 
     Such a future is pending. Only the node can say whether its task will still run, so `cancel` asks it, and returns True if
     and only if the node has given the task back.
+
+    Attribute: `output`, what the task has written so far, if the executor was made with `output="future"`.
     """
+
+    output: str = ""
 
     def __init__(self) -> None:
         super().__init__()

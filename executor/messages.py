@@ -2,23 +2,28 @@
 
 to a node:    ["code", function, objects, code]   ["run", [[task, function, many, tree, arrays], ...]]   ["back", [task, ...]]
               ["forget", [function, ...]]   ["hold", number, tree, arrays]   ["drop", [number, ...]]   ["end"]
-              ["room", bytes]   ["clear", [shelf, ...]]
+              ["room", bytes]   ["clear", [shelf, ...]]   ["listen"]
 from a node:  ["done", [[task, kind, seconds, tree, arrays], ...]]   ["back", [task, ...]]
+              ["said", [[task, kind, name, text], ...]]
 
 `tree` and `arrays` are a `Payload`: a list of arguments, or a tuple (args, kwargs), or with `many` a list of tuples of
 arguments, to call the function with each. The code of a function comes before its first task. `kind` is RESULT or FAILURE.
 Tasks are executed in the order of sending. "back" asks for tasks, and each time is answered with those of them that have not
 begun, and now will not.
+After "listen" a node tells what its tasks write: `kind` is STDOUT, STDERR or the level of a record of the logger `name`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from network.errors import ProtocolError
 
 RESULT, FAILURE = 0, 1
+STDOUT, STDERR = 0, 1
+MOST_LEVEL = 1 << 20  # of a record
 BATCH_TASKS = 64  # at most in one message, and
 BATCH_BYTES = 256 << 10  # of trees, about, so that a message stays within the limits of a frame's meta
 
@@ -33,8 +38,24 @@ class Done(NamedTuple):
     arrays: list[Any]
 
 
-def parse_from_node(value: Any) -> list[Done] | tuple[int, ...]:
-    """What a node says: finished tasks, or the ids of those that it gives back.
+class Said(NamedTuple):
+    """What a task has written."""
+
+    task: int
+    kind: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """What tasks have written, in order."""
+
+    parts: list[Said]
+
+
+def parse_from_node(value: Any) -> list[Done] | tuple[int, ...] | Written:
+    """What a node says: finished tasks, the ids of those that it gives back, or what tasks have written.
 
     Raises: ProtocolError for anything else.
     """
@@ -43,6 +64,8 @@ def parse_from_node(value: Any) -> list[Done] | tuple[int, ...]:
             return [_done(entry) for entry in value[1]]
         if value[0] == "back" and all(type(task) is int for task in value[1]):
             return tuple(value[1])
+        if value[0] == "said":
+            return Written([_said(entry) for entry in value[1]])
     raise ProtocolError("A node sent what is no message about tasks.")
 
 
@@ -54,3 +77,9 @@ def _done(entry: Any) -> Done:
     if not right or type(arrays) is not list or not 0 <= seconds < math.inf:
         raise ProtocolError("A node sent a malformed result.")
     return Done(task, kind, seconds, tree, arrays)
+
+
+def _said(entry: Any) -> Said:
+    if type(entry) is not list or list(map(type, entry)) != [int, int, str, str] or not STDOUT <= entry[1] <= MOST_LEVEL:
+        raise ProtocolError("A node sent malformed output of a task.")
+    return Said(*entry)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-_STANDS = {"room": False, "hold": True}  # words of messages (see `messages`), and whether there are many of them, by number
+_STANDS = {
+    "room": False,
+    "listen": False,
+    "hold": True,
+}  # words of messages (see `messages`), and whether there are many of them, by number
 _ENDS = {"drop": "hold"}
 
 

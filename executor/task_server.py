@@ -66,6 +66,8 @@ class TaskServer(AbsExecutable):
 
     def _execute(self, assignment: Assignment, functions: _Loaded, desk: Desk) -> None:
         classes: Sequence[type] = ()
+        if desk.output is not None:
+            desk.output.begin(assignment.task)
         begin = time.perf_counter()
         try:
             function, classes = functions.get(assignment.function)
@@ -76,6 +78,8 @@ class TaskServer(AbsExecutable):
             seconds = time.perf_counter() - begin
             kind, payload = FAILURE, pack_failure(error, classes)
         self._count += 1
+        if desk.output is not None:
+            desk.output.end()  # before the result
         desk.put(assignment.task, kind, seconds, payload)
 
     def done(self) -> ReplyPackage:
