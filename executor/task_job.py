@@ -33,6 +33,7 @@ class TaskJob:
     """
 
     def __init__(self, nodes: NodeAssignment, key_file: str | Path | None, title: str, blas_threads: int) -> None:
+        nodes.check_open()
         workers = NodeAssignment(key_file=key_file or nodes.key_file)
         for node, address in nodes.items():
             if node >= 0:

@@ -17,6 +17,8 @@ from .session import Session
 from .sockets import SocketLink, resolve, trusted_unix_path, wait_sockets
 
 CONNECT_SECONDS = 5.0
+CANNOT_CONNECT = "cannot connect"
+"""What the reason of a `PeerLost` begins with where nobody was there at all."""
 
 
 class Target(NamedTuple):
@@ -167,7 +169,7 @@ class _Call:
                 return
             sock.close()
             reason = os.strerror(code)
-        raise self._lost(f"cannot connect: {reason}")
+        raise self._lost(f"{CANNOT_CONNECT}: {reason}")
 
     def step(self) -> Session | None:
         """Go as far as the socket lets us; the session once it is confirmed."""

@@ -32,6 +32,15 @@ class PeerLost(NetworkError):
         self.reason = reason
 
 
+class NotReached(PeerLost):
+    """No agent was there when it was called. Attributes: as PeerLost."""
+
+    def __init__(self, node_id: int | None, address: str, reason: str, advice: str) -> None:
+        super().__init__(node_id, address, reason)
+        who = "" if node_id is None else f" for node {node_id}"
+        self.args = (f"No worker is reached at {address}{who}: {reason}. {advice}",)
+
+
 class Impostor(PeerLost):
     """A node of the job has called under the id of another one, so nobody talks with it any more. Attributes: as PeerLost."""
 

@@ -10,6 +10,8 @@ from collections.abc import ItemsView, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from .errors import ClosedByUs
+
 DEFAULT_PORT = 15387
 SUBMITTER = -1
 PARAMETER_SERVER = -2
@@ -85,6 +87,7 @@ class NodeAssignment:
     def __init__(self, key_file: str | Path | None = None) -> None:
         self.key_file = key_file
         self._addresses: dict[int, Address] = {}
+        self._closed = ""
 
     def add(self, node_id: int, address: str | Address) -> NodeAssignment:
         """Assign `address` to `node_id`; returns self, so that calls chain.
@@ -97,6 +100,11 @@ class NodeAssignment:
             raise ValueError(f"Node {node_id} already has the address {self._addresses[node_id]}.")
         self._addresses[node_id] = address if isinstance(address, Address) else Address.parse(address)
         return self
+
+    def check_open(self) -> None:
+        """Raises: ClosedByUs when the agents of these nodes have ended with the block that started them."""
+        if self._closed:
+            raise ClosedByUs(self._closed)
 
     @property
     def worker_ids(self) -> list[int]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from .controller import Controller
-from .dial import CONNECT_SECONDS, Target, dial_all
-from .errors import NetworkError
+from .dial import CANNOT_CONNECT, CONNECT_SECONDS, Target, dial_all
+from .errors import NetworkError, NotReached, PeerLost
 from .keyring import Key
 from .keys import find_keys
-from .nodes import SUBMITTER, NodeAssignment
+from .nodes import SUBMITTER, Address, NodeAssignment, is_loopback
 from .session import Session
 
 
@@ -44,7 +45,7 @@ class Request:
     def reach(self, nodes: NodeAssignment, limit: float = CONNECT_SECONDS) -> tuple[Controller, dict[int, NetworkError]]:
         """Connect to those of `nodes` that can be reached; the others are returned, each with the reason.
 
-        Raises: KeyFileError.
+        Raises: KeyFileError; ClosedByUs for nodes whose `with` block has ended.
         """
         sessions, errors, key = self.call(nodes, limit)
         return self.connected(nodes, sessions, key), errors
@@ -54,8 +55,9 @@ class Request:
     ) -> tuple[dict[int, Session], dict[int, NetworkError], Key]:
         """As `reach`, for who moves the bytes of the sessions by itself; and the key that they were opened with.
 
-        Raises: KeyFileError.
+        Raises: KeyFileError; ClosedByUs for nodes whose `with` block has ended.
         """
+        nodes.check_open()
         if not len(nodes):
             raise ValueError("Request needs at least one node, got an empty NodeAssignment.")
         explicit = self._key_file or nodes.key_file
@@ -65,7 +67,7 @@ class Request:
             for node_id, address in nodes.items()
         }
         sessions, errors = dial_all(targets, limit)
-        return sessions, errors, key
+        return sessions, {node_id: _advised(error, nodes[node_id]) for node_id, error in errors.items()}, key
 
     @staticmethod
     def connected(nodes: NodeAssignment, sessions: Mapping[int, Session], key: Key) -> Controller:
@@ -73,3 +75,17 @@ class Request:
         com = Controller(SUBMITTER, sessions)
         com.addresses, com.key = dict(nodes.items()), key
         return com
+
+
+def _advised(error: NetworkError, address: Address) -> NetworkError:
+    """The same error; one of an address where nobody listens says what to do about that."""
+    if not isinstance(error, PeerLost) or not error.reason.startswith(CANNOT_CONNECT):
+        return error
+    reason = error.reason[len(CANNOT_CONNECT) :].lstrip(": ")
+    if reason != os.strerror(errno.ECONNREFUSED):
+        advice = "Is the address right, and is there a way to it?"
+    elif is_loopback(address.host):
+        advice = f"Start one on this machine with 'psgd-worker --port {address.port}'."
+    else:
+        advice = f"Start one there with 'psgd-worker --listen 0.0.0.0 --port {address.port} --key-file FILE'."
+    return NotReached(error.node_id, str(address), reason, advice)

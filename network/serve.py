@@ -30,7 +30,7 @@ class Serve:
     def __init__(self, address: str = "127.0.0.1:0", key_file: str | Path | None = None, clock: Clock | None = None) -> None:
         where = Address.parse(address)
         if not is_loopback(where.host) and key_file is None:
-            raise NetworkError(f"Listening on {where} needs an explicit key file: make one with 'worker.py --new-key'.")
+            raise NetworkError(f"Listening on {where} needs an explicit key file: make one with 'psgd-worker --new-key'.")
         self._keys = find_keys(Path(key_file) if key_file else None, os.environ, create=True)
         self._listener: socket.socket = listen_tcp(where)
         self.address = Address(where.host, self._listener.getsockname()[1])

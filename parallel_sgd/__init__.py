@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from network.lazy import lazily
+from network.version import VERSION
 
 if TYPE_CHECKING:
     from .errors import JobFailed
@@ -28,6 +29,7 @@ __all__ = [
     "parse_worker",
 ]
 
+__version__ = VERSION
 __getattr__, __dir__ = lazily(
     __name__,
     {

@@ -45,6 +45,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
     Raises: SubmissionError when it could not be started, JobFailed when it did not end well, Deposed (a NetworkError) when its
     agents had lost us and drive it themselves, NetworkError, KeyboardInterrupt.
     """
+    nodes.check_open()
     job = new_job_id()
     is_local = isinstance(nodes, LocalNodes)
     estate = make_estate(spec, sum(array.nbytes for array in arrays), job)

@@ -272,7 +272,17 @@ class Attendant:
             self.failures.setdefault(node, ("lost", str(error)))
             return
         self.collection.report(node)
-        self._logger.info("Node(%s) is done, {%s} is done.", node, ", ".join(map(str, sorted(self.collection.files))))
+        self._tell_of_end(node)
+
+    def _tell_of_end(self, node: int) -> None:
+        """The files of a node are here; only one that has ended well counts as done."""
+        ended = {other: state for machine in self.machines for other, (state, _) in machine.ended.items()}
+        done = sorted(other for other in self.collection.files if ended.get(other) == "done" and other not in self.failures)
+        if node in done:
+            self._logger.info("Node(%s) is done, {%s} is done.", node, ", ".join(map(str, done)))
+        else:
+            state = self.failures.get(node, (ended.get(node, ""), ""))[0]
+            self._logger.info("Node(%s) is not done (%s); what it has left is saved.", node, state)
 
     def _take_result(self, node: int) -> None:
         """The result comes as a file; it is returned by `join`, not left in the folder.

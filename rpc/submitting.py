@@ -10,8 +10,10 @@ from typing import Any
 
 from network.clock import Clock
 from network.controller import Controller
+from network.nodes import Address
 
 from . import submission as sub
+from .agent.admission import too_few_slots
 from .errors import Deposed, NodeBusy, SubmissionError
 from .executable import AbsExecutable, Resources, content_of
 from .lines import Gone, Lines, Opened, Unreached
@@ -73,6 +75,7 @@ class Submitting:
         taken = sorted(self._bundles.keys() & set(nodes))
         if taken:
             raise ValueError(f"Nodes {taken} already belong to a group of this job.")
+        self._check_slots()
         with self._all_or_nothing():
             bundle = executable if isinstance(executable, Bundle) else pack_executable(executable, objects)
             hosts = Counter(address.host for address in self._com.addresses.values())
@@ -86,6 +89,18 @@ class Submitting:
                 self._raise_failure()
                 self._step(None)
             self._raise_failure()
+
+    def _check_slots(self) -> None:
+        """Two nodes with one address may be meant, or one line of a node file too many: its agent has said which."""
+        given: dict[Address, list[int]] = {}
+        for node, address in self._com.addresses.items():
+            given.setdefault(address, []).append(node)
+        for address, nodes in given.items():
+            slots = self._com.sessions[nodes[0]].caps.get("slots") if nodes[0] in self._com.sessions else None
+            if isinstance(slots, int) and len(nodes) > slots:
+                raise SubmissionError(
+                    f"The job was not started: the worker at {address} cannot take it: {too_few_slots(slots, nodes)}."
+                )
 
     def adopt(self, nodes: Sequence[int]) -> None:
         """A group that somebody else has started."""

@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -17,12 +18,15 @@ from typing import Any
 import pytest
 
 import nn
+import parallel_sgd
+from network.version import VERSION
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.model import Model
 from parallel_sgd import ParallelSGD, cli, in_process, local_workers
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import FixedBlockAssignment
+from rpc.agent import cli as agent_cli
 from tests.parallel_sgd.digits_job import mlp
 
 pytestmark = pytest.mark.processes
@@ -435,3 +439,41 @@ def test_the_help_of_the_worker_and_a_new_key(tmp_path: Path) -> None:
 def test_versions_agree(tmp_path: Path) -> None:
     versions: set[Any] = {script(path, "--version", cwd=tmp_path).stdout for path in (SUBMIT, WORKER)}
     assert len(versions) == 1 and re.fullmatch(r"\d+\.\d+.*\n", versions.pop())
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("/usr/bin/psgd-submit", "psgd-submit"),
+        ("/lib/parallel_sgd/__main__.py", "python -m parallel_sgd"),
+        ("job_submit.py", "job_submit.py"),
+    ],
+)
+def test_the_program_goes_by_the_name_by_which_it_was_called(
+    called: str, name: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Errors, the help, and the example in it; an argument of Python goes by the name of its option."""
+    monkeypatch.setattr(sys, "argv", [called])
+    assert submit("--codec", "SyncPS", "--local", "2") == cli.EXIT_USAGE
+    assert f"{name}: 'codec' SyncPS needs a parameter server among the nodes: --ps\n" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: {name} -m FILE") and f"Example: {name} -m" in " ".join(shown.split())
+
+
+def test_the_worker_goes_by_the_name_by_which_it_was_called(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for called, name in (("/usr/bin/psgd-worker", "psgd-worker"), ("worker.py", "worker.py")):
+        monkeypatch.setattr(sys, "argv", [called])
+        assert agent_cli.main(["--rendezvous", "/r"]) == cli.EXIT_USAGE
+        assert capsys.readouterr().err.startswith(f"{name}: --rendezvous needs --from")
+
+
+def test_the_package_tells_its_version_and_runs_as_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parallel_sgd.__version__ == VERSION
+    monkeypatch.setattr(sys, "argv", ["parallel_sgd", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("parallel_sgd", run_name="__main__")
+    assert ended.value.code == 0

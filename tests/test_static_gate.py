@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -154,3 +155,13 @@ def test_the_gate_sees_prints_and_asserts(code: str) -> None:
 @pytest.mark.parametrize("code", ["pprint(1)", "log.info('print(1)')", "self.print(1)"])
 def test_the_gate_lets_logging_pass(code: str) -> None:
     assert loud(ast.parse(code)) == []
+
+
+def test_no_leavings_are_tracked() -> None:
+    """What merges and editors leave behind is not part of the repository."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=True).stdout.split()
+    assert [
+        name for name in listed if name.endswith((".orig", ".rej", ".bak", ".swp", "~")) or "/.ipynb_checkpoints/" in name
+    ] == []

@@ -18,6 +18,7 @@ from nn.model.fit_data import evaluation_source, split_validation, training_sour
 from nn.model.history import History
 from nn.model.resumption import CallbackStates
 from nn.model.scored_network import ScoredNetwork
+from nn.model.tensors import ModelFileError
 from nn.model.training import Training
 from nn.optimizer import GDOptimizer, IOptimizer, OpContainer
 
@@ -205,8 +206,14 @@ class Model(ScoredNetwork, ABC):
 
     @staticmethod
     def load(path: str | os.PathLike[str], custom_objects: Mapping[str, type[Any]] | None = None) -> Model:
-        """Return the model of a file; `fit` continues a compiled one where it stopped. Raises as `from_bytes`."""
-        return Model.from_bytes(tensors.read_file(path), custom_objects)
+        """Return the model of a file; `fit` continues a compiled one where it stopped. Raises as `from_bytes`, naming
+        the file; OSError where there is none.
+        """
+        data = tensors.read_file(path)
+        try:
+            return Model.from_bytes(data, custom_objects)
+        except ModelFileError as error:
+            raise ModelFileError(f"The model file {os.fspath(path)!s} cannot be used: {error}") from error
 
 
 def _callbacks(given: Iterable[Callback] | None) -> list[Callback]:

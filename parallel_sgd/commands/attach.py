@@ -13,7 +13,7 @@ from rpc.logs import clean_text
 
 from .codes import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK
 from .nodes import reach_all
-from .output import paths_of, print_json
+from .output import paths_of, print_json, program_name
 
 
 def attach(options: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def attach(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(f"The job {job} has ended: {outcome}.\n")
         if reclaimer.detail:
-            sys.stderr.write(f"job_submit.py: {clean_text(reclaimer.detail)}\n")
+            sys.stderr.write(f"{program_name()}: {clean_text(reclaimer.detail)}\n")
     if outcome != "done":
         return EXIT_FAILED
     return EXIT_OK if all(state in ("done", "unknown") for state, _ in states.values()) else EXIT_NODE_LOST

@@ -13,6 +13,7 @@ from rpc.launch import Offer, launcher_of
 from rpc.membership import parse_hosts
 
 from ..nodes import parse_worker, workers_in
+from .output import program_name
 
 LAUNCHER = "launcher"
 """What --discovery says for the agents that --launch finds."""
@@ -76,7 +77,7 @@ def reach_all(options: argparse.Namespace) -> Controller:
     """
     com, errors = Request().reach(all_nodes(options))
     for error in errors.values():
-        sys.stderr.write(f"job_submit.py: {error}\n")
+        sys.stderr.write(f"{program_name()}: {error}\n")
     if not com.sessions:
         com.close()
         raise NetworkError("None of the workers can be reached.")

@@ -8,18 +8,19 @@ from network.version import VERSION
 from rpc.recovery import POLICIES
 
 from ..checkpoint.schedule import AUTO
+from .output import program_name
 
 
 def make_parser() -> argparse.ArgumentParser:
     """All of them, in the groups in which `--help` shows them."""
     parser = argparse.ArgumentParser(
-        prog="job_submit.py",
+        prog=program_name(),
         usage="%(prog)s -m FILE [options]\n"
         "       %(prog)s --jobs | --attach [JOB] | --stop JOB | --retrieve [JOB] | --post-mortem JOB [options]",
         description="Train a saved model on several workers, or look after a job that was left alone.",
         epilog="Exit codes: 0 done, 1 the job failed, 2 wrong argument, 3 not started, 4 a node cannot be reached, "
         "5 done, but without a node that was lost, 130 interrupted. "
-        "Example: job_submit.py -m dnn.model --local 2 --dataset digits --epochs 5",
+        "Example: %(prog)s -m dnn.model --local 2 --dataset digits --epochs 5",
     )
     parser.add_argument("-m", "--model", metavar="FILE", help="a model file, from nn.model.Model.save()")
     nodes = parser.add_argument_group("nodes")

@@ -12,6 +12,13 @@ from typing import Any
 
 from rpc.logs import clean_text
 
+SCRIPT, COMMAND = "job_submit.py", "psgd-submit"
+
+
+def program_name() -> str:
+    """How this program was called: as the command that an installation has, the module, or the script of a checkout."""
+    return {COMMAND: COMMAND, "__main__.py": "python -m parallel_sgd"}.get(Path(sys.argv[0]).name, SCRIPT)
+
 
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object on a line of its own."""
@@ -38,7 +45,8 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
         lambda found: names.get(found[1]) or (f"--{found[1].replace('_', '-')}" if found[1] in options else found[0]),
         str(error),
     )
-    sys.stderr.write(f"job_submit.py: {clean_text(said)}\n")
+    said = said.replace("parse_worker(n, ps=True)", "--ps")
+    sys.stderr.write(f"{program_name()}: {clean_text(said)}\n")
     if options.json:
         print_json({"error": said, **more})
 

@@ -107,7 +107,7 @@ def load_model(path: str) -> Model:
     except OSError as error:
         raise ValueError(f"The model file {path} cannot be read: {error.strerror or error}.") from error
     except ModelFileError as error:
-        raise ValueError(f"The model file {path} cannot be used: {error}") from error
+        raise ValueError(str(error)) from error
 
 
 def make_dataset(text: str) -> AbsDataset:

@@ -101,6 +101,7 @@ def launch(
         raise TypeError(f"elastic.launch 'func' must be a function, got {type(func).__qualname__}")
     if not isinstance(nodes, NodeAssignment) or isinstance(nodes, InProcessNodes) or not nodes.worker_ids:
         raise TypeError(f"elastic.launch 'nodes' must be workers on agents (local_workers, parse_worker), got {nodes!r}")
+    nodes.check_open()
     if stall_timeout is not None:
         arguments.number("elastic.launch", "stall_timeout", stall_timeout, 0, open_low=True)
     arguments.integer("elastic.launch", "min_workers", min_workers, minimum=1)

@@ -30,7 +30,6 @@ from .words import FROM_WORKER
 
 BUSY_SECONDS = 15.0  # for a slot whose last worker is being ended
 _PAUSE_SECONDS = 0.2
-_SLOTS = "An agent runs as many workers at once as its option '--slots' says, one by default."
 _UNFINISHED = ("starting", "running", "unknown")
 _quiet = get_logger("parallel_sgd.elastic.submission")
 _quiet.setLevel(logging.ERROR)  # the driver tells of rounds, not of the submission of each worker
@@ -124,7 +123,7 @@ class Recruit:
             except NodeBusy as error:
                 if time.monotonic() < deadline and not self._given_up.wait(_PAUSE_SECONDS):
                     continue
-                self._deliver(NotStarted(self.worker, f"{error} {_SLOTS}"))
+                self._deliver(NotStarted(self.worker, str(error)))
             except SubmissionError as error:
                 self._deliver(NotStarted(self.worker, str(error)))
             except NetworkError as error:
@@ -133,11 +132,21 @@ class Recruit:
                 self._deliver(NotStarted(self.worker, str(error)))
             return
 
+    def _check_slots(self, slots: object) -> None:
+        """No waiting helps where an agent has fewer than discovery, or the nodes, say."""
+        if isinstance(slots, int) and self.worker.slot >= slots:
+            has, wanted = f"{slots} slot{'s' if slots > 1 else ''}", self.worker.slot + 1
+            raise SubmissionError(
+                f"The worker at {self.worker.address} has {has}, and {wanted} of the job are to run there: start it with "
+                f"'psgd-worker --slots {wanted}', or name it less often."
+            )
+
     def _submit(self) -> None:
         task = self._task
         com = Request().request(NodeAssignment(key_file=task.key_file).add(self.node, self.worker.address))
         try:
             self._check_wanted()  # the agent may have kept us waiting
+            self._check_slots(com.sessions[self.node].caps.get("slots"))
             coordinator = Coordinator(
                 com,
                 logger=_quiet,

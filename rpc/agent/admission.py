@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Collection
 
 from network.version import VERSION
 
@@ -25,6 +26,15 @@ def python_version() -> str:
 def threads_of(order: CanCommit) -> int:
     """BLAS threads of the job process."""
     return order.blas_threads or max(1, (os.cpu_count() or 1) // order.jobs_on_host)
+
+
+def too_few_slots(slots: int, nodes: Collection[int]) -> str:
+    """What to do about an agent that has fewer `slots` than `nodes` of one job were given to it."""
+    has = f"{slots} slot{'s' if slots > 1 else ''}"
+    return (
+        f"it has {has} and was given nodes {', '.join(map(str, sorted(nodes)))} of one job; start it with "
+        f"'psgd-worker --slots {len(nodes)}', or give each node a worker of its own"
+    )
 
 
 def objection(order: CanCommit) -> str:

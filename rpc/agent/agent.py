@@ -142,7 +142,7 @@ class Agent:
     def _policy(self, hello: Hello) -> Terms | PassOn | Hint:
         if hello.job:
             return PassOn(hello.job) if self._runs.find(hello.job) else Hint.NO_SUCH_JOB
-        return Terms({"submitter": self._keyring}, "agent", "", {"version": VERSION})
+        return Terms({"submitter": self._keyring}, "agent", "", {"version": VERSION, "slots": self._settings.slots})
 
     def serve_forever(self) -> None:
         """Serve job after job until `stop` is called."""
@@ -257,7 +257,7 @@ def _find_keyring(settings: AgentSettings) -> Keyring:
         return from_environment
     if settings.key_file is None and not loopback:
         raise NetworkError(
-            f"Listening on {settings.listen} needs an explicit key: make one with 'worker.py --new-key --key-file FILE', "
+            f"Listening on {settings.listen} needs an explicit key: make one with 'psgd-worker --new-key --key-file FILE', "
             f"copy it to every machine, and start with '--key-file FILE'."
         )
     return find_keys(settings.key_file, os.environ, create=loopback)

@@ -29,11 +29,17 @@ from .settings import LEVELS, SettingsError, gather
 from .starter import announced, read_keys, temporary_directory
 
 EXIT_OK, EXIT_USAGE = 0, 2
+COMMAND = "psgd-worker"
+
+
+def _program_name() -> str:
+    """How this program was called: as the command that an installation has, or as the script of a checkout."""
+    return COMMAND if Path(sys.argv[0]).name == COMMAND else "worker.py"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="worker.py",
+        prog=_program_name(),
         description="Serve jobs of Parallel-SGD, one after another, unattended. Without arguments it listens on this machine "
         "only; the key is made on first use.",
         epilog="For several machines: --new-key once, copy the key file to each machine, then start with --listen 0.0.0.0 "
@@ -141,7 +147,7 @@ def _say(text: str) -> None:
 
 
 def _explain(error: Exception) -> int:
-    sys.stderr.write(f"worker.py: {error}\n")
+    sys.stderr.write(f"{_program_name()}: {error}\n")
     return EXIT_USAGE
 
 

@@ -17,7 +17,7 @@ from ..identity import process_name
 from ..logs import clean
 from ..messages import Accepted, CanCommit, Lose, Notice, Operation, Progress, Refused, State, Suspect, Verdict
 from . import slot
-from .admission import objection
+from .admission import objection, too_few_slots
 from .audit import AuditLog
 from .children import ChildProcesses
 from .estates import Estates
@@ -89,7 +89,11 @@ class Runs:
         if before is not None or len(self._runs) >= self._settings.slots:
             holder = (before or self._runs[0]).record
             since = time.strftime("%H:%M:%S", time.localtime(holder.started))
-            return Refused(order.job, order.node, f"busy with job '{clean(holder.title)}' since {since}", holder.started)
+            reason = f"busy with job '{clean(holder.title)}' since {since}"
+            mates = [run.order.node for run in self._runs if (run.order.job, run.order.attempt) == (order.job, order.attempt)]
+            if before is None and mates:
+                reason = f"{reason}, which is this one: {too_few_slots(self._settings.slots, [*mates, order.node])}"
+            return Refused(order.job, order.node, reason, holder.started)
         try:
             run = self._start(order, submitter, cluster)
         except OSError as error:

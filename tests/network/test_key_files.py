@@ -99,7 +99,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_comes_with_the_way_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(KeyFileError, match=r"does not exist; copy it .*'worker.py --new-key --key-file .*'"):
+    with pytest.raises(KeyFileError, match=r"does not exist; copy it .*'psgd-worker --new-key --key-file .*'"):
         load_key_file(tmp_path / "key")
     with pytest.raises(KeyFileError, match="does not exist"):
         load_key_file(write(tmp_path / "file", "") / "key")

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from network import Controller, NetworkError, NodeAssignment, PeerLost, Request, Serve, TimedOut
+from network.errors import NotReached
 from network.keys import KeyFileError, create_key_file
 from network.sockets import wait_sockets
 
@@ -170,7 +171,13 @@ def test_every_address_that_fails_is_named_and_nothing_stays_open(key_file: Path
             Request(key_file).request(nodes, limit=0.3)
         text = str(caught.value)
         assert str(nodes[0]) in text
-        assert "Node(1) at 127.0.0.1:1 is lost: cannot connect: Connection refused." in text
+        advice = "Start one on this machine with 'psgd-worker --port 1'."
+        assert f"No worker is reached at 127.0.0.1:1 for node 1: Connection refused. {advice}" in text
+
+
+def test_an_address_to_which_there_is_no_way(key_file: Path) -> None:
+    with pytest.raises(NotReached, match=r"^No worker is reached at 255\.255\.255\.255:1 for node 0: .* Is the address right"):
+        Request(key_file).request(NodeAssignment().add(0, "255.255.255.255:1"))
 
 
 def test_the_wrong_key_names_the_address_and_what_to_compare(key_file: Path, tmp_path: Path) -> None:
@@ -203,7 +210,7 @@ def test_an_empty_assignment_is_refused(key_file: Path) -> None:
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.7:0", "some-host:0"])
 def test_off_loopback_a_key_file_must_be_named(address: str) -> None:
     """SEC-15."""
-    with pytest.raises(NetworkError, match=r"needs an explicit key file: make one with 'worker.py --new-key'"):
+    with pytest.raises(NetworkError, match=r"needs an explicit key file: make one with 'psgd-worker --new-key'"):
         Serve(address)
 
 

@@ -115,3 +115,14 @@ def test_the_tables_of_the_attempt_before_stay_until_there_is_room(tmp_path: Pat
     disk.full = False
     second.save()
     assert second.steps_path.read_text() == "Time,Epochs,Batches,in,Total,Loss\n0.5,9,1,2,1,0.5\n"
+
+
+def test_the_guide_explains_every_column(tmp_path: Path) -> None:
+    """SUB-17: docs/results.md has a row for each, in their order."""
+    guide = (Path(__file__).parents[2] / "docs" / "results.md").read_text("utf-8")
+    TrainingReport(tmp_path, "t", 0, ["one per metric"]).close()
+    for kind in ("TR", "EV", "TI", "AC"):
+        (head, *_) = (tmp_path / f"{kind}-t-N(0).csv").read_text().splitlines()
+        part = guide.partition(f"`{kind}-<title>-N(i).csv`:")[2].partition("-N(i).csv`")[0]
+        cells = [line.split("|")[1].strip() for line in part.splitlines() if line.startswith("|")]
+        assert [cell.strip("`") for cell in cells[2:]] == head.split(","), kind

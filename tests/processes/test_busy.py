@@ -66,7 +66,9 @@ def test_unreachable_address(trio: Cluster) -> None:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         nodes = trio.nodes().add(3, f"127.0.0.1:{port}")
-        with pytest.raises(NetworkError, match=rf"Node.3.*127\.0\.0\.1:{port}"):
+        with pytest.raises(
+            NetworkError, match=rf"at 127\.0\.0\.1:{port} for node 3: Connection refused. Start one .*--port {port}'"
+        ):
             trio.request(nodes)
 
 
@@ -79,6 +81,25 @@ def test_swallowed_connection_is_bounded(trio: Cluster) -> None:
         with pytest.raises(NetworkError, match=rf"127\.0\.0\.1:{port}.*answer"):
             trio.request(nodes)
         assert time.monotonic() - begin < 6.0
+
+
+def test_the_same_address_twice(trio: Cluster, tmp_path: Path) -> None:
+    """SUB-3: a line of the node file too many is told before anything is sent, with what to do; and by the agent, too, where
+    the job's nodes come to it one by one."""
+    (address, *_) = [agent.address for agent in trio.agents]
+    one, other = (NodeAssignment(trio.key_file).add(node, address) for node in (0, 1))
+    with trio.request(NodeAssignment(trio.key_file).add(0, address).add(1, address)) as com:
+        told = rf"the worker at {address} .* 1 slot .* nodes 0, 1 .*'psgd-worker --slots 2'"
+        with pytest.raises(SubmissionError, match=told):
+            start_job(com, Sum, tmp_path)
+        assert trio.idle()
+    with trio.request(one) as first, trio.request(other) as second:
+        held = start_job(first, Stepping, tmp_path, others=[1])
+        told = r"busy with job 'job' since .*, which is this one: it has 1 slot and was given nodes 0, 1"
+        with pytest.raises(NodeBusy, match=told):
+            start_job(second, Alone, tmp_path, job=held.job)
+        held.stop_executing()
+        held.join()
 
 
 def test_two_slots(own: Cluster, tmp_path: Path) -> None:

@@ -204,3 +204,14 @@ def test_a_parameter_server_needs_no_result(tmp_path: Path) -> None:
             team.say(-2, State("job", -2, "done", ""), *file("log", b"text"), FetchEnd("job", "done", "", "t"))
             team.step_until(lambda: team.attendant.all_home)
             assert team.attendant.failures == {}
+
+
+def test_only_who_has_ended_well_is_done(team: Team, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-10: a node that was stopped, or has failed, leaves files, too."""
+    caplog.set_level(logging.INFO)
+    for node, state in ((1, "stopped"), (0, "done")):
+        team.say(node, State("job", node, state, "why"), *file("log", b"text"), FetchEnd("job", state, "", "t"))
+        team.step_until(lambda node=node: node in team.attendant.collection.files)  # type: ignore[misc]
+    told = [message for message in caplog.messages if "done" in message]
+    assert told[0] == "Node(1) is not done (stopped); what it has left is saved."
+    assert "{0, 1} is done" not in caplog.text

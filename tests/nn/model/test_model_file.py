@@ -290,3 +290,9 @@ def test_a_file_cut_short_or_changed_is_refused() -> None:
     for wrong in (data[:-1], data[:100], data + b"x", data[:-5] + b"\1" + data[-4:]):
         with pytest.raises(ModelFileError):
             Model.from_bytes(wrong)
+
+
+def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
+    (tmp_path / "short.model").write_bytes(b"12345")
+    with pytest.raises(ModelFileError, match=r"^The model file /.*short\.model cannot be used: a tensor file has at least 8"):
+        Model.load(tmp_path / "short.model")
