@@ -87,12 +87,13 @@ class Winograd:
         self._ends.begin(bias)
         self._x.clear()
         filters = self._filters.transform(kernel)
+        suspects = self._blanks.suspects(x)
         for block in self._blocks:
             target = out[block]
             self._x.fill(x[block])
-            blank = self._blanks.find(x[block])  # while the images are in the cache
             result = self._forward.run(filters, target)
-            self._blanks.clear(blank, result)
+            if suspects is not None and suspects[block].any():
+                self._blanks.clear(self._blanks.find(x[block]), result)
             self._ends.finish(result, target)
 
     def backward(

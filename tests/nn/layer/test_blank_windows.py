@@ -83,8 +83,11 @@ def test_the_smallest_and_the_largest_numbers_are_none(number: float) -> None:
     problem = Problem(1, rows, columns, 16, 16, 1, False, False, np.dtype(np.float32))
     x = np.zeros((1, 12, 12, 16), np.float32)
     x[0, 5, 6] = number
-    blank = Blanks(problem, 1, OwnMemory()).find(x)
-    assert blank is not None
+    blanks = Blanks(problem, 1, OwnMemory())
+    suspects = blanks.suspects(x)
+    assert suspects is not None
+    assert suspects.tolist() == [True]
+    blank = blanks.find(x)
     expected = np.ones((10, 10), bool)
     expected[3:6, 4:7] = False
     assert np.array_equal(blank[0, :, :, 0], expected)
