@@ -6,7 +6,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,8 +24,10 @@ def known_classes(module: ModuleType, base: Any) -> Mapping[str, Any]:
     return {c.__name__.lower(): c for c in exported if inspect.isclass(c) and issubclass(c, base) and not inspect.isabstract(c)}
 
 
-def find_class(text: str, base: Any, known: Mapping[str, Any], option: str) -> Any:
+def find_class(text: str, base: Any, known: Mapping[str, Any], option: str, forms: Sequence[str] = ()) -> Any:
     """The class that `text` names: a known one, `module.Class`, `module:Class` or `file.py:Class`.
+
+    `forms` are what else the option takes, as people write it (`stale:N`).
 
     Raises: UnknownName.
     """
@@ -33,15 +35,37 @@ def find_class(text: str, base: Any, known: Mapping[str, Any], option: str) -> A
         return known[text.lower()]
     place, separator, name = text.rpartition(":" if ":" in text else ".")
     if not separator or not place:
-        names = ", ".join(sorted({c.__name__ for c in known.values()}))
-        near = did_you_mean(text, [kind.__name__ for kind in known.values()])
-        raise UnknownName(f"{option} {text!r} is unknown{near or '.'} Known: {names}; or write module.Class or file.py:Class.")
-    found = getattr(_module(place, option), name, None)
+        names = ", ".join([*sorted({c.__name__ for c in known.values()}), *forms])
+        near = _near(text, known, forms) or "."
+        raise UnknownName(f"{option} {text!r} is unknown{near} Known: {names}; or write module.Class or file.py:Class.")
+    try:
+        module = _module(place, option)
+    except UnknownName as error:
+        near = _near(text.partition(":")[0], {}, forms)
+        raise UnknownName(f"{str(error).rstrip('.')}{near or '.'}") from error
+    found = getattr(module, name, None)
     if found is None:
-        raise UnknownName(f"{option}: {place} has no {name!r}.")
-    if not (inspect.isclass(found) and issubclass(found, base)):
+        near = did_you_mean(name, [each for each, kind in vars(module).items() if _is_kind(kind, base)])
+        raise UnknownName(f"{option}: {place} has no {name!r}{near or '.'}")
+    if not _is_kind(found, base):
         raise UnknownName(f"{option}: {text} must be a class derived from {base.__name__}.")
     return found
+
+
+def _is_kind(found: object, base: Any) -> bool:
+    return inspect.isclass(found) and issubclass(found, base)
+
+
+def _near(text: str, known: Mapping[str, Any], forms: Sequence[str]) -> str:
+    """What may be meant: a class by its name or what it begins with, or the word with which one of the forms begins."""
+    meant = {word: kind.__name__ for kind in known.values() for word in _words(kind.__name__)}
+    meant |= {form.partition(":")[0]: form for form in forms}
+    return did_you_mean(text, meant, meant=meant)
+
+
+def _words(name: str) -> list[str]:
+    """`ADAMOptimizer` is asked for as `adam`, too."""
+    return [name, *(name.removesuffix(end) for end in ("Optimizer", "BlockAssignment", "Assignment") if name.endswith(end))]
 
 
 def _module(place: str, option: str) -> ModuleType:

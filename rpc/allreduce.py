@@ -17,6 +17,7 @@ import numpy as np
 from network.controller import Controller
 from network.session import Session
 from network.slabs import SlabPool
+from network.suggestions import did_you_mean
 from network.values import Array
 
 from .slots import AHEAD, PIECE_BYTES, Slots
@@ -32,7 +33,7 @@ PART, RESULT = 3, 4  # kinds of pieces
 def check_op(op: str) -> None:
     """Raise ValueError unless arrays can be combined by `op`."""
     if op not in COMBINE:
-        raise ValueError(f"allreduce 'op' must be one of {', '.join(COMBINE)}, got {op!r}.")
+        raise ValueError(f"allreduce 'op' must be one of {', '.join(COMBINE)}, got {op!r}{did_you_mean(op, COMBINE) or '.'}")
 
 
 def combined(parts: Sequence[Array], op: str) -> Array:

@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any
 
+from network.suggestions import did_you_mean
+
 from .liveness.verdict import Verdict
 
 FAIL, REDUNDANT, RESTART, WAIT, SHRINK = "fail", "redundant", "restart", "wait", "shrink"
@@ -102,5 +104,7 @@ def checked_policy(policy: str) -> str:
     Raises: ValueError for one that does not exist.
     """
     if policy not in POLICIES:
-        raise ValueError(f"'on_failure' must be one of {', '.join(map(repr, POLICIES))}, got {policy!r}")
+        raise ValueError(
+            f"'on_failure' must be one of {', '.join(map(repr, POLICIES))}, got {policy!r}{did_you_mean(policy, POLICIES)}"
+        )
     return policy

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from network.controller import Controller
 from network.nodes import NodeAssignment
 from network.request import Request
+from network.suggestions import did_you_mean
 
 from .errors import SubmissionError
 from .executable import Resources
@@ -48,7 +49,8 @@ class Restarts:
         Raises: ValueError for a policy or a number that does not exist, or that is not that of the groups before.
         """
         if on_failure not in POLICIES:
-            raise ValueError(f"'on_failure' of a group must be one of {', '.join(map(repr, POLICIES))}, got {on_failure!r}")
+            choice = f"{', '.join(map(repr, POLICIES))}, got {on_failure!r}{did_you_mean(on_failure, POLICIES)}"
+            raise ValueError(f"'on_failure' of a group must be one of {choice}")
         made, known = Recovery(on_failure, max_restarts), self._recovery
         if known is not None and (known.policy, known.max_restarts) != (made.policy, made.max_restarts):
             raise ValueError(

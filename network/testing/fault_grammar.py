@@ -18,6 +18,7 @@ from decimal import Decimal
 from typing import Any
 
 from network.nodes import PARAMETER_SERVER
+from network.suggestions import did_you_mean
 
 from .fault import FIRST, LINK_KINDS, PROCESS_KINDS, Fault, LinkFault, ProcessFault, Step
 
@@ -62,7 +63,8 @@ class _Clause:
             first = "delay"
         elif first not in LINK_KINDS or first == "delay":
             kinds = sorted({*PROCESS_KINDS, *LINK_KINDS} - {"delay"})
-            raise self._error(f"one of {', '.join(kinds)}, or a delay such as '+500ms', at its begin", repr(first))
+            near = did_you_mean(first, kinds).rstrip("?")
+            raise self._error(f"one of {', '.join(kinds)}, or a delay such as '+500ms', at its begin", f"{first!r}{near}")
         return self._link_fault(first, fields)
 
     def _process_fault(self, kind: str) -> ProcessFault:

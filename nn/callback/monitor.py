@@ -22,8 +22,7 @@ class Monitor:
         self._owner = type(owner).__name__
         if not isinstance(name, str) or not name:
             raise TypeError(f"{self._owner} 'monitor' must be the name of a result, such as 'val_Loss', got {name!r}")
-        if mode not in ("auto", "min", "max"):
-            raise ValueError(f"{self._owner} 'mode' must be 'auto', 'min' or 'max', got {mode!r}")
+        arguments.one_of(owner, "mode", mode, ("auto", "min", "max"))
         self.name, self.mode = name, _mode(self._owner, name) if mode == "auto" else mode
         self.min_delta = arguments.number(owner, "min_delta", min_delta, 0)
 
@@ -31,7 +30,8 @@ class Monitor:
         """Return the result; raise ValueError listing what there is where it is not among them."""
         if self.name not in logs:
             hint = "" if any(name.startswith("val_") for name in logs) else "; with validation data there are val_... too"
-            raise ValueError(f"{self._owner} 'monitor' is {self.name!r}, but the results are {', '.join(logs)}{hint}")
+            near = "" if hint and self.name.startswith("val_") else arguments.did_you_mean(self.name, logs)
+            raise ValueError(f"{self._owner} 'monitor' is {self.name!r}, but the results are {', '.join(logs)}{near or hint}")
         return logs[self.name]
 
     def better(self, value: float, than: float | None) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from nn import arguments
 from nn.arrays import Array
 from nn.dataset.checksum import Arrays
 from nn.dataset.published import PublishedDataset
@@ -120,8 +121,7 @@ class CIFAR100(CIFAR10):
         self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = MIRRORS, labels: str = "fine"
     ) -> None:
         super().__init__(directory, mirrors)
-        if labels not in tuple(self.label_bytes):
-            raise ValueError(f"CIFAR100 'labels' must be 'fine' or 'coarse', got {labels!r}")
+        arguments.one_of(self, "labels", labels, tuple(self.label_bytes))
         self._labels = labels
 
     def get_config(self) -> dict[str, Any]:

@@ -45,8 +45,7 @@ class SimData(AbsDataset):
         classes: int = 2,
         test_samples: int = 200,
     ) -> None:
-        if kind not in _KINDS:
-            raise ValueError(f"SimData 'kind' must be 'regression' or 'classification', got {kind!r}")
+        arguments.one_of(self, "kind", kind, _KINDS)
         self.kind = kind
         self.samples = arguments.integer(self, "samples", samples, minimum=1)
         self.features = arguments.integer(self, "features", features, minimum=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from nn import arguments
 from nn.graph import Graph
 from nn.plan import Whole
 from nn.value import Node, Value, Variable
@@ -50,8 +51,9 @@ def result_of(graph: Graph, layer: str) -> Node:
     for node in reversed(graph.nodes):
         if any(found.name == layer for found in node.layers):
             return node
-    names = ", ".join(found.name for found in graph.layers)
-    raise ValueError(f"split() 'at' must be one of the layers {names}, got {layer!r}")
+    names = [found.name for found in graph.layers]
+    near = arguments.did_you_mean(layer, names)
+    raise ValueError(f"split() 'at' must be one of the layers {', '.join(names)}, got {layer!r}{near}")
 
 
 def _cut(graph: Graph, layer: str) -> set[Node]:

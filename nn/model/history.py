@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from nn import arguments
 from nn.model.curves import draw_curves
 
 
@@ -53,7 +54,7 @@ class History:
         """Return one column, for example `history['val_accuracy']`."""
         if not any(name in row for row in self.rows):
             names = ", ".join(sorted(self.columns())) or "none yet"
-            raise KeyError(f"no column {name!r}; there are {names}")
+            raise KeyError(f"no column {name!r}; there are {names}{arguments.did_you_mean(name, self.columns())}")
         return [row[name] for row in self.rows if name in row]
 
     def __len__(self) -> int:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from nn import arguments
 from nn.arrays import Array
 from nn.operation.broadcasting import Broadcasting
 
@@ -28,8 +29,7 @@ class Compare(Broadcasting):
     )  # fmt: skip
 
     def __init__(self, relation: str) -> None:
-        if relation not in self.relations:
-            raise ValueError(f"Compare 'relation' must be one of {', '.join(self.relations)}, got {relation!r}")
+        arguments.one_of(self, "relation", relation, self.relations)
         self.relation = relation
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:

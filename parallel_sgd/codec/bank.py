@@ -9,6 +9,7 @@ from typing import Any
 
 from network.errors import BadContent, ProtocolError
 from network.frames import unpacked
+from network.suggestions import did_you_mean
 from parallel_sgd.accounts import Accounts
 from parallel_sgd.channel import Channel, Key, Sent
 from parallel_sgd.profiles import ISetting
@@ -54,7 +55,8 @@ def by_variable(choice: NamedChoice, names: Sequence[str], name: str = "codec") 
             chosen.update(dict.fromkeys(found, kind))
             if isinstance(key, str) and key not in names and not any(_names_layer(key, own) for own in names):
                 layers = dict.fromkeys(own.rpartition("/")[0] for own in names)
-                raise ValueError(f"'{name}' names {key!r}, but the model has the layers {', '.join(layers)}")
+                near = did_you_mean(key, [*layers, *names])
+                raise ValueError(f"'{name}' names {key!r}, but the model has the layers {', '.join(layers)}{near}")
     chosen.update({key: kind for key, kind in choice.items() if not isinstance(key, str)})
     return chosen
 

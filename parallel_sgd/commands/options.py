@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from network.version import VERSION
+from rpc.option_parser import OptionParser
 from rpc.recovery import POLICIES
 
 from ..checkpoint.schedule import AUTO
@@ -13,7 +14,7 @@ from .output import program_name
 
 def make_parser() -> argparse.ArgumentParser:
     """All of them, in the groups in which `--help` shows them."""
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog=program_name(),
         usage="%(prog)s -m FILE [options]\n"
         "       %(prog)s --jobs | --attach [JOB] | --stop JOB | --retrieve [JOB] | --post-mortem JOB [options]",

@@ -23,6 +23,8 @@ from ..names import UnknownName, find_class, known_classes
 from ..profiles.blockassignment.abstract import AbsBlockAssignment
 from .objects import make_object, split_objects
 
+_SYNC_FORMS = ("ssgd", "asgd", "stale:N")
+_ASSIGNMENT_FORMS = ("iid", "duplicate", "cyclic", "fixed:BLOCKS")
 _SYNC_NAMES = {"ssgd": "synchronizedsgd", "asgd": "asynchronizedsgd"}
 
 
@@ -85,7 +87,7 @@ def _sync_type(text: str) -> Any:
     kind, _, staleness = text.partition(":")
     if kind in ("stale", "ssp"):
         return StaleSynchronous(math.inf if staleness == "inf" else _integer(f"--psgd {kind}:", staleness))
-    return find_class(_SYNC_NAMES.get(text, text), ISyncType, known_classes(batch_sync, ISyncType), "--psgd")
+    return find_class(_SYNC_NAMES.get(text, text), ISyncType, known_classes(batch_sync, ISyncType), "--psgd", _SYNC_FORMS)
 
 
 def _assignment(text: str) -> Any:
@@ -94,7 +96,7 @@ def _assignment(text: str) -> Any:
         return profiles.FixedBlockAssignment.of(blocks=_integer("--block-assignment fixed:", blocks))
     known = known_classes(profiles, AbsBlockAssignment)
     full = f"{text}blockassignment" if f"{text}blockassignment" in known else f"{text}assignment"
-    return find_class(full if full in known else text, AbsBlockAssignment, known, "--block-assignment")
+    return find_class(full if full in known else text, AbsBlockAssignment, known, "--block-assignment", _ASSIGNMENT_FORMS)
 
 
 def load_model(path: str) -> Model:

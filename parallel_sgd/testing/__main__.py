@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 
@@ -10,13 +9,14 @@ import parallel_sgd.codec
 from parallel_sgd.codec import Codec
 from parallel_sgd.names import find_class, known_classes
 from rpc.files import parsed
+from rpc.option_parser import OptionParser
 
 from .laws import CodecLawError, check_codec
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Return 0 when all laws hold, 1 when one is broken, 2 for a command that makes no sense."""
-    parser = argparse.ArgumentParser(prog="python -m parallel_sgd.testing", description="Tries the laws of codecs on yours.")
+    parser = OptionParser(prog="python -m parallel_sgd.testing", description="Tries the laws of codecs on yours.")
     parser.add_argument("codec", help="file.py:Class, module:Class, or the name of a codec of parallel_sgd.codec")
     parser.add_argument("--server", help="the codec of the parameter server, named likewise")
     parser.add_argument("--parameters", default="{}", help="codec_extra_parameters as JSON, for example '{\"bits\": 4}'")

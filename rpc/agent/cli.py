@@ -22,6 +22,7 @@ from network.version import VERSION
 from ..allocation import SYSTEMS
 from ..hardening import refuse_inspection
 from ..logs import attach_console
+from ..option_parser import OptionParser
 from ..shipping import ANY_CODE, NO_CODE
 from .agent import Agent
 from .origin import origin_of
@@ -38,7 +39,7 @@ def _program_name() -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog=_program_name(),
         description="Serve jobs of Parallel-SGD, one after another, unattended. Without arguments it listens on this machine "
         "only; the key is made on first use.",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from network.suggestions import did_you_mean
+
 from . import batch, dask, kubernetes, local, ssh
 from .launcher import KeyFile, Offer
 
@@ -31,5 +33,6 @@ def launcher_of(text: str, key_file: KeyFile = None, wait: float | None = None) 
     """
     name, _, where = text.partition(":")
     if name not in LAUNCHERS:
-        raise ValueError(f"A launcher is written name[:where], with the name {', '.join(LAUNCHERS)}, got {text!r}.")
+        near = did_you_mean(name, LAUNCHERS).rstrip("?")
+        raise ValueError(f"A launcher is written name[:where], with the name {', '.join(LAUNCHERS)}, got {text!r}{near}.")
     return LAUNCHERS[name](where, key_file, wait)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nn import arguments
 from nn.arrays import Array, refuse_masked
 from nn.dataset.checksum import Arrays
 from nn.dataset.interface import AbsDataset
@@ -39,8 +40,7 @@ class Normalize(AbsTransformer):
     """
 
     def __init__(self, mean: ArrayLike | None = None, std: ArrayLike | None = None, per: str = "channel") -> None:
-        if per not in _PER:
-            raise ValueError(f"Normalize 'per' must be one of {', '.join(_PER)}, got {per!r}")
+        arguments.one_of(self, "per", per, _PER)
         self._mean = _statistic("mean", mean)
         self._std = _statistic("std", std)
         if self._std is not None and not (self._std > 0).all():

@@ -6,6 +6,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from network.suggestions import did_you_mean
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline import Stage
 from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
@@ -41,7 +42,7 @@ def build(
     Raises: TypeError or ValueError where parts do not fit together. Warns with CodecWarning.
     """
     if send not in SENDS:
-        raise ValueError(f"Codec.of() 'send' must be one of {', '.join(SENDS)}, got {send!r}")
+        raise ValueError(f"Codec.of() 'send' must be one of {', '.join(SENDS)}, got {send!r}{did_you_mean(send, SENDS)}")
     merge, trigger = Mean() if merge is None else merge, Every() if trigger is None else trigger
     composition = Composition(exchange, up, down, send, merge, trigger, local)
     parts = _trial(composition)

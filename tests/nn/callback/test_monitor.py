@@ -54,7 +54,7 @@ def test_better_is_by_more_than_min_delta() -> None:
     ("arguments", "error", "message"),
     [
         ({"monitor": 3}, TypeError, "'monitor' must be the name of a result, such as 'val_Loss', got 3"),
-        ({"mode": "up"}, ValueError, "'mode' must be 'auto', 'min' or 'max', got 'up'"),
+        ({"mode": "up"}, ValueError, "'mode' must be one of auto, min, max, got 'up'"),
     ],
 )
 def test_mistakes_are_named(kind: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:

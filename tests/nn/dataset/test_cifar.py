@@ -60,7 +60,7 @@ def test_cifar100_has_two_kinds_of_labels(tmp_path):
     assert_loaded(CIFAR100(tmp_path, labels="fine").load(), CIFAR100, 1)
     assert_loaded(CIFAR100(tmp_path, labels="coarse").load(), CIFAR100, 0)
     for wrong in ("labels", ["fine"]):
-        with pytest.raises(ValueError, match="CIFAR100 'labels' must be 'fine' or 'coarse', got"):
+        with pytest.raises(ValueError, match="CIFAR100 'labels' must be one of coarse, fine, got"):
             CIFAR100(labels=wrong)
 
 

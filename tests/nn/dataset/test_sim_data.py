@@ -55,7 +55,7 @@ def test_seeds_parts_and_sizes():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"kind": "ranking"}, "SimData 'kind' must be 'regression' or 'classification', got 'ranking'"),
+        ({"kind": "ranking"}, "SimData 'kind' must be one of regression, classification, got 'ranking'"),
         ({"samples": 0}, "'samples' must be a positive integer, got 0"),
         ({"features": 0}, "'features' must be a positive integer, got 0"),
         ({"classes": 1}, "'classes' must be an integer of at least 2, got 1"),

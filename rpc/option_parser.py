@@ -1,0 +1,34 @@
+"""A parser of command lines that says what may be meant by a misspelt option or choice."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from network.suggestions import did_you_mean
+
+_CHOICE = re.compile(r"invalid choice: '?([^']*?)'? \(choose from (.*)\)$", re.DOTALL)
+
+
+class OptionParser(argparse.ArgumentParser):
+    """Likewise an `argparse.ArgumentParser`."""
+
+    def parse_args(  # type: ignore[override] # one signature instead of three
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> argparse.Namespace:
+        """The options; ends the program where one is wrong."""
+        found: argparse.Namespace
+        found, strange = self.parse_known_args(args, namespace)
+        if strange:
+            known = [text for action in self._actions for text in action.option_strings]
+            near = next((near for each in strange if (near := did_you_mean(each.partition("=")[0], known, quoted=False))), "")
+            self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        """End the program with how to call it and what is wrong."""
+        choice = _CHOICE.search(message)
+        near = "" if choice is None else did_you_mean(choice[1], re.findall(r"[^\s,']+", choice[2]), quoted=False)
+        super().error(message + near)

@@ -1,0 +1,128 @@
+"""A name that is nearly one that exists: the message says which, everywhere a name is looked up."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nn
+from network.suggestions import did_you_mean
+from network.testing import FaultPlan
+from nn import arguments
+from nn.callback import EarlyStopping
+from nn.model import History
+from parallel_sgd.codec import Codec, Plain, compose
+from parallel_sgd.codec.bank import by_variable
+from parallel_sgd.commands.options import make_parser
+from parallel_sgd.commands.parts import make_dataset, make_transform, settings_of
+from rpc.agent.cli import main as worker
+from rpc.allreduce import check_op
+from rpc.launch import launcher_of
+from rpc.recovery import checked_policy
+from rpc.restarts import Restarts
+
+from .nn.model.models import classifier
+from .sources import ROOT, findings, library_files
+
+
+def command(*options: str) -> Callable[[], Any]:
+    return lambda: settings_of(make_parser().parse_args(["-m", "dnn.model", *options]))
+
+
+def history() -> History:
+    made = History()
+    made.add(1, {"Loss": 1.0, "val_Loss": 2.0})
+    return made
+
+
+NEAR: dict[str, tuple[Callable[[], Any], str]] = {
+    "codec": (command("--codec", "Plian"), "--codec 'Plian' is unknown; did you mean 'Plain'? Known: "),
+    "server codec": (command("--server-codec", "syncps2"), "did you mean 'SyncPS'?"),
+    "class in a module": (command("--codec", "parallel_sgd.codec:Plian"), "has no 'Plian'; did you mean 'Plain'?"),
+    "sync type": (command("--psgd", "assgd"), "did you mean 'ssgd'?"),
+    "sync type with a number": (command("--psgd", "stal:4"), "; did you mean 'stale:N'?"),
+    "sync types": (command("--psgd", "foo"), ", SynchronizedSGD, ssgd, asgd, stale:N; or write"),
+    "assignment": (command("--block-assignment", "duplicat"), "did you mean 'DuplicateAssignment'?|did you mean 'duplicate'?"),
+    "assignment with a number": (command("--block-assignment", "fixd:4"), "; did you mean 'fixed:BLOCKS'?"),
+    "rule": (command("--gradient-descent", "adm"), "did you mean 'ADAMOptimizer'?"),
+    "optimizer": (command("--optimizer", "psdg"), "did you mean 'PSGDOptimizer'?"),
+    "data set": (lambda: make_dataset("digit"), "did you mean 'Digits'?"),
+    "transform": (lambda: make_transform("shufle"), "did you mean 'Shuffle'?"),
+    "policy": (lambda: checked_policy("restrat"), "got 'restrat'; did you mean 'restart'?"),
+    "policy of a group": (lambda: Restarts().agree("restrat", 3), "got 'restrat'; did you mean 'restart'?"),
+    "fault": (lambda: FaultPlan.parse("kil 1@e1.b3"), "got 'kil'; did you mean 'kill'."),
+    "launcher": (lambda: launcher_of("slrum:/tmp"), "got 'slrum:/tmp'; did you mean 'slurm'."),
+    "allreduce": (lambda: check_op("maen"), "got 'maen'; did you mean 'mean'?"),
+    "layer": (lambda: by_variable({"dense1": Plain}, ["dense_1/kernel"]), "the layers dense_1; did you mean 'dense_1'?"),
+    "what is sent": (lambda: Codec.of(compose.AllToAll(), send="weight"), "got 'weight'; did you mean 'weights'?"),
+    "where to split": (lambda: classifier().split("dense1"), "got 'dense1'; did you mean 'dense_1'?"),
+    "column": (lambda: history()["val_loss"], "did you mean 'val_Loss'?"),
+    "result": (
+        lambda: EarlyStopping("val_Los", mode="min").monitor.value({"Loss": 1.0, "val_Loss": 1.0}),
+        "did you mean 'val_Loss'?",
+    ),
+    "mode": (lambda: EarlyStopping("Loss", mode="mim"), "'mode' must be one of auto, min, max, got 'mim'; did you mean 'min'?"),
+    "word": (lambda: nn.dataset.SimData("regresion"), "got 'regresion'; did you mean 'regression'?"),
+}
+
+
+@pytest.mark.parametrize("case", NEAR)
+def test_it_is_suggested(case: str) -> None:
+    call, message = NEAR[case]
+    with pytest.raises((ValueError, KeyError)) as caught:
+        call()
+    assert any(each in str(caught.value) for each in message.split("|")), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--epohcs", "3"], "unrecognized arguments: --epohcs 3; did you mean --epochs?"),
+        (["--codec-parms=bits=4"], "unrecognized arguments: --codec-parms=bits=4; did you mean --codec-params?"),
+        (["--on-failure", "shrnk"], "; did you mean shrink?"),
+        (["--xyz"], "unrecognized arguments: --xyz\n"),
+    ],
+)
+def test_options_and_choices_of_a_command(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(["-m", "dnn.model", *words])
+    printed = capsys.readouterr().err
+    assert message in printed and len(printed.splitlines()) == 3, printed
+
+
+def test_options_of_the_worker(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "from rpc.agent.cli import main; main(['--log-lvel', 'INFO', '--from', 'slrum'])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "did you mean slurm?" in done.stderr
+    assert worker.__module__ == "rpc.agent.cli" and not capsys.readouterr().err
+
+
+def test_names_of_a_package() -> None:
+    """Python says so itself, going by what `dir()` shows."""
+    code = "import parallel_sgd; parallel_sgd.ParalelSGD"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stderr.rstrip().endswith("Did you mean: 'ParallelSGD'?")
+
+
+@pytest.mark.parametrize("name", ["Plian", "plain", "PLAIN", "x", "", "Plain" * 10_000])
+def test_both_halves_suggest_the_same(name: str) -> None:
+    """`nn` knows none of the other packages, so it has a function of its own; there are no more than these two."""
+    known = ["Plain", "QSGD", "SyncPS"]
+    assert did_you_mean(name, known) == arguments.did_you_mean(name, known)
+
+
+def _uses(tree: ast.Module, name: str) -> list[str]:
+    return [
+        f"line {node.lineno}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom) and "difflib" in ast.dump(node)
+    ]
+
+
+def test_there_are_no_more_of_them() -> None:
+    assert {found.split()[0] for found in findings(library_files(), _uses)} == {"network/suggestions.py", "nn/arguments.py"}
