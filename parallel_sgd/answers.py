@@ -31,6 +31,7 @@ def replies_of(spec: JobSpec, samples_size: int) -> Replies:
             "block_size": plan.block_size,
             "seed": plan.seed,
             "order": plan.order,
+            "class_weight": None if plan.class_weight is None else dict(plan.class_weight),
             "variables": [[*like.shape, like.dtype.str] for like in likes_of(spec.model.store)],
             "has_buffers": bool(spec.model.store.buffers),
             "server_keeps": spec.server_keeps,

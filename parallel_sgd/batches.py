@@ -85,14 +85,16 @@ class Batches:
 
 
 class BlockFeeder:
-    """Deals samples and labels block by block, in the order of each epoch.
+    """Deals samples, labels and weights of samples, where there are any, block by block, in the order of each epoch.
 
     What it deals is valid until the next block: an order costs a number per sample and the memory of one block, no copy of
     the training set.
     """
 
-    def __init__(self, batches: Batches, samples: Array, labels: Array, order: str, seed: int) -> None:
-        self._batches, self._samples, self._labels = batches, samples, labels
+    def __init__(
+        self, batches: Batches, samples: Array, labels: Array, order: str, seed: int, weights: Array | None = None
+    ) -> None:
+        self._batches, self._samples, self._labels, self._weights = batches, samples, labels, weights
         self._kind, self._seed = order, seed
         self._order: NDArray[np.int64] | None = None
         size = 0 if order == FIXED else batches.block_size
@@ -103,11 +105,13 @@ class BlockFeeder:
         """An epoch begins, counted from 0."""
         self._order = self._batches.order(self._kind, self._seed, epoch)
 
-    def deal(self, batch: int, block: int) -> tuple[Array, Array]:
-        """Samples and labels of a block of the epoch; of none where the tail has none for it."""
+    def deal(self, batch: int, block: int) -> tuple[Array, Array, Array | None]:
+        """Samples, labels and weights of a block of the epoch; of none where the tail has none for it."""
         places = self.places(batch, block)
         rows = slice(places.start, places.stop) if isinstance(places, range) else places
-        return select_rows(self._samples, rows, self._memory), select_rows(self._labels, rows, self._label_memory)
+        samples = select_rows(self._samples, rows, self._memory)
+        labels = select_rows(self._labels, rows, self._label_memory)
+        return samples, labels, None if self._weights is None else self._weights[rows]
 
     def places(self, batch: int, block: int) -> range | Array:
         """The numbers of a block's samples in the training set, which the transform has made."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +11,13 @@ from numpy.typing import NDArray
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from nn.model.batches import as_type
+from nn.model.class_weights import with_class_weights
 from nn.model.finite import all_finite, first_bad_sample
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
 from .batches import Batches
 from .training import Samples
+from .worker import WorkerPlan
 
 _log = get_logger(SUBMIT_LOGGER)
 _SMALL = 32 << 20  # bytes of a data set that is transformed as a whole; of a larger one some rows
@@ -23,16 +26,15 @@ _CHUNK = 1 << 20  # numbers that are converted at a time
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
 
 
-def check_data(
-    model: Model, arrays: Samples, transform: AbsTransformer | None, seed: int, block_size: int, block_count: int
-) -> None:
-    """Check that `model` takes what `transform` makes of the data set, with `seed`, and that it fills a batch.
+def check_data(model: Model, arrays: Samples, transform: AbsTransformer | None, plan: WorkerPlan) -> None:
+    """Check that `model` takes what `transform` makes of the data set, and that it fills a batch of the plan.
 
     Of a data set of more than 32 MiB a batch is tried, in which each class is; all of it only where that fails, so what is
     refused would have failed on the workers. A transform that needs a file or a package which only they have is left to them.
 
     Raises: ValueError or TypeError naming what does not fit; whatever a transform of one's own raises.
     """
+    block_size, block_count, seed = plan.block_size, plan.assignment.block_count, plan.seed
     given = _views(arrays)
     bad = [_bad_row(part, array, model.dtype) for part, array in zip(_PARTS, given, strict=True)]
     found = next((row for row in bad if row), "")
@@ -41,7 +43,7 @@ def check_data(
         if not whole:
             Batches(len(given[0]), block_size, block_count)
             try:
-                _check(model, _transformed(transform, _some(given, block_size * block_count), seed), "")
+                _check(model, _transformed(transform, _some(given, block_size * block_count), seed), "", plan.class_weight)
                 return
             except (OSError, ImportError):
                 raise
@@ -51,7 +53,7 @@ def check_data(
     except (OSError, ImportError) as error:
         _log.info("The transform cannot be tried here, so its samples are checked on the workers: %s", error)
         return
-    _check(model, made, found)
+    _check(model, made, found, plan.class_weight)
     Batches(len(made[0]), block_size, block_count)  # refuses too few samples
 
 
@@ -97,7 +99,7 @@ def _some(arrays: Samples, count: int) -> Samples:
     return parts[0], parts[1], parts[2], parts[3]
 
 
-def _check(model: Model, made: Samples, bad: str) -> None:
+def _check(model: Model, made: Samples, bad: str, class_weight: Mapping[int, float] | None) -> None:
     """Refuse samples or labels that the model does not take; `bad` is the first of the data set that is not finite."""
     for name, x, y in (("train", made[0], made[1]), ("test", made[2], made[3])):
         left = _bad_row(f"{name}_x", x, model.dtype)
@@ -109,7 +111,9 @@ def _check(model: Model, made: Samples, bad: str) -> None:
             advice = _advice(x.shape[1:], model.graph.placeholder.shape[1:])
             raise ValueError(f"'model' does not take {name}_x of the job: {error}{advice}") from error
         try:
-            model.labels(y, len(x))
+            labels = model.labels(y, len(x))
+            if class_weight is not None:
+                with_class_weights(None, labels, model.graph.output.shape, class_weight, model.dtype)
         except ValueError as error:
             raise ValueError(f"'model' does not go with {name}_y of the job: {error}{_more(y, model)}{_row(bad)}") from error
 

@@ -99,6 +99,7 @@ class ParallelSGD:
         directory: str | Path = ".",
         shuffle: bool = True,
         verbose: int = NORMAL,
+        class_weight: Mapping[int, float] | None = None,
     ) -> JobResult:
         """Train on all `nodes` and return the mean of their last evaluations.
 
@@ -151,6 +152,8 @@ class ParallelSGD:
                 block gets what, a sample stays in its block. What does not fill a batch makes a last, shorter one.
             verbose: 0 shows warnings and errors only; 1 the story of the job and its progress, in a notebook one bar and a few
                 lines; 2 all of it in a notebook, too. What an application's own logging shows is up to that.
+            class_weight: {class: weight} multiplies the losses of the training samples of a class, as in `Model.fit`;
+                those that it leaves out have 1. Evaluations are not weighted.
 
         Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the
             job could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
@@ -200,11 +203,12 @@ class ParallelSGD:
             directory=folder,
             is_local=isinstance(nodes, LocalNodes) and nodes.agents is not None,
             shuffle=shuffle,
+            class_weight=class_weight,
         )
         for name, given in (("fault", spec.fault.faults and fault), ("discovery", discovery)):
             if given and isinstance(nodes, InProcessNodes):
                 raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {given!r}")
-        check_data(self._model, arrays, self._transform, seed, spec.plan.block_size, spec.plan.assignment.block_count)
+        check_data(self._model, arrays, self._transform, spec.plan)
         with shown:
             _log.info("Start job.")
             listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))

@@ -79,6 +79,7 @@ class JobExecutor(AbsExecutable):
             misc["checkpoint_every"],
             misc["commit_every"],
             setting["order"],
+            setting["class_weight"],
         )
 
     def _describe_itself(self, com: Communication, plan: WorkerPlan) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,7 @@ def make_spec(
     directory: Path,
     is_local: bool,
     shuffle: bool,
+    class_weight: Mapping[int, float] | None,
 ) -> JobSpec:
     """Check every argument of `parallel()`; `is_local`: its nodes are workers of this program whose checkpoints outlive them.
 
@@ -182,6 +184,7 @@ def make_spec(
         checkpoint_every=checked_every(_default_every(policy, is_local) if checkpoint_every == AUTO else checkpoint_every),
         commit_every=commits if policy in AGAIN else NEVER,
         order=_order(shuffle, transform),
+        class_weight=_weights(class_weight),
     )
     check_parts(plan, model, has_server, server_codec)
     buffers = bool(model.store.buffers)
@@ -248,6 +251,20 @@ def _order(shuffle: bool, transform: AbsTransformer | None) -> str:
     if not shuffle:
         return FIXED
     return SHUFFLED_IN_BLOCKS if transform is not None and transform.deals_blocks else SHUFFLED
+
+
+def _weights(class_weight: Mapping[int, float] | None) -> dict[int, float] | None:
+    if class_weight is None:
+        return None
+    if not isinstance(class_weight, Mapping):
+        raise TypeError(f"'class_weight' must map class numbers to weights, got {type(class_weight).__name__}")
+    for number in class_weight:
+        if isinstance(number, bool) or not isinstance(number, Integral):
+            raise ValueError(f"'class_weight' must have class numbers as keys, got {number!r}")
+    return {
+        int(number): arguments.number("parallel()", f"class_weight[{number}]", weight, 0)
+        for number, weight in class_weight.items()
+    }
 
 
 def _default_codec(has_server: bool) -> type[Codec]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nn.model import Model
 from nn.model.batches import Batch, as_type
+from nn.model.class_weights import with_class_weights
 from nn.model.finite import first_bad_sample
 from nn.model.fit_data import evaluation_source
 from nn.optimizer import IOptimizer, ShardedPSGDOptimizer
@@ -67,10 +68,11 @@ class TrainingProcess:
 
     `seed` keys every random draw by (seed, epoch, batch, block), and every epoch's `order`, one of `batches.ORDERS`, by (seed,
     epoch); so the bits depend on neither the number of workers nor a restart. `clock` returns monotonic seconds. `progress` is
-    told 0..100 after every epoch. With `start` training goes on from there, to the same number of epochs in all; `checkpoints`
-    save its state. `monitor` gets the signals of the failure detector; that of an epoch when it need not be computed again:
-    with `checkpoints`, when a state after it is saved. `faults` is called at the beginning of every batch, whose samples it
-    spoils by returning True. `recorder` is told of every batch that was applied.
+    told 0..100 after every epoch. `class_weight` multiplies the losses of the training samples of each class. With `start`
+    training goes on from there, to the same number of epochs in all; `checkpoints` save its state. `monitor` gets the signals
+    of the failure detector; that of an epoch when it need not be computed again: with `checkpoints`, when a state after it is
+    saved. `faults` is called at the beginning of every batch, whose samples it spoils by returning True. `recorder` is told of
+    every batch that was applied.
 
     In the last batch of an epoch, the tail that fills no batch, gradients that are exchanged are multiplied by (samples of the
     block) * blocks / samples, so that their mean over blocks is the mean over samples. Updates and parameters are not: under an
@@ -89,6 +91,7 @@ class TrainingProcess:
         epochs: int,
         seed: int,
         order: str = SHUFFLED,
+        class_weight: Mapping[int, float] | None = None,
         clock: Callable[[], float],
         report: TrainingReport | None = None,
         progress: Callable[[int, str], None] | None = None,
@@ -107,6 +110,7 @@ class TrainingProcess:
         self._epochs = epochs
         self._seed = seed
         self._order = order
+        self._class_weight = class_weight
         scaled = getattr(optimizer, "puts", "") == "gradients"  # what a worker makes of its own samples is its own mean
         self._tail_factors = batches.tail_factors(range(batches.block_count) if scaled else blocks)
         self._steps_of_epoch = batches.count * len(blocks) - batches.idle(blocks)
@@ -189,7 +193,11 @@ class TrainingProcess:
         """Check the samples and bring their labels into the form of the loss: once, not block by block."""
         samples = self._model.check(self._data[0])
         labels = self._model.labels(self._data[1], len(samples))
-        self._feeder = BlockFeeder(self._batches, samples, labels, self._order, self._seed)
+        weights = None
+        if self._class_weight is not None:
+            output, dtype = self._model.graph.output.shape, self._model.dtype
+            weights = with_class_weights(None, labels, output, self._class_weight, dtype)
+        self._feeder = BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights)
 
     def _save(self, position: Position, result: dict[str, float]) -> Generator[Wait, None, None]:
         """Save the state where that is due, and tell of the epochs that are safe."""
@@ -236,13 +244,13 @@ class TrainingProcess:
             factor = self._tail_factors[block] if in_tail else 1.0
             if factor:
                 ready = gradient_ready if factor == 1 else partial(_multiplied, gradient_ready, factor)
-                samples, label = self._feeder.deal(batch, block)
+                samples, label, weight = self._feeder.deal(batch, block)
                 samples = as_type(samples, model.dtype)
                 if spoiled:
                     samples = np.full(samples.shape, np.nan, samples.dtype)
                 self._current = (epoch, batch, block, samples)
                 key = (self._seed, epoch, batch, block)
-                loss, prediction = model.runner.step(samples, label, ready, key, on_loss=self._check)
+                loss, prediction = model.runner.step(samples, label, ready, key, weight, on_loss=self._check)
                 self._steps += 1
                 if self._report is not None:
                     self._record(self._report, epoch, batch, loss, label, prediction)

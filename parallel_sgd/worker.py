@@ -43,7 +43,7 @@ _log = get_logger("parallel_sgd.checkpoint")
 @dataclass(frozen=True)
 class WorkerPlan:
     """What all workers of a job agree on. `timeout_ms` is `ssgd_timeout_limit`; the other names are those of `parallel()`.
-    `commit_every` is 0 where nobody starts again, `order` is one of `batches.ORDERS`.
+    `commit_every` is 0 where nobody starts again, `order` is one of `batches.ORDERS`, `class_weight` what `Model.fit` takes.
 
     Raises: ValueError when a number is out of range.
     """
@@ -62,6 +62,7 @@ class WorkerPlan:
     checkpoint_every: Every = None
     commit_every: int = NEVER
     order: str = SHUFFLED
+    class_weight: Mapping[int, float] | None = None
 
     def header(self, job: str, node: int, title: str) -> Header:
         """What all checkpoints of a node of the job have in common."""
@@ -180,6 +181,7 @@ def build_worker(
         epochs=plan.epochs,
         seed=plan.seed,
         order=plan.order,
+        class_weight=plan.class_weight,
         clock=clock,
         report=report,
         progress=progress,

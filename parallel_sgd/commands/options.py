@@ -67,6 +67,9 @@ def make_parser() -> argparse.ArgumentParser:
     training = parser.add_argument_group("training")
     training.add_argument("--epochs", type=int, default=10, help="default: 10")
     training.add_argument("--batch-size", type=int, default=64, help="samples of one block (default: 64)")
+    training.add_argument(
+        "--class-weight", metavar="CLASS=WEIGHT,..", help="multiplies the losses of the samples of a class (default: 1 each)"
+    )
     training.add_argument("--redundancy", type=int, default=1, help="workers that compute each block (default: 1)")
     training.add_argument(
         "--block-assignment", default="iid", help="iid, duplicate, cyclic, fixed:BLOCKS, or module.Class (default: iid)"

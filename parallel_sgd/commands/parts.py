@@ -57,6 +57,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
         "codec_extra_parameters": dict(_pair(text) for text in options.codec_params),
         "seed": options.seed,
         "shuffle": not options.no_shuffle,
+        "class_weight": _class_weight(options.class_weight),
         "wait": options.wait,
         "verbose": verbosity_of(options),
         "on_failure": options.on_failure,
@@ -146,6 +147,16 @@ def _pair(text: str) -> tuple[str, float | int | str]:
         return key, _number(value)
     except ValueError:
         return key, value
+
+
+def _class_weight(text: str | None) -> dict[int, float] | None:
+    if text is None:
+        return None
+    pairs = [part.partition("=") for part in text.split(",")]
+    try:
+        return {int(number): float(weight) for number, _, weight in pairs}
+    except ValueError:
+        raise UnknownName(f"--class-weight must be CLASS=WEIGHT with commas between them, got {text!r}.") from None
 
 
 def _number(text: str) -> float | int:

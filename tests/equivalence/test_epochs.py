@@ -129,6 +129,23 @@ def test_one_worker_trains_as_fit_does(tmp_path: Path) -> None:
     assert bits(result) == {model.store.values.tobytes()}
 
 
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_class_weights_are_those_of_fit(shuffle: bool, tmp_path: Path) -> None:
+    """The losses of a class count so many times, in the tail too; on any number of workers, of equal bits."""
+    weights = {0: 0.25, 2: 3}
+    settings = {"class_weight": weights, "gd_params": (0.1,), "shuffle": shuffle}
+    alone = train(tmp_path, 1, assignment_type=FixedBlockAssignment.of(blocks=1), **settings)
+    model = linear()
+    data = unit_rows().load()
+    model.compile(SGDOptimizer(0.1))
+    fit = {"batch_size": BLOCK, "epoch": EPOCHS, "seed": SEED, "verbose": 0, "shuffle": shuffle}
+    model.fit(data[0], data[1], class_weight=weights, **fit)
+    assert bits(alone) == {model.store.values.tobytes()}
+    several = [train(tmp_path, workers, **settings) for workers in (1, 2, 4)]
+    assert len(set.union(*map(bits, several))) == 1
+    assert bits(several[0]) != bits(train(tmp_path, 1, **{**settings, "class_weight": None}))
+
+
 def test_gradients_of_the_tail_are_weighed_by_their_samples(tmp_path: Path) -> None:
     """conventions.md "Data": by (samples of the block) B / t, and an empty one is zeros; those of whole batches are not."""
     train(tmp_path, 2, codec=Logged, assignment_type=SIX, block_size=16, epoch=1, gd_params=(0.0,))

@@ -188,6 +188,12 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
     ],
     "shuffle": [(1, "'shuffle' must be True or False, got 1"), ("no", "'shuffle' must be True or False, got 'no'")],
     "verbose": [(3, "'verbose' must be 0, 1 or 2, got 3"), ("all", "'verbose' must be 0, 1 or 2, got 'all'")],
+    "class_weight": [
+        ([1.0, 2.0], "'class_weight' must map class numbers to weights, got list"),
+        ({"a": 1.0}, "'class_weight' must have class numbers as keys, got 'a'"),
+        ({0: -1}, r"'class_weight\[0\]' must be a number >= 0, got -1"),
+        ({11: 1.0}, "'class_weight' must name classes of the model, 0 to 9, got 11"),
+    ],
     "directory": [(3, "'directory' must be a path, got 3"), (None, "'directory' must be a path, got None")],
 }
 

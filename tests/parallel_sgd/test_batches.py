@@ -69,14 +69,15 @@ def test_the_feeder_deals_what_lies_there(order: str) -> None:
     """Labels stay with their samples, in the types that they have."""
     x, y = np.arange(23, dtype=np.uint8)[:, None], np.arange(23) * 10
     batches = Batches(23, 3, 2)
-    feeder = BlockFeeder(batches, x, y, order, seed=7)
+    feeder = BlockFeeder(batches, x, y, order, seed=7, weights=y / 2)
     for epoch in range(2):
         feeder.begin(epoch)
         for batch, parts in enumerate(dealt(23, 3, 2, epoch, None if order == FIXED else 7)):
             for block, places in enumerate(parts):
-                samples, labels = feeder.deal(batch, block)
+                samples, labels, weights = feeder.deal(batch, block)
                 assert samples.dtype == np.uint8 and samples[:, 0].tolist() == places.tolist()
                 assert labels.tolist() == (places * 10).tolist()
+                assert weights is not None and weights.tolist() == (places * 5).tolist()
 
 
 def test_too_few_samples_are_refused_with_the_needed_number() -> None:

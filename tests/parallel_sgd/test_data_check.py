@@ -14,6 +14,8 @@ from nn.dataset.transforms import AbsTransformer, ImageCls, OneHot, Shuffle, Tru
 from parallel_sgd import ParallelSGD, data_check, in_process
 from parallel_sgd.batches import Batches, BlockFeeder
 from parallel_sgd.data_check import check_data
+from parallel_sgd.profiles import IIDBlockAssignment
+from parallel_sgd.worker import WorkerPlan
 
 ROWS = np.random.default_rng(0).normal(size=(60, 4))
 KINDS = np.arange(60) // 20  # sorted: the first batch holds one class only
@@ -42,8 +44,8 @@ def of(inputs: list[int], outputs: int = 3, loss: nn.loss.Loss | None = None) ->
     return model
 
 
-def check(model: nn.model.Model, data: Any, transform: AbsTransformer | None = None, block_size: int = 4) -> None:
-    check_data(model, data, transform, 0, block_size, 2)
+def check(model: nn.model.Model, data: Any, transform: AbsTransformer | None = None, weights: Any = None) -> None:
+    check_data(model, data, transform, WorkerPlan(IIDBlockAssignment(2), block_size=4, class_weight=weights))
 
 
 def parts(x: Any = ROWS, y: Any = KINDS) -> Any:
@@ -149,6 +151,14 @@ def test_a_number_that_is_not_finite_is_named_with_its_row() -> None:
     check(of([4]), parts(x), Own(lambda x, *rest: (np.minimum(x, 9), rest[0], np.minimum(rest[1], 9), rest[2])))  # mended there
 
 
+def test_class_weights_are_for_classes_that_there_are() -> None:
+    check(of([4]), parts(), weights={2: 3.0})
+    with pytest.raises(ValueError, match="'class_weight' must name classes of the model, 0 to 2, got 3"):
+        check(of([4]), parts(), weights={3: 1.0})
+    with pytest.raises(ValueError, match="'class_weight' needs class numbers or one-hot rows as labels"):
+        check(of([4], loss=nn.loss.MSELoss()), parts(y=ROWS[:, :3]), weights={1: 1.0})
+
+
 def test_nothing_is_begun(tmp_path: Path) -> None:
     """SUB-46: no folder of a run is made, no node is asked."""
     job = ParallelSGD(of([60], 10), Digits(), ImageCls())
@@ -174,5 +184,5 @@ def test_a_sample_that_ends_training_is_named_in_the_training_set(order: str) ->
     feeder.begin(1)
     for batch in range(3):
         for block in range(2):
-            samples, labels = feeder.deal(batch, block)
+            samples, labels, _ = feeder.deal(batch, block)
             assert list(feeder.places(batch, block)) == labels.tolist() == samples[:, 0].tolist()

@@ -9,6 +9,7 @@ import pytest
 
 import nn
 from network import NodeAssignment
+from nn.dataset.transforms import ImageCls
 from parallel_sgd.answers import answers
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.driver import can_do_without
@@ -33,7 +34,7 @@ def spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> JobSpec:
     monkeypatch.setattr("parallel_sgd.job.run_on_agents", lambda spec, *_: found.append(spec))
     nodes = NodeAssignment().add(0, "127.0.0.1").add(1, "127.0.0.1")
     blocks = FixedBlockAssignment.of(blocks=4)
-    ParallelSGD(mlp(), nn.dataset.Digits()).parallel(
+    ParallelSGD(mlp(), nn.dataset.Digits(), ImageCls()).parallel(
         nodes, redundancy=2, codec=Mine, assignment_type=blocks, on_failure="redundant", directory=tmp_path
     )
     return found[0]

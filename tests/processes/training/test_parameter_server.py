@@ -266,10 +266,10 @@ def test_an_error_in_the_server_codec_reaches_the_submitter(agents: LocalNodes, 
 
 
 class Unlucky(AbsTransformer):
-    """Fails on the workers, after the server has started."""
+    """Lacks a file, so that it is left to the workers, where it fails after the server has started."""
 
     def __call__(self, train_x: Any, train_y: Any, test_x: Any, test_y: Any, seed: int = 0) -> Any:
-        raise ValueError("not these samples")
+        raise FileNotFoundError("not these samples")
 
 
 def test_a_job_that_does_not_start_frees_the_server(agents: LocalNodes, tmp_path: Path) -> None:
