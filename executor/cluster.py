@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import itertools
 import threading
 import time
@@ -21,9 +22,11 @@ from .dispatcher import Dispatcher
 from .errors import like
 from .functions import Function, Functions, user_classes
 from .future import TaskFuture
+from .options import NO_OPTIONS, Errors, TaskOptions, WithOptions, chunks_of
 from .output import OUTPUTS, Console
 from .payload import Payload, pack_payload
 from .shelves import KEEP_BYTES
+from .status import ExecutorStatus
 from .task_job import TaskJob
 from .tasks import Task
 
@@ -88,7 +91,7 @@ class ClusterExecutor(Executor):
         if output not in OUTPUTS:
             raise ValueError(f"ClusterExecutor 'output' must be one of {', '.join(map(repr, OUTPUTS))}, got {output!r}.")
         job = TaskJob(nodes, key_file, title, blas_threads)
-        self.job = job.job
+        self.job, self._title = job.job, title
         self._names = dict(job.names)
         console = None if output == "off" else Console(keep=output == "future")
         self._dispatcher = dispatcher = Dispatcher(job.sessions, job.names, retries, pure, job, console)
@@ -119,13 +122,44 @@ class ClusterExecutor(Executor):
         Raises: TypeError naming the argument or the part of the function that cannot travel; ValueError for more than 2 GiB
         of arguments or 8 MiB of code; RuntimeError after `shutdown`; BrokenExecutor when no node is left.
         """
-        return self._submit(fn, (args, kwargs) if kwargs else list(args), False)
+        return self.submit_task(fn, (args, kwargs) if kwargs else list(args))
 
     def submit_near(self, nodes: Collection[int], fn: Callable[..., T], /, *args: Any) -> Future[T]:
         """Call `fn(*args)` on one of `nodes`, because of what they have; on any node for none, or if all are lost."""
-        return self._submit(fn, list(args), False, nodes)
+        return self.submit_task(fn, list(args), near=nodes)
 
-    def _submit(self, fn: Callable[..., Any], arguments: Any, many: bool, near: Collection[int] = ()) -> Future[Any]:
+    def with_options(self, *, timeout: float | None = None, retries: int | None = None, retry_on: Errors = ()) -> WithOptions:
+        """This executor for calls with a limit or with retries of their own: `executor.with_options(timeout=5).submit(...)`.
+
+        Args:
+            timeout: seconds that a task may run, not counting the time that it waits. One that takes longer is interrupted
+                where it is and raises TimeoutError; if it goes on for two seconds more, its process is ended and started again.
+            retries: how often a task is tried again, instead of as often as the executor says, after the loss of its node, and
+            retry_on: after these exceptions that it has raised; TimeoutError, or whatever may be otherwise the next time.
+
+        Raises: ValueError and TypeError naming what cannot be.
+        """
+        return WithOptions(self, NO_OPTIONS.changed(timeout, retries, retry_on))
+
+    def status(self) -> ExecutorStatus:
+        """What the executor has to do, and who does it, at this moment."""
+        lost = dict(self._dispatcher.lost)
+        live = tuple(node for node in self.nodes if node not in lost)
+        return ExecutorStatus(tuple(self.nodes), live, lost, *self._dispatcher.counts, self._shut)
+
+    def __repr__(self) -> str:
+        return f"<ClusterExecutor {self._title!r}: {self.status()}>"
+
+    def submit_task(
+        self,
+        fn: Callable[..., Any],
+        arguments: Any,
+        *,
+        many: bool = False,
+        near: Collection[int] = (),
+        options: TaskOptions = NO_OPTIONS,
+    ) -> Future[Any]:
+        """What `submit` and its kin do: `arguments` are a list, a tuple (args, kwargs), or with `many` a list of tuples."""
         if not callable(fn):
             raise TypeError(f"ClusterExecutor executes functions, got {type(fn).__qualname__}.")
         function = self._reserve(fn)
@@ -139,7 +173,7 @@ class ClusterExecutor(Executor):
             future: TaskFuture[Any] = TaskFuture()
             with self._lock:
                 self._check_open()
-                self._dispatcher.submit(Task(future, function, payload, many), near)
+                self._dispatcher.submit(Task(future, function, payload, many, options), near)
         except BaseException:
             self._release(function)
             raise
@@ -181,16 +215,27 @@ class ClusterExecutor(Executor):
             chunksize: calls per task; much faster for tiny calls.
             buffersize: at most so many tasks whose results were not asked for; then iterables may be endless.
         """
+        return self.map_tasks(fn, iterables, timeout, chunksize, buffersize)
+
+    def map_tasks(
+        self,
+        fn: Callable[..., T],
+        iterables: Iterable[Iterable[Any]],
+        timeout: float | None,
+        chunksize: int,
+        buffersize: int | None,
+        options: TaskOptions = NO_OPTIONS,
+    ) -> Iterator[T]:
+        """What `map` does."""
         if chunksize < 1:
             raise ValueError(f"map 'chunksize' must be a positive integer, got {chunksize}.")
         if buffersize is not None and buffersize < 1:
             raise ValueError(f"map 'buffersize' must be None or a positive integer, got {buffersize}.")
         deadline = None if timeout is None else time.monotonic() + timeout
-        calls = zip(*iterables, strict=False)
-        chunks = iter(lambda: list(itertools.islice(calls, chunksize)), [])
-        futures = deque(self._submit(fn, chunk, True) for chunk in itertools.islice(chunks, buffersize))
-        rest = chunks if buffersize is not None else iter(())
-        return _results(futures, deadline, rest, lambda chunk: self._submit(fn, chunk, True))
+        chunks = chunks_of(iterables, chunksize)
+        submit = functools.partial(self.submit_task, fn, many=True, options=options)
+        futures = deque(submit(chunk) for chunk in itertools.islice(chunks, buffersize))
+        return _results(futures, deadline, chunks if buffersize is not None else iter(()), submit)
 
     def broadcast(self, value: T) -> Broadcast[T]:
         """Bring `value` to every node once; tasks that name the returned object get it by its `value`.

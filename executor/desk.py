@@ -21,6 +21,7 @@ from .messages import BATCH_BYTES, BATCH_TASKS, STDERR
 from .output import TaskOutput
 from .payload import Payload
 from .shelves import Shelves
+from .time_limit import TimeLimit
 
 HIGH_WATER = 64 << 20  # bytes of results that wait for the submitter, beyond which no task is begun
 PRECIOUS_SECONDS = 0.005  # of work, whose result is not left in this process while the next task runs,
@@ -37,14 +38,15 @@ class Assignment(NamedTuple):
     many: bool
     tree: Any
     arrays: Any
+    limit: float  # seconds that it may run, 0 for as long as it likes
 
 
 class Desk:
     """Between the submitter's line and the main thread of a node.
 
     The main thread calls `next` and `put`; the desk's own thread owns `controller` until `close` has returned.
-    Attributes: `code`, {function: (objects, code)}; `values`, broadcast ones by number; `shelves`, what tasks keep;
-    `output`, which catches what they write, if the submitter listens.
+    Attributes: `code`, {function: (objects, code)}; `limit` of the running task; `values`, broadcast ones by number; `shelves`,
+    what tasks keep; `output`, which catches what they write, if the submitter listens.
     """
 
     def __init__(self, controller: Controller, session: Session) -> None:
@@ -59,7 +61,8 @@ class Desk:
         self._arrived = threading.Event()  # set when the main thread has something to look at
         self._room = threading.Event()
         self._idle = threading.Event()
-        self._sent = threading.Event()  # set when no result is left here
+        self._sent = threading.Event()  # set when no result is left here,
+        self._sent_bytes = 0  # after so many
         self._results: deque[tuple[str, list[Any], int]] = deque()  # (word, entry, bytes)
         self._waiting_bytes = 0  # of results that no session has taken yet; written by the main thread
         self._said_bytes = 0  # and of what tasks have written; written by one thread at a time
@@ -68,6 +71,7 @@ class Desk:
         self._end = False
         self._closing = False
         self._error: BaseException | None = None
+        self.limit = TimeLimit()
         self._thread = threading.Thread(target=self._run, name="desk", daemon=True)
         self._thread.start()
 
@@ -97,19 +101,25 @@ class Desk:
             self._arrived.wait()
             self._idle.clear()
 
+    def begin_limit(self, assignment: Assignment) -> None:
+        """The main thread begins a task that may not take for ever; `limit` must be ended with it."""
+        self.limit.begin(assignment.task, assignment.limit)
+        self._controller.wake()  # so that the desk waits no longer than that
+
     def put(self, task: int, kind: int, seconds: float, payload: Payload) -> None:
         """Send a result; waits while too many are on their way. Its arrays must not change any more.
 
         What took some time leaves before the next task begins, which may end the process and the results that it has.
         """
         is_precious = seconds > PRECIOUS_SECONDS and payload.size < PROMPT_BYTES
-        if is_precious:
-            self._sent.clear()
         self._waiting_bytes += payload.size
         self._results.append(("done", [task, kind, seconds, payload.tree, payload.arrays], payload.size))
+        here = self._waiting_bytes + self._said_bytes
         self._wake()
         if is_precious:
-            self._sent.wait(PROMPT_SECONDS)
+            self._sent.clear()
+            if self._sent_bytes < here:
+                self._sent.wait(PROMPT_SECONDS)
         while self._on_the_way > HIGH_WATER and self._error is None:
             self._room.clear()
             if self._on_the_way > HIGH_WATER and self._error is None:
@@ -144,11 +154,13 @@ class Desk:
             while not (self._closing and not self._results and not self._session.pending_bytes):
                 self._send_results()
                 if not self._results and not self._session.pending_bytes:
+                    self._sent_bytes = self._taken_bytes
                     self._sent.set()
                 self._asleep = True
                 if not self._results or self._session.pending_bytes >= HIGH_WATER:
-                    self._controller.pump(None)
+                    self._controller.pump(self.limit.left)
                 self._asleep = False
+                self.limit.look()
                 self._take_messages()
                 if not self._session.alive and not self._end:
                     raise JobAborted(f"The submitter is gone: {self._session.lost or 'it has left.'}")

@@ -21,7 +21,7 @@ from .errors import NodeLost
 from .failure import unpack_failure
 from .functions import Function
 from .hang_up import hang_up
-from .messages import RESULT, Done, Written, parse_from_node
+from .messages import FAILURE, RESULT, Done, Written, parse_from_node
 from .outbox import Outbox
 from .output import Console
 from .payload import unpack_payload
@@ -99,6 +99,12 @@ class Dispatcher:
     def recall(self, number: int) -> bool:
         """Cancel a task that a node holds; False if it has begun, or nobody answers in time."""
         return self._recalls.ask(number, self.thread)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many tasks wait, run and have ended, about: they go on meanwhile."""
+        running = self._scheduler.running
+        return max(0, len(self._tasks) - running), running, self._tasks.done
 
     def cancel_waiting(self) -> None:
         """Cancel all tasks that no node has begun on."""
@@ -243,19 +249,16 @@ class Dispatcher:
             self._take_back(node, said)
             return
         first = [done for done in said if done.task in self._tasks]  # the others are second copies
-        self._feed(plan.Finished(node, tuple(done.task for done in said), tuple(done.seconds for done in said)))
+        again = frozenset(done.task for done in first if done.kind == FAILURE and self._is_tried_again(node, done))
+        seconds = tuple(done.seconds for done in said)
+        self._feed(plan.Finished(node, tuple(done.task for done in said), seconds, again))
         problem: ProtocolError | None = None
         for done in first:
-            classes = self._tasks[done.task].function.classes
-            value: Any = None
-            error: BaseException | None = None
-            try:
-                if done.kind == RESULT:
-                    value = unpack_payload(done.tree, done.arrays, classes)
-                else:
-                    error = unpack_failure(done.tree, done.arrays, classes, node)
-            except ProtocolError as malformed:
-                problem = error = malformed
+            if done.task in again:
+                continue
+            value, error = self._open(node, done)
+            if isinstance(error, ProtocolError) and error.__cause__ is None:
+                problem = error
             self._tasks.complete(done.task, value, error)
         if problem is not None:
             raise problem
@@ -265,6 +268,22 @@ class Dispatcher:
             if self._console is not None and said.task in self._tasks:  # else it is a second copy
                 task = self._tasks[said.task]
                 self._console.take(node, said, task.function.name, task.future)
+
+    def _open(self, node: int, done: Done) -> tuple[Any, BaseException | None]:
+        """The result of a task, or what it raised; a ProtocolError without a cause for what is malformed."""
+        classes = self._tasks[done.task].function.classes
+        try:
+            if done.kind == RESULT:
+                return unpack_payload(done.tree, done.arrays, classes), None
+            return None, unpack_failure(done.tree, done.arrays, classes, node)
+        except ProtocolError as malformed:
+            malformed.__cause__ = None
+            return None, malformed
+
+    def _is_tried_again(self, node: int, done: Done) -> bool:
+        """Whether what a task has raised is one of the errors after which it is to be tried once more."""
+        wanted = self._tasks[done.task].options.retry_on
+        return bool(wanted) and self._scheduler.may_try_again(done.task) and isinstance(self._open(node, done)[1], wanted)
 
     def _take_back(self, node: int, tasks: tuple[int, ...]) -> None:
         """A node has answered the first question that it was asked."""
@@ -339,11 +358,15 @@ class Dispatcher:
                         self._recalls.settle(number, True)
                 elif isinstance(action, plan.Fail):
                     for number in action.tasks:
-                        self._tasks.complete(number, error=self._loss(action))
+                        self._tasks.complete(number, error=self._loss(action, self._tasks[number]))
 
-    def _loss(self, action: plan.Fail) -> BaseException:
+    def _loss(self, action: plan.Fail, task: Task) -> BaseException:
         if action.node is None:
             return NodeLost(str(self.broken))
+        limit = task.options.timeout
+        if limit and task.begun is not None and time.monotonic() - task.begun >= limit:
+            where = f"on {self._names[action.node]}, and its process had to be ended"
+            return TimeoutError(f"{task.function.name} took longer than its limit of {limit:g} s {where}.")
         return NodeLost(f"{self._names[action.node]} was lost with this task: {action.reason}", action.node)
 
     def _send(self, node: int, numbers: Iterable[int]) -> list[int]:

@@ -1,13 +1,14 @@
 """What the submitter and a node say to each other about tasks: short lists that begin with a word.
 
-to a node:    ["code", function, objects, code]   ["run", [[task, function, many, tree, arrays], ...]]   ["back", [task, ...]]
-              ["forget", [function, ...]]   ["hold", number, tree, arrays]   ["drop", [number, ...]]   ["end"]
-              ["room", bytes]   ["clear", [shelf, ...]]   ["listen"]
+to a node:    ["code", function, objects, code]   ["run", [[task, function, many, tree, arrays, limit], ...]]
+              ["back", [task, ...]]   ["forget", [function, ...]]   ["hold", number, tree, arrays]   ["drop", [number, ...]]
+              ["room", bytes]   ["clear", [shelf, ...]]   ["listen"]   ["end"]
 from a node:  ["done", [[task, kind, seconds, tree, arrays], ...]]   ["back", [task, ...]]
               ["said", [[task, kind, name, text], ...]]
 
 `tree` and `arrays` are a `Payload`: a list of arguments, or a tuple (args, kwargs), or with `many` a list of tuples of
-arguments, to call the function with each. The code of a function comes before its first task. `kind` is RESULT or FAILURE.
+arguments, to call the function with each. `limit` is how many seconds that may take, 0 for as long as it likes. The code of a
+function comes before its first task. `kind` is RESULT or FAILURE.
 Tasks are executed in the order of sending. "back" asks for tasks, and each time is answered with those of them that have not
 begun, and now will not.
 After "listen" a node tells what its tasks write: `kind` is STDOUT, STDERR or the level of a record of the logger `name`.

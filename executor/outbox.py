@@ -44,7 +44,7 @@ class Outbox:
             if len(batch) >= BATCH_TASKS or inline > BATCH_BYTES or size + payload.size > _BATCH_ARRAYS:
                 _say(session, ["run", batch])
                 batch, inline, size = [], 0, 0
-            batch.append([number, function.number, task.many, payload.tree, payload.arrays])
+            batch.append([number, function.number, task.many, payload.tree, payload.arrays, task.options.timeout or 0])
             inline += min(len(payload.tree), 4096) + 64 * len(payload.arrays)
             size += payload.size
         if batch:

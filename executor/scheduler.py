@@ -100,7 +100,7 @@ class Scheduler(Machine):
     @property
     def running(self) -> int:
         """How many nodes are at a task."""
-        return sum(1 for node in self._nodes.values() if node.at is not None)
+        return sum(1 for node in list(self._nodes.values()) if node.at is not None)
 
     def holder(self, task: int) -> int | None:
         """The node that holds a task which is known to have begun nowhere."""

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-_STANDS = {
-    "room": False,
-    "listen": False,
-    "hold": True,
-}  # words of messages (see `messages`), and whether there are many of them, by number
+# words of messages (see `messages`), and whether there are many of them, by number
+_STANDS = {"room": False, "listen": False, "hold": True}
 _ENDS = {"drop": "hold"}
 
 

@@ -53,6 +53,7 @@ class TaskServer(AbsExecutable):
         watch_for_silence(session)
         sys.setswitchinterval(_SWITCH_SECONDS)
         desk = Desk(com.controller, session)
+        desk.limit.install()
         HELD.set(desk.values)
         SHELVES.set(desk.shelves)
         functions = _Loaded(com, desk)
@@ -70,13 +71,18 @@ class TaskServer(AbsExecutable):
             desk.output.begin(assignment.task)
         begin = time.perf_counter()
         try:
+            if assignment.limit:
+                desk.begin_limit(assignment)
             function, classes = functions.get(assignment.function)
             # handed over unnamed, so that the references of the result are counted right
             kind, payload = RESULT, _pack_result(_call(function, assignment, classes), function, classes)
             seconds = time.perf_counter() - begin
+            if assignment.limit:
+                desk.limit.end()
         except BaseException as error:  # noqa: BLE001  whatever a task raises is its result
             seconds = time.perf_counter() - begin
-            kind, payload = FAILURE, pack_failure(error, classes)
+            desk.limit.end()
+            kind, payload = FAILURE, pack_failure(_named(error, assignment, desk), classes)
         self._count += 1
         if desk.output is not None:
             desk.output.end()  # before the result
@@ -85,6 +91,15 @@ class TaskServer(AbsExecutable):
     def done(self) -> ReplyPackage:
         """How many tasks it has executed."""
         return ReplyPackage(self._count)
+
+
+def _named(error: BaseException, assignment: Assignment, desk: Desk) -> BaseException:
+    """What a task has raised, or that it has taken too long, if it was interrupted for that."""
+    if not isinstance(error, KeyboardInterrupt) or not desk.limit.has_hit(assignment.task):
+        return error
+    late = TimeoutError(f"It took longer than its limit of {assignment.limit:g} s.")
+    late.__traceback__ = error.__traceback__
+    return late
 
 
 class _Loaded:

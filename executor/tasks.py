@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from typing import Any
@@ -10,18 +11,24 @@ from .errors import NodeLost, like
 from .events import Shape
 from .functions import Function
 from .future import TaskFuture
+from .options import NO_OPTIONS, TaskOptions
 from .payload import Payload
 
 
 class Task:
     """One submitted call."""
 
-    __slots__ = ("arrays", "function", "future", "many", "started", "tree")  # a payload of its own would be 7 MB in 100,000
+    # a payload of its own would be 7 MB in 100,000
+    __slots__ = ("arrays", "begun", "function", "future", "many", "options", "started", "tree")
 
-    def __init__(self, future: TaskFuture[Any], function: Function, payload: Payload, many: bool) -> None:
+    def __init__(
+        self, future: TaskFuture[Any], function: Function, payload: Payload, many: bool, options: TaskOptions = NO_OPTIONS
+    ) -> None:
         self.future, self.function, self.many = future, function, many
         self.tree, self.arrays = payload
+        self.options = options
         self.started = False
+        self.begun: float | None = None  # when (monotonic), if it has a limit
 
     @property
     def payload(self) -> Payload:
@@ -31,7 +38,7 @@ class Task:
     @property
     def shape(self) -> Shape:
         """What the scheduler knows of it; calls that go in chunks take longer than single ones."""
-        return Shape(self.payload.size, 2 * self.function.number + self.many)
+        return Shape(self.payload.size, 2 * self.function.number + self.many, self.options.retries)
 
 
 class Tasks:
@@ -65,6 +72,7 @@ class Tasks:
     def send(self, number: int, recall: Callable[[int], bool]) -> Task | None:
         """A task that is about to be sent, and that `recall` may get back; None if it was cancelled, which is its end."""
         task = self._tasks[number]
+        task.begun = None
         if task.started or task.future.depart(number, recall):
             return task
         self._cancelled(number)
@@ -73,6 +81,8 @@ class Tasks:
     def begin(self, number: int) -> None:
         """A node is at this task."""
         task = self._tasks.get(number)
+        if task is not None and task.options.timeout and task.begun is None:
+            task.begun = time.monotonic()
         if task is not None and not task.started:  # else it was cancelled before it was sent, or runs twice
             self._start(task)
 

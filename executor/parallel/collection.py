@@ -38,6 +38,10 @@ class Collection(Generic[T]):
         """How many."""
         return self._lineage.count
 
+    def __repr__(self) -> str:
+        kept = "" if self._lineage.kept is None else ", kept"
+        return f"<Collection of {self.partitions} partitions by '{self._lineage.what}'{kept}>"
+
     def _then(self, step: Step, what: str) -> Collection[Any]:
         return Collection(Narrow(self._lineage, step, what), self._runner)
 

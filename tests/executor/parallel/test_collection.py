@@ -32,6 +32,13 @@ def spell(number: int) -> list[str]:
     return [str(number)] * (number % 3)
 
 
+def test_what_a_collection_tells_of_itself(context: Context) -> None:
+    """How many partitions, which operation makes them, and whether they are kept; nothing is computed for it."""
+    made = context.parallelize([1, 0], 2).map(lambda x: 1 / x)
+    assert repr(made) == "<Collection of 2 partitions by 'map'>"
+    assert repr(made.cache()) == "<Collection of 2 partitions by 'map', kept>"
+
+
 @quick
 @given(numbers, counts)
 def test_element_by_element(context: Context, data: list[int], parts: int) -> None:

@@ -1,0 +1,24 @@
+"""What an executor has to do, and who does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class ExecutorStatus(NamedTuple):
+    """At one moment: the `nodes` that it was made with, those that `live`, and why the others are `lost`, or are not there just
+    now; how many tasks wait, also in the line of a node, run, and have ended in any way; `closed` by `shutdown`."""
+
+    nodes: tuple[int, ...]
+    live: tuple[int, ...]
+    lost: Mapping[int, str]
+    waiting: int
+    running: int
+    done: int
+    closed: bool
+
+    def __str__(self) -> str:
+        nodes = f"{len(self.live)} of {len(self.nodes)} nodes live"
+        tasks = f"{self.waiting} tasks waiting, {self.running} running, {self.done} done"
+        return f"{nodes}, {tasks}{', shut down' if self.closed else ''}"

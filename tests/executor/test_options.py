@@ -1,0 +1,159 @@
+"""Time limits and retries of single calls, and what an executor tells of itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from executor import ClusterExecutor, NodeLost
+from executor.keeper import Keeper
+from executor.options import NO_OPTIONS
+from executor.parallel import Context
+from executor.status import ExecutorStatus
+from network import NodeAssignment
+
+from .calls import LIMIT, Mistake, add, await_path, begin_and_await, own_pid
+
+needs_nodes = pytest.mark.processes
+
+
+@pytest.fixture(scope="module")
+def shared(agents: NodeAssignment) -> Iterator[ClusterExecutor]:
+    """For the tests in which no process ends."""
+    with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
+        yield executor
+
+
+def compute_for_ever() -> None:
+    while True:
+        pass
+
+
+def ignore_interruptions() -> None:
+    while True:
+        with contextlib.suppress(KeyboardInterrupt):
+            time.sleep(600)
+
+
+def fail_at_first(folder: str, by_mistake: bool = False) -> int:
+    """Fail the first two times; returns how often it has run."""
+    count = len(os.listdir(folder))
+    Path(folder, str(count)).touch()
+    if count < 2:
+        raise Mistake(count) if by_mistake else ValueError(count)
+    return count + 1
+
+
+def crash_at_first(folder: str) -> int:
+    count = len(os.listdir(folder))
+    Path(folder, str(count)).touch()
+    if count < 2:
+        os._exit(5)
+    return count + 1
+
+
+@needs_nodes
+def test_a_task_that_takes_too_long(shared: ClusterExecutor) -> None:
+    """It is interrupted where it is, sleeping or computing, and raises TimeoutError; its process goes on."""
+    pid = shared.submit(own_pid).result(LIMIT)
+    limited = shared.with_options(timeout=0.2)
+    for late in (limited.submit(time.sleep, 600), limited.submit(compute_for_ever)):
+        error = late.exception(LIMIT)
+        assert isinstance(error, TimeoutError)
+        assert "It took longer than its limit of 0.2 s" in str(error)
+    assert limited.submit(own_pid).result(LIMIT) == pid
+    assert list(limited.map(add, range(5), timeout=LIMIT)) == list(range(5))
+    assert shared.submit(time.sleep, 0.5).exception(LIMIT) is None
+
+
+@needs_nodes
+def test_a_task_that_cannot_be_interrupted(agents: NodeAssignment) -> None:
+    """Its process is ended and started again; the tasks behind it run there."""
+    with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
+        pid = executor.submit(own_pid).result(LIMIT)
+        late = executor.with_options(timeout=0.1).submit(ignore_interruptions)
+        behind = executor.submit(own_pid)
+        error = late.exception(LIMIT)
+        assert isinstance(error, TimeoutError)
+        assert "ignore_interruptions took longer than its limit of 0.1 s on Node(0)" in str(error)
+        assert behind.result(LIMIT) != pid
+
+
+@needs_nodes
+def test_a_call_has_retries_of_its_own(shared: ClusterExecutor, tmp_path: Path) -> None:
+    """After the loss of its node, and after the errors that are named; others are raised at once."""
+    (tmp_path / "errors").mkdir()
+    patient = shared.with_options(retries=2, retry_on=(OSError, ValueError))
+    assert patient.submit(fail_at_first, str(tmp_path / "errors")).result(LIMIT) == 3
+    (tmp_path / "others").mkdir()
+    with pytest.raises(Mistake):
+        patient.submit(fail_at_first, str(tmp_path / "others"), True).result(LIMIT)
+    assert len(os.listdir(tmp_path / "others")) == 1
+    with pytest.raises(ValueError, match="1"):
+        (tmp_path / "few").mkdir()
+        patient.with_options(retries=1).submit(fail_at_first, str(tmp_path / "few")).result(LIMIT)
+    assert len(os.listdir(tmp_path / "few")) == 2
+
+
+@needs_nodes
+def test_retries_after_the_loss_of_a_node(agents: NodeAssignment, tmp_path: Path) -> None:
+    """As many as the call has, whatever the executor says."""
+    with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
+        assert executor.with_options(retries=2).submit(crash_at_first, str(tmp_path)).result(LIMIT) == 3
+        assert isinstance(executor.submit(os._exit, 1).exception(LIMIT), NodeLost)
+
+
+@needs_nodes
+def test_collections_compute_with_options(shared: ClusterExecutor) -> None:
+    """What has options is a Keeper as the executor is, so partitions stay on the nodes; it says what it is."""
+    limited = shared.with_options(timeout=60).with_options(retries=1)
+    assert isinstance(limited, Keeper)
+    assert limited.nodes == [0]
+    kept = Context(limited).parallelize(range(100)).map(lambda n: n + 1).persist()
+    assert (kept.count(), kept.reduce(max)) == (100, 100)
+    assert "timeout=60.0, retries=1" in repr(limited)
+
+
+@needs_nodes
+def test_what_an_executor_tells_of_itself(shared: ClusterExecutor, tmp_path: Path) -> None:
+    """Nodes, and tasks that wait, run and are done; also in its repr."""
+    before = shared.status().done
+    gate = tmp_path / "gate"
+    futures = [shared.submit(begin_and_await, str(tmp_path / "begun"), str(gate))]
+    futures += [shared.submit(own_pid) for _ in range(6)]
+    await_path(tmp_path / "begun")
+    status = shared.status()
+    assert (status.nodes, status.live, dict(status.lost)) == ((0,), (0,), {})
+    assert (status.waiting, status.running, status.done - before, status.closed) == (6, 1, 0, False)
+    assert repr(shared) == f"<ClusterExecutor 'executor': 1 of 1 nodes live, 6 tasks waiting, 1 running, {before} done>"
+    gate.touch()
+    assert all(future.result(LIMIT) for future in futures)
+    assert shared.status().waiting == 0
+    assert shared.status().done - before >= 6
+
+
+def test_status_in_words() -> None:
+    """One line, for people."""
+    told = str(ExecutorStatus((0, 1), (1,), {0: "gone"}, 3, 1, 9, True))
+    assert told == "1 of 2 nodes live, 3 tasks waiting, 1 running, 9 done, shut down"
+
+
+@pytest.mark.parametrize("timeout", [0, -1, True, float("nan"), float("inf")])
+def test_wrong_limits(timeout: float) -> None:
+    """A limit is a number of seconds."""
+    with pytest.raises(ValueError, match="with_options 'timeout' must be seconds from above 0"):
+        NO_OPTIONS.changed(timeout, None, ())
+
+
+def test_wrong_retries() -> None:
+    """Counts and exception classes."""
+    with pytest.raises(ValueError, match="with_options 'retries' must be an integer from 0, got -1"):
+        NO_OPTIONS.changed(None, -1, ())
+    with pytest.raises(TypeError, match="with_options 'retry_on' must be an exception class or a tuple of them, got 'OSError'"):
+        NO_OPTIONS.changed(None, None, "OSError")  # type: ignore[arg-type]
+    assert NO_OPTIONS.changed(None, None, OSError).retry_on == (OSError,)
