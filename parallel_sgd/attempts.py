@@ -130,7 +130,7 @@ class Attempts:
         try:
             if self._attempt == 0:
                 self._check_resume(com)
-            coordinator = self._coordinator(com, self._attempt)
+            coordinator = self._coordinator(com, self._attempt, nodes)
             self._attempt += 1
             self._submit(coordinator, nodes)
         except BaseException:
@@ -161,7 +161,7 @@ class Attempts:
             charter = Charter.of(running.coordinator.attempt, running.nodes, self.recovery)
             running.coordinator.entrust(Will(self._driver, HEIR, self._content, charter.to_json(), running.term))
 
-    def _coordinator(self, com: Controller, attempt: int) -> Coordinator:
+    def _coordinator(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
         estate = self._estate
         return Coordinator(
             com,
@@ -175,12 +175,13 @@ class Attempts:
             stall=estate.stall,
             driver=self._driver,
             term=self._term,
+            charter=Charter.of(attempt, nodes, self.recovery).to_json() if self._driver else "",
             collects=self._collects,
         )
 
-    def adopted(self, com: Controller, attempt: int) -> Coordinator:
-        """A coordinator for an attempt that somebody else has started."""
-        return self._coordinator(com, attempt)
+    def adopted(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
+        """A coordinator for an attempt that somebody else has started with `nodes`."""
+        return self._coordinator(com, attempt, nodes)
 
     def _submit(self, coordinator: Coordinator, nodes: NodeAssignment) -> None:
         estate, workers = self._estate, nodes.worker_ids

@@ -139,7 +139,7 @@ class Heir:
             term=candidacy.election.term,
         )
         with candidacy.take_connections() as com:
-            coordinator = attempts.adopted(com, charter.attempt)
+            coordinator = attempts.adopted(com, charter.attempt, nodes)
             groups = [[PARAMETER_SERVER]] if nodes.has_parameter_server else []
             coordinator.adopt([*groups, nodes.worker_ids], granted, missing, candidacy.early)
             attempts.drive(Running(com, coordinator, nodes, self._since[0], is_ours=False))

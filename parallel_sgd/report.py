@@ -102,9 +102,12 @@ class TrainingReport:
             ("Epochs", "Total", *(name.capitalize() for name in Times._fields)),
         ]
         tables = []
+        self._evaluated = 0  # epochs
         for path, head in zip(self.paths, [*heads, _ACCOUNT_COLUMNS], strict=True):
             rows = [] if earlier is None or path == self.accounts_path else earlier.rows(path, node_id, head)
             tables.append(Table(path, [head, *rows]))
+            if path == self.evaluations_path:
+                self._evaluated = len(rows)
         self._steps, self._evaluations, self._epochs, self._packets = tables
 
     def ledger(self, blocks: Iterable[int], begun: History) -> LedgerTable:
@@ -125,8 +128,15 @@ class TrainingReport:
 
     def evaluation(self, epoch: int, values: Sequence[float]) -> None:
         """One epoch, from 1: loss and metrics on the test set."""
+        self._evaluated += 1
         self._evaluations.add([(*values, epoch)])
         self._evaluations.save()
+
+    def goes_on_after(self, epoch: int, values: Sequence[float]) -> None:
+        """Training goes on after this epoch, with the state of another worker: the row of it, if this one was stopped before it
+        had evaluated the epoch itself."""
+        if self._evaluated == epoch - 1 and values:
+            self.evaluation(epoch, values)
 
     def times(self, epoch: int, times: Times) -> None:
         """One epoch, from 1: the seconds that it took, and what for. `times` are those until now, of all epochs together."""

@@ -142,6 +142,8 @@ class TrainingProcess:
         try:
             self._start = self._clock() - self._from.seconds
             self._prepare()
+            if self._report is not None and first and not skipped:
+                self._report.goes_on_after(first, list(result.values()))
             for epoch in range(first, self._epochs):
                 self._feeder.begin(epoch)
                 for batch in range(skipped if epoch == first else 0, self._batches.count):

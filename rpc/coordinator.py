@@ -68,6 +68,7 @@ class Coordinator(Outcome):
         stall: seconds of silence within a step beyond which a node counts as stuck; 0 for the default (see `Limits`).
         driver: by which name agents know who drives the job (`succession.will.new_driver`), if it is to be handed on.
         term: of the driver's claim (`lease.Election`); 0 for who has submitted it.
+        charter: what its heirs must know of this attempt (`succession.Will.charter`).
         collects: whether `join` fetches files and results; else they stay with the agents.
         others: ids of nodes of the job that `com` does not reach, and that its nodes may call.
         standstill: seconds for which SIGSTOP may stop a process of the job until it counts as stuck, also one that does not
@@ -95,6 +96,7 @@ class Coordinator(Outcome):
         stall: float = 0.0,
         driver: str = "",
         term: int = 0,
+        charter: str = "",
         collects: bool = True,
         others: Iterable[int] = (),
         standstill: float = 0.0,
@@ -117,7 +119,19 @@ class Coordinator(Outcome):
         self._bandwidth = estimate_bandwidth
         self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
         self._orders = Orders(
-            self.job, title, com.addresses, com.key, blas_threads, start_limit, attempt, stall, driver, others, term, standstill
+            self.job,
+            title,
+            com.addresses,
+            com.key,
+            blas_threads,
+            start_limit,
+            attempt,
+            stall,
+            driver,
+            others,
+            term,
+            standstill,
+            charter,
         )
         clock = SystemClock()
         run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)

@@ -37,8 +37,9 @@ class Orders:
         others: Iterable[int] = (),
         term: int = 0,
         standstill: float = 0.0,
+        charter: str = "",
     ) -> None:
-        self._standstill = standstill
+        self._standstill, self._charter = standstill, charter
         self.job, self._title, self.attempt = job, title, attempt
         self._stall, self._driver, self._term = stall, driver, term
         self._addresses = addresses
@@ -66,6 +67,7 @@ class Orders:
             driver=self._driver,
             others=sorted(self._nodes.difference(group)),
             term=self._term,
+            charter=self._charter,
             standstill=self._standstill,
         )
 

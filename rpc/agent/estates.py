@@ -124,7 +124,7 @@ class Estates:
         record.outcome = record.outcome_detail = ""
         entry.record, entry.key, entry.verdict = record, key, None
         self._begun.add((order.job, order.node))
-        self._decide(entry, who.Begun(order.driver, order.term, order.attempt))
+        self._decide(entry, who.Begun(order.driver, order.term, order.attempt, order.charter))
         self._keep(entry, session)
         self._announce(entry, order.driver)
 

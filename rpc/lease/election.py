@@ -257,14 +257,7 @@ class Election(Machine):
         agreed. No other one has the same terms."""
         known = [(True, answer.own, answer.own_attempt, answer.own_charter) for answer in told]
         known += [(False, answer.agreed, answer.newest, answer.charter) for answer in told if not answer.begun]
-        newest = max((entry for entry in known if entry[1:3] > self._since and entry[1] not in self._ours), default=None)
-        if newest is None or newest[3]:
-            return newest
-        # A node that takes part in it since a moment may not know with whom. Who has agreed to it, then or in a later term,
-        # does: what a majority has agreed to is all that is proposed under its number from then on.
-        is_begun, agreed, attempt, _ = newest
-        who_know = (answer for answer in told if answer.newest == attempt and answer.agreed >= agreed)
-        return is_begun, agreed, attempt, next((answer.charter for answer in who_know if answer.charter), "")
+        return max((entry for entry in known if entry[1:3] > self._since and entry[1] not in self._ours), default=None)
 
     @property
     def _others(self) -> set[int]:

@@ -32,7 +32,7 @@ class Promise:
     """`driver` is who was granted the job last, with a claim of this `term`: a later claim has a higher one, and an earlier one
     counts no more. `attempt` is the newest that the node has agreed to, in the term `agreed`, with its `charter`; `begun` says
     that a majority has, as who takes part in it knows. `own` is the term of the attempt that the node takes part in, then come
-    its number, and its charter as far as that is known: `attempt` follows from that one, or from a later one."""
+    its number and charter: `attempt` follows from that one, or from a later one."""
 
     term: int = 0
     driver: str = ""
@@ -83,11 +83,13 @@ class Proposed:
 
 @dataclass(frozen=True)
 class Begun:
-    """The node takes part in an attempt from now on: a majority has agreed to it."""
+    """The node takes part in an attempt from now on: a majority has agreed to it. It need not have been among them, so it is
+    told the charter, too."""
 
     by: str
     term: int
     attempt: int
+    charter: str
 
 
 @dataclass(frozen=True)
@@ -251,8 +253,8 @@ class DriverLease(Machine):
             return [Deny(event.by, reason)]
         is_new = self.driver != event.by
         self.driver, self.deadline, self.over, self.restarted = event.by, None, False, False
-        charter = self.promise.charter if self.promise.attempt == event.attempt else ""
-        begun = Promise(event.term, event.by, event.attempt, event.term, True, charter, event.term, event.attempt, charter)
+        own = (event.term, event.attempt, event.charter)
+        begun = Promise(event.term, event.by, event.attempt, event.term, True, event.charter, *own)
         return [*self._change(begun), Grant(event.by, is_new)]
 
     def _wait(self, until: float) -> None:

@@ -160,6 +160,19 @@ def test_rows_beyond_the_position_are_dropped(tmp_path: Path) -> None:
     assert len(other.steps_path.read_text().splitlines()) == 1
 
 
+def test_an_epoch_that_only_another_worker_has_evaluated(tmp_path: Path) -> None:
+    """SUB-44: a worker that was stopped before its last row goes on with the state of one that had come further."""
+    report = TrainingReport(tmp_path, "T", 0, ["accuracy"])
+    report.evaluation(1, [0.5, 0.1])
+    for _ in range(2):  # the second time the row is there
+        again = TrainingReport(tmp_path / ".", "T", 0, ["accuracy"], Earlier(tmp_path, (2, 0)))
+        again.goes_on_after(2, [0.4, 0.2])
+        assert again.evaluations_path.read_text().splitlines()[1:] == ["0.5,0.1,1", "0.4,0.2,2"]
+    none = TrainingReport(tmp_path / ".", "Other", 1, ["accuracy"], Earlier(tmp_path, (2, 0)))
+    none.goes_on_after(2, [0.4, 0.2])  # of a worker whose tables are not here
+    assert len(none.evaluations_path.read_text().splitlines()) == 1
+
+
 def test_a_title_may_change(tmp_path: Path) -> None:
     first = run(tmp_path, epoch=1, checkpoint_every="epoch")
     run(tmp_path, epoch=2, resume=first.job_id, mission_title="Other")

@@ -163,7 +163,7 @@ class Agent:
         if self.lease.over:
             self.lease = who.DriverLease(self.lease.promise)
         self.outcome = ""
-        self.feed(who.Begun(name, config.term, config.attempt))
+        self.feed(who.Begun(name, config.term, config.attempt, config.charter))
         self.begun, self.since = config.attempt, self.lives
         self.drop_others(connection)
         self.say(connection, Accepted(config.attempt))

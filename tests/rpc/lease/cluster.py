@@ -57,7 +57,7 @@ class Cluster:
         first = Config(0, tuple(range(count)))
         self.submitter = Driver(self, "The submitter/0000000000000000", -1, first, heir=False)
         for agent in self.agents[:count]:
-            agent.feed(who.Begun(self.submitter.name, 0, 0))
+            agent.feed(who.Begun(self.submitter.name, 0, 0, first.charter))
             agent.begun = 0
             self.submitter.call(agent.host)
             agent.connections.append(self.submitter.links[agent.host])

@@ -198,16 +198,6 @@ def test_who_hears_of_a_newer_attempt_goes_on_from_there() -> None:
     assert machine.newer == Newer(1, 2, "proposed")
 
 
-@pytest.mark.parametrize("agreed", [5, 9])
-def test_who_has_agreed_to_an_attempt_knows_with_whom_it_began(agreed: int) -> None:
-    """INV-14: a node whose driver died before it had said with whom the attempt began keeps nobody from going on with it."""
-    machine = election(3, HEIR)
-    begun_here = grant(0, known=begun(1, 5, ""))
-    assert decision(round_of(machine, begun_here, grant(1), grant(2, known=proposed(1, 4, "of another driver")))) is YIELD
-    assert decision(round_of(machine, begun_here, grant(1, known=proposed(1, agreed, "with 0")), grant(2))) is Decision.NEWER
-    assert machine.newer == Newer(1, 5, "with 0")
-
-
 def test_what_follows_from_an_attempt_that_it_does_not_know_is_not_its_to_complete() -> None:
     """INV-14: other nodes have to agree to it than those that it knows. The attempt in between comes first."""
     two_ahead: Known = (2, 1, False, "second", 1, 1, "first")

@@ -16,7 +16,7 @@ SUBMITTER, ONE, TWO = "The submitter/a", "Node(1)/b", "Node(2)/c"
 
 def driven(place: int = 0, whole: bool = True) -> DriverLease:
     machine = DriverLease()
-    machine.handle(who.Begun(SUBMITTER, 0, 0), 0.0)
+    machine.handle(who.Begun(SUBMITTER, 0, 0, "first"), 0.0)
     machine.handle(who.Entrusted(place, 0, 0, "charter"), 0.0)
     if whole:
         machine.handle(who.Inherited(), 0.0)
@@ -59,7 +59,12 @@ def test_an_earlier_claim_counts_no_more() -> None:
     machine.handle(who.DriverGone(SUBMITTER), 1.0)
     machine.handle(who.Claimed(ONE, 1), 2.0)
     machine.handle(who.DriverGone(ONE), 3.0)
-    for late in (who.Claimed(SUBMITTER, 0), who.Claimed(TWO, 1), who.Begun(SUBMITTER, 0, 1), who.Proposed(SUBMITTER, 0, 1, "")):
+    for late in (
+        who.Claimed(SUBMITTER, 0),
+        who.Claimed(TWO, 1),
+        who.Begun(SUBMITTER, 0, 1, ""),
+        who.Proposed(SUBMITTER, 0, 1, ""),
+    ):
         assert answer(machine, late) == who.Deny(late.by, "Node(1) has claimed it since")
     assert answer(machine, who.Claimed(SUBMITTER, 2)) == who.Grant(SUBMITTER, True)
     assert machine.promise.term == 2
@@ -76,8 +81,15 @@ def test_what_was_agreed_to_is_told_to_whoever_claims_it_next() -> None:
     assert answer(machine, who.Proposed(ONE, 1, 1, "other")) == who.Agree()
     assert machine.promise == Promise(1, ONE, 1, 1, False, "other", *FIRST)
     assert answer(machine, who.Proposed(ONE, 1, 0, "older")) == who.Deny(ONE, "attempt 1 is known here")
-    assert answer(machine, who.Begun(ONE, 1, 1)) == who.Grant(ONE, False)
+    assert answer(machine, who.Begun(ONE, 1, 1, "other")) == who.Grant(ONE, False)
     assert machine.promise.begun and machine.promise.charter == "other"
+
+
+def test_who_begins_an_attempt_knows_with_whom() -> None:
+    """INV-14: also a node that was not asked whether it may begin, and whose driver dies before it has entrusted the job."""
+    machine = driven()
+    machine.handle(who.Begun(SUBMITTER, 1, 1, "second"), 1.0)
+    assert machine.promise == Promise(1, SUBMITTER, 1, 1, True, "second", 1, 1, "second")
 
 
 def test_who_has_not_claimed_it_here_proposes_nothing() -> None:
@@ -94,7 +106,7 @@ def test_an_agent_that_was_started_again_speaks_for_whom_it_had_promised_itself_
         assert machine.promise.driver == SUBMITTER
         agreed = answer(machine, who.Proposed(by, 1, 1, "new"))
         assert agreed == (who.Agree() if voice == RESTARTED else who.Deny(ONE, "it has not claimed the job here"))
-        machine.handle(who.Begun(by, 1, 1), 2.0)
+        machine.handle(who.Begun(by, 1, 1, "next"), 2.0)
         machine.handle(who.DriverGone(by), 3.0)
         assert answer(machine, who.Claimed(TWO, 2)) == who.Grant(TWO, True, LIVING)
 

@@ -136,6 +136,12 @@ def test_at_most_one_driver_begins_or_ends_an_attempt(part: int) -> None:
     assert ended > SCHEDULES / PARTS / 2
 
 
+@pytest.mark.parametrize("seed", [2866, 54048])
+def test_a_driver_that_dies_while_an_attempt_begins(seed: int) -> None:
+    """FLT-25: schedules in which a node begins an attempt that it was not asked about, and its driver says no more."""
+    assert_brought_to_its_end(play(seed))
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_who_is_gone_may_have_ended_the_job(part: int) -> None:
     """INV-14: a host that refuses connections says nothing about what its agent knew, however long it is down."""
