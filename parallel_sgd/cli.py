@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from network.errors import NetworkError
 from rpc import SubmissionError
 from rpc.console import verbosity
+from rpc.job.report import users_traceback
 from rpc.logs import attach_console
 
 from .commands.attach import attach
@@ -70,6 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_NETWORK
     except (ValueError, TypeError, LookupError, OSError) as error:
         complain(options, error)
+        return EXIT_USAGE
+    except Exception as error:
+        if not users_traceback(error):
+            raise
+        complain(options, error)  # of a transform or a data set of one's own
         return EXIT_USAGE
 
 

@@ -30,7 +30,7 @@ def is_user_module(name: str) -> bool:
     file = getattr(package, "__file__", None) or getattr(module, "__file__", None)
     if file is None:  # built-in, or made at run time as notebooks do: running code in a module leaves this mark
         return getattr(module, "__spec__", None) is None and "__builtins__" in vars(module)
-    return _is_user_file(file)
+    return is_user_file(file)
 
 
 def user_modules() -> list[types.ModuleType]:
@@ -39,8 +39,9 @@ def user_modules() -> list[types.ModuleType]:
     return [module for name, module in loaded if isinstance(module, types.ModuleType) and is_user_module(name)]
 
 
-def _is_user_file(file: str | None) -> bool:
-    if not file or file in ("built-in", "frozen"):
+def is_user_file(file: str | None) -> bool:
+    """Whether code in that file is neither Python's nor of an installed package."""
+    if not file or file in ("built-in", "frozen") or file.startswith("<frozen "):
         return False
     parts = file.split(os.sep)
     return "site-packages" not in parts and "dist-packages" not in parts and not file.startswith(_stdlib_folders())
@@ -217,7 +218,7 @@ def _is_user_import(name: str) -> bool:
     if spec is None:  # not here, but perhaps on the nodes
         return False
     folders = spec.submodule_search_locations or []
-    return _is_user_file(spec.origin) or any(_is_user_file(folder) for folder in folders)
+    return is_user_file(spec.origin) or any(is_user_file(folder) for folder in folders)
 
 
 def _is_filled(cell: types.CellType) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rpc.job.report import users_traceback
 from rpc.logs import clean_text
 
 SCRIPT, COMMAND = "job_submit.py", "psgd-submit"
@@ -46,6 +47,8 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
         str(error),
     )
     said = said.replace("parse_worker(n, ps=True)", "--ps")
+    if told := users_traceback(error):
+        sys.stderr.write(clean_text(told))
     sys.stderr.write(f"{program_name()}: {clean_text(said)}\n")
     if options.json:
         print_json({"error": said, **more})

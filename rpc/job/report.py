@@ -12,7 +12,7 @@ from ..download import is_safe_name
 from ..errors import JobAborted
 from ..executable import AbsExecutable
 from ..messages import Reached
-from ..reach import OWN_PACKAGES
+from ..reach import OWN_PACKAGES, is_user_file
 from ..result import RESULT_FILE
 
 DETAIL_BYTES = 48 << 10  # of a traceback, its end; with the file names it fits into one packet to the agent
@@ -38,12 +38,17 @@ def shown_to_submitter(state: str, detail: str, error: BaseException | None) -> 
     Parallel-SGD; else `detail`."""
     if error is None or state != "failed" or not detail.startswith("Traceback"):
         return detail
+    return users_traceback(error).replace("Traceback (most recent call last):", _SHORTENED) or detail
+
+
+def users_traceback(error: BaseException) -> str:
+    """The traceback of an error without the frames of Parallel-SGD, "" where none is of the user's own code."""
     found = traceback.TracebackException.from_exception(error)
-    if all(_is_own(frame) for frame in found.stack):
-        return detail
+    if not any(is_user_file(frame.filename) and not _is_own(frame) for frame in found.stack):
+        return ""
     for each in _chain(found):
         each.stack[:] = [frame for frame in each.stack if not _is_own(frame)]
-    return "".join(found.format()).replace("Traceback (most recent call last):", _SHORTENED)
+    return "".join(found.format())
 
 
 def _chain(error: traceback.TracebackException) -> Iterator[traceback.TracebackException]:

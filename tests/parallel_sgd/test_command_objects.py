@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,21 @@ import pytest
 
 from nn.dataset import CSVDataset, Digits, NpzDataset
 from nn.dataset.transforms import Augment, ImageCls, Normalize, Shuffle
+from parallel_sgd.cli import EXIT_USAGE, main
 from parallel_sgd.commands.objects import literal, split_objects
 from parallel_sgd.commands.parts import make_dataset, make_transform
 from parallel_sgd.names import UnknownName
+from tests.parallel_sgd.digits_job import mlp
+
+
+@pytest.fixture(autouse=True)
+def modules_of_ones_own_go() -> Iterator[None]:
+    """What a test imports by its name stays no longer than the test."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+    for name in ("own_rows", "own_steps"):
+        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize(
@@ -111,3 +125,24 @@ def test_transforms() -> None:
 def test_what_is_wrong_is_named(make: Any, text: str, words: str) -> None:
     with pytest.raises(UnknownName, match=words):
         make(text)
+
+
+def test_an_error_in_code_of_ones_own_is_shown_with_its_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SUB-46: those of Parallel-SGD are left out, and no traceback is shown where none is the user's."""
+    monkeypatch.chdir(tmp_path)
+    mlp().save("dnn.model")
+    (tmp_path / "own_steps.py").write_text(
+        "from nn.dataset.transforms import AbsTransformer\nclass Broken(AbsTransformer):\n"
+        "    def __call__(self, a, b, c, d, seed=0):\n        return [1 / 0]\n"
+    )
+    given = ["-m", "dnn.model", "--workers", "worker.json", "--dataset", "digits"]
+    (tmp_path / "worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
+    assert main([*given, "--transform", "imagecls,own_steps.py:Broken"]) == EXIT_USAGE
+    told = capsys.readouterr().err
+    assert "line 4, in __call__" in told and told.endswith(": division by zero\n")
+    assert "parallel_sgd/" not in told and "abstract.py" not in told
+    assert main([*given, "--transform", "none"]) == EXIT_USAGE
+    told = capsys.readouterr().err
+    assert "Traceback" not in told and "the transform ImageCls() makes images rows" in told
