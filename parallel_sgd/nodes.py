@@ -82,8 +82,8 @@ class LocalNodes(NodeAssignment):
     def close(self) -> None:
         """The agents have ended: do what had to wait for that."""
         self._closed = (
-            f"The 'with' block that started these {len(self)} workers has ended, and they with it: use the nodes inside the "
-            f"block, or start workers that stay with 'psgd-worker'."
+            "The 'with' block that started these workers has ended, and they with it: use the nodes inside the "
+            "block, or start workers that stay with 'psgd-worker'."
         )
         while self.ended:
             self.ended.pop()()

@@ -33,7 +33,7 @@ def test_nodes_outlive_their_block_in_vain(tmp_path: Path) -> None:
     """What is said is that the block has ended, not that its key file is missing."""
     with local_workers(1) as nodes:
         assert not list(tmp_path.iterdir())
-    told = "The 'with' block that started these 1 workers has ended"
+    told = "The 'with' block that started these workers has ended"
     for use in (
         lambda: Request().request(nodes),
         lambda: elastic.launch(int, nodes),
