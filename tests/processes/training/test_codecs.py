@@ -48,7 +48,8 @@ def test_two_codecs_share_one_job(agents: LocalNodes, tmp_path: Path) -> None:
     result = digits_job().parallel(some(agents, 2), directory=tmp_path, **settings)
     inside = here(digits_job(), 2, tmp_path / "here", **settings)
     assert weights(result) == weights(inside)
-    assert only_weights(result) != only_weights(here(digits_job(), 2, tmp_path / "dense", **{**settings, "codec": Plain}))
+    dense = {**settings, "codec": Plain, "codec_extra_parameters": {}}
+    assert only_weights(result) != only_weights(here(digits_job(), 2, tmp_path / "dense", **dense))
     sent = {entry.variable: (entry.codec, entry.raw) for entry in result.accounts[0] if entry.direction == SENT}
     assert {variable: codec for variable, (codec, _) in sent.items()} == {
         0: "TopKInt8",
