@@ -13,12 +13,16 @@ from typing import Any
 from rpc.job.report import users_traceback
 from rpc.logs import clean_text
 
+_PACKAGE = __name__.partition(".")[0]
 SCRIPT, COMMAND = "job_submit.py", "psgd-submit"
 
 
 def program_name() -> str:
     """How this program was called: as the command that an installation has, the module, or the script of a checkout."""
-    return {COMMAND: COMMAND, "__main__.py": "python -m parallel_sgd"}.get(Path(sys.argv[0]).name, SCRIPT)
+    called = Path(sys.argv[0])
+    if called.parts[-2:] == (_PACKAGE, "__main__.py"):  # not that of another module, such as pytest's
+        return f"python -m {_PACKAGE}"
+    return COMMAND if called.name == COMMAND else SCRIPT
 
 
 def print_json(content: Mapping[str, Any]) -> None:
