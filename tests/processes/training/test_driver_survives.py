@@ -138,7 +138,9 @@ def test_what_cannot_be_started_again(trio: Cluster, tmp_path: Path, monkeypatch
     victim = trio.agents[0]
     settings: dict[str, Any] = {"on_failure": "restart", "fault": "exit 1@e1.b2 code 3", "checkpoint_every": None}
     monkeypatch.setattr(attempts.Attempts, "_settle", _losing(victim))
-    with pytest.raises(JobFailed, match=rf"It was not started again within 0.5 s: No worker is reached at {victim.address} for node 0"):
+    with pytest.raises(
+        JobFailed, match=rf"It was not started again within 0.5 s: No worker is reached at {victim.address} for node 0"
+    ):
         line_job().parallel(nodes, epoch=3, block_size=4, directory=tmp_path, **settings)
 
 
