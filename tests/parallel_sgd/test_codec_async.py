@@ -142,6 +142,18 @@ def test_delay_compensation_follows_the_paper(parameters: dict[str, Any], streng
             np.testing.assert_allclose(job.results[step % 4][step // 4][variable], value, rtol=1e-4, atol=1e-4)
 
 
+def test_a_mean_square_that_fades_out_becomes_0() -> None:
+    """Denormal numbers would be slow for ever."""
+    codec = server(asynchronous(1, DCASGD))
+    assert isinstance(codec, DCASGD)
+    still = np.zeros(4, np.float32)
+    codec._mean_square = np.full(4, np.finfo(np.float32).tiny / 2, np.float32)
+    codec._compensated, codec._scratch = np.empty_like(still), np.empty_like(still)
+    for _ in range(128):
+        codec._compensate(still, still, still)
+    assert not codec._mean_square.any()
+
+
 def test_without_strength_it_is_async_ps() -> None:
     """DC-ASGD: lambda=0 == AsyncPS bit-exact."""
     plain = asynchronous(4, seconds=lambda node, batch: 1.0 + node)
