@@ -2,17 +2,20 @@
 
 from .broadcast import Broadcast
 from .cluster import ClusterExecutor
-from .errors import NodeLost, NotData, RemoteError, RemoteTraceback
+from .errors import ConversionError, NodeLost, NotData, RemoteError, RemoteTraceback
 from .joblib_backend import register_joblib
 from .local import local_nodes
+from .values import register_value
 
 __all__ = [
     "Broadcast",
     "ClusterExecutor",
+    "ConversionError",
     "NodeLost",
     "NotData",
     "RemoteError",
     "RemoteTraceback",
     "local_nodes",
     "register_joblib",
+    "register_value",
 ]

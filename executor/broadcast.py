@@ -73,10 +73,10 @@ class Broadcast(Generic[T]):
 
 
 def from_file(path: str) -> Any:
-    """The value in a file that `rpc.result.write_result` wrote, read once by each process."""
+    """The value whose payload is in a file that `rpc.result.write_result` wrote, read once by each process."""
     held = _held_files()
     if path not in held:
-        held[path] = read_result(Path(path), ())
+        held[path] = unpack_payload(*read_result(Path(path), ()))
     return held[path]
 
 

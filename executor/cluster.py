@@ -38,7 +38,8 @@ class ClusterExecutor(Executor):
 
     Functions travel by cloudpickle, with the classes and functions of the user's modules that they name; they are packed anew
     when one of the objects that they name is another object, not when it is changed in place. Arguments and results are data
-    (see `network.values`): numbers, strings, bytes, lists, tuples, dicts, arrays, instances of the user's own plain classes.
+    (see `executor.values`): numbers, texts, dates, arrays, frames of pandas, sparse matrices, containers of these, instances of
+    the user's own plain classes, and what `register_value` was told of.
     Arrays are not copied: do not change those of a call until it runs, and large ones travel faster alone than in pieces.
     Exceptions come back as their class where this process has it and they print as they did there, else as `RemoteError`;
     `__cause__` is the remote traceback.
@@ -57,6 +58,8 @@ class ClusterExecutor(Executor):
             logger `executor.tasks` here, behind the names of node and task; "future", to the attribute `output` of the
             future; "off", nowhere.
             The job's log on the node has them in any case.
+        trust_results: take results that are no data, fitted estimators say, as pickles. Loading one runs what the node has put
+            into it: whoever has taken over a node then runs code here, as this user.
 
     Attributes: `job`, the id of the job that keeps the nodes, which `job_submit.py` or a `Reclaimer` can stop.
 
@@ -77,6 +80,7 @@ class ClusterExecutor(Executor):
         blas_threads: int = 1,
         keep_bytes: int = KEEP_BYTES,
         output: str = "inline",
+        trust_results: bool = False,
     ) -> None:
         if not isinstance(nodes, NodeAssignment):
             raise TypeError(f"ClusterExecutor 'nodes' must be a NodeAssignment, got {type(nodes).__qualname__}.")
@@ -90,6 +94,8 @@ class ClusterExecutor(Executor):
             raise ValueError(f"ClusterExecutor 'blas_threads' must be an integer from 0, got {blas_threads!r}.")
         if output not in OUTPUTS:
             raise ValueError(f"ClusterExecutor 'output' must be one of {', '.join(map(repr, OUTPUTS))}, got {output!r}.")
+        if not isinstance(trust_results, bool):
+            raise TypeError(f"ClusterExecutor 'trust_results' must be True or False, got {trust_results!r}.")
         job = TaskJob(nodes, key_file, title, blas_threads)
         self.job, self._title = job.job, title
         self._names = dict(job.names)
@@ -99,6 +105,7 @@ class ClusterExecutor(Executor):
         if console is not None:
             dispatcher.order(["listen"])
         self._functions = Functions(dispatcher.forget)
+        self._trusts = trust_results
         self._lock = dispatcher.lock
         self._shut = False
         self._numbers = itertools.count()
@@ -158,17 +165,20 @@ class ClusterExecutor(Executor):
         many: bool = False,
         near: Collection[int] = (),
         options: TaskOptions = NO_OPTIONS,
+        trust_results: bool | None = None,
     ) -> Future[Any]:
-        """What `submit` and its kin do: `arguments` are a list, a tuple (args, kwargs), or with `many` a list of tuples."""
+        """What `submit` and its kin do: `arguments` are a list, a tuple (args, kwargs), or with `many` a list of tuples;
+        `trust_results` holds in place of that of the executor, if it is not None."""
         if not callable(fn):
             raise TypeError(f"ClusterExecutor executes functions, got {type(fn).__qualname__}.")
-        function = self._reserve(fn)
+        trusted = self._trusts if trust_results is None else trust_results
+        function = self._reserve(fn, (), trusted)
         try:
             try:
-                payload = pack_payload(arguments, function.classes)
+                payload = pack_payload(arguments, function.classes, function.registered)
             except TypeError:
                 self._release(function)
-                function = self._reserve(fn, user_classes(arguments))  # which the code of the function does not name
+                function = self._reserve(fn, user_classes(arguments), trusted)  # which the code of the function does not name
                 payload = _pack_or_blame(arguments, function, many)
             future: TaskFuture[Any] = TaskFuture()
             with self._lock:
@@ -179,11 +189,11 @@ class ClusterExecutor(Executor):
             raise
         return future
 
-    def _reserve(self, fn: Callable[..., Any], classes: Sequence[type] = ()) -> Function:
+    def _reserve(self, fn: Callable[..., Any], classes: Sequence[type], trusted: bool) -> Function:
         """The function that `fn` is now, which is not forgotten until the task that is being made has ended."""
         with self._lock:
             self._check_open()
-            function = self._functions.of(fn, classes)
+            function = self._functions.of(fn, classes, trusted)
             function.begun += 1
             return function
 
@@ -309,7 +319,7 @@ def _results(
 
 def _pack_or_blame(arguments: Any, function: Function, many: bool) -> Payload:
     try:
-        return pack_payload(arguments, function.classes)
+        return pack_payload(arguments, function.classes, function.registered)
     except TypeError as error:
         culprit = _culprit(arguments, function, many)
         raise TypeError(f"{culprit} of {function.name} cannot travel: {error}") from None
@@ -325,7 +335,7 @@ def _culprit(arguments: Any, function: Function, many: bool) -> str:
         named += [(f"Argument {name!r}", item) for name, item in kwargs.items()]
     for shown, item in named:
         try:
-            pack_payload(item, function.classes)
+            pack_payload(item, function.classes, function.registered)
         except TypeError:
             return shown
     return "An argument"

@@ -17,14 +17,14 @@ from rpc.errors import InvalidTransition
 from rpc.logs import get_logger
 
 from . import events as plan
-from .errors import NodeLost
+from .errors import ConversionError, NodeLost
 from .failure import unpack_failure
 from .functions import Function
 from .hang_up import hang_up
-from .messages import FAILURE, RESULT, Done, Written, parse_from_node
+from .messages import FAILURE, PICKLED, Done, Written, parse_from_node
 from .outbox import Outbox
 from .output import Console
-from .payload import unpack_payload
+from .payload import unpack_payload, unpack_pickled
 from .recalls import RECALL_SECONDS, Recalls
 from .restarts import Ending, Job, Restarts
 from .scheduler import Scheduler
@@ -271,11 +271,13 @@ class Dispatcher:
 
     def _open(self, node: int, done: Done) -> tuple[Any, BaseException | None]:
         """The result of a task, or what it raised; a ProtocolError without a cause for what is malformed."""
-        classes = self._tasks[done.task].function.classes
+        function = self._tasks[done.task].function
         try:
-            if done.kind == RESULT:
-                return unpack_payload(done.tree, done.arrays, classes), None
-            return None, unpack_failure(done.tree, done.arrays, classes, node)
+            if done.kind == FAILURE:
+                return None, unpack_failure(done.tree, done.arrays, function.classes, node)
+            return _unpacked(done, function), None
+        except ConversionError as failed:
+            return None, failed
         except ProtocolError as malformed:
             malformed.__cause__ = None
             return None, malformed
@@ -381,3 +383,12 @@ class Dispatcher:
                 going.append((number, task))
         self._outbox.send(node, going)
         return withdrawn
+
+
+def _unpacked(done: Done, function: Function) -> Any:
+    """The result of a task. Raises: ProtocolError for one that is malformed, or pickled where nobody has asked for that."""
+    if done.kind != PICKLED:
+        return unpack_payload(done.tree, done.arrays, function.classes, function.registered)
+    if not function.trusted:
+        raise ProtocolError("A node sent a pickle to a submitter who does not trust it.")
+    return unpack_pickled(done.tree, done.arrays, function.classes)

@@ -78,6 +78,11 @@ class NotData(TypeError):
     """A task returned what is no data, so that it cannot come back."""
 
 
+class ConversionError(Exception):
+    """A value could not be made of what arrived, or turned into data, by no fault of the peer: a function given to
+    `register_value` raised, or what the value needs (a time zone, SciPy) is missing here."""
+
+
 class NodeLost(BrokenExecutor):
     """A node was lost while it held the task, or every node is lost. Attribute: `node`, None when no node is left."""
 

@@ -7,7 +7,7 @@ import inspect
 import itertools
 import types
 import weakref
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
@@ -16,23 +16,28 @@ from rpc.reach import is_user_module
 from rpc.shipping import Bundle, pack
 
 from .names import Names
+from .values import REGISTRY, Registered
 
 MOST_FUNCTIONS = 256  # remembered while they exist; beyond that the one used longest ago is forgotten, here and on the nodes,
 MOST_CODE_BYTES = 64 << 20  # and also beyond that: a function may bring 8 MiB along
+_LISTS = (list, tuple, set, frozenset, deque)
+_DICTS = (dict, OrderedDict, Counter, defaultdict)
 _MOST_LEVELS = 8  # of containers in which classes of arguments are looked for
 
 
 class Function:
-    """One packed function; the processes at the other end of `sessions` have its code.
+    """One packed function; the processes at the other end of `sessions` have its code. `registered` are the user's types that
+    its arguments and results may hold; results of a `trusted` one that are no data come as pickles.
 
     `begun` counts its tasks, under the lock of who submits, `ended` those that have ended, in the dispatcher's thread: two
     counters, so that no count is lost between two threads.
     """
 
-    __slots__ = ("begun", "bundle", "ended", "forgotten", "name", "number", "sessions")
+    __slots__ = ("begun", "bundle", "ended", "forgotten", "name", "number", "registered", "sessions", "trusted")
 
-    def __init__(self, number: int, name: str, bundle: Bundle) -> None:
+    def __init__(self, number: int, name: str, bundle: Bundle, registered: Registered, trusted: bool) -> None:
         self.number, self.name, self.bundle = number, name, bundle
+        self.registered, self.trusted = registered, trusted
         self.begun = self.ended = 0
         self.sessions: set[Session] = set()
         self.forgotten = False
@@ -74,9 +79,12 @@ class _Entry:
         parts = (item.__self__, item.__func__) if isinstance(item, types.MethodType) else (item,)
         self.refs = [_referred(part, tell) for part in parts]
 
-    def holds(self) -> bool:
-        """Whether the callable is what was packed."""
-        return self.names is not None and self.names.hold()
+    def holds(self, classes: Sequence[type], trusted: bool) -> bool:
+        """Whether the callable is what was packed, with these classes, and with what is registered."""
+        function, names = self.function, self.names
+        if function is None or names is None or function.trusted != trusted or function.registered is not REGISTRY.current:
+            return False
+        return (not classes or all(cls in self.classes for cls in classes)) and names.hold()
 
 
 def _referred(item: Any, tell: Callable[[object], None]) -> Callable[[], Any]:
@@ -106,7 +114,7 @@ class Functions:
         self._gone: deque[tuple[tuple[int, ...], _Entry]] = deque()  # still among the entries
         self._numbers = itertools.count()
 
-    def of(self, item: Callable[..., Any], classes: Sequence[type] = ()) -> Function:
+    def of(self, item: Callable[..., Any], classes: Sequence[type] = (), trusted: bool = False) -> Function:
         """The function that `item` is now, able to take instances of `classes`, too.
 
         Raises: TypeError naming what cannot travel, ValueError for an import that cannot be followed or more than 8 MiB.
@@ -116,12 +124,14 @@ class Functions:
         key = _key(item)
         entry = self._entries.get(key)
         known = [] if entry is None else entry.classes
-        if entry is not None and (not classes or all(cls in known for cls in classes)) and entry.holds():
+        if entry is not None and entry.holds(classes, trusted):
             self._entries.move_to_end(key)
             return cast(Function, entry.function)
         wanted = list(dict.fromkeys([*known, *classes]))
         names = Names(item)  # before packing: what changes meanwhile is noticed the next time
-        function = Function(next(self._numbers), name_of(item), _packed(item, wanted))
+        registered = REGISTRY.current
+        bundle = _packed(item, wanted, registered, trusted)
+        function = Function(next(self._numbers), name_of(item), bundle, registered, trusted)
         if entry is not None:
             self._remove(key, entry)
         self._entries[key] = _Entry(function, item, names, wanted, functools.partial(self._forget_gone, key))
@@ -148,10 +158,19 @@ class Functions:
             self._on_forget(function)
 
 
-def _packed(item: Callable[..., Any], classes: list[type]) -> Bundle:
+def _packed(item: Callable[..., Any], classes: list[type], registered: Registered, trusted: bool) -> Bundle:
+    more: dict[str, Any] = {"registered": list(registered.values())} if registered else {}
+    if trusted:
+        more["trusted"] = True
     try:
-        return pack({"function": item, "classes": classes})
+        return pack({"function": item, "classes": classes, **more})
     except TypeError as error:
+        for kind, converter in registered.items():
+            try:
+                pack({"converter": converter})
+            except TypeError as reason:
+                why = reason.__cause__ or reason
+                raise TypeError(f"What register_value was given for {kind.__qualname__} cannot travel: {why}") from None
         for name, part in _parts_of(item):
             try:
                 pack({"part": part})
@@ -189,15 +208,15 @@ def name_of(item: Any) -> str:
 def user_classes(value: Any, level: int = 0) -> list[type]:
     """The user's classes whose instances are in `value`."""
     kind = type(value)
-    if level > _MOST_LEVELS or (kind.__module__ == "builtins" and kind not in (list, tuple, dict)):
+    if level > _MOST_LEVELS or (kind.__module__ == "builtins" and kind not in (*_LISTS, *_DICTS)):
         return []
-    if kind in (list, tuple):
+    if kind in _LISTS:
         parts = list(value)
-    elif kind is dict:
-        parts = list(value.values())
+    elif kind in _DICTS:
+        parts = [*value.keys(), *value.values()]
     elif is_user_module(kind.__module__):
         parts = list(value) if isinstance(value, tuple) else list(getattr(value, "__dict__", {}).values())
     else:
         return []
-    own = [kind] if kind not in (list, tuple, dict) else []
+    own = [kind] if kind not in (*_LISTS, *_DICTS) else []
     return list(dict.fromkeys([*own, *(cls for part in parts for cls in user_classes(part, level + 1))]))

@@ -21,14 +21,16 @@ _MOST_FUNCTIONS = 64  # remembered
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
-def register_joblib(executor: ClusterExecutor, name: str = "psgd") -> None:
+def register_joblib(executor: ClusterExecutor, name: str = "psgd", trust_results: bool | None = None) -> None:
     """Let joblib execute its calls on `executor`, as the backend `name`.
 
     Functions and arguments travel as with `submit`; arguments that are no data, an estimator say, travel as code does, up to
-    8 MiB. Results are data: scores, predictions, parameters. A call that returns anything else raises TypeError. Within a call,
-    joblib works one after the other. `n_jobs` says on how many nodes at most; with 1, joblib stays in this process.
+    8 MiB. Results are data: scores, predictions, parameters. A call that returns anything else raises TypeError, unless
+    `trust_results` (default: as the executor was told) says that pickles of the nodes may be loaded: then fitted estimators
+    come back, and whoever has taken over a node runs code here. Within a call, joblib works one after the other. `n_jobs` says
+    on how many nodes at most; with 1, joblib stays in this process.
 
-    Raises: ImportError without joblib, TypeError unless `executor` is a ClusterExecutor.
+    Raises: ImportError without joblib, TypeError unless `executor` is a ClusterExecutor, `trust_results` True, False or None.
 
     >>> register_joblib(executor)  # doctest: +SKIP
     >>> with joblib.parallel_config(backend="psgd"):  # doctest: +SKIP
@@ -36,12 +38,14 @@ def register_joblib(executor: ClusterExecutor, name: str = "psgd") -> None:
     """
     if not isinstance(executor, ClusterExecutor):
         raise TypeError(f"register_joblib 'executor' must be a ClusterExecutor, got {type(executor).__qualname__}.")
+    if trust_results is not None and not isinstance(trust_results, bool):
+        raise TypeError(f"register_joblib 'trust_results' must be True, False or None, got {trust_results!r}.")
     try:
         from joblib import parallel  # noqa: PLC0415 - an optional extra
     except ImportError as error:
         raise ImportError("register_joblib() needs joblib: pip install parallel-sgd[joblib]") from error
     backend = type("ClusterBackend", (_OnExecutor, parallel.AutoBatchingMixin, parallel.ParallelBackendBase), {})
-    parallel.register_parallel_backend(name, functools.partial(backend, executor))
+    parallel.register_parallel_backend(name, functools.partial(backend, executor, trust_results))
 
 
 class Batch:
@@ -79,9 +83,9 @@ class _OnExecutor:
     default_n_jobs = -1
     parallel: Any
 
-    def __init__(self, executor: ClusterExecutor, **settings: Any) -> None:
+    def __init__(self, executor: ClusterExecutor, trusts: bool | None, **settings: Any) -> None:
         super().__init__(**settings)
-        self._executor = executor
+        self._executor, self._trusts = executor, trusts
         self._batches: dict[Any, Batch] = {}  # by function, so that it is packed once
         self._futures: dict[Future[Any], Any] = {}  # unfinished, with what joblib wants to be called then
         self._lock = threading.Lock()
@@ -138,11 +142,12 @@ class _OnExecutor:
                     self._batches.clear()
                 batch = self._batches.setdefault(id(function), Batch([function], name_of(function)))
             with contextlib.suppress(TypeError):
-                return self._executor.submit_near(nodes, batch, calls)
+                return self._executor.submit_task(batch, [calls], near=nodes, trust_results=self._trusts)
         codes: list[Any] = []
         calls = [_described(call, codes) for call in items]
         names = dict.fromkeys(name_of(function) for function, _, _ in items)
-        return self._executor.submit_near(nodes, Batch(codes, ", ".join(names)), calls)
+        batch = Batch(codes, ", ".join(names))
+        return self._executor.submit_task(batch, [calls], near=nodes, trust_results=self._trusts)
 
     def retrieve_result_callback(self, future: Future[Any]) -> Any:
         """Results of a batch. Raises: what a call raised; TypeError for a result that is no data."""
@@ -151,7 +156,7 @@ class _OnExecutor:
         except NotData as error:
             raise TypeError(
                 f"{error} A call of joblib on a ClusterExecutor returns scores, predictions or parameters, not a fitted "
-                f"estimator: fit the best one where it is needed."
+                f"estimator: fit the best one where it is needed, or let the nodes send pickles by trust_results=True."
             ) from error
 
     def abort_everything(self, ensure_ready: bool = True) -> None:

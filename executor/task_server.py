@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from .desk import Assignment, Desk
 from .errors import NotData
 from .failure import pack_failure
 from .functions import name_of
-from .messages import FAILURE, RESULT
-from .payload import Payload, pack_payload, unpack_payload
+from .messages import FAILURE, PICKLED, RESULT
+from .payload import Payload, pack_payload, pack_pickled, unpack_payload
 from .shelves import SHELVES
+from .values import Registered
 
 _SWITCH_SECONDS = 0.001  # between threads: the desk must not wait 5 ms for a task that computes in Python
 _OURS = 2  # references to an array that nobody but the result holds: the list of arrays, and the argument of getrefcount
@@ -73,9 +74,10 @@ class TaskServer(AbsExecutable):
         try:
             if assignment.limit:
                 desk.begin_limit(assignment)
-            function, classes = functions.get(assignment.function)
+            callee = functions.get(assignment.function)
+            classes = callee.classes
             # handed over unnamed, so that the references of the result are counted right
-            kind, payload = RESULT, _pack_result(_call(function, assignment, classes), function, classes)
+            kind, payload = _pack_result(_call(callee, assignment), callee)
             seconds = time.perf_counter() - begin
             if assignment.limit:
                 desk.limit.end()
@@ -102,14 +104,23 @@ def _named(error: BaseException, assignment: Assignment, desk: Desk) -> BaseExce
     return late
 
 
+class _Callee(NamedTuple):
+    """A function, the classes and registered types of its arguments and results, and whether these may be pickled."""
+
+    function: Callable[..., Any]
+    classes: Sequence[type]
+    registered: Registered
+    trusted: bool
+
+
 class _Loaded:
     """Functions by number, loaded when they are first called."""
 
     def __init__(self, com: Communication, desk: Desk) -> None:
         self._com, self._desk = com, desk
-        self._known: dict[int, tuple[Callable[..., Any], Sequence[type]]] = {}
+        self._known: dict[int, _Callee] = {}
 
-    def get(self, number: int) -> tuple[Callable[..., Any], Sequence[type]]:
+    def get(self, number: int) -> _Callee:
         found = self._known.get(number)
         if found is None:
             for old in self._known.keys() - self._desk.code.keys():
@@ -117,12 +128,14 @@ class _Loaded:
             if number not in self._desk.code:
                 raise ProtocolError(f"The submitter sent a task before its function {number}.")
             objects, classes = self._com.load_code(*self._desk.code[number])
-            found = self._known[number] = (objects["function"], classes)
+            registered = {converter.type: converter for converter in objects.get("registered", ())}
+            found = self._known[number] = _Callee(objects["function"], classes, registered, objects.get("trusted", False))
         return found
 
 
-def _call(function: Callable[..., Any], assignment: Assignment, classes: Sequence[type]) -> Any:
-    arguments = unpack_payload(assignment.tree, assignment.arrays, classes)
+def _call(callee: _Callee, assignment: Assignment) -> Any:
+    function = callee.function
+    arguments = unpack_payload(assignment.tree, assignment.arrays, callee.classes, callee.registered)
     if assignment.many:
         return [function(*each) for each in arguments]
     if type(arguments) is list:
@@ -131,15 +144,27 @@ def _call(function: Callable[..., Any], assignment: Assignment, classes: Sequenc
     return function(*args, **kwargs)
 
 
-def _pack_result(value: Any, function: Callable[..., Any], classes: Sequence[type]) -> Payload:
+def _pack_result(value: Any, callee: _Callee) -> tuple[int, Payload]:
+    kind = RESULT
     try:
-        payload = pack_payload(value, classes)
-    except TypeError as error:
-        raise NotData(f"The result of {name_of(function)} is no data: {error}") from None
+        payload = pack_payload(value, callee.classes, callee.registered)
+    except (TypeError, ValueError) as error:
+        if not callee.trusted and isinstance(error, ValueError):  # data, but too much of it
+            raise
+        if not callee.trusted:
+            raise NotData(f"The result of {name_of(callee.function)} is no data: {error}") from None
+        kind, payload = PICKLED, _pickled(value, callee)
     del value
     arrays = payload.arrays
     for number in range(len(arrays)):  # the result leaves while later tasks run, which may write into what they share
         own = arrays[number].flags.owndata and sys.getrefcount(arrays[number]) <= _OURS
         if not own and not isinstance(arrays[number].base, bytes):  # which nobody can change
             arrays[number] = np.array(arrays[number], order="C")
-    return payload
+    return kind, payload
+
+
+def _pickled(value: Any, callee: _Callee) -> Payload:
+    try:
+        return pack_pickled(value, callee.classes)
+    except TypeError as error:
+        raise NotData(f"The result of {name_of(callee.function)} is no data, nor can it be pickled: {error}") from None

@@ -10,6 +10,9 @@ In the tree a scalar stands for itself, a list for a list; everything else is a 
 `t` tuple, `d` dict as a flat list of keys and values, `a` array number i, `s` NumPy scalar and `b` long bytes in array
 number i, `i` integer beyond 64 bits, `o` object (class number, fields), `e` enum member, `n` named tuple. Arrays are
 numbered in the order of the tree and each is used once, so a short tree cannot grow into much memory.
+
+Whoever passes a `Conversion` takes more: it turns values of further types into data and back, under tags of more than one
+letter, and dicts may have keys of any kind that hashes without code of a class that a peer could fill.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +37,11 @@ LONG_BYTES = 4096  # shorter byte strings stay in the tree
 LONG_INTEGER = 512  # bytes of the longest integer
 _PLAIN = frozenset({type(None), bool, float, str})
 _LEAVES = _PLAIN | {int, bytes}  # what stands for itself in a received tree
+_NUMBERS = "biufc"  # kinds of the dtypes that travel as they are
+_ADVICE = (
+    "send arrays, numbers, strings, tuples, lists or dicts, or define its class in the module of the code that is shipped "
+    "with the job"
+)
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 
 
@@ -44,36 +52,70 @@ class Tag(NamedTuple):
     body: Any
 
 
-def encode(value: object, classes: Sequence[type] = ()) -> tuple[Any, list[Array]]:
+class Conversion(Protocol):
+    """How values of further types become data and come back; for one message."""
+
+    def advice(self) -> str:
+        """What to do about a type that none of them is."""
+
+    def has(self, kind: type) -> bool:
+        """Whether the user has said how `kind` becomes data."""
+
+    def to_data(self, value: Any) -> tuple[str, Any] | None:
+        """Name of the converter, longer than a letter, and data; None for a type that has none.
+
+        Raises: TypeError for one of these values that cannot travel.
+        """
+
+    def from_data(self, name: str, data: Any) -> Any:
+        """The value again.
+
+        Raises: ProtocolError for a name or data that `to_data` does not give.
+        """
+
+
+def encode(value: object, classes: Sequence[type] = (), conversion: Conversion | None = None) -> tuple[Any, list[Array]]:
     """Turn `value` into a tree for msgpack and the contiguous arrays that it refers to, by number.
 
     Raises: TypeError naming the type that cannot travel and what to send instead.
     """
-    arrays: list[Array] = []
-    return _encode(value, arrays, classes, 0), arrays
+    sent = _Sent(classes, conversion)
+    return _encode(value, sent, 0), sent.arrays
 
 
-def decode(tree: Any, arrays: Sequence[Array], classes: Sequence[type] = ()) -> Any:
+def decode(tree: Any, arrays: Sequence[Array], classes: Sequence[type] = (), conversion: Conversion | None = None) -> Any:
     """The value that `encode` was given; `tree` comes from `wire.unpack` (tuples arrive as tuples, other maps
     as `Tag`), and is used up.
 
     Raises: ProtocolError when the tree is not one that `encode` makes.
     """
-    places = _Places(arrays)
+    received = _Received(arrays, classes, conversion)
     try:
-        value = _decode(tree, places, classes, 0)
+        value = _decode(tree, received, 0)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise ProtocolError(f"A received value is malformed: {error}.") from error
-    if places.used != len(arrays):
-        raise ProtocolError(f"A received value uses {places.used} of its {len(arrays)} arrays.")
+    if received.used != len(arrays):
+        raise ProtocolError(f"A received value uses {received.used} of its {len(arrays)} arrays.")
     return value
 
 
-class _Places:
-    """The arrays of a received value, which must be used one after the other."""
+class _Sent:
+    """A value on its way out: its arrays so far."""
 
-    def __init__(self, arrays: Sequence[Array]) -> None:
-        self._arrays = arrays
+    __slots__ = ("arrays", "classes", "conversion")
+
+    def __init__(self, classes: Sequence[type], conversion: Conversion | None) -> None:
+        self.classes, self.conversion = classes, conversion
+        self.arrays: list[Array] = []
+
+
+class _Received:
+    """A value on its way in: its arrays, which must be used one after the other."""
+
+    __slots__ = ("_arrays", "classes", "conversion", "used")
+
+    def __init__(self, arrays: Sequence[Array], classes: Sequence[type], conversion: Conversion | None) -> None:
+        self._arrays, self.classes, self.conversion = arrays, classes, conversion
         self.used = 0
 
     def take(self, number: Any) -> Array:
@@ -83,7 +125,7 @@ class _Places:
         return self._arrays[number]
 
 
-def _encode(value: Any, arrays: list[Array], classes: Sequence[type], depth: int) -> Any:
+def _encode(value: Any, sent: _Sent, depth: int) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -91,38 +133,69 @@ def _encode(value: Any, arrays: list[Array], classes: Sequence[type], depth: int
         return value if -(1 << 63) <= value < 1 << 64 else {"i": _long_integer(value)}
     if depth > MAX_DEPTH:
         raise TypeError(f"A value nested more than {MAX_DEPTH} levels (or into itself) cannot travel.")
-    if kind is np.ndarray:
-        return {"a": _place(value, arrays)}
+    if kind is np.ndarray and (sent.conversion is None or value.dtype.kind in _NUMBERS):
+        return {"a": _place(value, sent.arrays)}
     if kind is bytes:
-        return value if len(value) <= LONG_BYTES else {"b": _place(np.frombuffer(value, np.uint8), arrays)}
+        return value if len(value) <= LONG_BYTES else {"b": _place(np.frombuffer(value, np.uint8), sent.arrays)}
     if kind is tuple:
-        return {"t": [v if type(v) in _PLAIN else _encode(v, arrays, classes, depth + 1) for v in value]}
+        return {"t": [v if type(v) in _PLAIN else _encode(v, sent, depth + 1) for v in value]}
     if kind is list:
-        return [_encode(v, arrays, classes, depth + 1) for v in value]
+        return [_encode(v, sent, depth + 1) for v in value]
     if kind is dict:
-        flat: list[Any] = []
-        for key, item in value.items():
-            if type(key) not in (int, str):
-                raise TypeError(f"A dict that travels has int or str keys, got a key of type {type(key).__qualname__}.")
-            flat.append(_encode(key, arrays, classes, depth + 1))
-            flat.append(_encode(item, arrays, classes, depth + 1))
-        return {"d": flat}
+        return _encode_dict(value, sent, depth)
+    converted = None if sent.conversion is None else sent.conversion.to_data(value)
+    if converted is not None:
+        return {converted[0]: _encode(converted[1], sent, depth + 1)}
     if isinstance(value, np.generic) and not isinstance(value, (np.str_, np.bytes_)):
-        return {"s": _place(np.asarray(value), arrays)}
+        return {"s": _place(np.asarray(value), sent.arrays)}
     if isinstance(value, np.ndarray):  # a subclass would arrive as a plain array
         raise TypeError(f"{_name(kind)} cannot travel: send a plain numpy.ndarray.")
-    return _encode_object(value, arrays, classes, depth)
+    return _encode_object(value, sent, depth)
 
 
-def _encode_object(value: Any, arrays: list[Array], classes: Sequence[type], depth: int) -> Any:
+def _encode_dict(value: dict[Any, Any], sent: _Sent, depth: int) -> Any:
+    flat: list[Any] = []
+    for key, item in value.items():
+        if type(key) not in (int, str):
+            _check_key(key, sent)
+        flat.append(_encode(key, sent, depth + 1))
+        flat.append(_encode(item, sent, depth + 1))
+    return {"d": flat}
+
+
+def _check_key(key: Any, among: _Sent | _Received) -> None:
+    """Raises: TypeError for a key that nobody may send, or whose hash is code of a class that a peer could fill."""
+    kind = type(key)
+    if kind in (int, str):
+        return
+    if among.conversion is None:
+        raise TypeError(f"A dict that travels has int or str keys, got a key of type {kind.__qualname__}.")
+    if kind in among.classes and not among.conversion.has(kind) and not _hashes_without_code(kind):
+        raise TypeError(
+            f"{_name(kind)} cannot travel as a key or in a set: its __hash__ or __eq__ would run for what a peer has made up; "
+            f"send pairs, or register the class."
+        )
+    if isinstance(key, tuple):
+        for item in key:
+            _check_key(item, among)
+
+
+def _hashes_without_code(kind: type) -> bool:
+    """Whether equality and hash of `kind` are those of Python's own types: tuples, members of an enum, identity."""
+    for name in ("__hash__", "__eq__"):
+        found = next(vars(base)[name] for base in kind.__mro__ if name in vars(base))
+        if not isinstance(found, types.WrapperDescriptorType) and getattr(found, "__module__", "") != "enum":
+            return False
+    return True
+
+
+def _encode_object(value: Any, sent: _Sent, depth: int) -> Any:
     kind = type(value)
     try:
-        number = classes.index(kind)
+        number = sent.classes.index(kind)
     except ValueError:
-        raise TypeError(
-            f"{_name(kind)} cannot travel: send arrays, numbers, strings, tuples, lists or dicts, "
-            f"or define its class in the module of the code that is shipped with the job."
-        ) from None
+        advice = _ADVICE if sent.conversion is None else sent.conversion.advice()
+        raise TypeError(f"{_name(kind)} cannot travel: {advice}.") from None
     if hasattr(kind, "__del__"):
         raise TypeError(f"{_name(kind)} cannot travel: its __del__ would run for what a peer has made up; send its content.")
     if isinstance(value, enum.Enum):
@@ -130,7 +203,7 @@ def _encode_object(value: Any, arrays: list[Array], classes: Sequence[type], dep
             raise TypeError(f"A combination of members of {_name(kind)} cannot travel: send its value.")
         return {"e": [number, value.name]}
     if isinstance(value, tuple) and hasattr(kind, "_fields") and not getattr(value, "__dict__", None):
-        return {"n": [number, [_encode(v, arrays, classes, depth + 1) for v in value]]}
+        return {"n": [number, [_encode(v, sent, depth + 1) for v in value]]}
     if not all(base.__flags__ & _HEAP_TYPE for base in kind.__mro__[:-1]):  # only its fields would arrive, not its content
         raise TypeError(f"{_name(kind)} cannot travel: it extends a built-in type; keep the content in a field.")
     fields: list[Any] = []
@@ -138,7 +211,7 @@ def _encode_object(value: Any, arrays: list[Array], classes: Sequence[type], dep
         if not _is_field(name):
             raise TypeError(f"{_name(kind)} cannot travel: its field {name!r} is no plain name.")
         fields.append(name)
-        fields.append(_encode(item, arrays, classes, depth + 1))
+        fields.append(_encode(item, sent, depth + 1))
     return {"o": [number, fields]}
 
 
@@ -188,48 +261,58 @@ def _place(array: Array, arrays: list[Array]) -> int:
     return len(arrays) - 1
 
 
-def _decode(tree: Any, places: _Places, classes: Sequence[type], depth: int) -> Any:
+def _decode(tree: Any, received: _Received, depth: int) -> Any:
     kind = type(tree)
     if kind in _LEAVES:
         return tree
     if depth > MAX_DEPTH:
         raise ProtocolError(f"A received value is nested more than {MAX_DEPTH} levels.")
     if kind is list:
-        return _decode_items(tree, places, classes, depth)
+        return _decode_items(tree, received, depth)
     if kind is tuple:
-        return tree if _LEAVES.issuperset(map(type, tree)) else tuple(_decode_items(list(tree), places, classes, depth))
+        return tree if _LEAVES.issuperset(map(type, tree)) else tuple(_decode_items(list(tree), received, depth))
     if kind is not Tag:
         raise ProtocolError(f"A received value holds the unknown type {kind.__qualname__}.")
     name, body = tree
     if name == "a":
-        return places.take(body)
+        return received.take(body)
     if name == "d":
-        flat = _decode_items(_listed(body), places, classes, depth)
-        result = dict(zip(flat[::2], flat[1::2], strict=True))
-        if len(result) * 2 != len(flat) or not all(type(k) in (int, str) for k in result):
-            raise ProtocolError("A received dict has a repeated key or a key that is neither int nor str.")
-        return result
+        return _decode_dict(body, received, depth)
     if name == "s":
-        return _of_kind(places.take(body), 0)[()]
+        return _of_kind(received.take(body), 0)[()]
     if name == "b":
-        return _of_kind(places.take(body), 1, DTYPES["|u1"]).tobytes()
+        return _of_kind(received.take(body), 1, DTYPES["|u1"]).tobytes()
     if name == "i":
         if type(body) is not bytes or not 0 < len(body) <= LONG_INTEGER:
             raise ProtocolError(f"A received integer has not 1 to {LONG_INTEGER} bytes.")
         return int.from_bytes(body, "big", signed=True)
-    return _decode_object(name, body, places, classes, depth)
+    if len(name) > 1 and received.conversion is not None:
+        return received.conversion.from_data(name, _decode(body, received, depth + 1))
+    return _decode_object(name, body, received, depth)
 
 
-def _decode_items(items: list[Any], places: _Places, classes: Sequence[type], depth: int) -> list[Any]:
+def _decode_dict(body: Any, received: _Received, depth: int) -> dict[Any, Any]:
+    flat = _decode_items(_listed(body), received, depth)
+    for key in flat[::2]:
+        if type(key) not in (int, str):
+            _check_key(key, received)
+    result = dict(zip(flat[::2], flat[1::2], strict=True))
+    if len(result) * 2 != len(flat):
+        raise ProtocolError("A received dict has a repeated key.")
+    return result
+
+
+def _decode_items(items: list[Any], received: _Received, depth: int) -> list[Any]:
     """The same list: what it held is free at once, so that a value never takes the memory of two."""
     for number, item in enumerate(items):
         if type(item) not in _LEAVES:
-            items[number] = _decode(item, places, classes, depth + 1)
+            items[number] = _decode(item, received, depth + 1)
     return items
 
 
-def _decode_object(name: str, body: Any, places: _Places, classes: Sequence[type], depth: int) -> Any:
+def _decode_object(name: str, body: Any, received: _Received, depth: int) -> Any:
     number, content = _listed(body)
+    classes = received.classes
     if type(number) is not int or not 0 <= number < len(classes):
         raise ProtocolError(f"A received value names none of the {len(classes)} classes that may travel.")
     cls: Any = classes[number]
@@ -238,7 +321,7 @@ def _decode_object(name: str, body: Any, places: _Places, classes: Sequence[type
     if name == "e" and issubclass(cls, enum.Enum):
         return cls.__members__[content]
     if name == "n" and issubclass(cls, tuple) and len(_listed(content)) == len(cls._fields):
-        return tuple.__new__(cls, _decode_items(content, places, classes, depth))
+        return tuple.__new__(cls, _decode_items(content, received, depth))
     if name != "o" or issubclass(cls, (enum.Enum, tuple, type)):
         raise ProtocolError(f"A received {cls.__qualname__} does not fit its tag {name!r:.40}.")
     flat = _listed(content)
@@ -247,7 +330,7 @@ def _decode_object(name: str, body: Any, places: _Places, classes: Sequence[type
         raise ProtocolError(f"A received {cls.__qualname__} has a repeated or forbidden field.")
     instance, slots = object.__new__(cls), _slots(cls)
     for field, item in fields.items():
-        decoded = _decode(item, places, classes, depth + 1)
+        decoded = _decode(item, received, depth + 1)
         if field in slots:
             slots[field].__set__(instance, decoded)
         else:  # past a property of that name, whose setter would be code that runs

@@ -31,7 +31,7 @@ OPTIONAL = {
     "nn": {"pandas", "matplotlib", "safetensors", "IPython"},
     "network": set[str](),
     "rpc": {"distributed", "IPython"},
-    "executor": {"dask", "joblib"},
+    "executor": {"dask", "joblib", "pandas", "scipy"},
     "parallel_sgd": {"pandas", "matplotlib"},
 }
 

@@ -19,6 +19,7 @@ from rpc.result import write_result
 
 from ..broadcast import Broadcast, Held, from_file
 from ..cluster import ClusterExecutor
+from ..payload import pack_payload
 from . import files, steps
 from .checks import checked_count
 from .collection import Collection
@@ -115,7 +116,7 @@ class Context:
         os.close(descriptor)
         self._files.append(path)
         try:
-            write_result(Path(path), value, ())
+            write_result(Path(path), list(pack_payload(value)), ())
         except BaseException:
             self._remove(path)
             raise

@@ -20,6 +20,7 @@ from ..cluster import ClusterExecutor
 from ..functions import user_classes
 from ..keeper import Keeper
 from ..payload import Payload, pack_payload, unpack_payload
+from ..values import REGISTRY, Registered
 from .keeping import Kept, KeptHere, Plan
 from .lineage import Runner
 from .pipeline import Missed, Outcome, Pipeline, opened
@@ -119,6 +120,7 @@ class _Shipped(_Call):
         self._executor, self._scattered = executor, scattered
         self._stage = secrets.token_hex(8)  # or Dask would take equal tasks of two stages for one, errors included
         self._classes = user_classes([plan.item for plan in plans.values()])
+        self._registered = REGISTRY.current
         self._bundles: dict[Pipeline, Bundle] = {}
         self._named: dict[Pipeline, set[int]] = {}  # broadcast values
 
@@ -126,14 +128,15 @@ class _Shipped(_Call):
         bundle = self._bundles.get(plan.pipeline)
         if bundle is None:
             with named() as self._named[plan.pipeline]:
-                bundle = self._bundles[plan.pipeline] = pack({"pipeline": plan.pipeline, "classes": self._classes})
-        payload = pack_payload(plan.item, bundle.classes)
+                parts = {"pipeline": plan.pipeline, "classes": self._classes, "registered": list(self._registered.values())}
+                bundle = self._bundles[plan.pipeline] = pack(parts)
+        payload = pack_payload(plan.item, bundle.classes, self._registered)
         given = {} if self._scattered is None else self._scattered.futures(self._named[plan.pipeline])
         return self._executor.submit(run_shipped, bundle.objects, bundle.code, number, *payload, self._stage, given)
 
     def open(self, plan: Plan, result: Any) -> Any:
         tree, arrays = result
-        return unpack_payload(tree, arrays, self._bundles[plan.pipeline].classes)
+        return unpack_payload(tree, arrays, self._bundles[plan.pipeline].classes, self._registered)
 
 
 def run_shipped(
@@ -148,14 +151,14 @@ def run_shipped(
     """One task in a process of the same user, which pickles its own messages; `given` are broadcast values."""
     drop_removed()
     GIVEN.set(given)
-    pipeline, classes = _loaded(objects, code)
-    return pack_payload(pipeline(number, unpack_payload(tree, arrays, classes)), classes)
+    pipeline, classes, registered = _loaded(objects, code)
+    return pack_payload(pipeline(number, unpack_payload(tree, arrays, classes, registered)), classes, registered)
 
 
 @functools.lru_cache(maxsize=32)
-def _loaded(objects: bytes, code: bytes) -> tuple[Callable[[int, Any], Any], Sequence[type]]:
+def _loaded(objects: bytes, code: bytes) -> tuple[Callable[[int, Any], Any], Sequence[type], Registered]:
     restored, classes = load(objects, code)
-    return restored["pipeline"], classes
+    return restored["pipeline"], classes, {converter.type: converter for converter in restored["registered"]}
 
 
 def workers_of(executor: Executor) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import threading
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ class Fitted:
     """An estimator: what it has learned is no data."""
 
     def __init__(self, rate: float) -> None:
-        self.rate, self.learned = rate, {Fraction(1, 3)}
+        self.rate, self.learned = rate, itertools.count(3)
 
 
 def root(x: float, power: float = 2.0) -> float:
@@ -125,13 +126,53 @@ def test_arguments_may_be_estimators_and_results_may_not() -> None:
     assert Parallel()(delayed(root)(x, power=Fraction(2)) for x in (4, 9)) == [2.0, 3.0]
     assert Parallel()(delayed(calls.mirrored)(Point(x, 1)) for x in range(3)) == [Point(1, x) for x in range(3)]
     message = (
-        r"The result of Fraction is no data: fractions\.Fraction cannot travel: .* returns scores, .* not a fitted estimator"
+        r"The result of Fitted is no data: itertools\.count cannot travel: .* returns scores, .* not a fitted estimator: .*"
+        r"trust_results=True"
     )
     with pytest.raises(TypeError, match=message) as caught:
-        Parallel()(delayed(Fraction)(1, x) for x in (1, 2))
+        Parallel()(delayed(Fitted)(x) for x in (1, 2))
     assert isinstance(caught.value.__cause__, NotData)
     with pytest.raises(TypeError, match=r"Argument 'power' of root cannot travel: .*lock"):
         Parallel()(delayed(root)(x, power=threading.Lock()) for x in (1, 2))
+
+
+def test_fitted_estimators_come_back_to_who_trusts_the_nodes(agents: NodeAssignment) -> None:
+    """By the option of the backend or of the executor; of the class of this process. Others are refused what they were."""
+    with ClusterExecutor(agents) as executor, ClusterExecutor(agents, trust_results=True) as trusting:
+        register_joblib(executor, "told", trust_results=True)
+        register_joblib(trusting, "as the executor")
+        register_joblib(trusting, "not", trust_results=False)
+        for backend in ("told", "as the executor"):
+            found = Parallel(backend=backend)(delayed(Fitted)(x) for x in (0.5, 0.25))
+            assert [(type(item), item.rate, next(item.learned)) for item in found] == [(Fitted, 0.5, 3), (Fitted, 0.25, 3)]
+        with pytest.raises(TypeError, match="is no data"):
+            Parallel(backend="not")(delayed(Fitted)(x) for x in (0.5, 0.25))
+        with pytest.raises(TypeError, match="register_joblib 'trust_results' must be True, False or None, got 'yes'"):
+            register_joblib(executor, trust_results="yes")  # type: ignore[arg-type]
+
+
+def test_ensembles_of_scikit_learn(agents: NodeAssignment) -> None:
+    """Whose estimators are fitted by tasks: the same as in this process."""
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+    model_selection, tree = pytest.importorskip("sklearn.model_selection"), pytest.importorskip("sklearn.tree")
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(120, 4))
+    y = (x[:, 0] * x[:, 1] > 0).astype(int)
+    stumps = [(name, tree.DecisionTreeClassifier(max_depth=d, random_state=0)) for name, d in (("low", 2), ("high", 5))]
+    made = [
+        lambda: ensemble.RandomForestClassifier(8, random_state=0, n_jobs=2),
+        lambda: ensemble.BaggingClassifier(stumps[0][1], 8, random_state=0, n_jobs=2),
+        lambda: ensemble.VotingClassifier(stumps, n_jobs=2),
+    ]
+    with joblib.parallel_config(backend="sequential"):
+        here = [make().fit(x, y).predict(x) for make in made]
+    with ClusterExecutor(agents, trust_results=True) as executor:
+        register_joblib(executor, "trusting")
+        with joblib.parallel_config(backend="trusting"):
+            for make, expected in zip(made, here, strict=True):
+                assert np.array_equal(make().fit(x, y).predict(x), expected)
+            found = model_selection.cross_validate(stumps[0][1], x, y, cv=3, return_estimator=True, n_jobs=2)
+    assert [type(item).__name__ for item in found["estimator"]] == ["DecisionTreeClassifier"] * 3
 
 
 def test_what_is_not_begun_is_cancelled(agents: NodeAssignment, tmp_path: Path) -> None:

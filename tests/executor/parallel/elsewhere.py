@@ -77,7 +77,7 @@ def check_errors(context: Context, text: Path) -> None:
     """What a task raises is raised; what is no data is named; an error is not remembered."""
     for function, kind, message in [
         (lambda x: 1 // x, ZeroDivisionError, "integer"),
-        (lambda x: {x}, TypeError, "builtins.set cannot travel"),
+        (lambda x: iter([x]), TypeError, "builtins.list_iterator cannot travel"),
     ]:
         try:
             context.parallelize([1, 0, 2]).map(function).collect()

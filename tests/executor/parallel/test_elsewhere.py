@@ -39,7 +39,7 @@ def test_on_dask(tmp_path: Path) -> None:
         assert last.map(lambda pair: pair[1]).collect() == [1_999_999.0]
         check_a_lost_worker(context, tmp_path / "died")
         with pytest.raises(TypeError, match="cannot travel"):
-            context.broadcast({1})
+            context.broadcast(object())
 
 
 def test_on_mpi(tmp_path: Path) -> None:

@@ -1,0 +1,204 @@
+"""Arrays that are no plain numbers: texts, bytes, dates, records, masked ones, and those of any data; and scalars of these.
+
+They travel as a description of their type and as their bytes, which are not copied. A type with objects in it is never made
+of a description: an array of objects is a list of values.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .row import SMALL, Row, of, parts
+from .texts import are_texts, pack_texts, texts_weight, unpack_texts
+
+Array: TypeAlias = NDArray[Any]
+MOST_ITEM_BYTES = 1 << 30
+_MOST_FIELDS = 4096
+_MOST_LEVELS = 8
+# what a type may be called: numbers in any order of bytes, S, U and V of a size, dates and spans with a unit
+_NUMBER = re.compile(r"\|[biu]1|[<>](?:[iuf][248]|c8|c16)")
+_SIZED = re.compile(r"\|[SV](\d{1,9})|[<>|]U(\d{1,9})")
+_DATE = re.compile(r"[<>][mM]8(?:\[\d{0,9}(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?")
+_LAST_CHARACTER = 0x10FFFF
+_NONE = type(None)
+
+
+def describe(dtype: Any, level: int = 0) -> Any:
+    """A type without objects as data: its code, or (code, shape), or a dict of its fields.
+
+    Raises: TypeError for a type that cannot travel.
+    """
+    if dtype.names is not None and level < _MOST_LEVELS:
+        fields = [dtype.fields[name] for name in dtype.names]
+        if any(len(field) > 2 for field in fields):
+            raise TypeError(f"An array of type {dtype} cannot travel: its fields have titles.")
+        return {
+            "names": list(dtype.names),
+            "types": [describe(field[0], level + 1) for field in fields],
+            "offsets": [field[1] for field in fields],
+            "size": dtype.itemsize,
+        }
+    if dtype.subdtype is not None and level < _MOST_LEVELS:
+        return describe(dtype.subdtype[0], level + 1), list(dtype.subdtype[1])
+    if not _is_code(dtype.str):
+        raise TypeError(f"An array of type {dtype} cannot travel: use numbers, texts, bytes, dates, or records of these.")
+    return dtype.str
+
+
+def _is_code(code: str) -> bool:
+    return any(kind.fullmatch(code) is not None for kind in (_NUMBER, _SIZED, _DATE))
+
+
+def dtype_of(described: Any, level: int = 0) -> Any:
+    """The type that `describe` was given.
+
+    Raises: ValueError, or what NumPy raises, for what it does not give.
+    """
+    if level > _MOST_LEVELS:
+        raise ValueError("a type of too many levels")
+    if type(described) is str:
+        if not _is_code(described):
+            raise ValueError(f"no type that may travel: {described!r:.40}")
+        made = np.dtype(described)
+    elif type(described) is dict:
+        names, kinds, offsets, size = parts(
+            tuple(described[k] for k in ("names", "types", "offsets", "size")), list, list, list, int
+        )
+        if not len(names) == len(kinds) == len(offsets) <= _MOST_FIELDS or not all(type(name) is str for name in names):
+            raise ValueError("the fields of a type do not fit each other")
+        if not all(type(offset) is int for offset in offsets):
+            raise ValueError("the fields of a type do not fit each other")
+        formats = [dtype_of(kind, level + 1) for kind in kinds]
+        made = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+    else:
+        base, shape = parts(described, (str, dict, tuple), list)
+        made = np.dtype((dtype_of(base, level + 1), _shape(shape)))
+    if made.hasobject or made.itemsize > MOST_ITEM_BYTES:
+        raise ValueError("a type of objects, or too large")
+    return made
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    if len(of(shape, list)) > 32 or not all(type(length) is int and 0 <= length < 1 << 62 for length in shape):
+        raise ValueError("no shape")
+    return tuple(shape)
+
+
+def _array_to(value: Array) -> Any:
+    if value.dtype.kind == "O":
+        return "O", list(value.shape), _objects_to(value)
+    if value.dtype.kind == "T":
+        return "T", list(value.shape), _variable_to(value)
+    described = describe(value.dtype)
+    flat = np.ascontiguousarray(value).reshape(-1)
+    return described, list(value.shape), flat.view(np.uint8) if flat.nbytes else np.empty(0, np.uint8)
+
+
+def _array_from(data: Any) -> Array:
+    described, shape, content = parts(data, (str, dict, tuple), list, (np.ndarray, list, dict, tuple))
+    sizes = _shape(shape)
+    if described == "O":
+        return _objects_from(content, sizes)
+    if described == "T":
+        return _variable_from(content, sizes)
+    dtype = dtype_of(described)
+    if of(content, np.ndarray).dtype != np.uint8 or content.ndim != 1 or content.size != math.prod(sizes) * dtype.itemsize:
+        raise ValueError(f"{content.size} bytes do not make an array of the shape {sizes}")
+    if not content.size:
+        return np.zeros(sizes, dtype)
+    made: Array = content.view(dtype).reshape(sizes)
+    _check_texts(made)
+    return made
+
+
+def _check_texts(array: Array) -> None:
+    """Raises: ValueError for a number that is no character, which NumPy would find out at any later time."""
+    for name in array.dtype.names or ():
+        _check_texts(array[name])
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        codes = np.ascontiguousarray(array).reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        if codes.max() > _LAST_CHARACTER:
+            raise ValueError("a text holds what is no character")
+
+
+def _objects_to(value: Array) -> Any:
+    items = value.ravel().tolist()
+    return pack_texts(items) if are_texts(items) else items
+
+
+def _objects_from(content: Any, shape: tuple[int, ...]) -> Array:
+    items = np.fromiter(content, object, len(content)) if type(content) is list else unpack_texts(content)
+    return items.reshape(shape)
+
+
+def _variable_to(value: Array) -> Any:
+    missing = getattr(value.dtype, "na_object", "")  # without one the type has no such field
+    if missing is not None and missing == missing and missing != "":
+        raise TypeError(f"An array of type {value.dtype!r} cannot travel: use None or NaN for what is missing.")
+    return "" if missing == "" else None if missing is None else "nan", pack_texts(value.ravel().tolist())
+
+
+def _variable_from(content: Any, shape: tuple[int, ...]) -> Array:
+    missing, texts = parts(content, (str, _NONE), tuple)
+    options: dict[str, Any] = {} if missing == "" else {"na_object": None if missing is None else math.nan}
+    made: Array = _objects_from(texts, shape).astype(np.dtypes.StringDType(**options))
+    return made
+
+
+def _weight(data: Any) -> int:
+    described, _, content = data
+    if type(content) is list:
+        return SMALL + 8 * len(content)
+    if type(described) is str and described in ("O", "T"):
+        return SMALL + texts_weight(content if described == "O" else content[1])
+    return SMALL + _described_weight(described)
+
+
+def _described_weight(described: Any) -> int:
+    if type(described) is dict:
+        return 300 + sum(100 + _described_weight(kind) for kind in described["types"])
+    return _described_weight(described[0]) + 100 if type(described) is tuple else 100
+
+
+def _scalar_from(data: Any) -> Any:
+    made = of(data, np.ndarray)[()]
+    if data.ndim or not isinstance(made, np.generic):
+        raise ValueError("no scalar")
+    return made
+
+
+def _masked_to(value: Any) -> Any:
+    if value is np.ma.masked:
+        return None
+    mask = None if value.mask is np.ma.nomask else np.asarray(value.mask)
+    return np.asarray(value.data), mask, np.asarray(value.fill_value), bool(value.hardmask)
+
+
+def _masked_from(data: Any) -> Any:
+    if data is None:
+        return np.ma.masked
+    array, mask, fill, hard = parts(data, np.ndarray, (np.ndarray, _NONE), np.ndarray, bool)
+    if mask is not None and mask.shape != array.shape:
+        raise ValueError("the mask has another shape")
+    options = {} if mask is None else {"mask": mask}
+    return np.ma.MaskedArray(array, fill_value=fill[()], hard_mask=hard, **options)
+
+
+_SCALARS = tuple(f"numpy.{name}" for name in ("str_", "bytes_", "void", "datetime64", "timedelta64"))
+ROWS = [
+    Row("array", ("numpy.ndarray", "numpy.memmap"), _array_to, _array_from, _weight),
+    Row("scalar", _SCALARS, np.asarray, _scalar_from),
+    Row("recarray", ("numpy.recarray",), np.asarray, lambda data: of(data, np.ndarray).view(np.recarray)),
+    Row(
+        "masked",
+        ("numpy.MaskedArray", "numpy.MaskedConstant"),
+        _masked_to,
+        _masked_from,
+        lambda data: 500 + (0 if data is None else data[0].nbytes),
+    ),
+]

@@ -1,0 +1,163 @@
+"""One table of the values beyond plain data: how each becomes data, and is made again without anything that the sender chooses.
+
+A row is found by the name of a type where a value leaves, by its own name where one arrives. What `from_data` is given comes
+from a peer: it checks all of it, and makes objects of its own type only. The types of users are in a table of their own,
+`Registered`, which travels with the function whose arguments and results they are.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from network.budget import Room
+from network.errors import ProtocolError
+from rpc.reach import OWN_PACKAGES
+
+from ..errors import ConversionError
+from . import arrays, frames, sparse, standard
+from .row import Row
+
+T = TypeVar("T")
+_ROWS = (*standard.ROWS, *arrays.ROWS, *frames.ROWS, *sparse.ROWS)
+_BY_NAME = {row.name: row for row in _ROWS}
+_BY_TYPE = {kind: row for row in _ROWS for kind in row.types}
+_PLAIN = (bool, int, float, str, bytes, list, tuple, dict, type(None))
+_ADVICE = (
+    "send numbers, texts, dates, arrays, DataFrames, or lists, tuples, sets and dicts of these; define its class in the module "
+    "of the function that the nodes execute; or say how it becomes data by executor.register_value"
+)
+
+
+class Converter(NamedTuple):
+    """How a user's type becomes data and comes back; both sides know it by `name`."""
+
+    name: str
+    type: type
+    to_data: Callable[[Any], Any]
+    from_data: Callable[[Any], Any]
+
+
+Registered = Mapping[type, Converter]
+
+
+class Registry:
+    """What users have registered in this process; a new mapping for each change, so that one can be kept."""
+
+    def __init__(self) -> None:
+        self.current: Registered = {}
+
+    def add(self, converter: Converter) -> None:
+        """Take one; another class of the same name (a cell of a notebook was run again) is replaced."""
+        others = {kind: known for kind, known in self.current.items() if known.name != converter.name}
+        self.current = {**others, converter.type: converter}
+
+
+REGISTRY = Registry()
+
+
+def register_value(type: type[T], to_data: Callable[[T], Any], from_data: Callable[[Any], T]) -> None:
+    """Let instances of `type` travel as arguments and results of tasks, within other values, too, and as keys.
+
+    Register where tasks are submitted, before that: the three travel with every function, so that they may be defined
+    anywhere, in a notebook, too, and nodes need no registration of their own. Registering a class again replaces what was said.
+
+    Args:
+        type: a class; instances of its subclasses are not meant.
+        to_data: gives a value that may travel, of built-in or other registered types, for an instance.
+        from_data: makes an instance of that. It runs where tasks are submitted, on data that a node has sent: it must not
+            trust them.
+
+    Raises: TypeError for what is no class or cannot be called, ValueError for a type that travels as it is.
+
+    >>> import array
+    >>> register_value(array.array, lambda a: (a.typecode, a.tobytes()), lambda data: array.array(*data))
+    """
+    if not inspect.isclass(type):
+        raise TypeError(f"register_value 'type' must be a class, got {type!r}.")
+    if type in _PLAIN or _row_of(type) is not None or type.__module__.partition(".")[0] in OWN_PACKAGES:
+        raise ValueError(f"register_value 'type' must be one that does not travel by itself, got {type.__qualname__}.")
+    for name, function in (("to_data", to_data), ("from_data", from_data)):
+        if not callable(function):
+            raise TypeError(f"register_value '{name}' must be callable, got {function!r}.")
+    REGISTRY.add(Converter(f"={type.__module__}.{type.__qualname__}", type, to_data, from_data))
+
+
+class Conversion:
+    """What `network.values` asks for one message. `made` is how many bytes of objects the rows make, about; more than there is
+    room for beside `tree` and `arrays`, as they arrived, are refused."""
+
+    __slots__ = ("_arrays", "_registered", "_room", "_tree", "made")
+
+    def __init__(self, registered: Registered, tree: bytes = b"", arrays: Sequence[Any] = ()) -> None:
+        self._registered, self._tree, self._arrays = registered, tree, arrays
+        self._room: Room | None = None
+        self.made = 0
+
+    def advice(self) -> str:
+        """What to do about a type that cannot travel."""
+        return _ADVICE
+
+    def has(self, kind: type) -> bool:
+        """Whether the user has registered `kind`."""
+        return kind in self._registered
+
+    def to_data(self, value: Any) -> tuple[str, Any] | None:
+        """(name, data), or None for a type that is not in the tables.
+
+        Raises: TypeError for a value that cannot travel, ConversionError when the user's function fails.
+        """
+        kind = type(value)
+        if kind in self._registered:
+            converter = self._registered[kind]
+            return converter.name, _called(converter.to_data, value, kind, "to_data")
+        row = _row_of(kind)
+        if row is None:
+            return None
+        data = row.to_data(value)
+        self.made += row.weight(data)
+        return row.name, data
+
+    def from_data(self, name: str, data: Any) -> Any:
+        """The value again.
+
+        Raises: ProtocolError for a name or data that `to_data` does not give; ConversionError where something is missing here,
+        or when the user's function fails.
+        """
+        if name.startswith("="):
+            return self._made_by_user(name, data)
+        row = _BY_NAME.get(name)
+        if row is None:
+            raise ProtocolError(f"A received value is of the unknown kind {name!r:.80}.")
+        try:
+            self.made += row.weight(data)
+            if self._room is None:
+                self._room = Room(self._tree, sum(array.nbytes for array in self._arrays))
+            self._room.check(self.made)
+            return row.from_data(data)
+        except (ProtocolError, ConversionError):
+            raise
+        except Exception as error:
+            raise ProtocolError(f"A received {name} is malformed: {type(error).__name__}: {error!s:.200}.") from error
+
+    def _made_by_user(self, name: str, data: Any) -> Any:
+        for converter in self._registered.values():
+            if converter.name == name:
+                value = _called(converter.from_data, data, converter.type, "from_data")
+                if not isinstance(value, converter.type):
+                    raise ConversionError(f"'from_data' of {name[1:]} gave a {type(value).__qualname__}.")
+                return value
+        raise ProtocolError(f"A received value is of the class {name[1:]!r:.80}, which is not registered.")
+
+
+def _row_of(kind: type) -> Row | None:
+    return _BY_TYPE.get(f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}")
+
+
+def _called(function: Callable[[Any], Any], value: Any, kind: type, what: str) -> Any:
+    """Raises: ConversionError, so that a mistake of the user is not taken for a hostile peer."""
+    try:
+        return function(value)
+    except Exception as error:
+        raise ConversionError(f"'{what}' of {kind.__qualname__} raised {type(error).__name__}: {error}") from error
