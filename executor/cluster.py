@@ -22,6 +22,7 @@ from .dispatcher import Dispatcher
 from .errors import like
 from .functions import Function, Functions, user_classes
 from .future import TaskFuture
+from .initializer import INITIALIZER, initializer_message
 from .options import NO_OPTIONS, Errors, TaskOptions, WithOptions, chunks_of
 from .output import OUTPUTS, Console
 from .payload import Payload, pack_payload
@@ -60,6 +61,8 @@ class ClusterExecutor(Executor):
             The job's log on the node has them in any case.
         trust_results: take results that are no data, fitted estimators say, as pickles. Loading one runs what the node has put
             into it: whoever has taken over a node then runs code here, as this user.
+        initializer, initargs: called as `initializer(*initargs)` in each process before its first task. Globals that it sets in
+            its module are those of all tasks. If it raises, the executor is broken: all futures raise `BrokenExecutor`.
 
     Attributes: `job`, the id of the job that keeps the nodes, which `job_submit.py` or a `Reclaimer` can stop.
 
@@ -81,6 +84,8 @@ class ClusterExecutor(Executor):
         keep_bytes: int = KEEP_BYTES,
         output: str = "inline",
         trust_results: bool = False,
+        initializer: Callable[..., object] | None = None,
+        initargs: Sequence[Any] = (),
     ) -> None:
         if not isinstance(nodes, NodeAssignment):
             raise TypeError(f"ClusterExecutor 'nodes' must be a NodeAssignment, got {type(nodes).__qualname__}.")
@@ -96,6 +101,7 @@ class ClusterExecutor(Executor):
             raise ValueError(f"ClusterExecutor 'output' must be one of {', '.join(map(repr, OUTPUTS))}, got {output!r}.")
         if not isinstance(trust_results, bool):
             raise TypeError(f"ClusterExecutor 'trust_results' must be True or False, got {trust_results!r}.")
+        first = None if initializer is None else initializer_message(initializer, initargs)
         job = TaskJob(nodes, key_file, title, blas_threads)
         self.job, self._title = job.job, title
         self._names = dict(job.names)
@@ -104,7 +110,10 @@ class ClusterExecutor(Executor):
         dispatcher.order(["room", keep_bytes])
         if console is not None:
             dispatcher.order(["listen"])
-        self._functions = Functions(dispatcher.forget)
+        if first is not None:
+            dispatcher.order(first)
+        beside = {} if initializer is None else {INITIALIZER: initializer}
+        self._functions = Functions(dispatcher.forget, beside=beside)
         self._trusts = trust_results
         self._lock = dispatcher.lock
         self._shut = False

@@ -17,6 +17,7 @@ from rpc.hardening import end_process
 from rpc.logs import get_logger
 
 from .broadcast import Arrived
+from .initializer import Initializer
 from .messages import BATCH_BYTES, BATCH_TASKS, STDERR
 from .output import TaskOutput
 from .payload import Payload
@@ -46,7 +47,7 @@ class Desk:
 
     The main thread calls `next` and `put`; the desk's own thread owns `controller` until `close` has returned.
     Attributes: `code`, {function: (objects, code)}; `limit` of the running task; `values`, broadcast ones by number; `shelves`,
-    what tasks keep; `output`, which catches what they write, if the submitter listens.
+    what tasks keep; `output`, which catches what they write, if the submitter listens; `initializer`, to be called before them.
     """
 
     def __init__(self, controller: Controller, session: Session) -> None:
@@ -54,6 +55,7 @@ class Desk:
         self.values: dict[int, Arrived] = {}
         self.shelves = Shelves(controller.node_id)
         self.output: TaskOutput | None = None
+        self.initializer: Initializer | None = None
         self._controller, self._session = controller, session
         # in order, each in a cell: whoever takes it out, the main thread to execute it or the desk to give it back, has it
         self._line: deque[list[Assignment]] = deque()
@@ -246,6 +248,8 @@ class Desk:
         elif word == "listen":
             self.output = TaskOutput(self.say)
             self.output.install()
+        elif word == "initializer":
+            self.initializer = Initializer(*rest)
         elif word == "end":
             self._end = True
             self._arrived.set()

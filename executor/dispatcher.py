@@ -21,7 +21,8 @@ from .errors import ConversionError, NodeLost
 from .failure import unpack_failure
 from .functions import Function
 from .hang_up import hang_up
-from .messages import FAILURE, PICKLED, Done, Written, parse_from_node
+from .initializer import initializer_failure
+from .messages import BROKEN, FAILURE, PICKLED, Done, Written, parse_from_node
 from .outbox import Outbox
 from .output import Console
 from .payload import unpack_payload, unpack_pickled
@@ -140,9 +141,12 @@ class Dispatcher:
                 self._feed(plan.Tick())
             hang_up([*self._sessions.values(), *self._restarts.end()])
         except BaseException as error:
-            logger.exception("The executor failed")
-            broken = BrokenExecutor(f"The executor failed: {type(error).__name__}: {error}")
-            broken.__cause__ = error
+            if isinstance(error, BrokenExecutor):
+                broken = error  # which says enough
+            else:
+                logger.exception("The executor failed")
+                broken = BrokenExecutor(f"The executor failed: {type(error).__name__}: {error}")
+                broken.__cause__ = error
             with self.lock:  # a task is either submitted before, and fails below, or not at all
                 self.broken = broken
             for session in [*self._sessions.values(), *self._restarts.end()]:
@@ -248,6 +252,8 @@ class Dispatcher:
         if isinstance(said, tuple):
             self._take_back(node, said)
             return
+        for done in (done for done in said if done.kind == BROKEN):
+            raise initializer_failure(done, node, self._names[node], self._standing)
         first = [done for done in said if done.task in self._tasks]  # the others are second copies
         again = frozenset(done.task for done in first if done.kind == FAILURE and self._is_tried_again(node, done))
         seconds = tuple(done.seconds for done in said)

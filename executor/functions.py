@@ -8,7 +8,7 @@ import itertools
 import types
 import weakref
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from network.session import Session
@@ -100,14 +100,21 @@ def _key(item: Callable[..., Any]) -> tuple[int, ...]:
 
 
 class Functions:
-    """Packs callables, and remembers `most`, of `most_bytes` in all, while they exist. Not thread-safe.
+    """Packs callables, with what is `beside` them, and remembers `most`, of `most_bytes` in all, while they exist.
+
+    Not thread-safe.
 
     `on_forget(function)` is told of those that nobody will ask for again, in any thread and at any moment: it must not wait.
     """
 
     def __init__(
-        self, on_forget: Callable[[Function], None], most: int = MOST_FUNCTIONS, most_bytes: int = MOST_CODE_BYTES
+        self,
+        on_forget: Callable[[Function], None],
+        most: int = MOST_FUNCTIONS,
+        most_bytes: int = MOST_CODE_BYTES,
+        beside: Mapping[str, Any] | None = None,
     ) -> None:
+        self._beside = beside or {}
         self._on_forget, self._most, self._most_bytes = on_forget, most, most_bytes
         self._bytes = 0
         self._entries: OrderedDict[tuple[int, ...], _Entry] = OrderedDict()
@@ -130,7 +137,10 @@ class Functions:
         wanted = list(dict.fromkeys([*known, *classes]))
         names = Names(item)  # before packing: what changes meanwhile is noticed the next time
         registered = REGISTRY.current
-        bundle = _packed(item, wanted, registered, trusted)
+        more: dict[str, Any] = {"registered": list(registered.values())} if registered else {}
+        if trusted:
+            more["trusted"] = True
+        bundle = packed(item, wanted, {**self._beside, **more})
         function = Function(next(self._numbers), name_of(item), bundle, registered, trusted)
         if entry is not None:
             self._remove(key, entry)
@@ -158,14 +168,15 @@ class Functions:
             self._on_forget(function)
 
 
-def _packed(item: Callable[..., Any], classes: list[type], registered: Registered, trusted: bool) -> Bundle:
-    more: dict[str, Any] = {"registered": list(registered.values())} if registered else {}
-    if trusted:
-        more["trusted"] = True
+def packed(item: Callable[..., Any], classes: Sequence[type], beside: Mapping[str, Any]) -> Bundle:
+    """A callable with classes that it may be given, and further objects.
+
+    Raises: TypeError naming the part that cannot travel, ValueError for more than 8 MiB.
+    """
     try:
-        return pack({"function": item, "classes": classes, **more})
+        return pack({"function": item, "classes": list(classes), **beside})
     except TypeError as error:
-        for kind, converter in registered.items():
+        for kind, converter in REGISTRY.current.items():
             try:
                 pack({"converter": converter})
             except TypeError as reason:

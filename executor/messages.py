@@ -2,15 +2,15 @@
 
 to a node:    ["code", function, objects, code]   ["run", [[task, function, many, tree, arrays, limit], ...]]
               ["back", [task, ...]]   ["forget", [function, ...]]   ["hold", number, tree, arrays]   ["drop", [number, ...]]
-              ["room", bytes]   ["clear", [shelf, ...]]   ["listen"]   ["end"]
+              ["room", bytes]   ["clear", [shelf, ...]]   ["listen"]   ["initializer", objects, code, tree, arrays]   ["end"]
 from a node:  ["done", [[task, kind, seconds, tree, arrays], ...]]   ["back", [task, ...]]
               ["said", [[task, kind, name, text], ...]]
 
 `tree` and `arrays` are a `Payload`: a list of arguments, or a tuple (args, kwargs), or with `many` a list of tuples of
 arguments, to call the function with each. `limit` is how many seconds that may take, 0 for as long as it likes. The code of a
 function comes before its first task. `kind` is RESULT or FAILURE; or PICKLED, which only who trusts the nodes takes: a
-pickle, and the memory of the arrays in it. Tasks are executed in the order of sending. "back" asks for tasks, and each time is
-answered with those of them that have not begun, and now will not.
+pickle, and the memory of the arrays in it; or BROKEN, for what the initializer has raised. Tasks are executed in the order of
+sending. "back" asks for tasks, and each time is answered with those of them that have not begun, and now will not.
 After "listen" a node tells what its tasks write: `kind` is STDOUT, STDERR or the level of a record of the logger `name`.
 """
 
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from network.errors import ProtocolError
 
-RESULT, FAILURE, PICKLED = 0, 1, 2
+RESULT, FAILURE, PICKLED, BROKEN = 0, 1, 2, 3
 STDOUT, STDERR = 0, 1
 MOST_LEVEL = 1 << 20  # of a record
 BATCH_TASKS = 64  # at most in one message, and
@@ -74,7 +74,7 @@ def _done(entry: Any) -> Done:
     if type(entry) is not list or len(entry) != 5:
         raise ProtocolError("A node sent a malformed result.")
     task, kind, seconds, tree, arrays = entry
-    right = type(task) is int and kind in (RESULT, FAILURE, PICKLED) and type(seconds) is float and type(tree) is bytes
+    right = type(task) is int and kind in (RESULT, FAILURE, PICKLED, BROKEN) and type(seconds) is float and type(tree) is bytes
     if not right or type(arrays) is not list or not 0 <= seconds < math.inf:
         raise ProtocolError("A node sent a malformed result.")
     return Done(task, kind, seconds, tree, arrays)

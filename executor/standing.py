@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 # words of messages (see `messages`), and whether there are many of them, by number
-_STANDS = {"room": False, "listen": False, "hold": True}
+_STANDS = {"room": False, "listen": False, "initializer": False, "hold": True}
 _ENDS = {"drop": "hold"}
 
 
@@ -23,6 +23,10 @@ class StandingOrders:
         elif word in _ENDS:
             for number in message[1]:
                 self._messages.pop((_ENDS[word], number), None)
+
+    def has(self, word: str) -> bool:
+        """Whether something of this kind, of which there is one, is in force."""
+        return (word, None) in self._messages
 
     def all(self) -> list[list[Any]]:
         """In the order in which they were given."""

@@ -20,7 +20,7 @@ from .desk import Assignment, Desk
 from .errors import NotData
 from .failure import pack_failure
 from .functions import name_of
-from .messages import FAILURE, PICKLED, RESULT
+from .messages import BROKEN, FAILURE, PICKLED, RESULT
 from .payload import Payload, pack_payload, pack_pickled, unpack_payload
 from .shelves import SHELVES
 from .values import Registered
@@ -71,7 +71,10 @@ class TaskServer(AbsExecutable):
         if desk.output is not None:
             desk.output.begin(assignment.task)
         begin = time.perf_counter()
+        wrong = BROKEN
         try:
+            functions.initialize()
+            wrong = FAILURE
             if assignment.limit:
                 desk.begin_limit(assignment)
             callee = functions.get(assignment.function)
@@ -84,7 +87,7 @@ class TaskServer(AbsExecutable):
         except BaseException as error:  # noqa: BLE001  whatever a task raises is its result
             seconds = time.perf_counter() - begin
             desk.limit.end()
-            kind, payload = FAILURE, pack_failure(_named(error, assignment, desk), classes)
+            kind, payload = wrong, pack_failure(_named(error, assignment, desk), classes)
         self._count += 1
         if desk.output is not None:
             desk.output.end()  # before the result
@@ -120,6 +123,11 @@ class _Loaded:
         self._com, self._desk = com, desk
         self._known: dict[int, _Callee] = {}
 
+    def initialize(self) -> None:
+        """Before the first task. Raises: whatever the initializer raises, each time."""
+        if self._desk.initializer is not None:
+            self._desk.initializer.call(self._com.load_code)
+
     def get(self, number: int) -> _Callee:
         found = self._known.get(number)
         if found is None:
@@ -128,6 +136,8 @@ class _Loaded:
             if number not in self._desk.code:
                 raise ProtocolError(f"The submitter sent a task before its function {number}.")
             objects, classes = self._com.load_code(*self._desk.code[number])
+            if self._desk.initializer is not None:
+                self._desk.initializer.share(objects)
             registered = {converter.type: converter for converter in objects.get("registered", ())}
             found = self._known[number] = _Callee(objects["function"], classes, registered, objects.get("trusted", False))
         return found

@@ -14,7 +14,7 @@ from executor.dispatcher import Dispatcher
 from executor.errors import NodeLost
 from executor.functions import Functions
 from executor.future import TaskFuture
-from executor.messages import FAILURE, RESULT, parse_from_node
+from executor.messages import BROKEN, FAILURE, RESULT, parse_from_node
 from executor.payload import pack_payload
 from executor.recalls import Recalls
 from executor.restarts import Ending
@@ -103,6 +103,8 @@ def test_code_comes_first_and_once() -> None:
         ["done", [[9, RESULT, 0.0, *ONE]]],
         ["done", [[0, RESULT, 0.0, *ONE], [0, RESULT, 0.0, *ONE]]],
         ["done", [[0, 7, 0.0, *ONE]]],
+        ["done", [[0, BROKEN, 0.0, *ONE]]],
+        ["said", [[0, 0, "", 5]]],
         ["done", [[0, RESULT, -1.0, *ONE]]],
         ["done", [[0, RESULT, float("nan"), *ONE]]],
         ["done", [[0, RESULT, 0.0, b"\xc1", []]]],

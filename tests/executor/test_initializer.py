@@ -1,0 +1,99 @@
+"""What is called in each process before its first task."""
+
+from __future__ import annotations
+
+import concurrent.futures as cf
+import functools
+import os
+import threading
+from typing import Any
+
+import pytest
+
+from executor import ClusterExecutor
+from executor.functions import Functions
+from executor.initializer import INITIALIZER, Initializer, initializer_message
+from network import NodeAssignment
+from rpc.shipping import load
+
+from .calls import LIMIT, Point
+
+TABLE: dict[str, int] | None = None
+CALLS = 0
+
+
+def fill(point: Point) -> None:
+    global TABLE, CALLS
+    TABLE, CALLS = {"x": point.x}, CALLS + 1
+
+
+def looked_up(name: str) -> tuple[int, int]:
+    if TABLE is None:
+        raise LookupError("nothing was set")
+    return TABLE[name], CALLS
+
+
+def by_another_function(name: str) -> tuple[int, int, int]:
+    return *looked_up(name), os.getpid()
+
+
+def refuse() -> None:
+    raise ValueError("no device")
+
+
+def test_what_it_sets_is_there_for_functions_that_come_later() -> None:
+    """Each with its own copy of the module; it is called once, and what a task sets later stays as it is."""
+    initializer = Initializer(*initializer_message(fill, [Point(3, 4)])[1:])
+    for _ in range(2):
+        initializer.call(load)
+    beside = Functions(lambda _: None, beside={INITIALIZER: fill})
+    for item in (looked_up, by_another_function):
+        bundle = beside.of(item).bundle
+        objects: Any = load(bundle.objects, bundle.code)[0]
+        initializer.share(objects)
+        assert objects["function"]("x")[:2] == (3, 1)
+    assert TABLE is None
+
+
+def test_one_that_raises_is_called_again() -> None:
+    """Its arguments are still there."""
+    initializer = Initializer(*initializer_message(functools.partial(int, "x"), [])[1:])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="invalid literal"):
+            initializer.call(load)
+
+
+@pytest.mark.parametrize(
+    ("initializer", "initargs", "message"),
+    [
+        (5, (), "'initializer' must be a callable, got int"),
+        (fill, (threading.Lock(),), "An argument of the initializer fill cannot travel: .*lock"),
+    ],
+)
+def test_what_is_none_is_refused(initializer: Any, initargs: Any, message: str) -> None:
+    """By name, before anything is started."""
+    with pytest.raises(TypeError, match=message):
+        initializer_message(initializer, initargs)
+
+
+@pytest.mark.processes
+def test_each_process_is_initialized_once(agents: NodeAssignment) -> None:
+    """Before its first task; functions that name what it sets find it, whichever they are."""
+    with ClusterExecutor(agents, initializer=fill, initargs=(Point(7, 0),)) as executor:
+        found = list(executor.map(by_another_function, ["x"] * 40, timeout=LIMIT))
+        assert {item[:2] for item in found} == {(7, 1)}
+        assert executor.submit(looked_up, "x").result(LIMIT) == (7, 1)
+
+
+@pytest.mark.processes
+def test_one_that_fails_breaks_the_executor(agents: NodeAssignment) -> None:
+    """'Should initializer raise an exception, all currently pending jobs will raise a BrokenProcessPool, as well as any attempt
+    to submit more jobs to the pool.'"""
+    with ClusterExecutor(agents, initializer=refuse) as executor:
+        for future in [executor.submit(abs, number) for number in range(3)]:
+            error = future.exception(LIMIT)
+            assert isinstance(error, cf.BrokenExecutor)
+            assert "The initializer failed on Node(" in str(error) and "ValueError: no device" in str(error)
+            assert isinstance(error.__cause__, ValueError)
+        with pytest.raises(cf.BrokenExecutor, match="The initializer failed"):
+            executor.submit(abs, 1)
