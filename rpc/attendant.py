@@ -56,7 +56,7 @@ class Attendant:
         self.failures: dict[int, tuple[str, str]] = {}
         self.results: dict[int, Any] = {}
         self.interrupts: Interrupts | None = None
-        self.end_together = False
+        self.end_together = self._ends = False
         self.mourned: set[int] = set()
         self._told: dict[tuple[str, str], int] = {}  # how a node ended: which did first
         self._stepped = clock.monotonic()
@@ -97,6 +97,12 @@ class Attendant:
         self._display = ProgressDisplay([node for node in self.nodes if node >= 0], self._logger)
         for node, told in self._progress.items():
             self._display.update(node, told.percent, told.note)
+
+    def let_end_together(self, end_together: bool) -> None:
+        """Whether the first node that does not end well ends the job on all others; it may have ended before anyone waited."""
+        self.end_together = end_together
+        for node in list(self.failures):
+            self._end_others(node)
 
     def hide(self) -> None:
         """Do not any more; the job is over, so that all there is to tell may be told."""
@@ -251,7 +257,8 @@ class Attendant:
 
     def _end_others(self, node: int) -> None:
         """A node has not ended well: under `end_together` the job ends on all others."""
-        if self.end_together and len(self.failures) == 1:
+        if self.end_together and not self._ends:
+            self._ends = True
             self.stop(f"Node({node}) at {self._com.addresses[node]} did not end well, and the job ends together.")
 
     def _fetch(self, node: int) -> None:

@@ -302,7 +302,7 @@ class Coordinator(Outcome):
 
     def _wait_for_end(self, stop_on_interrupt: bool, end_together: bool, look: Callable[[], str] | None) -> None:
         attendant = self._attendant
-        attendant.end_together = end_together or self._restarts.wanted
+        attendant.let_end_together(end_together or self._restarts.wanted)
         nodes = sorted(attendant.nodes, key=lambda node: (node < 0, node))
         with Interrupts() as interrupts:
             attendant.interrupts = interrupts

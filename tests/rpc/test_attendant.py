@@ -18,7 +18,7 @@ from network.session import Session
 from network.sockets import wait_sockets
 from network.testing import VirtualClock
 from rpc.attendant import Attendant
-from rpc.messages import Beat, FetchEnd, FileBegin, FileChunk, FileEnd, Lose, Operation, State, Verdict, parse
+from rpc.messages import Beat, FetchEnd, FileBegin, FileChunk, FileEnd, Lose, Operation, State, Stop, Verdict, parse
 from rpc.orders import Orders
 from rpc.result import RESULT_FILE, write_result
 from rpc.run_folder import RunFolder
@@ -64,8 +64,8 @@ class Team:
         self.say(1, BEAT)
         self.step_until(lambda: self.attendant.lookout.explain(1, "", 0.0) != "")
 
-    def reason_told(self, node: int) -> str:
-        """Why a node is lost, as the agent of another one is told."""
+    def reason_told(self, node: int, kind: type[Lose] | type[Stop] = Lose) -> str:
+        """Why a node is lost or the job is to end, as the agent of another one is told."""
         agent = self.agents[node]
         message = agent.take()
         if message is None:  # one write of some hundred bytes comes as a whole
@@ -73,8 +73,8 @@ class Team:
             agent.receive()
             message = agent.take()
         assert message is not None
-        told = parse(message.value, (Lose,))
-        assert isinstance(told, Lose) and told.node == 1
+        told = parse(message.value, (kind,))
+        assert isinstance(told, (Lose, Stop)) and getattr(told, "node", 1) == 1
         return told.reason
 
 
@@ -148,6 +148,14 @@ def test_who_were_only_stopped_are_told_of_at_the_end(team: Team, caplog: pytest
     assert caplog.messages == []
     team.attendant.hide()
     assert [message[:15] for message in caplog.messages] == ["Node(0) stopped", "Node(1) stopped"]
+
+
+def test_a_node_that_fails_before_anyone_waits_ends_the_job_too(team: Team) -> None:
+    """FD-9: a job that starts again ends on all nodes first, however soon one of them has failed."""
+    team.say(1, State("job", 1, "failed", "killed by signal 9 (SIGKILL)"))
+    team.step_until(lambda: bool(team.attendant.failures))
+    team.attendant.let_end_together(True)
+    assert "did not end well, and the job ends together" in team.reason_told(0, Stop)
 
 
 def test_a_silent_host_is_told_of_once(team: Team) -> None:

@@ -211,7 +211,7 @@ def test_codecs_are_found_by_name() -> None:
     known = known_classes(parallel_sgd.codec, Codec)
     for name in ("plain", "SyncPS", "FedAvg", "qsgd", "TernGrad", "LevelQuantizer", "ServerAdam", "DGC", "powersgd"):
         assert find_class(name, Codec, known, "--codec").__name__.lower() == name.lower()
-    with pytest.raises(UnknownName, match=r"--codec 'topp' is unknown\. Known: .*Plain.*TopK"):
+    with pytest.raises(UnknownName, match=r"--codec 'topp' is unknown; did you mean 'TopK'\? Known: .*Plain.*TopK"):
         find_class("topp", Codec, known, "--codec")
 
 
