@@ -20,6 +20,7 @@ from nn.optimizer import IOptimizer, PSGDOptimizer
 from rpc.console import NORMAL, verbosity
 from rpc.errors import NodeBusy
 from rpc.identity import new_job_id
+from rpc.interrupts import telling
 from rpc.logs import SUBMIT_LOGGER, attach_console, get_logger
 from rpc.patience import Patience
 
@@ -64,6 +65,7 @@ class ParallelSGD:
         parts = (self._model, self._data, *([] if self._transform is None else self._transform.steps))
         return f"ParallelSGD({', '.join(type(part).__name__ for part in parts)})"
 
+    @telling("The job", _log)
     def parallel(
         self,
         nodes: NodeAssignment,

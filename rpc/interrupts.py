@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 
 from network.bell import Bell
@@ -56,6 +59,19 @@ def interrupted() -> KeyboardInterrupt:
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _show_untold
     return error
+
+
+@contextlib.contextmanager
+def telling(what: str, logger: logging.Logger) -> Iterator[None]:
+    """Ctrl-C in the block is told in a line that begins with `what`, unless it was told already, and ends a plain program
+    without a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if vars(error).get(_TOLD):
+            raise
+        logger.warning("%s was interrupted.", what)
+        raise interrupted() from None
 
 
 _TOLD = "told"

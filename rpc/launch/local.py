@@ -20,6 +20,8 @@ from network.keys import create_key_file
 from network.nodes import Address
 
 from ..agent.work_dir import PLACED
+from ..interrupts import telling
+from ..logs import SUBMIT_LOGGER, get_logger
 from .launcher import Closing, KeyFile, Offer, checked_count
 
 START_SECONDS = 20.0  # for all agents to listen, on the slowest machine
@@ -77,9 +79,10 @@ def local_agents(
     try:
         key_file = directory / "key"
         create_key_file(key_file)
-        for number in range(count):
-            agents.append(_start(directory, _work_dir(works or directory, number), number, key_file, slots, log_level))
-        addresses = _await_addresses(directory, agents)
+        with telling("The start of local workers", get_logger(SUBMIT_LOGGER)):
+            for number in range(count):
+                agents.append(_start(directory, _work_dir(works or directory, number), number, key_file, slots, log_level))
+            addresses = _await_addresses(directory, agents)
         yield LocalAgents(addresses, key_file, [agent.pid for agent in agents], works or directory, works is not None)
     finally:
         _end(agents)

@@ -1,16 +1,18 @@
 """Ctrl-C as an event."""
 
+import logging
 import os
 import select
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from rpc.agent.environment import project_root
-from rpc.interrupts import Interrupts
+from rpc.interrupts import Interrupts, interrupted, telling
 
 
 def test_it_is_noted_and_wakes() -> None:
@@ -74,3 +76,35 @@ def test_what_was_told_ends_a_program_without_a_traceback(program: str, shown: s
     done = subprocess.run(command, cwd=project_root(), capture_output=True, text=True, timeout=60)
     assert done.returncode == -signal.SIGINT
     assert (done.stderr.strip().rpartition("\n")[2], "Traceback" in done.stderr) == (shown, shown == "KeyboardInterrupt")
+
+
+def test_where_it_comes_unexpectedly_a_line_tells_what_it_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-44: once, also where an outer block would tell it again."""
+    logger = logging.getLogger("interrupts test")
+    with pytest.raises(KeyboardInterrupt), telling("The job", logger), telling("Its start", logger):
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.pause()
+    assert [record.getMessage() for record in caplog.records] == ["Its start was interrupted."]
+    with pytest.raises(KeyboardInterrupt), telling("The job", logger):
+        raise interrupted()
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.processes
+def test_ctrl_c_while_local_workers_start(tmp_path: Path) -> None:
+    """SUB-44: they end, and the program ends without a traceback."""
+    lines = (
+        "from rpc.launch.local import local_agents\nprint('now', flush=True)\nwith local_agents(8): print('here', flush=True)"
+    )
+    command = [sys.executable, "-c", lines]
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        command, cwd=project_root(), env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "now\n"
+    while not list(tmp_path.glob("psgd-*/agent-0")):  # the first one is under way
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors.strip()) == (-signal.SIGINT, "", "The start of local workers was interrupted.")
+    assert not list(tmp_path.iterdir())
