@@ -6,7 +6,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,10 +24,22 @@ def known_classes(module: ModuleType, base: Any) -> Mapping[str, Any]:
     return {c.__name__.lower(): c for c in exported if inspect.isclass(c) and issubclass(c, base) and not inspect.isabstract(c)}
 
 
-def find_class(text: str, base: Any, known: Mapping[str, Any], option: str, forms: Sequence[str] = ()) -> Any:
+def _no_arguments(name: str, found: Any, rest: str) -> str:
+    return f"takes no arguments here, got {rest[:80]!r}; write {name}"
+
+
+def find_class(
+    text: str,
+    base: Any,
+    known: Mapping[str, Any],
+    option: str,
+    forms: Sequence[str] = (),
+    syntax: Callable[[str, Any, str], str] = _no_arguments,
+) -> Any:
     """The class that `text` names: a known one, `module.Class`, `module:Class` or `file.py:Class`.
 
-    `forms` are what else the option takes, as people write it (`stale:N`).
+    `forms` are what else the option takes, as people write it (`stale:N`). `syntax` says how arguments are written, of a known
+    name, its class and what stands behind the colon, where these lead nowhere.
 
     Raises: UnknownName.
     """
@@ -35,16 +47,22 @@ def find_class(text: str, base: Any, known: Mapping[str, Any], option: str, form
         return known[text.lower()]
     place, separator, name = text.rpartition(":" if ":" in text else ".")
     if not separator or not place:
-        names = ", ".join([*sorted({c.__name__ for c in known.values()}), *forms])
+        names = ", ".join([*sorted(set(_spelt(known).values()), key=str.casefold), *forms])
         near = _near(text, known, forms) or "."
         raise UnknownName(f"{option} {text!r} is unknown{near} Known: {names}; or write module.Class or file.py:Class.")
+    head, colon, rest = text.partition(":")
+    is_known = bool(colon) and head.lower() in known  # then it is meant, unless a module of this name has the class
     try:
         module = _module(place, option)
     except UnknownName as error:
-        near = _near(text.partition(":")[0], {}, forms)
+        if is_known and not os.path.isfile(f"{head}.py"):
+            raise UnknownName(f"{option} {head} {syntax(head, known[head.lower()], rest)}") from error
+        near = _near(head, known if colon else {}, forms)
         raise UnknownName(f"{str(error).rstrip('.')}{near or '.'}") from error
     found = getattr(module, name, None)
     if found is None:
+        if is_known:
+            raise UnknownName(f"{option} {head} {syntax(head, known[head.lower()], rest)}")
         near = did_you_mean(name, [each for each, kind in vars(module).items() if _is_kind(kind, base)])
         raise UnknownName(f"{option}: {place} has no {name!r}{near or '.'}")
     if not _is_kind(found, base):
@@ -58,9 +76,17 @@ def _is_kind(found: object, base: Any) -> bool:
 
 def _near(text: str, known: Mapping[str, Any], forms: Sequence[str]) -> str:
     """What may be meant: a class by its name or what it begins with, or the word with which one of the forms begins."""
-    meant = {word: kind.__name__ for kind in known.values() for word in _words(kind.__name__)}
+    spelt = _spelt(known)
+    meant = {word: spelt[kind] for kind in known.values() for word in _words(kind.__name__)}
+    meant |= {word: spelt[kind] for word, kind in known.items()}
     meant |= {form.partition(":")[0]: form for form in forms}
     return did_you_mean(text, meant, meant=meant)
+
+
+def _spelt(known: Mapping[str, Any]) -> dict[Any, str]:
+    """How each class is asked for: by its shortest name, which is its own (`Digits`) or a word for it (`csv`)."""
+    shortest = {kind: word for word, kind in sorted(known.items(), key=lambda item: -len(item[0]))}
+    return {kind: kind.__name__ if word == kind.__name__.lower() else word for kind, word in shortest.items()}
 
 
 def _words(name: str) -> list[str]:

@@ -18,16 +18,22 @@ _WORDS = {"true": True, "false": False, "none": None}
 _PAIRS = {"[": "]", "(": ")", "{": "}"}
 
 
-def make_object(text: str, base: Any, known: Mapping[str, Any], option: str) -> Any:
+def make_object(text: str, base: Any, known: Mapping[str, Any], option: str, *, several: bool = False) -> Any:
     """The object that `NAME` or `NAME:KEY=VALUE,KEY=VALUE` stands for; NAME is what `find_class` takes.
 
     Values are Python literals, of which nothing is computed; true, false and none in any case; else texts. Lists may hold texts
-    without quotation marks: `features=[area,rooms]`.
+    without quotation marks: `features=[area,rooms]`. `several`: whether the option takes more than one.
 
     Raises: UnknownName naming the option, the argument, and what is probably meant.
     """
     name, *rest = _ARGUMENTS.split(text.strip(), maxsplit=1)
-    found = find_class(name.strip(), base, known, option)
+
+    def syntax(head: str, kind: Any, behind: str) -> str:
+        if several and behind.partition(":")[0].strip().lower() in known:
+            return f"cannot be followed by ':{behind}': several have commas between them; write {head},{behind}"
+        return f"takes arguments as KEY=VALUE only, got {behind[:80]!r}; {_takes(head, kind)}"
+
+    found = find_class(name.strip(), base, known, option, syntax=syntax)
     what = f"{option} {name.strip()}"
     arguments = _arguments(rest[0], found, what) if rest else {}
     try:
@@ -61,9 +67,8 @@ def _arguments(text: str, found: Any, what: str) -> dict[str, Any]:
             raise UnknownName(f"{what}: arguments must be KEY=VALUE with commas between them, got {part!r}")
         key, value = match[1], literal(match[2])
         if key not in parameters and not takes_any:
-            raise UnknownName(
-                f"{what} has no argument {key!r}{did_you_mean(key, parameters) or '.'} It takes {', '.join(parameters)}"
-            )
+            takes = ", ".join(parameters) or "none"
+            raise UnknownName(f"{what} has no argument {key!r}{did_you_mean(key, parameters) or '.'} It takes {takes}")
         if key in arguments:
             raise UnknownName(f"{what}: {key!r} must be given once, got it twice")
         if key in parameters and _is_text(parameters[key]) and isinstance(value, (bool, int, float)):
@@ -78,9 +83,14 @@ def _is_text(parameter: inspect.Parameter) -> bool:
 
 
 def _takes(name: str, found: Any) -> str:
+    """How it is written: with the arguments that it needs, else with those that may be given, if there are any."""
     parameters = inspect.signature(found).parameters.values()
-    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    return f"write {name}:{','.join(f'{each}=..' for each in needed)}"
+    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    needed = [p for p in named if p.default is p.empty]
+    if not named:
+        return f"write {name}: it takes none"
+    written = f"{name}:{','.join(f'{p.name}=..' for p in needed or named)}"
+    return f"write {written}" if needed else f"write {name} or {written}"
 
 
 def literal(text: str) -> Any:

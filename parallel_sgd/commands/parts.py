@@ -132,7 +132,7 @@ def make_transform(text: str) -> AbsTransformer | None:
     if text == "none":
         return None
     known = {name: kind for name, kind in known_classes(transforms, AbsTransformer).items() if kind is not transforms.Chain}
-    steps = [make_object(part, AbsTransformer, known, "--transform") for part in split_objects(text)]
+    steps = [make_object(part, AbsTransformer, known, "--transform", several=True) for part in split_objects(text)]
     chain: AbsTransformer = steps[0]
     for step in steps[1:]:
         chain = chain.add(step)

@@ -111,8 +111,8 @@ def test_transforms() -> None:
             "csv:path=a,label=b,missing=dorp",
             "'missing' must be one of error, drop, nan, fill, got 'dorp'; did you",
         ),
-        (make_dataset, "digts", "--dataset 'digts' is unknown; did you mean 'Digits'\\? Known: CIFAR10"),
-        (make_dataset, "array", "'array' is unknown.* Known: CIFAR10"),
+        (make_dataset, "digts", "--dataset 'digts' is unknown; did you mean 'Digits'\\? Known: CharacterText, CIFAR10"),
+        (make_dataset, "array", "'array' is unknown.* Known: CharacterText, CIFAR10"),
         (make_transform, "imagecls:flaten=1", "--transform imagecls has no argument 'flaten'; did you mean 'flatten'\\?"),
         (make_transform, "imagecls:flatten=1", "--transform imagecls: ImageCls 'flatten' must be True or False, got 1"),
         (
@@ -125,6 +125,43 @@ def test_transforms() -> None:
 def test_what_is_wrong_is_named(make: Any, text: str, words: str) -> None:
     with pytest.raises(UnknownName, match=words):
         make(text)
+
+
+@pytest.mark.parametrize(
+    ("make", "text", "words"),
+    [
+        (
+            make_dataset,
+            "csv:houses.csv",
+            "--dataset csv takes arguments as KEY=VALUE only, got 'houses.csv'; write csv:path=..,label=..$",
+        ),
+        (make_dataset, "csv:houses.csv,label=price", "got 'houses.csv,label=price'; write csv:path=..,label=..$"),
+        (make_dataset, "CSV:", "--dataset CSV takes arguments as KEY=VALUE only, got ''; write CSV:path=..,label=..$"),
+        (make_dataset, "npz:http://host/a.npz", "--dataset npz takes arguments as KEY=VALUE only"),
+        (make_dataset, "cvs:path=a.csv,label=b", "'cvs' is unknown; did you mean 'csv'\\? Known: .*csv, .*Digits, .*npz"),
+        (make_dataset, "cvs:a.csv", "No module named 'cvs'; did you mean 'csv'\\?"),
+        (make_transform, "shuffle:sed=3", "--transform shuffle has no argument 'sed'. It takes none$"),
+        (make_transform, "shuffle:3", "shuffle takes arguments as KEY=VALUE only, got '3'; write shuffle: it takes none$"),
+        (make_transform, "imagecls:false", "got 'false'; write imagecls or imagecls:flatten=..,channels=..$"),
+        (
+            make_transform,
+            "shuffle:imagecls",
+            "--transform shuffle cannot be followed by ':imagecls': several have commas between them; write shuffle,imagecls$",
+        ),
+        (make_transform, "shuffle:imagecls:flatten=false", "several have commas between them; write shuffle,imagecls"),
+    ],
+)
+def test_the_syntax_of_a_known_name_is_told(make: Any, text: str, words: str) -> None:
+    with pytest.raises(UnknownName, match=words):
+        make(text)
+
+
+def test_a_module_may_have_a_known_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shuffle.py").write_text("from nn.dataset.transforms import Shuffle\nclass Own(Shuffle):\n    pass\n")
+    monkeypatch.delitem(sys.modules, "shuffle", raising=False)
+    assert type(make_transform("shuffle:Own")).__name__ == "Own"
+    monkeypatch.delitem(sys.modules, "shuffle")
 
 
 def test_an_error_in_code_of_ones_own_is_shown_with_its_frames(
