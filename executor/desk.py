@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from network.controller import Controller
 from network.errors import NetworkError, ProtocolError
 from network.session import Session
+from network.values import LONG_BYTES
 from rpc.errors import JobAborted
 from rpc.hardening import end_process
 from rpc.logs import get_logger
@@ -127,8 +128,8 @@ class Desk:
             if self._on_the_way > HIGH_WATER and self._error is None:
                 self._room.wait()
 
-    def say(self, task: int, kind: int, name: str, text: str) -> None:
-        """Send what a task has written; in any thread, one at a time."""
+    def say(self, task: int, kind: int, name: str, text: bytes) -> None:
+        """Send what a task has written, in UTF-8; in any thread, one at a time."""
         self._said_bytes += len(text)
         self._results.append(("said", [task, kind, name, text], len(text)))
         self._wake()
@@ -207,7 +208,7 @@ class Desk:
                 break
             self._results.popleft()
             size += weight
-            inline += min(len(entry[3]), 4096) if word == "done" else len(entry[3])
+            inline += min(len(entry[3]), LONG_BYTES) if word == "done" else len(entry[3])
             if batch and word == "said" and entry[1] <= STDERR and batch[-1][:3] == entry[:3]:
                 batch[-1][3] += entry[3]
             else:

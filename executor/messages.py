@@ -11,7 +11,8 @@ arguments, to call the function with each. `limit` is how many seconds that may 
 function comes before its first task. `kind` is RESULT or FAILURE; or PICKLED, which only who trusts the nodes takes: a
 pickle, and the memory of the arrays in it; or BROKEN, for what the initializer has raised. Tasks are executed in the order of
 sending. "back" asks for tasks, and each time is answered with those of them that have not begun, and now will not.
-After "listen" a node tells what its tasks write: `kind` is STDOUT, STDERR or the level of a record of the logger `name`.
+After "listen" a node tells what its tasks write: `kind` is STDOUT, STDERR or the level of a record of the logger `name`; `text`
+is in UTF-8, as bytes, which beyond 4 KiB travel as arrays do: what a task says in one go may be longer than a frame's meta.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from network.errors import ProtocolError
 RESULT, FAILURE, PICKLED, BROKEN = 0, 1, 2, 3
 STDOUT, STDERR = 0, 1
 MOST_LEVEL = 1 << 20  # of a record
+OUTPUT_BYTES = 1 << 20  # of what one task writes, about; what comes later is counted only
+_MOST_TEXT = OUTPUT_BYTES + 4096  # bytes of one text, which may have a note at its end
 BATCH_TASKS = 64  # at most in one message, and
 BATCH_BYTES = 256 << 10  # of trees, about, so that a message stays within the limits of a frame's meta
 
@@ -81,6 +84,12 @@ def _done(entry: Any) -> Done:
 
 
 def _said(entry: Any) -> Said:
-    if type(entry) is not list or list(map(type, entry)) != [int, int, str, str] or not STDOUT <= entry[1] <= MOST_LEVEL:
+    if type(entry) is not list or list(map(type, entry)) != [int, int, str, bytes] or not STDOUT <= entry[1] <= MOST_LEVEL:
         raise ProtocolError("A node sent malformed output of a task.")
-    return Said(*entry)
+    task, kind, name, text = entry
+    if len(text) > _MOST_TEXT:
+        raise ProtocolError(f"A node sent {len(text)} bytes that a task has written, more than the {_MOST_TEXT} allowed.")
+    try:
+        return Said(task, kind, name, text.decode())
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"A node sent output of a task that is no UTF-8: {error.reason}.") from None

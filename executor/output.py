@@ -18,18 +18,17 @@ from weakref import WeakKeyDictionary
 from rpc.logs import clean_lines, get_logger
 
 from .future import TaskFuture
-from .messages import STDERR, STDOUT, Said
+from .messages import OUTPUT_BYTES, STDERR, STDOUT, Said
 
-OUTPUT_BYTES = 1 << 20  # of one task, about; what comes later is counted only
 OUTPUTS = ("off", "inline", "future")
 _LONG_LINE = 8192  # characters that wait for their end
 logger = get_logger("executor.tasks")  # has what all loggers of tasks say: nodes must not make loggers here by naming them
 
 
 class TaskOutput(logging.Handler):
-    """Catches what the running task writes; `say(task, kind, name, text)` is told of whole lines, as `messages.Said` has it."""
+    """Catches what the running task writes; `say(task, kind, name, text)` is told of whole lines, in UTF-8."""
 
-    def __init__(self, say: Callable[[int, int, str, str], None], limit: int = OUTPUT_BYTES) -> None:
+    def __init__(self, say: Callable[[int, int, str, bytes], None], limit: int = OUTPUT_BYTES) -> None:
         super().__init__()
         self._say, self._limit = say, limit
         self._guard = threading.RLock()
@@ -56,7 +55,7 @@ class TaskOutput(logging.Handler):
                     self._begun[kind] = ""
             if self._dropped and self._task is not None:
                 note = f"\n({self._dropped} bytes more are in the log of the job only)\n"
-                self._say(self._task, STDERR, "", note)
+                self._say(self._task, STDERR, "", note.encode())
             self._task = None
 
     def write(self, kind: int, text: str) -> None:
@@ -86,14 +85,20 @@ class TaskOutput(logging.Handler):
         if self._task is None:
             return
         raw = text.encode("utf-8", "backslashreplace")
-        shown, self._dropped = raw[: self._left], self._dropped + max(0, len(raw) - self._left)
-        self._left -= len(shown)
+        self._dropped += max(0, len(raw) - self._left)
+        shown = raw if len(raw) <= self._left else _whole(raw[: self._left])
+        self._left -= min(len(raw), self._left)
         if shown:
-            self._say(self._task, kind, name[:200], shown.decode("utf-8", "ignore"))
+            self._say(self._task, kind, name[:200].encode("utf-8", "backslashreplace").decode(), shown)
 
     def _leave_child(self) -> None:
         """In a process that a task has forked nobody sends anything; it still writes into the log."""
         self._guard, self._task = threading.RLock(), None
+
+
+def _whole(cut: bytes) -> bytes:
+    """UTF-8 without the character that was cut at its end."""
+    return cut.decode("utf-8", "ignore").encode()
 
 
 class _Tee:

@@ -105,6 +105,7 @@ def test_code_comes_first_and_once() -> None:
         ["done", [[0, 7, 0.0, *ONE]]],
         ["done", [[0, BROKEN, 0.0, *ONE]]],
         ["said", [[0, 0, "", 5]]],
+        ["said", [[0, 0, "", b"\xff"]]],
         ["done", [[0, RESULT, -1.0, *ONE]]],
         ["done", [[0, RESULT, float("nan"), *ONE]]],
         ["done", [[0, RESULT, 0.0, b"\xc1", []]]],

@@ -14,7 +14,7 @@ import pytest
 
 from executor import ClusterExecutor
 from executor.future import TaskFuture
-from executor.messages import STDERR, STDOUT, Said, parse_from_node
+from executor.messages import OUTPUT_BYTES, STDERR, STDOUT, Said, parse_from_node
 from executor.output import Console, TaskOutput
 from network import NodeAssignment
 from network.errors import ProtocolError
@@ -27,7 +27,7 @@ def catching() -> Iterator[tuple[TaskOutput, list[Said]]]:
     """An output of 100 bytes that is installed meanwhile, and what it has told."""
     told: list[Said] = []
     streams = sys.stdout, sys.stderr
-    output = TaskOutput(lambda *said: told.append(Said(*said)), limit=100)
+    output = TaskOutput(lambda *said: told.append(Said(*said[:3], said[3].decode())), limit=100)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "register_at_fork", lambda **_: None)  # nothing takes that back
         output.install()
@@ -132,7 +132,19 @@ def test_a_closed_stream_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     show(Console(keep=False), (STDOUT, "", "a\n"), (STDERR, "", "a\n"))
 
 
-@pytest.mark.parametrize("entry", [[], [1, 2, "", b""], [1, -1, "", ""], [1, 1 << 30, "", ""], [True, 0, "", ""], "text"])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        [],
+        [1, 2, "", ""],
+        [1, -1, "", b""],
+        [1, 1 << 30, "", b""],
+        [True, 0, "", b""],
+        [1, 0, "", b"\xff"],
+        [1, 0, "", b"x" * (2 * OUTPUT_BYTES)],
+        "text",
+    ],
+)
 def test_malformed_output_is_refused(entry: object) -> None:
     """A node that sends it breaks the protocol."""
     with pytest.raises(ProtocolError):
@@ -173,3 +185,35 @@ def test_of_a_cluster(agents: NodeAssignment, capfd: pytest.CaptureFixture[str],
         quiet: Any = executor.submit(speak, 3)
         assert (quiet.result(LIMIT), quiet.output) == (3, "")
     assert capfd.readouterr().out == ""
+
+
+def shout(text: str, count: int, by_logger: bool) -> str:
+    if by_logger:
+        logging.getLogger("mine").warning(text * count)
+    else:
+        print(text * count)
+    return "heard"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("text", "count", "by_logger"),
+    [
+        ("x", 1_048_576, False),
+        ("z", 2_000_000, True),
+        ("\N{LATIN SMALL LETTER U WITH DIAERESIS}", 1_000_000, False),
+        ("\N{EURO SIGN}" * 33 + "\n", 20_000, False),
+    ],
+)
+def test_much_in_one_go(agents: NodeAssignment, text: str, count: int, by_logger: bool) -> None:
+    """Of what a task prints or logs the first MiB comes, also when that is one line, in any script; it costs no node."""
+    with ClusterExecutor(agents, output="future") as executor:
+        future: Any = executor.submit(shout, text, count, by_logger)
+        assert future.result(LIMIT) == "heard"
+        told, _, note = future.output.partition("\n(")
+        before = "WARNING mine: " if by_logger else ""
+        whole = before + text * count
+        assert whole.startswith(told := told.removesuffix("\n"))
+        assert OUTPUT_BYTES - 4 <= len(told.encode()) <= OUTPUT_BYTES + len(before)
+        assert note.endswith("bytes more are in the log of the job only)\n")
+        assert executor.live_nodes == executor.nodes
