@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +14,7 @@ from nn.arrays import Array, as_array
 from nn.dataset.checksum import Arrays
 from nn.dataset.interface import AbsDataset
 from nn.dataset.split import check_fraction, split
-from nn.dataset.table import CATEGORY, Column, DataFrame, encode, plan_columns
+from nn.dataset.table import CATEGORY, Column, DataFrame, encode, other_rows, plan_columns
 
 __all__ = ["ArrayDataset"]
 
@@ -28,11 +29,12 @@ class ArrayDataset(AbsDataset):
     Each may be a DataFrame or a Series of pandas, too; the index does not count. Where all columns of x are numbers of one
     kind, these are taken as they are; else x becomes float32: numbers and truth values stay, categories and texts become one
     number for each that either part has, 1 for that of the row, dates become days since 1970-01-01. `columns` names what x
-    has then. Labels that are texts or categories become class numbers, int64; `classes` lists what they stand for.
+    has then, and `encode` makes x of other rows. Labels that are texts or categories, also in an array, a list, an Index or a
+    Categorical, become class numbers, int64; `classes` lists what they stand for.
 
     Raises TypeError for another dtype; ValueError for a scalar, an empty part, a label count that differs from the
     sample count, test samples or labels of another shape than those for training, frames of other columns, and a cell of a
-    frame that is missing or infinite, with row (from 0) and column.
+    frame that is missing, infinite or of another kind than most of its column, with row (from 0) and column.
 
     >>> x = np.random.default_rng(0).normal(size=(100, 4))
     >>> data = ArrayDataset(x[:80], x[:80, 0] > 0, x[80:], x[80:, 0] > 0)
@@ -55,6 +57,7 @@ class ArrayDataset(AbsDataset):
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.columns: list[str] | None = None
         self.classes: list[str] | None = None
+        self._columns: list[Column] | None = None
         parts_x = self._samples(("x", "test_x"), [x] if test_x is None else [x, test_x])
         parts_y = self._labels(("y", "test_y"), [y] if test_y is None else [y, test_y])
         _same("y", len(parts_y[0]), "x", len(parts_x[0]), "length")
@@ -71,21 +74,40 @@ class ArrayDataset(AbsDataset):
         """Return the four arrays, read-only."""
         return self._arrays
 
+    def encode(self, rows: DataFrame) -> Array:
+        """Return x ``(n, numbers)`` for other rows, to predict: a DataFrame with the columns of x, or a Series where x is one.
+
+        Raises TypeError where x is no DataFrame or Series; ValueError naming row and column for a text that x does not hold,
+        and for a missing or infinite cell.
+        """
+        if self._columns is None:
+            raise TypeError("ArrayDataset encode() is for samples given as a DataFrame; rows of arrays are taken as they are")
+        x = self._arrays[0]
+        if x.ndim == 1 and _is_table(rows) and rows.ndim == 1:
+            rows = rows.to_frame(name=self._columns[0].name)
+        frame = other_rows("encode() 'rows'", rows, self._columns)
+        numbers = encode("ArrayDataset 'rows'", frame, self._columns)
+        _refuse_missing("rows", numbers, self._columns)
+        encoded: Array = numbers.astype(np.result_type(x.dtype, np.float32))
+        return encoded[:, 0] if x.ndim == 1 else encoded
+
     def _samples(self, names: Sequence[str], values: Sequence[DataFrame]) -> list[Array]:
         """The samples of both parts, or of one."""
         if not any(map(_is_table, values)):
             return [_numbers(name, value) for name, value in zip(names, values, strict=False)]
         frames = _frames(names, values)
-        columns = plan_columns("ArrayDataset 'x'", frames)
+        columns = self._columns = plan_columns(_owners(names), frames)
         self.columns = [name for column in columns for name in column.names]
         return [_encoded(*part, columns) for part in zip(names, frames, values, strict=False)]
 
     def _labels(self, names: Sequence[str], values: Sequence[DataFrame]) -> list[Array]:
         """The labels of both parts, or of one; texts as numbers."""
-        if not any(map(_is_table, values)):
+        if any(map(_is_table, values)) or any(map(_holds_texts, values)):
+            values = [_as_series(value) for value in values]
+        else:
             return [_numbers(name, value) for name, value in zip(names, values, strict=False)]
         frames = _frames(names, values)
-        columns = plan_columns("ArrayDataset 'y'", frames)
+        columns = plan_columns(_owners(names), frames)
         if not any(column.kind == CATEGORY for column in columns):
             return [_encoded(*part, columns) for part in zip(names, frames, values, strict=False)]
         if len(columns) > 1:
@@ -105,6 +127,35 @@ def _is_table(value: object) -> bool:
     return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series))
 
 
+def _holds_texts(value: object) -> bool:
+    """Whether these are texts or categories of one axis: an array, a list, an Index or a Categorical."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(value, (pandas.Index, pandas.api.extensions.ExtensionArray)):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(each, str) for each in value)
+    if not isinstance(value, np.ndarray) or value.ndim != 1 or np.ma.isMaskedArray(value):
+        return False
+    return value.dtype.kind in "UT" or (value.dtype.kind == "O" and any(isinstance(each, str) for each in value))
+
+
+def _as_series(value: Any) -> DataFrame:
+    """A Series of what has one axis; else as it is."""
+    import pandas  # noqa: PLC0415 - here only, so that `import nn` stays quick
+
+    if _is_table(value):
+        return value
+    if isinstance(value, (list, tuple)):
+        return pandas.Series(list(value), dtype=object if _holds_texts(value) else None)
+    if isinstance(value, np.ndarray):
+        return pandas.Series(value.astype(object) if value.dtype.kind in "UT" else value) if value.ndim == 1 else value
+    return pandas.Series(value) if _holds_texts(value) else value
+
+
+def _owners(names: Sequence[str]) -> list[str]:
+    return [f"ArrayDataset '{name}'" for name in names]
+
+
 def _frames(names: Sequence[str], values: Sequence[DataFrame]) -> list[DataFrame]:
     """Both parts as DataFrames of the same columns, whose names are texts."""
     frames: list[DataFrame] = []
@@ -116,7 +167,8 @@ def _frames(names: Sequence[str], values: Sequence[DataFrame]) -> list[DataFrame
         frame = value.to_frame(name=names[0] if value.name is None else value.name) if value.ndim == 1 else value
         frame = frame.set_axis([str(column) for column in frame.columns], axis=1)
         if not frame.columns.is_unique:
-            raise ValueError(f"ArrayDataset '{name}' must have different column names, got {list(frame.columns)}")
+            repeated = list(dict.fromkeys(frame.columns[frame.columns.duplicated()]))
+            raise ValueError(f"ArrayDataset '{name}' must have different column names, got more than once: {repeated}")
         if not frame.size:
             raise ValueError(f"ArrayDataset '{name}' must hold at least one sample, got shape {value.shape}")
         if frames and value.ndim == 2:

@@ -14,11 +14,23 @@ from numpy.typing import NDArray
 from nn import arguments
 from nn.arrays import Array
 from nn.dataset.checksum import Arrays
-from nn.dataset.csv_table import check_rows, read_table
+from nn.dataset.csv_table import check_rows, line_of, read_table
 from nn.dataset.directories import find_given
 from nn.dataset.interface import AbsDataset
 from nn.dataset.split import check_fraction, split
-from nn.dataset.table import NUMBER, Column, DataFrame, Series, as_texts, encode, fill, plan_columns
+from nn.dataset.table import (
+    NUMBER,
+    CellError,
+    Column,
+    DataFrame,
+    Series,
+    as_texts,
+    check_columns,
+    encode,
+    fill,
+    other_rows,
+    plan_columns,
+)
 
 __all__ = ["CSVDataset"]
 
@@ -150,8 +162,7 @@ class CSVDataset(AbsDataset):
         ``missing='fill'`` and 'nan' take.
         """
         table = self._load()
-        _check_columns("encode() 'rows'", [column.name for column in table.columns], list(map(str, rows.columns)))
-        x = encode("CSVDataset", rows, table.columns)
+        x = encode("CSVDataset", other_rows("encode() 'rows'", rows, table.columns), table.columns)
         if self.missing == "fill":
             fill(table.arrays[0], [x], table.columns)
         elif self.missing != "nan" and np.isnan(x).any():
@@ -175,8 +186,9 @@ class CSVDataset(AbsDataset):
                 raise ValueError(f"CSVDataset: '{path}' must have rows below its header")
         features = [name for name in frames[0].columns if name not in self._labels]
         self._check_numbers(paths, frames, features)
-        columns = plan_columns("CSVDataset", [frame[features] for frame in frames], self.categories, self.dates)
-        x = [encode("CSVDataset", frame, columns) for frame in frames]
+        owners = ["CSVDataset"] * len(frames)
+        columns = plan_columns(owners, [frame[features] for frame in frames], self.categories, self.dates)
+        x = [self._encoded(path, frame, columns) for path, frame in zip(paths, frames, strict=True)]
         y, classes = self._read_labels(frames)
         arrays: Arrays
         if len(paths) == 1:
@@ -188,6 +200,15 @@ class CSVDataset(AbsDataset):
         self._check_size(arrays, columns)
         return _Table(arrays, classes, columns)
 
+    def _encoded(self, path: Path, frame: DataFrame, columns: Sequence[Column]) -> NDArray[np.float64]:
+        """The features of a file; what is wrong with a cell is told with its line."""
+        try:
+            return encode("CSVDataset", frame, columns)
+        except CellError as error:
+            row = int(frame.index[error.row])  # rows that were left out count
+            line = line_of(path, row, self.delimiter, self.encoding)
+            raise ValueError(f"'{path}' line {line}, {error.wrong}") from error
+
     def _used(self, path: Path, frame: DataFrame) -> DataFrame:
         """The columns that are asked for: features in their order, then labels."""
         header = [str(name) for name in frame.columns]
@@ -198,7 +219,7 @@ class CSVDataset(AbsDataset):
                 raise ValueError(f"CSVDataset: '{path}' must have columns besides {', '.join(self._labels)}")
         for argument in ("label", "features", "categories", "dates"):
             names = self._labels if argument == "label" else list(getattr(self, argument) or ())
-            _check_columns(f"CSVDataset '{argument}'", names, header, f" of '{path}'")
+            check_columns(f"CSVDataset '{argument}'", names, header, f" of '{path}'")
         return frame[[*features, *self._labels]]
 
     def _check_numbers(self, paths: Sequence[Path], frames: Sequence[DataFrame], features: Sequence[str]) -> None:
@@ -265,16 +286,6 @@ def _begins(frames: Sequence[DataFrame], name: str) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _check_columns(what: str, names: Sequence[str], header: Sequence[str], where: str = "") -> None:
-    for name in names:
-        if name not in header:
-            held = ", ".join(header)[:400]
-            hint = arguments.did_you_mean(name, header)
-            if len(header) == 1 and (mark := next((mark for mark in ";\t|," if mark in header[0]), "")):
-                hint = f"; is delimiter={mark!r} meant?"
-            raise ValueError(f"{what} must name columns{where} ({held}), got {name!r}{hint}")
 
 
 def _formats(dates: Mapping[str, str]) -> dict[str, str]:

@@ -9,12 +9,13 @@ import lzma
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from nn.dataset.table import DataFrame
 
-__all__ = ["check_rows", "read_table"]
+__all__ = ["check_rows", "line_of", "read_table"]
 
 Result = TypeVar("Result")
 _WORDS = ("", "na", "nan", "null")
@@ -82,6 +83,12 @@ def _check_rows(path: Path, numbers: Collection[str], strict: Collection[str], d
                     raise ValueError(f"'{path}' line {line}, column {name!r} must be a finite number, got {cell[:80]!r}")
 
 
+def line_of(path: Path, row: int, delimiter: str, encoding: str) -> int:
+    """The line of the file on which a row (from 0, below the header) ends."""
+    with _open(path, encoding) as file:
+        return next(islice(_rows(file, delimiter), row + 1, None))[0]
+
+
 def _guarded(path: Path, encoding: str, act: Callable[[], Result]) -> Result:
     try:
         return act()
@@ -94,8 +101,8 @@ def _header(path: Path, delimiter: str, encoding: str) -> list[str]:
     with _open(path, encoding) as file:
         _, row = next(_rows(file, delimiter), (0, []))
     names = [name.strip() for name in row]
-    if not names or len(set(names)) != len(names):
-        repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = ", ".join(f"{name!r} {names.count(name)} times" for name in dict.fromkeys(names) if names.count(name) > 1)
+    if not names or repeated:
         raise ValueError(f"'{path}' must begin with a line of different column names, got {repeated or 'no line at all'}")
     return names
 

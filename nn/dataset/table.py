@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CATEGORY", "DATE", "NUMBER", "Column", "DataFrame", "Series", "as_texts", "encode", "fill", "plan_columns"]
+from nn import arguments
+
+__all__ = [
+    "CATEGORY",
+    "DATE",
+    "NUMBER",
+    "CellError",
+    "Column",
+    "DataFrame",
+    "Series",
+    "as_texts",
+    "check_columns",
+    "encode",
+    "fill",
+    "other_rows",
+    "plan_columns",
+]
 
 DataFrame: TypeAlias = Any
 Series: TypeAlias = Any
@@ -19,6 +38,14 @@ NUMBER, CATEGORY, DATE = "number", "category", "date"
 _MOST_CATEGORIES = 1000  # of one column; more are names or numbers of things, which tell a model nothing
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
 _TRUTH = {"true": 1.0, "false": 0.0}
+
+
+class CellError(ValueError):
+    """A cell that is not what its column holds: in which `row` (from 0), and `wrong`, what it must be and is."""
+
+    def __init__(self, owner: str, row: int, wrong: str) -> None:
+        super().__init__(f"{owner}: row {row}, {wrong}")
+        self.row, self.wrong = row, wrong
 
 
 class Column(NamedTuple):
@@ -37,21 +64,56 @@ class Column(NamedTuple):
 
 
 def plan_columns(
-    owner: str, frames: Sequence[DataFrame], categories: Collection[str] = (), dates: Mapping[str, str] | None = None
+    owners: Sequence[str], frames: Sequence[DataFrame], categories: Collection[str] = (), dates: Mapping[str, str] | None = None
 ) -> list[Column]:
     """Decide what becomes of each column, from all rows of `frames`, which have the same columns.
 
     Numbers and truth values stay numbers. Columns in `categories`, of pandas' type for them, and of texts are categories: in
     the order of their type, else sorted. Columns in `dates`, of a type for them, and of texts that are all ISO 8601 are dates.
 
-    Raises ValueError or TypeError naming `owner` and the column where there is no way to take it.
+    Raises ValueError or TypeError naming the frame, as `owners` do, and the column where there is no way to take it, and the
+    row of a cell that is of another kind than most of its column.
     """
     import pandas  # noqa: PLC0415 - here only, so that `import nn` stays quick
 
-    return [
-        _plan(owner, str(name), pandas.concat([frame[name] for frame in frames], ignore_index=True), categories, dates or {})
-        for name in frames[0].columns
-    ]
+    columns = []
+    for name in frames[0].columns:
+        parts = [frame[name] for frame in frames]
+        cells = pandas.concat(parts, ignore_index=True)
+        if name not in categories and name not in (dates or {}):
+            _refuse_mixed(owners, parts, cells)
+        columns.append(_plan(owners[0], str(name), cells, categories, dates or {}))
+    return columns
+
+
+def _refuse_mixed(owners: Sequence[str], parts: Sequence[Series], cells: Series) -> None:
+    """Refuse cells of a column of objects that are no numbers, texts or dates, or of another kind than most of them are."""
+    from pandas.api import types  # noqa: PLC0415
+
+    if not types.is_object_dtype(cells.dtype) or types.infer_dtype(cells, skipna=True) in ("string", "empty"):
+        return
+    kinds = cells.map(_kind_of, na_action="ignore")
+    found = kinds.dropna()
+    usual = found[found != ""].mode()
+    expected = usual[0] if len(usual) else "number"
+    odd = np.flatnonzero((kinds.notna() & (kinds != expected)).to_numpy())
+    if odd.size:
+        row, place = int(odd[0]), 0
+        while row >= len(parts[place]):
+            row, place = row - len(parts[place]), place + 1
+        cell = parts[place].iloc[row]
+        what = f"a {expected}, as other cells of the column are" if len(usual) else "a number, a text or a date"
+        raise ValueError(
+            f"{owners[place]}: row {row}, column {cells.name!r} must be {what}, got {type(cell).__name__} {str(cell)[:80]!r}"
+        )
+
+
+def _kind_of(cell: object) -> str:
+    if isinstance(cell, str):
+        return "text"
+    if isinstance(cell, (date, np.datetime64)):
+        return DATE
+    return NUMBER if isinstance(cell, (Real, Decimal, np.bool_)) else ""
 
 
 def _plan(owner: str, name: str, cells: Series, categories: Collection[str], dates: Mapping[str, str]) -> Column:
@@ -67,14 +129,8 @@ def _plan(owner: str, name: str, cells: Series, categories: Collection[str], dat
             return Column(name, NUMBER)
         if not (types.is_object_dtype(dtype) or types.is_string_dtype(dtype)):
             raise TypeError(f"{owner}: column {name!r} must hold numbers, texts, categories or dates, got dtype {dtype}")
-        if types.infer_dtype(cells, skipna=True) in (
-            "boolean",
-            "integer",
-            "floating",
-            "mixed-integer-float",
-            "decimal",
-            "empty",
-        ):
+        held = cells.dropna()
+        if not len(held) or _kind_of(held.iloc[0]) == NUMBER:  # all of a column are of one kind
             return Column(name, NUMBER)
     texts = as_texts(cells).dropna().unique()
     if name not in categories and given is None and len(texts):
@@ -103,7 +159,7 @@ def as_texts(cells: Series) -> Series:
 def encode(owner: str, frame: DataFrame, columns: Sequence[Column]) -> NDArray[np.float64]:
     """Return the numbers ``(rows, numbers)`` of all `columns`, NaN for missing cells.
 
-    Raises ValueError naming row (from 0, whatever the index says) and column for a cell that is not what its column holds.
+    Raises CellError naming row (from 0, whatever the index says) and column for a cell that is not what its column holds.
     """
     parts = [_encode(owner, frame[column.name], column) for column in columns]
     return np.concatenate(parts, axis=1) if parts else np.empty((len(frame), 0))
@@ -139,7 +195,32 @@ def _refuse(owner: str, cells: Series, column: Column, wrong: NDArray[np.bool_],
     rows = np.flatnonzero(wrong)
     if rows.size:
         found = str(cells.iloc[int(rows[0])])[:80]
-        raise ValueError(f"{owner}: row {rows[0]}, column {column.name!r} must be {expected}, got {found!r}")
+        raise CellError(owner, int(rows[0]), f"column {column.name!r} must be {expected}, got {found!r}")
+
+
+def other_rows(what: str, rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """Return `rows` with texts as names of columns.
+
+    Raises TypeError unless it is a DataFrame, ValueError unless it has each of `columns` once.
+    """
+    if getattr(rows, "ndim", 0) != 2 or not hasattr(rows, "columns"):
+        raise TypeError(f"{what} must be a DataFrame with the columns of x, got {type(rows).__name__}")
+    frame = rows.set_axis([str(column) for column in rows.columns], axis=1)
+    check_columns(what, [column.name for column in columns], list(frame.columns))
+    return frame
+
+
+def check_columns(what: str, names: Sequence[str], header: Sequence[str], where: str = "") -> None:
+    """Raise ValueError for a name that is none of the `header`, or stands in it twice."""
+    for name in names:
+        if name not in header:
+            held = ", ".join(header)[:400]
+            hint = arguments.did_you_mean(name, header)
+            if len(header) == 1 and (mark := next((mark for mark in ";\t|," if mark in header[0]), "")):
+                hint = f"; is delimiter={mark!r} meant?"
+            raise ValueError(f"{what} must name columns{where} ({held}), got {name!r}{hint}")
+        if header.count(name) > 1:
+            raise ValueError(f"{what} must have different column names, got {name!r} {header.count(name)} times")
 
 
 def fill(train: NDArray[np.float64], others: Sequence[NDArray[np.float64]], columns: Sequence[Column]) -> None:

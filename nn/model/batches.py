@@ -35,7 +35,8 @@ def check_samples(owner: str, x: Any, input_shape: Shape) -> Array:
     """Return `x` as an array of samples; raise ValueError unless it has at least one and they have the model's shape."""
     samples = as_array(f"{owner} 'x'", x)
     if samples.dtype.kind not in "iufb":
-        raise ValueError(f"{owner} 'x' must hold numbers, got {samples.dtype}")
+        hint = "; nn.dataset.ArrayDataset makes numbers of its texts, categories and dates" if hasattr(x, "iloc") else ""
+        raise ValueError(f"{owner} 'x' must hold numbers, got {samples.dtype}{hint}")
     if samples.ndim != len(input_shape) or samples.shape[1:] != input_shape[1:]:
         raise ValueError(
             f"{owner} 'x' must have the model's input shape {input_shape}, got {samples.shape}: "

@@ -1,9 +1,13 @@
 """One's own arrays: what is accepted, and how what is not accepted is named."""
 
+import datetime
+from decimal import Decimal
+
 import numpy as np
 import pandas
 import pytest
 
+import nn
 from nn.dataset import ArrayDataset
 
 X, Y = np.zeros((6, 3)), np.zeros(6, int)
@@ -37,7 +41,12 @@ def test_every_usual_number(dtype):
         ((X, Y, X[:0], Y[:0]), ValueError, "'test_x' must hold at least one sample"),
         ((X, 3, X, Y), ValueError, r"'y' must hold at least one sample, got shape \(\)"),
         ((X, None, X, Y), TypeError, "'y' must hold booleans, integers or floats of at most 64 bits, got dtype object"),
-        ((X, ["a"] * 6, X, Y), TypeError, "'y' must hold .* got dtype <U1"),
+        (
+            (X, ["a"] * 6, X, Y),
+            ValueError,
+            "'y': row 0, column 'y' must be a number, as other cells of the column are, got str 'a'",
+        ),
+        (([["a"]] * 6, Y, X, Y), TypeError, "'x' must hold .* got dtype <U1"),
         ((X.astype(complex), Y, X, Y), TypeError, "'x' must hold .* got dtype complex128"),
         ((X.astype(np.longdouble), Y, X, Y), TypeError, "'x' must hold .* got dtype"),
         (([[1], [1, 2]], Y, X, Y), ValueError, "'x' must be a rectangular array"),
@@ -132,3 +141,101 @@ def test_frames_that_do_not_go_together():
         ArrayDataset(FRAME, FRAME[["city", "kind"]])
     with pytest.raises(ValueError, match="'test_x' and 'test_y' must be given together"):
         ArrayDataset(FRAME, FRAME["area"], FRAME)
+
+
+def test_other_rows_are_encoded_alike():
+    data = ArrayDataset(FRAME, FRAME["area"], test_fraction=0.5, seed=1)
+    rows = FRAME.iloc[::-1]
+    both = ArrayDataset(FRAME, FRAME["area"], rows, rows["area"])
+    assert np.array_equal(data.encode(FRAME), both.load()[0])
+    assert np.array_equal(data.encode(rows[list(rows.columns[::-1])]), both.load()[2])
+    assert data.encode(FRAME).dtype == np.float32
+    with pytest.raises(ValueError, match="'rows': row 1, column 'city' must be one of Bern, Chur, Genf, got 'Geneva'"):
+        data.encode(FRAME.replace("Genf", "Geneva"))
+    with pytest.raises(ValueError, match=r"encode\(\) 'rows' must name columns .* got 'area'; did you mean 'aera'"):
+        data.encode(FRAME.rename(columns={"area": "aera"}))
+    with pytest.raises(ValueError, match="row 2, column 'city' is missing"):
+        data.encode(FRAME.assign(city=["Bern", "Chur", None, "Genf"]))
+    with pytest.raises(TypeError, match="'rows' must be a DataFrame with the columns of x, got ndarray"):
+        data.encode(np.ones((2, 9)))
+    with pytest.raises(TypeError, match=r"encode\(\) is for samples given as a DataFrame"):
+        ArrayDataset(X, Y).encode(FRAME)
+
+
+def test_other_rows_of_frames_of_numbers():
+    data = ArrayDataset(FRAME[["area"]], FRAME["area"])
+    assert data.encode(pandas.DataFrame({"more": [0], "area": [1.5]})).tolist() == [[1.5]]
+    series = ArrayDataset(FRAME["area"].astype("f4"), FRAME["area"])
+    assert series.encode(FRAME["area"] + 0.5).tolist() == [50.5, 60.5, 70.5, 80.5]
+    assert series.encode(FRAME).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        list,
+        tuple,
+        np.array,
+        pandas.Index,
+        pandas.Categorical,
+        pandas.Series,
+        lambda texts: np.array(texts, object),
+        lambda texts: pandas.array(texts, "string"),
+    ],
+)
+def test_texts_are_labels_in_whatever_holds_them(of):
+    texts = ["b", "c", "a", "b", "c", "a"]
+    data = ArrayDataset(X, of(texts), X[:2], texts[:2])
+    assert data.classes == ["a", "b", "c"]
+    assert (data.load()[1].tolist(), data.load()[3].tolist()) == ([1, 2, 0, 1, 2, 0], [1, 2])
+    assert data.load()[1].dtype == np.int64
+    assert ArrayDataset(X, of(texts)).classes == data.classes
+
+
+def test_an_index_of_numbers_is_labels():
+    assert ArrayDataset(X, pandas.RangeIndex(6), X, np.arange(6)).load()[1].tolist() == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        ([1, 2, "x", 4], "'x': row 2, column 'a' must be a number, as other cells of the column are, got str 'x'"),
+        (["a", 1.5, "b", None], "'x': row 1, column 'a' must be a text, as other .*, got float '1.5'"),
+        ([[1], [2], [3], [4]], r"'x': row 0, column 'a' must be a number, a text or a date, got list '\[1\]'"),
+        ([1, 2, 3, (4, 5)], r"'x': row 3, column 'a' must be a number, .* got tuple '\(4, 5\)'"),
+        (["a", "b", b"c", "d"], "'x': row 2, column 'a' must be a text, .* got bytes"),
+    ],
+)
+def test_mixed_columns_are_refused(cells, text):
+    frame = pandas.DataFrame({"a": pandas.Series(cells, dtype=object)})
+    with pytest.raises(ValueError, match=text):
+        ArrayDataset(frame, Y[:4])
+
+
+def test_a_row_of_the_other_part_is_named():
+    x, test_x = pandas.DataFrame({"a": [1, 2, 3]}), pandas.DataFrame({"a": ["4", 5]}, dtype=object)
+    with pytest.raises(ValueError, match=r"ArrayDataset 'test_x': row 0, column 'a' must be a number, .* got str '4'"):
+        ArrayDataset(x, Y[:3], test_x, Y[:2])
+
+
+def test_objects_of_one_kind_are_taken():
+    days = [datetime.date(1970, 1, 2), None, datetime.datetime(1970, 1, 3), pandas.Timestamp("1970-01-04")]
+    frame = pandas.DataFrame({"n": pandas.Series([1, 2.5, True, Decimal("0.5")], dtype=object), "d": days})
+    frame["d"] = frame["d"].astype(object).where(frame["d"].notna(), datetime.date(1970, 1, 1))
+    assert ArrayDataset(frame, Y[:4], frame, Y[:4]).load()[0].tolist() == [[1, 1], [2.5, 0], [1, 2], [0.5, 3]]
+
+
+def test_a_repeated_column_is_named():
+    frame = pandas.DataFrame(np.ones((4, 3)), columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match=r"different column names, got more than once: \['a'\]"):
+        ArrayDataset(frame, Y[:4])
+
+
+def test_fit_leads_a_frame_of_texts_here():
+    model = nn.model.SequentialModel(input_shape=[-1, 5])
+    model.add(nn.layer.Dense(1))
+    model.setup(nn.loss.MSELoss())
+    with pytest.raises(
+        ValueError, match=r"'x' must hold numbers, got object; nn\.dataset.ArrayDataset makes numbers of its texts"
+    ):
+        model.fit(FRAME, FRAME["area"])
