@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from network.nodes import NodeAssignment
+from rpc.logs import get_logger
 
 from .broadcast import Broadcast, Held
 from .dispatcher import Dispatcher
@@ -32,6 +33,7 @@ from .task_job import TaskJob
 from .tasks import Task
 
 T = TypeVar("T")
+logger = get_logger("executor")
 
 
 class ClusterExecutor(Executor):
@@ -159,9 +161,11 @@ class ClusterExecutor(Executor):
 
     def status(self) -> ExecutorStatus:
         """What the executor has to do, and who does it, at this moment."""
-        lost = dict(self._dispatcher.lost)
-        live = tuple(node for node in self.nodes if node not in lost)
-        return ExecutorStatus(tuple(self.nodes), live, lost, *self._dispatcher.counts, self._shut)
+        gone, starting = dict(self._dispatcher.lost), self._dispatcher.restarting
+        live = tuple(node for node in self.nodes if node not in gone)
+        lost = {node: reason for node, reason in gone.items() if node not in starting}
+        restarting = tuple(node for node in self.nodes if node in gone and node in starting)
+        return ExecutorStatus(tuple(self.nodes), live, lost, *self._dispatcher.counts, self._shut, restarting)
 
     def __repr__(self) -> str:
         return f"<ClusterExecutor {self._title!r}: {self.status()}>"
@@ -286,14 +290,28 @@ class ClusterExecutor(Executor):
         if cancel_futures:
             self._dispatcher.cancel_waiting()
         self._dispatcher.finish()
-        thread = self._dispatcher.thread
-        if wait and threading.current_thread() is not thread:  # a callback of a future runs in that thread
-            thread.join()
+        # a callback of a future runs in that thread
+        if wait and threading.current_thread() is not self._dispatcher.thread:
+            self._dispatcher.wait()
             atexit.unregister(self._at_exit)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """As `shutdown()`. Who leaves the block by Ctrl-C does not wait for what no node has begun on: it is cancelled."""
-        self.shutdown(cancel_futures=kind is not None and issubclass(kind, KeyboardInterrupt))
+        """As `shutdown()`. Who leaves the block by Ctrl-C does not wait for what no node has begun on: it is cancelled. A
+        second Ctrl-C ends what has begun: those futures raise BrokenExecutor."""
+        if kind is None or not issubclass(kind, KeyboardInterrupt):
+            self.shutdown()
+            return
+        try:
+            self.shutdown(wait=False, cancel_futures=True)
+            running = self._dispatcher.counts[1]
+            if running:
+                begun = "a task that has begun" if running == 1 else f"{running} tasks that have begun"
+                logger.warning("Waiting for %s; Ctrl-C again ends the executor without waiting.", begun)
+            self.shutdown()
+        except KeyboardInterrupt:
+            self._dispatcher.abandon()
+            self.shutdown()
+            raise
 
 
 def _at_exit(dispatcher: Dispatcher) -> Callable[[], None]:

@@ -17,22 +17,21 @@ from rpc.errors import InvalidTransition
 from rpc.logs import get_logger
 
 from . import events as plan
-from .errors import ConversionError, NodeLost
-from .failure import unpack_failure
+from .errors import NodeLost
 from .functions import Function
 from .hang_up import hang_up
 from .initializer import initializer_failure
-from .messages import BROKEN, FAILURE, PICKLED, Done, Written, parse_from_node
+from .messages import BROKEN, FAILURE, Done, Written, parse_from_node
 from .outbox import Outbox
 from .output import Console
-from .payload import unpack_payload, unpack_pickled
 from .recalls import RECALL_SECONDS, Recalls
 from .restarts import Ending, Job, Restarts
 from .scheduler import Scheduler
 from .standing import StandingOrders
-from .tasks import Task, Tasks
+from .tasks import Task, Tasks, opened
 
 _AT_ONCE = 1000  # tasks that go to the scheduler, between looks at the nodes
+_LET_GO_SECONDS = 1.0  # for the nodes of a broken executor to end what they are at
 logger = get_logger(__name__)
 
 
@@ -68,6 +67,8 @@ class Dispatcher:
         self._forgotten: deque[Function] = deque()
         self._cancel = False
         self._finishing = False
+        self._abandoned = False
+        self._over = threading.Event()
         self.lock = threading.Lock()  # `submit` is called in it, after a look at `broken` and `ended`
         self.broken: BrokenExecutor | None = None  # why no task can be executed any more
         self.ended = False  # by `finish`: nobody would execute another task
@@ -104,8 +105,13 @@ class Dispatcher:
     @property
     def counts(self) -> tuple[int, int, int]:
         """How many tasks wait, run and have ended, about: they go on meanwhile."""
-        running = self._scheduler.running
+        running = 0 if self.ended else self._scheduler.running
         return max(0, len(self._tasks) - running), running, self._tasks.done
+
+    @property
+    def restarting(self) -> frozenset[int]:
+        """The nodes, of those that are lost, on which a new process is being started."""
+        return frozenset(self._restarts.under_way)
 
     def cancel_waiting(self) -> None:
         """Cancel all tasks that no node has begun on."""
@@ -120,7 +126,17 @@ class Dispatcher:
     def finish_and_wait(self) -> None:
         """End when all tasks have, and return then."""
         self.finish()
+        self.wait()
+
+    def wait(self) -> None:
+        """Return when it has ended; Ctrl-C may interrupt that, and it be called again, unlike `Thread.join`."""
+        self._over.wait()
         self.thread.join()
+
+    def abandon(self) -> None:
+        """End without the tasks that have begun: their futures raise BrokenExecutor, and the nodes interrupt them."""
+        self._abandoned = True
+        self._call()
 
     def _call(self) -> None:
         if self._asleep:
@@ -149,20 +165,26 @@ class Dispatcher:
                 broken.__cause__ = error
             with self.lock:  # a task is either submitted before, and fails below, or not at all
                 self.broken = broken
-            for session in [*self._sessions.values(), *self._restarts.end()]:
-                session.close()
+            if broken is not error or self._abandoned:  # else they are let go below
+                for session in self._sessions.values():
+                    session.close()
         finally:
             with self.lock:  # and so with the end
                 self.ended = True
                 self._recalls.close()
                 if self.broken is None and len(self._tasks):
                     self.broken = BrokenExecutor("The executor ended before its tasks.")
-            if self.broken is not None:
-                self._tasks.fail_all(self.broken)
             try:
+                if self.broken is not None:
+                    self.lost.update(dict.fromkeys(self._sessions, f"it was let go: {self.broken}"))
+                    self._tasks.fail_all(self.broken)
+                    for node in self._sessions:
+                        self._outbox.tell(node, ["back", self._scheduler.held(node)])
+                    hang_up([*self._sessions.values(), *self._restarts.end()], _LET_GO_SECONDS)
                 self._job.end()
             finally:
                 self._bell.close()
+                self._over.set()
 
     def _wait(self) -> None:
         self._asleep = True
@@ -173,6 +195,7 @@ class Dispatcher:
             or self._recalls
             or self._restarts
             or self._cancel
+            or self._abandoned
             or (self._finishing and not self._scheduler.unfinished)
         ):
             links = [session.link for session in self._sessions.values()]
@@ -185,6 +208,8 @@ class Dispatcher:
         self._bell.silence()
 
     def _take_calls(self) -> None:
+        if self._abandoned:
+            raise BrokenExecutor("The executor was ended before its tasks.")
         while self._orders:
             nodes, message = self._orders.popleft()
             if nodes is None:
@@ -197,8 +222,9 @@ class Dispatcher:
                 self._outbox.forget(function)
         for node, found in self._restarts.results():
             self._welcome(node, found)
+        cancelling = self._cancel  # before a look at what has arrived: all that was submitted before it is set, is among that
         if self._arrived:
-            count = len(self._arrived) if self._cancel else min(_AT_ONCE, len(self._arrived))
+            count = len(self._arrived) if cancelling else min(_AT_ONCE, len(self._arrived))
             new = tuple(self._arrived.popleft() for _ in range(count))
             near = {number: self._near.pop(number) for number in new if number in self._near} if self._near else {}
             shapes: dict[plan.Shape, plan.Shape] = {}  # most are alike, and a hundred thousand of them are kept
@@ -206,7 +232,7 @@ class Dispatcher:
             self._feed(plan.Submitted(new, told, near))
         if self._recalls:
             self._take_recalls()
-        if self._cancel:
+        if cancelling:
             self._cancel = False
             self._feed(plan.Cleared())
 
@@ -247,7 +273,9 @@ class Dispatcher:
 
     def _obey(self, node: int, said: list[Done] | tuple[int, ...] | Written) -> None:
         if isinstance(said, Written):
-            self._show(node, said)
+            for part in said.parts:
+                if self._console is not None and part.task in self._tasks:  # else it is a second copy
+                    self._console.take(node, part, self._tasks[part.task].function.name, self._tasks[part.task].future)
             return
         if isinstance(said, tuple):
             self._take_back(node, said)
@@ -262,36 +290,21 @@ class Dispatcher:
         for done in first:
             if done.task in again:
                 continue
-            value, error = self._open(node, done)
+            value, error = opened(done, self._tasks[done.task].function, node)
             if isinstance(error, ProtocolError) and error.__cause__ is None:
                 problem = error
             self._tasks.complete(done.task, value, error)
         if problem is not None:
             raise problem
 
-    def _show(self, node: int, written: Written) -> None:
-        for said in written.parts:
-            if self._console is not None and said.task in self._tasks:  # else it is a second copy
-                task = self._tasks[said.task]
-                self._console.take(node, said, task.function.name, task.future)
-
-    def _open(self, node: int, done: Done) -> tuple[Any, BaseException | None]:
-        """The result of a task, or what it raised; a ProtocolError without a cause for what is malformed."""
-        function = self._tasks[done.task].function
-        try:
-            if done.kind == FAILURE:
-                return None, unpack_failure(done.tree, done.arrays, function.classes, node)
-            return _unpacked(done, function), None
-        except ConversionError as failed:
-            return None, failed
-        except ProtocolError as malformed:
-            malformed.__cause__ = None
-            return None, malformed
-
     def _is_tried_again(self, node: int, done: Done) -> bool:
         """Whether what a task has raised is one of the errors after which it is to be tried once more."""
         wanted = self._tasks[done.task].options.retry_on
-        return bool(wanted) and self._scheduler.may_try_again(done.task) and isinstance(self._open(node, done)[1], wanted)
+        return (
+            bool(wanted)
+            and self._scheduler.may_try_again(done.task)
+            and isinstance(opened(done, self._tasks[done.task].function, node)[1], wanted)
+        )
 
     def _take_back(self, node: int, tasks: tuple[int, ...]) -> None:
         """A node has answered the first question that it was asked."""
@@ -371,11 +384,7 @@ class Dispatcher:
     def _loss(self, action: plan.Fail, task: Task) -> BaseException:
         if action.node is None:
             return NodeLost(str(self.broken))
-        limit = task.options.timeout
-        if limit and task.begun is not None and time.monotonic() - task.begun >= limit:
-            where = f"on {self._names[action.node]}, and its process had to be ended"
-            return TimeoutError(f"{task.function.name} took longer than its limit of {limit:g} s {where}.")
-        return NodeLost(f"{self._names[action.node]} was lost with this task: {action.reason}", action.node)
+        return task.loss(action.node, self._names[action.node], action.reason)
 
     def _send(self, node: int, numbers: Iterable[int]) -> list[int]:
         """Send tasks; returns those that were cancelled."""
@@ -389,12 +398,3 @@ class Dispatcher:
                 going.append((number, task))
         self._outbox.send(node, going)
         return withdrawn
-
-
-def _unpacked(done: Done, function: Function) -> Any:
-    """The result of a task. Raises: ProtocolError for one that is malformed, or pickled where nobody has asked for that."""
-    if done.kind != PICKLED:
-        return unpack_payload(done.tree, done.arrays, function.classes, function.registered)
-    if not function.trusted:
-        raise ProtocolError("A node sent a pickle to a submitter who does not trust it.")
-    return unpack_pickled(done.tree, done.arrays, function.classes)

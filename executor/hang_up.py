@@ -13,9 +13,9 @@ from network.sockets import wait_sockets
 _SECONDS = 5.0
 
 
-def hang_up(sessions: Collection[Session]) -> None:
-    """Tell the nodes that there are no more tasks, and close when they have hung up, or after five seconds."""
-    deadline = time.monotonic() + _SECONDS
+def hang_up(sessions: Collection[Session], seconds: float = _SECONDS) -> None:
+    """Tell the nodes that there are no more tasks, and close when they have hung up, or after `seconds`."""
+    deadline = time.monotonic() + seconds
     for session in sessions:
         with contextlib.suppress(NetworkError):
             session.queue(["end"])

@@ -6,9 +6,13 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .status import ExecutorStatus
+
 if TYPE_CHECKING:
+    from .broadcast import Broadcast
     from .cluster import ClusterExecutor
 
 T = TypeVar("T")
@@ -84,6 +88,14 @@ class WithOptions(Executor):
         """As those of the executor."""
         return self._executor.live_nodes
 
+    def status(self) -> ExecutorStatus:
+        """As `ClusterExecutor.status`, of all its tasks."""
+        return self._executor.status()
+
+    def broadcast(self, value: T) -> Broadcast[T]:
+        """As `ClusterExecutor.broadcast`."""
+        return self._executor.broadcast(value)
+
     def new_shelf(self) -> int:
         """As `ClusterExecutor.new_shelf`."""
         return self._executor.new_shelf()
@@ -96,8 +108,12 @@ class WithOptions(Executor):
         """Shut the executor down."""
         self._executor.shutdown(wait, cancel_futures=cancel_futures)
 
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """As the executor does, also after Ctrl-C."""
+        self._executor.__exit__(kind, error, trace)
+
     def __repr__(self) -> str:
-        return f"<{self._executor!r} with {self._options}>"
+        return f"{repr(self._executor).removesuffix('>')}, with {self._options}>"
 
 
 def chunks_of(iterables: Iterable[Iterable[Any]], size: int) -> Iterator[list[Any]]:

@@ -106,6 +106,10 @@ class Scheduler(Machine):
         """The node that holds a task which is known to have begun nowhere."""
         return next((number for number, node in self._nodes.items() if task in node.held), None)
 
+    def held(self, node: int) -> list[int]:
+        """The tasks that a node holds, as far as is known."""
+        return list(self._nodes[node].held) if node in self._nodes else []
+
     def may_try_again(self, task: int) -> bool:
         """Whether its retries allow one more."""
         shape = self._shapes[task]

@@ -7,12 +7,16 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from typing import Any
 
-from .errors import NodeLost, like
+from network.errors import ProtocolError
+
+from .errors import ConversionError, NodeLost, like
 from .events import Shape
+from .failure import unpack_failure
 from .functions import Function
 from .future import TaskFuture
+from .messages import FAILURE, PICKLED, Done
 from .options import NO_OPTIONS, TaskOptions
-from .payload import Payload
+from .payload import Payload, unpack_payload, unpack_pickled
 
 
 class Task:
@@ -39,6 +43,14 @@ class Task:
     def shape(self) -> Shape:
         """What the scheduler knows of it; calls that go in chunks take longer than single ones."""
         return Shape(self.payload.size, 2 * self.function.number + self.many, self.options.retries)
+
+    def loss(self, node: int, name: str, reason: str) -> BaseException:
+        """What it raises when the node called `name` is lost with it."""
+        limit = self.options.timeout
+        if limit and self.begun is not None and time.monotonic() - self.begun >= limit:
+            where = f"on {name}, and its process had to be ended"
+            return TimeoutError(f"{self.function.name} took longer than its limit of {limit:g} s {where}.")
+        return NodeLost(f"{name} was lost with this task: {reason}", node)
 
 
 class Tasks:
@@ -135,3 +147,25 @@ class Tasks:
         if task.function.is_unused:
             self._on_unused(task.function)
         return task
+
+
+def opened(done: Done, function: Function, node: int) -> tuple[Any, BaseException | None]:
+    """The result of a task, or what it raised; a ProtocolError without a cause for what is malformed."""
+    try:
+        if done.kind == FAILURE:
+            return None, unpack_failure(done.tree, done.arrays, function.classes, node)
+        return _unpacked(done, function), None
+    except ConversionError as failed:
+        return None, failed
+    except ProtocolError as malformed:
+        malformed.__cause__ = None
+        return None, malformed
+
+
+def _unpacked(done: Done, function: Function) -> Any:
+    """The result of a task. Raises: ProtocolError for one that is malformed, or pickled where nobody has asked for that."""
+    if done.kind != PICKLED:
+        return unpack_payload(done.tree, done.arrays, function.classes, function.registered)
+    if not function.trusted:
+        raise ProtocolError("A node sent a pickle to a submitter who does not trust it.")
+    return unpack_pickled(done.tree, done.arrays, function.classes)

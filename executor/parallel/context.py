@@ -19,6 +19,7 @@ from rpc.result import write_result
 
 from ..broadcast import Broadcast, Held, from_file
 from ..cluster import ClusterExecutor
+from ..options import WithOptions
 from ..payload import pack_payload
 from . import files, steps
 from .checks import checked_count
@@ -106,7 +107,7 @@ class Context:
 
         Raises: TypeError when it is no data, OSError when the disk is full.
         """
-        if isinstance(self._executor, ClusterExecutor):
+        if isinstance(self._executor, (ClusterExecutor, WithOptions)):
             return self._executor.broadcast(value)
         if isinstance(self._executor, ThreadPoolExecutor):
             return Broadcast(Held(0, value))

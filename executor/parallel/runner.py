@@ -19,6 +19,7 @@ from ..broadcast import drop_removed
 from ..cluster import ClusterExecutor
 from ..functions import user_classes
 from ..keeper import Keeper
+from ..options import WithOptions
 from ..payload import Payload, pack_payload, unpack_payload
 from ..values import REGISTRY, Registered
 from .keeping import Kept, KeptHere, Plan
@@ -163,7 +164,7 @@ def _loaded(objects: bytes, code: bytes) -> tuple[Callable[[int, Any], Any], Seq
 
 def workers_of(executor: Executor) -> int:
     """How many tasks an executor runs at once, 4 where it does not tell."""
-    if isinstance(executor, ClusterExecutor):
+    if isinstance(executor, (ClusterExecutor, WithOptions)):
         return len(executor.nodes)
     client = dask_client(executor)
     if client is not None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import gc
+import logging
+import os
+import signal
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import BrokenExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ import pytest
 from executor import ClusterExecutor, RemoteError, RemoteTraceback
 from executor.tasks import Task
 from network import NodeAssignment
+from tests.processes.harness import wait_for
 
 from . import calls
 from .calls import LIMIT, Point, add, await_path, begin_and_await
@@ -211,6 +215,58 @@ def test_ctrl_c_does_not_wait_for_what_has_not_begun(agents: NodeAssignment, tmp
         raise KeyboardInterrupt
     running.result(0)
     assert futures[-1].cancelled() and all(future.done() for future in futures)
+
+
+class Interrupter(logging.Handler):
+    """At a record that begins with `Waiting for` it does something."""
+
+    def __init__(self, do: Callable[[], object]) -> None:
+        super().__init__()
+        self._do, self.said = do, ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage().startswith("Waiting for"):
+            self.said = record.getMessage()
+            self._do()
+
+
+@pytest.mark.parametrize("has_options", [False, True])
+def test_ctrl_c_says_for_what_it_waits(agents: NodeAssignment, tmp_path: Path, has_options: bool) -> None:
+    """Here the task that has begun ends when that is said."""
+    gate = tmp_path / "gate"
+    teller = Interrupter(gate.touch)
+    logging.getLogger("executor").addHandler(teller)
+    try:
+        executor = ClusterExecutor(alone(agents))
+        with pytest.raises(KeyboardInterrupt), executor.with_options(timeout=60) if has_options else executor as used:
+            running = used.submit(begin_and_await, str(tmp_path / "begun"), str(gate))
+            await_path(tmp_path / "begun")
+            wait_for(lambda: executor.status().running == 1, "the task to be known to run")
+            behind = [used.submit(add, 1, 1) for _ in range(100)]
+            raise KeyboardInterrupt
+    finally:
+        logging.getLogger("executor").removeHandler(teller)
+    assert teller.said == "Waiting for a task that has begun; Ctrl-C again ends the executor without waiting."
+    assert running.exception(0) is None
+    assert behind[-1].cancelled()
+
+
+def test_the_second_ctrl_c_ends_what_has_begun(agents: NodeAssignment, tmp_path: Path) -> None:
+    """Its future raises BrokenExecutor, and the nodes are free when the block is left."""
+    teller = Interrupter(lambda: os.kill(os.getpid(), signal.SIGINT))
+    logging.getLogger("executor").addHandler(teller)
+    executor = ClusterExecutor(alone(agents))
+    try:
+        with pytest.raises(KeyboardInterrupt), executor:
+            running = executor.submit(begin_and_await, str(tmp_path / "begun"), str(tmp_path / "never"))
+            await_path(tmp_path / "begun")
+            wait_for(lambda: executor.status().running == 1, "the task to be known to run")
+            raise KeyboardInterrupt
+    finally:
+        logging.getLogger("executor").removeHandler(teller)
+    assert isinstance(running.exception(0), BrokenExecutor)
+    assert "The executor was ended before its tasks" in str(running.exception(0))
+    assert not executor._dispatcher.thread.is_alive()
 
 
 def test_exit_handlers_that_come_later_submit_nothing(agents: NodeAssignment) -> None:

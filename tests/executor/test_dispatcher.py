@@ -36,6 +36,8 @@ class Lair:
         self.node, self._wait = line.server, line.wait
         self.ended = threading.Event()
         self.endings: dict[int, Ending] = {}
+        self.may_start = threading.Event()
+        self.may_start.set()
         self.dispatcher = Dispatcher({0: line.client}, {0: "Node(0) at a lair"}, 0, False, self)
         self._function = Functions(lambda _: None).of(add)
 
@@ -43,6 +45,7 @@ class Lair:
         return self.endings
 
     def start_again(self, node: int) -> Session:
+        assert self.may_start.wait(LIMIT)
         raise PeerLost(node, "a lair", "it does not start")
 
     def end(self) -> None:
@@ -147,6 +150,18 @@ def test_a_node_that_leaves_is_lost() -> None:
         error = future.exception(LIMIT)
         assert isinstance(error, NodeLost)
         assert "it has left" in str(error)
+
+
+def test_a_node_that_is_started_again_is_not_lost_yet() -> None:
+    """It is told apart while its new process starts, and lost when there will be none."""
+    with lair() as it:
+        it.may_start.clear()
+        it.endings[0] = Ending("it crashed", -1, crashed=True)
+        it.node.close()
+        wait_for(lambda: it.dispatcher.restarting == {0}, "the node to be started again")
+        it.may_start.set()
+        wait_for(lambda: not it.dispatcher.restarting, "the start to fail")
+        assert "it could not be started again" in it.dispatcher.lost[0]
 
 
 @pytest.mark.parametrize("given", [True, False])

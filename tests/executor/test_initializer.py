@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures as cf
 import functools
+import logging
 import os
 import threading
 from typing import Any
@@ -86,7 +87,7 @@ def test_each_process_is_initialized_once(agents: NodeAssignment) -> None:
 
 
 @pytest.mark.processes
-def test_one_that_fails_breaks_the_executor(agents: NodeAssignment) -> None:
+def test_one_that_fails_breaks_the_executor(agents: NodeAssignment, caplog: pytest.LogCaptureFixture) -> None:
     """'Should initializer raise an exception, all currently pending jobs will raise a BrokenProcessPool, as well as any attempt
     to submit more jobs to the pool.'"""
     with ClusterExecutor(agents, initializer=refuse) as executor:
@@ -97,3 +98,8 @@ def test_one_that_fails_breaks_the_executor(agents: NodeAssignment) -> None:
             assert isinstance(error.__cause__, ValueError)
         with pytest.raises(cf.BrokenExecutor, match="The initializer failed"):
             executor.submit(abs, 1)
+        status = executor.status()
+        assert (status.live, status.waiting, status.running, status.done) == ((), 0, 0, 3)
+        assert all("it was let go: The initializer failed on Node(" in reason for reason in status.lost.values())
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.INFO]
+    assert not [text for text in told if "stopped" in text or "aborted" in text or "gone" in text]  # the nodes end as ever

@@ -40,6 +40,12 @@ def ignore_interruptions() -> None:
             time.sleep(600)
 
 
+def answer_when_interrupted() -> str:
+    with contextlib.suppress(KeyboardInterrupt):
+        time.sleep(600)
+    return "so far"
+
+
 def fail_at_first(folder: str, by_mistake: bool = False) -> int:
     """Fail the first two times; returns how often it has run."""
     count = len(os.listdir(folder))
@@ -66,6 +72,7 @@ def test_a_task_that_takes_too_long(shared: ClusterExecutor) -> None:
         error = late.exception(LIMIT)
         assert isinstance(error, TimeoutError)
         assert "It took longer than its limit of 0.2 s" in str(error)
+    assert limited.submit(answer_when_interrupted).result(LIMIT) == "so far"
     assert limited.submit(own_pid).result(LIMIT) == pid
     assert list(limited.map(add, range(5), timeout=LIMIT)) == list(range(5))
     assert shared.submit(time.sleep, 0.5).exception(LIMIT) is None
@@ -116,7 +123,12 @@ def test_collections_compute_with_options(shared: ClusterExecutor) -> None:
     assert limited.nodes == [0]
     kept = Context(limited).parallelize(range(100)).map(lambda n: n + 1).persist()
     assert (kept.count(), kept.reduce(max)) == (100, 100)
-    assert "timeout=60.0, retries=1" in repr(limited)
+    assert repr(limited).startswith("<ClusterExecutor 'executor': 1 of 1 nodes live, ")
+    assert repr(limited).endswith(", with TaskOptions(timeout=60.0, retries=1, retry_on=())>")
+    assert limited.status().nodes == (0,)
+    table = limited.broadcast({"a": 7})
+    assert limited.submit(lambda: table.value["a"]).result(LIMIT) == 7
+    assert Context(limited).broadcast(5)._drop is not None and not Context(limited)._files
 
 
 @needs_nodes
@@ -141,6 +153,8 @@ def test_status_in_words() -> None:
     """One line, for people."""
     told = str(ExecutorStatus((0, 1), (1,), {0: "gone"}, 3, 1, 9, True))
     assert told == "1 of 2 nodes live, 3 tasks waiting, 1 running, 9 done, shut down"
+    told = str(ExecutorStatus((0, 1), (1,), {}, 0, 1, 9, False, (0,)))
+    assert told == "1 of 2 nodes live, 1 restarting, 0 tasks waiting, 1 running, 9 done"
 
 
 @pytest.mark.parametrize("timeout", [0, -1, True, float("nan"), float("inf")])
