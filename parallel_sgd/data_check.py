@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nn.dataset.interface import AbsDataset
+from nn.dataset.split import drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from nn.model.batches import as_type
@@ -26,17 +29,23 @@ _CHUNK = 1 << 20  # numbers that are converted at a time
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
 
 
-def check_data(model: Model, arrays: Samples, transform: AbsTransformer | None, plan: WorkerPlan) -> None:
+def check_data(
+    model: Model, arrays: Samples, transform: AbsTransformer | None, plan: WorkerPlan, data: AbsDataset | None = None
+) -> None:
     """Check that `model` takes what `transform` makes of the data set, and that it fills a batch of the plan.
 
     Of a data set of more than 32 MiB a batch is tried, in which each class is; all of it only where that fails, so what is
     refused would have failed on the workers. A transform that needs a file or a package which only they have is left to them.
+    Where `data`, of which the arrays are, drew them from samples that were given as one, messages tell rows of these.
 
     Raises: ValueError or TypeError naming what does not fit; whatever a transform of one's own raises.
     """
     block_size, block_count, seed = plan.block_size, plan.assignment.block_count, plan.seed
     given = _views(arrays)
-    bad = [_bad_row(part, array, model.dtype) for part, array in zip(_PARTS, given, strict=True)]
+    bad = [
+        _bad_row(part, array, model.dtype, partial(_origin, data, given, part))
+        for part, array in zip(_PARTS, given, strict=True)
+    ]
     found = next((row for row in bad if row), "")
     whole = bool(found) or sum(array.nbytes for array in given) <= _SMALL
     try:
@@ -143,8 +152,18 @@ def _more(labels: NDArray[np.generic], model: Model) -> str:
     return ""
 
 
-def _bad_row(part: str, array: NDArray[np.generic], dtype: np.dtype[np.floating]) -> str:
-    """The first number that is not finite, or too large for the model: "" where there is none."""
+def _origin(data: AbsDataset | None, given: Samples, part: str, row: int) -> str:
+    """Behind a row of a part that was drawn: which row of the samples given it is."""
+    drawn = drawn_rows(data, len(given[0]), len(given[2]))
+    if drawn is None:
+        return ""
+    return f"; 'test_fraction' drew {part}: this is row {drawn[part.startswith('test')][row]} of what was given"
+
+
+def _bad_row(
+    part: str, array: NDArray[np.generic], dtype: np.dtype[np.floating], origin: Callable[[int], str] = lambda row: ""
+) -> str:
+    """The first number that is not finite, or too large for the model, and the `origin` of its row: "" where there is none."""
     if array.dtype.kind != "f" or not array.size:
         return ""
     step = max(_CHUNK * len(array) // array.size, 1)
@@ -152,6 +171,6 @@ def _bad_row(part: str, array: NDArray[np.generic], dtype: np.dtype[np.floating]
         rows = np.ascontiguousarray(array[start : start + step])
         converted = as_type(rows, dtype)
         if not all_finite(converted):
-            said = first_bad_sample(converted, rows, range(start, start + len(rows)))
-            return str(said).replace("x[", f"{part}[")
+            said = str(first_bad_sample(converted, rows, range(start, start + len(rows)))).replace("x[", f"{part}[")
+            return said + origin(start + int(np.argwhere(~np.isfinite(converted))[0, 0]))
     return ""

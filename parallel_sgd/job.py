@@ -210,7 +210,7 @@ class ParallelSGD:
         for name, given in (("fault", spec.fault.faults and fault), ("discovery", discovery)):
             if given and isinstance(nodes, InProcessNodes):
                 raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {given!r}")
-        check_data(self._model, arrays, self._transform, spec.plan)
+        check_data(self._model, arrays, self._transform, spec.plan, self._data)
         with shown:
             _log.info("Start job.")
             listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))

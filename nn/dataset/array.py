@@ -53,6 +53,7 @@ class ArrayDataset(AbsDataset):
     ) -> None:
         if (test_x is None) != (test_y is None):
             raise ValueError("ArrayDataset 'test_x' and 'test_y' must be given together, or neither, to set samples aside")
+        self.draws_rows = test_x is None
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.columns: list[str] | None = None

@@ -109,6 +109,7 @@ class CSVDataset(AbsDataset):
             for argument in ("features", "categories", "dates"):
                 if name in (getattr(self, argument) or ()):
                     raise ValueError(f"CSVDataset '{argument}' must not hold what is to be predicted, got {name!r}")
+        self.draws_rows = test_path is None and missing != "drop"  # of rows that are left out there is no account
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':

@@ -52,6 +52,7 @@ class NpzDataset(AbsDataset):
             raise ValueError(f"NpzDataset 'test_x' and 'test_y' must be given together, got {test_x!r} and {test_y!r}")
         self._names = (x, y)
         self._test_names = None if test_x is None or test_y is None else (test_x, test_y)
+        self.draws_rows = test_path is None and test_x is None
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
 

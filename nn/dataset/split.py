@@ -1,11 +1,17 @@
 """Setting samples aside to evaluate on."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nn import arguments
 from nn.arrays import Array
 from nn.dataset.checksum import Arrays
 from nn.random import keyed
 
-__all__ = ["check_fraction", "split"]
+__all__ = ["Rows", "check_fraction", "drawn_rows", "split"]
+
+Rows = NDArray[np.int64]
+"""Numbers of samples, from 0."""
 
 
 def check_fraction(owner: object, value: float) -> float:
@@ -23,9 +29,25 @@ def split(x: Array, y: Array, fraction: float, seed: int) -> Arrays:
     """
     if len(x) < 2:
         raise ValueError(f"a data set must hold at least 2 samples to set some aside, got {len(x)}")
-    count = min(max(round(fraction * len(x)), 1), len(x) - 1)
-    order = keyed(seed, "test-split").permutation(len(x))
+    train, test = _draw(len(x), fraction, seed)
+    return x[train], y[train], x[test], y[test]
+
+
+def drawn_rows(data: object, train: int, test: int) -> tuple[Rows, Rows] | None:
+    """Return which samples of the whole the `train` samples to train on and the `test` others are that `data` loads.
+
+    None where `data` was given both parts, or leaves rows out: its `draws_rows` tells.
+    """
+    if not getattr(data, "draws_rows", False):
+        return None
+    drawn = _draw(train + test, data.test_fraction, data.seed)  # type: ignore[attr-defined]
+    return drawn if len(drawn[0]) == train else None
+
+
+def _draw(samples: int, fraction: float, seed: int) -> tuple[Rows, Rows]:
+    count = min(max(round(fraction * samples), 1), samples - 1)
+    order = keyed(seed, "test-split").permutation(samples)
     test, train = order[:count], order[count:]
     test.sort()
     train.sort()
-    return x[train], y[train], x[test], y[test]
+    return train, test

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nn
-from nn.dataset import ArrayDataset, Digits
+from nn.dataset import ArrayDataset, CSVDataset, Digits, NpzDataset
 from nn.dataset.transforms import AbsTransformer, ImageCls, OneHot, Shuffle, True_Non_IID
 from parallel_sgd import ParallelSGD, data_check, in_process
 from parallel_sgd.batches import Batches, BlockFeeder
@@ -186,3 +186,30 @@ def test_a_sample_that_ends_training_is_named_in_the_training_set(order: str) ->
         for block in range(2):
             samples, labels, _ = feeder.deal(batch, block)
             assert list(feeder.places(batch, block)) == labels.tolist() == samples[:, 0].tolist()
+
+
+@pytest.mark.parametrize(("row", "part"), [(0, "train"), (33, "train"), (4, "test"), (59, "test")])
+def test_a_row_that_was_drawn_is_named_as_it_was_given(row: int, part: str, tmp_path: Path) -> None:
+    """SUB-46: parts that `test_fraction` draws from the samples given tell the row of these."""
+    x = ROWS.astype(np.float32)
+    x[row, 1] = np.nan
+    np.savez(tmp_path / "own.npz", x=x, y=KINDS)
+    lines = [
+        ",".join("" if np.isnan(cell) else str(cell) for cell in (*cells, kind)) for cells, kind in zip(x, KINDS, strict=True)
+    ]
+    (tmp_path / "own.csv").write_text("\n".join(["a,b,c,d,kind", *lines]) + "\n")
+    words = rf"has nan at {part}_x\[\d+, 1\]; 'test_fraction' drew {part}_x: this is row {row} of what was given$"
+    for data in (
+        ArrayDataset(x, KINDS, test_fraction=0.5, seed=38),
+        NpzDataset(tmp_path / "own.npz", test_fraction=0.5, seed=38),
+        CSVDataset(tmp_path / "own.csv", "kind", test_fraction=0.5, seed=38, missing="nan"),
+    ):
+        with in_process(1) as nodes, pytest.raises(ValueError, match=words):
+            ParallelSGD(of([4]), data, Shuffle()).parallel(nodes, epoch=1, block_size=4)
+
+
+def test_rows_of_given_parts_are_named_as_they_are() -> None:
+    x = ROWS.copy()
+    x[7, 1] = np.nan
+    with in_process(1) as nodes, pytest.raises(ValueError, match=r"sample 7 has nan at test_x\[7, 1\]$"):
+        ParallelSGD(of([4]), ArrayDataset(ROWS, KINDS, x, KINDS)).parallel(nodes, epoch=1, block_size=4)
