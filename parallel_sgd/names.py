@@ -57,6 +57,8 @@ def find_class(
     except UnknownName as error:
         if is_known and not os.path.isfile(f"{head}.py"):
             raise UnknownName(f"{option} {head} {syntax(head, known[head.lower()], rest)}") from error
+        if name.lower() in known and os.path.isfile(text):  # `houses.csv`: a file to be read, no class
+            raise UnknownName(f"{option} {name} {syntax(name, known[name.lower()], text)}") from error
         near = _near(head, known if colon else {}, forms)
         raise UnknownName(f"{str(error).rstrip('.')}{near or '.'}") from error
     found = getattr(module, name, None)

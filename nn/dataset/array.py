@@ -132,7 +132,7 @@ def _holds_texts(value: object) -> bool:
     """Whether these are texts or categories of one axis: an array, a list, an Index or a Categorical."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(value, (pandas.Index, pandas.api.extensions.ExtensionArray)):
-        return True
+        return not isinstance(value, pandas.MultiIndex)
     if isinstance(value, (list, tuple)):
         return any(isinstance(each, str) for each in value)
     if not isinstance(value, np.ndarray) or value.ndim != 1 or np.ma.isMaskedArray(value):

@@ -156,6 +156,16 @@ def test_the_syntax_of_a_known_name_is_told(make: Any, text: str, words: str) ->
         make(text)
 
 
+def test_a_file_alone_leads_to_what_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownName, match="--dataset: houses cannot be imported"):
+        make_dataset("houses.csv")
+    (tmp_path / "houses.csv").write_text("a,b\n1,2\n")
+    words = "--dataset csv takes arguments as KEY=VALUE only, got 'houses.csv'; write csv:path=..,label=..$"
+    with pytest.raises(UnknownName, match=words):
+        make_dataset("houses.csv")
+
+
 def test_a_module_may_have_a_known_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shuffle.py").write_text("from nn.dataset.transforms import Shuffle\nclass Own(Shuffle):\n    pass\n")

@@ -192,6 +192,11 @@ def test_texts_are_labels_in_whatever_holds_them(of):
     assert ArrayDataset(X, of(texts)).classes == data.classes
 
 
+def test_an_index_of_several_levels_is_no_labels():
+    with pytest.raises(TypeError, match="'y' must hold booleans, integers or floats of at most 64 bits, got dtype object"):
+        ArrayDataset(X, pandas.MultiIndex.from_tuples([("a", 1)] * 6))
+
+
 def test_an_index_of_numbers_is_labels():
     assert ArrayDataset(X, pandas.RangeIndex(6), X, np.arange(6)).load()[1].tolist() == list(range(6))
 
