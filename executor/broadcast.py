@@ -11,9 +11,18 @@ from typing import Any, Generic, TypeVar
 
 from rpc.result import read_result
 
-from .payload import unpack_payload
+from .payload import Payload, pack_payload, unpack_payload
+from .values import DATA_ONLY
 
 T = TypeVar("T")
+
+
+def pack_broadcast(value: object) -> Payload:
+    """A value to be broadcast, which names no function, so that neither classes nor registered types travel with it.
+
+    Raises: as `pack_payload`.
+    """
+    return pack_payload(value, advice=DATA_ONLY)
 
 
 class Arrived:

@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 from network.nodes import NodeAssignment
 from rpc.logs import get_logger
 
-from .broadcast import Broadcast, Held
+from .broadcast import Broadcast, Held, pack_broadcast
 from .dispatcher import Dispatcher
 from .errors import like
 from .functions import Function, Functions, user_classes
 from .future import TaskFuture
-from .initializer import INITIALIZER, initializer_message
+from .initializer import INITIALIZER, checked_initargs, initializer_message
 from .options import NO_OPTIONS, Errors, TaskOptions, WithOptions, chunks_of
 from .output import OUTPUTS, Console
 from .payload import Payload, pack_payload
@@ -103,7 +103,8 @@ class ClusterExecutor(Executor):
             raise ValueError(f"ClusterExecutor 'output' must be one of {', '.join(map(repr, OUTPUTS))}, got {output!r}.")
         if not isinstance(trust_results, bool):
             raise TypeError(f"ClusterExecutor 'trust_results' must be True or False, got {trust_results!r}.")
-        first = None if initializer is None else initializer_message(initializer, initargs)
+        arguments = checked_initargs(initializer, initargs)
+        first = None if initializer is None else initializer_message(initializer, arguments)
         job = TaskJob(nodes, key_file, title, blas_threads)
         self.job, self._title = job.job, title
         self._names = dict(job.names)
@@ -265,7 +266,7 @@ class ClusterExecutor(Executor):
 
         Raises: TypeError when it is no data, RuntimeError after `shutdown`.
         """
-        payload = pack_payload(value)
+        payload = pack_broadcast(value)
         with self._lock:
             self._check_open()
             number = next(self._numbers)

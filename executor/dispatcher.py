@@ -134,7 +134,7 @@ class Dispatcher:
         self.thread.join()
 
     def abandon(self) -> None:
-        """End without the tasks that have begun: their futures raise BrokenExecutor, and the nodes interrupt them."""
+        """End without the tasks that have begun: their futures raise BrokenExecutor, and the nodes end them."""
         self._abandoned = True
         self._call()
 

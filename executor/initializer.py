@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from typing import Any
 
@@ -19,9 +19,22 @@ from .functions import name_of, packed, user_classes
 from .messages import Done
 from .payload import pack_payload, unpack_payload
 from .standing import StandingOrders
+from .values import REGISTRY
 
 INITIALIZER = "initializer"  # its name among the objects that travel with a function
 _NOTHING = object()
+
+
+def checked_initargs(initializer: object, initargs: Any) -> list[Any]:
+    """The arguments of the initializer. Raises: TypeError for what is no tuple or list, ValueError for some without it."""
+    if isinstance(initargs, (str, bytes)) or not isinstance(initargs, Iterable):
+        raise TypeError(
+            f"ClusterExecutor 'initargs' must be a tuple of arguments, got {initargs!r:.80}: write ({initargs!r:.80},)."
+        )
+    arguments = list(initargs)
+    if initializer is None and arguments:
+        raise ValueError(f"ClusterExecutor 'initargs' are the arguments of an 'initializer', got {len(arguments)} without one.")
+    return arguments
 
 
 def initializer_message(initializer: Callable[..., object], initargs: Sequence[Any]) -> list[Any]:
@@ -31,9 +44,10 @@ def initializer_message(initializer: Callable[..., object], initargs: Sequence[A
     """
     if not callable(initializer):
         raise TypeError(f"ClusterExecutor 'initializer' must be a callable, got {type(initializer).__qualname__}.")
-    bundle = packed(initializer, user_classes(list(initargs)), {})
+    registered = REGISTRY.current
+    bundle = packed(initializer, user_classes(list(initargs)), {"registered": list(registered.values())} if registered else {})
     try:
-        payload = pack_payload(list(initargs), bundle.classes)
+        payload = pack_payload(list(initargs), bundle.classes, registered)
     except TypeError as error:
         raise TypeError(f"An argument of the initializer {name_of(initializer)} cannot travel: {error}") from None
     return [INITIALIZER, bundle.objects, bundle.code, payload.tree, payload.arrays]
@@ -66,7 +80,8 @@ class Initializer:
         function = objects["function"]
         space = _globals_of(function)
         before = dict(space)
-        function(*unpack_payload(*self._arguments, classes))
+        registered = {converter.type: converter for converter in objects.get("registered", ())}
+        function(*unpack_payload(*self._arguments, classes, registered))
         self._set = {name: item for name, item in space.items() if before.get(name, _NOTHING) is not item}
         self._called, self._arguments, self._space = True, (b"", []), space
 

@@ -40,13 +40,15 @@ class Payload(NamedTuple):
         return total + sum(array.nbytes for array in self.arrays) if self.arrays else total
 
 
-def pack_payload(value: object, classes: Sequence[type] = (), registered: Registered = _NO_TYPES) -> Payload:
-    """Make `value` ready to travel. Its arrays must stay unchanged until they have left.
+def pack_payload(
+    value: object, classes: Sequence[type] = (), registered: Registered = _NO_TYPES, advice: str | None = None
+) -> Payload:
+    """Make `value` ready to travel. Its arrays must stay unchanged until they have left. `advice` is what an error tells to do.
 
     Raises: TypeError naming the type that cannot travel, ValueError for more than 2 GiB, or 64 MiB of
     objects (`network.budget`), ConversionError when a function given to `register_value` fails.
     """
-    conversion = Conversion(registered)
+    conversion = Conversion(registered) if advice is None else Conversion(registered, advice=advice)
     tree, arrays = encode(value, classes, conversion)
     try:
         packed: bytes = msgpack.packb(tree)

@@ -17,10 +17,9 @@ import numpy as np
 from network.nodes import NodeAssignment
 from rpc.result import write_result
 
-from ..broadcast import Broadcast, Held, from_file
+from ..broadcast import Broadcast, Held, from_file, pack_broadcast
 from ..cluster import ClusterExecutor
 from ..options import WithOptions
-from ..payload import pack_payload
 from . import files, steps
 from .checks import checked_count
 from .collection import Collection
@@ -117,7 +116,7 @@ class Context:
         os.close(descriptor)
         self._files.append(path)
         try:
-            write_result(Path(path), list(pack_payload(value)), ())
+            write_result(Path(path), list(pack_broadcast(value)), ())
         except BaseException:
             self._remove(path)
             raise

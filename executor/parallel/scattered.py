@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from ..broadcast import Broadcast
-from ..payload import pack_payload
+from ..broadcast import Broadcast, pack_broadcast
 
 T = TypeVar("T")
 
@@ -55,7 +54,7 @@ class Scattered:
 
         Raises: TypeError when it is no data.
         """
-        pack_payload(value)
+        pack_broadcast(value)
         number, self._made = self._made, self._made + 1
         with _large_is_right():
             # the result of a task, which is run again where a worker is lost; scattered data would be gone

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from network.budget import Room
@@ -24,6 +25,7 @@ _ROWS = (*standard.ROWS, *arrays.ROWS, *frames.ROWS, *sparse.ROWS)
 _BY_NAME = {row.name: row for row in _ROWS}
 _BY_TYPE = {kind: row for row in _ROWS for kind in row.types}
 _PLAIN = (bool, int, float, str, bytes, list, tuple, dict, type(None))
+DATA_ONLY = "a broadcast value is numbers, texts, dates, arrays, DataFrames, or lists, tuples, sets and dicts of these"
 _ADVICE = (
     "send numbers, texts, dates, arrays, DataFrames, or lists, tuples, sets and dicts of these; define its class in the module "
     "of the function that the nodes execute; or say how it becomes data by executor.register_value"
@@ -88,16 +90,16 @@ class Conversion:
     """What `network.values` asks for one message. `made` is how many bytes of objects the rows make, about; more than there is
     room for beside `tree` and `arrays`, as they arrived, are refused."""
 
-    __slots__ = ("_arrays", "_registered", "_room", "_tree", "made")
+    __slots__ = ("_advice", "_arrays", "_registered", "_room", "_tree", "made")
 
-    def __init__(self, registered: Registered, tree: bytes = b"", arrays: Sequence[Any] = ()) -> None:
-        self._registered, self._tree, self._arrays = registered, tree, arrays
+    def __init__(self, registered: Registered, tree: bytes = b"", arrays: Sequence[Any] = (), advice: str = _ADVICE) -> None:
+        self._registered, self._tree, self._arrays, self._advice = registered, tree, arrays, advice
         self._room: Room | None = None
         self.made = 0
 
     def advice(self) -> str:
         """What to do about a type that cannot travel."""
-        return _ADVICE
+        return self._advice
 
     def has(self, kind: type) -> bool:
         """Whether the user has registered `kind`."""
@@ -114,6 +116,8 @@ class Conversion:
             return converter.name, _called(converter.to_data, value, kind, "to_data")
         row = _row_of(kind)
         if row is None:
+            if isinstance(value, Future):
+                raise TypeError("A Future cannot travel: pass its result, future.result().")
             return None
         data = row.to_data(value)
         self.made += row.weight(data)

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from executor import ClusterExecutor
+from executor import ClusterExecutor, register_value
 from executor.functions import Functions
 from executor.initializer import INITIALIZER, Initializer, initializer_message
+from executor.values import REGISTRY
 from network import NodeAssignment
 from rpc.shipping import load
 
@@ -75,6 +76,38 @@ def test_what_is_none_is_refused(initializer: Any, initargs: Any, message: str) 
     """By name, before anything is started."""
     with pytest.raises(TypeError, match=message):
         initializer_message(initializer, initargs)
+
+
+@pytest.mark.parametrize("initargs", [5, "path", None])
+def test_arguments_are_a_tuple(agents: NodeAssignment, initargs: Any) -> None:
+    """Else `initargs` is named; one text is no list of letters."""
+    with pytest.raises(TypeError, match=f"'initargs' must be a tuple of arguments, got {initargs!r}: write"):
+        ClusterExecutor(agents, initializer=fill, initargs=initargs)
+
+
+def test_arguments_without_an_initializer(agents: NodeAssignment) -> None:
+    """They would be of no use."""
+    with pytest.raises(ValueError, match="'initargs' are the arguments of an 'initializer', got 1 without one"):
+        ClusterExecutor(agents, initargs=(1,))
+
+
+class Wrapped:
+    """No data: it holds a lock."""
+
+    def __init__(self, x: int) -> None:
+        self.x, self.lock = x, threading.Lock()
+
+
+def test_arguments_may_be_of_registered_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of tasks."""
+    monkeypatch.setattr(REGISTRY, "current", {})
+    register_value(Wrapped, lambda wrapped: wrapped.x, Wrapped)
+    initializer = Initializer(*initializer_message(fill, [Wrapped(6)])[1:])
+    initializer.call(load)
+    bundle = Functions(lambda _: None, beside={INITIALIZER: fill}).of(looked_up).bundle
+    objects: Any = load(bundle.objects, bundle.code)[0]
+    initializer.share(objects)
+    assert objects["function"]("x") == (6, 1)
 
 
 @pytest.mark.processes

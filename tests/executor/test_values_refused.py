@@ -8,6 +8,7 @@ import datetime as dt
 import random
 import struct
 import sys
+import threading
 import tracemalloc
 from collections.abc import Callable
 from decimal import Decimal
@@ -21,7 +22,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from executor.broadcast import pack_broadcast
 from executor.errors import ConversionError
+from executor.future import TaskFuture
 from executor.payload import pack_payload, unpack_payload
 from executor.values import Conversion
 from executor.values.standard import MOST_DIGITS
@@ -372,3 +375,16 @@ def test_no_library_is_loaded_for_what_does_not_come() -> None:
     from executor.values import frames
 
     assert not any(getattr(item, "__name__", "") == "pandas" for item in vars(frames).values())
+
+
+def test_a_future_is_refused() -> None:
+    """By what to pass instead."""
+    with pytest.raises(TypeError, match=r"A Future cannot travel: pass its result, future\.result\(\)"):
+        pack_payload([TaskFuture()])
+
+
+def test_a_broadcast_value_is_not_told_to_be_registered() -> None:
+    """Registered types do not travel by broadcast, and the error does not say so."""
+    with pytest.raises(TypeError, match="cannot travel: a broadcast value is numbers, texts, ") as raised:
+        pack_broadcast(threading.Lock())
+    assert "register_value" not in str(raised.value)
