@@ -22,6 +22,7 @@ from executor.messages import PICKLED
 from executor.values import REGISTRY
 from network import NodeAssignment
 from rpc.agent.environment import project_root
+from tests.processes.harness import wait_for
 
 from .calls import LIMIT, add
 
@@ -203,7 +204,7 @@ def test_a_pickle_that_nobody_asked_for_ends_the_line(agents: NodeAssignment, tm
         assert executor.submit(forge).result(LIMIT) == str(proof)
         error = executor.submit(add, 1, 2).exception(LIMIT)
         assert "sent a pickle to a submitter who does not trust it" in str(error)
-        assert executor.live_nodes == []
+        wait_for(lambda: executor.live_nodes == [], "the node to count as lost, as it does after the future has its error")
     assert not proof.exists()
 
 
