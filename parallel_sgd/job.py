@@ -65,7 +65,6 @@ class ParallelSGD:
         parts = (self._model, self._data, *([] if self._transform is None else self._transform.steps))
         return f"ParallelSGD({', '.join(type(part).__name__ for part in parts)})"
 
-    @telling("The job", _log)
     def parallel(
         self,
         nodes: NodeAssignment,
@@ -162,56 +161,58 @@ class ParallelSGD:
         """
         attach_console()
         shown = verbosity(verbose)
-        arguments.instance("parallel()", "nodes", nodes, NodeAssignment)
-        workers = nodes.worker_ids
-        if not workers or workers != list(range(len(workers))):
-            raise ValueError(f"'nodes' must hold the workers 0..n-1, got {workers}")
-        if not self._model.built:
-            raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
-        patience, folder = Patience(arguments.number("parallel()", "wait", wait, 0), NodeBusy), _folder(directory)
-        arrays = self._data.load()
-        spec = make_spec(
-            self._model,
-            self._data,
-            self._transform,
-            len(workers),
-            nodes.has_parameter_server,
-            redundancy=redundancy,
-            block_size=block_size,
-            epoch=epoch,
-            assignment_type=assignment_type,
-            sync_type=sync_type,
-            op_type=op_type,
-            gd_type=gd_type,
-            codec=codec,
-            gd_params=gd_params,
-            ps_codec=ps_codec,
-            network_bandwidth=network_bandwidth,
-            mission_title=mission_title if job_title is None else job_title,
-            ssgd_timeout_limit=ssgd_timeout_limit,
-            codec_extra_parameters=codec_extra_parameters,
-            seed=seed,
-            blas_threads=blas_threads,
-            on_failure=on_failure,
-            max_restarts=max_restarts,
-            stall_timeout=stall_timeout,
-            min_workers=min_workers,
-            max_workers=max_workers,
-            discovery=discovery,
-            fault=fault,
-            checkpoint_every=checkpoint_every,
-            commit_every=commit_every,
-            resume=resume,
-            directory=folder,
-            is_local=isinstance(nodes, LocalNodes) and nodes.agents is not None,
-            shuffle=shuffle,
-            class_weight=class_weight,
-        )
-        for name, given in (("fault", spec.fault.faults and fault), ("discovery", discovery)):
-            if given and isinstance(nodes, InProcessNodes):
-                raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {given!r}")
-        check_data(self._model, arrays, self._transform, spec.plan, self._data)
-        with shown:
+        with shown, telling("The job", _log):
+            arguments.instance("parallel()", "nodes", nodes, NodeAssignment)
+            workers = nodes.worker_ids
+            if not workers or workers != list(range(len(workers))):
+                raise ValueError(f"'nodes' must hold the workers 0..n-1, got {workers}")
+            if not self._model.built:
+                raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
+            patience, folder = Patience(arguments.number("parallel()", "wait", wait, 0), NodeBusy), _folder(directory)
+            arrays = self._data.load()
+            spec = make_spec(
+                self._model,
+                self._data,
+                self._transform,
+                len(workers),
+                nodes.has_parameter_server,
+                redundancy=redundancy,
+                block_size=block_size,
+                epoch=epoch,
+                assignment_type=assignment_type,
+                sync_type=sync_type,
+                op_type=op_type,
+                gd_type=gd_type,
+                codec=codec,
+                gd_params=gd_params,
+                ps_codec=ps_codec,
+                network_bandwidth=network_bandwidth,
+                mission_title=mission_title if job_title is None else job_title,
+                ssgd_timeout_limit=ssgd_timeout_limit,
+                codec_extra_parameters=codec_extra_parameters,
+                seed=seed,
+                blas_threads=blas_threads,
+                on_failure=on_failure,
+                max_restarts=max_restarts,
+                stall_timeout=stall_timeout,
+                min_workers=min_workers,
+                max_workers=max_workers,
+                discovery=discovery,
+                fault=fault,
+                checkpoint_every=checkpoint_every,
+                commit_every=commit_every,
+                resume=resume,
+                directory=folder,
+                is_local=isinstance(nodes, LocalNodes) and nodes.agents is not None,
+                shuffle=shuffle,
+                class_weight=class_weight,
+            )
+            for name, given in (("fault", spec.fault.faults and fault), ("discovery", discovery)):
+                if given and isinstance(nodes, InProcessNodes):
+                    raise ValueError(
+                        f"'{name}' needs nodes with processes of their own, such as local_workers(), got {given!r}"
+                    )
+            check_data(self._model, arrays, self._transform, spec.plan, self._data)
             _log.info("Start job.")
             listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
             _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
