@@ -1,4 +1,4 @@
-"""Takes over a job whose driver is gone: a process that an agent starts (`rpc.agent.heir`). It loads no code of the user."""
+"""Takes over a job whose driver is gone: a process that an agent starts (`rpc.agent.standby`). It loads no code of the user."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from nn.data.store import load_arrays
 from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
 from rpc import shipping
-from rpc.agent.heir import CHARTER, ESTATE
+from rpc.agent.standby import CHARTER, ESTATE
 from rpc.files import parsed, read_regular
 from rpc.lease.candidacy import Candidacy
 from rpc.lease.election import OVER, Decision, Election, Newer, Office, later_term
 from rpc.lease.lease import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 from rpc.logs import CleanFormatter, get_logger
+from rpc.messages import NO_CODE
 from rpc.recovery import SHRINK, Recovery
 from rpc.succession.will import new_driver
 
@@ -158,7 +159,7 @@ class Heir:
         package = self._estate.replies[DATA]
         arrays = load_arrays(self._cache, package["checksum"])
         if arrays is None:
-            recipe = shipping.load(self._estate.recipe, b"", shipping.NO_CODE)[0]["dataset"]
+            recipe = shipping.load(self._estate.recipe, b"", NO_CODE)[0]["dataset"]
             if recipe is not None and issubclass(recipe[0], AbsDataset):
                 loaded = recipe[0](**recipe[1]).load(download=False)
                 arrays = loaded if checksum_of(loaded) == package["checksum"] else None

@@ -20,7 +20,7 @@ from nn.model import Model
 from nn.optimizer import IOptimizer, OpContainer
 from nn.registry import custom_classes
 from rpc.agent.admission import LEAST_SILENCE, MOST_SECONDS
-from rpc.download import is_safe_name
+from rpc.files import is_safe_name
 from rpc.membership.discovery import Discovery
 from rpc.membership.script import discovery_of
 from rpc.recovery import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy

@@ -18,8 +18,8 @@ from network.version import VERSION
 from .attendant import Attendant
 from .calling import call_all
 from .console import HEADLINE
-from .download import is_safe_name
 from .executable import AbsExecutable, Resources
+from .files import is_safe_name
 from .identity import new_job_id
 from .interrupts import Interrupts
 from .logs import SUBMIT_LOGGER, attach_console, cleaned

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Callable
@@ -14,25 +13,12 @@ from pathlib import Path
 
 from network.errors import ProtocolError
 
-from .messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
+from .files import is_safe_name
+from .messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation
 from .run_folder import node_folder
 
-MAX_FILES = 256
-MAX_BYTES = 1 << 30
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ ()+-]{0,127}")
-_WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?", re.IGNORECASE)
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-def is_safe_name(name: str) -> bool:
-    """Whether a peer may choose this file name: one plain component that means the same on every system."""
-    return (
-        _NAME.fullmatch(name) is not None
-        and ".." not in name
-        and not name.endswith((".", " "))
-        and _WINDOWS_DEVICE.fullmatch(name) is None
-    )
 
 
 class Download:

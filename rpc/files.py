@@ -1,7 +1,7 @@
 """Files that are changed wholly or not at all, on a disk that may be full for a moment.
 
 What could not be written then stands in the way of no later try, neither on the disk, as half a line or half a draft, nor in
-memory. Nothing is written through a link. And files of others, read so that they can do no harm.
+memory. Nothing is written through a link. And files and names of others, taken so that they can do no harm.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import errno
 import logging
 import os
+import re
 import secrets
 import stat
 import time
@@ -24,9 +25,21 @@ MOST_BYTES: Final = 4 << 20
 """Of a file that lists hosts, sets up an agent or describes a job."""
 PAUSE_SECONDS: Final = 0.5
 """Between two tries to write to a full disk."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ ()+-]{0,127}")
+_WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?", re.IGNORECASE)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Result = TypeVar("Result")
+
+
+def is_safe_name(name: str) -> bool:
+    """Whether a peer may choose this file name: one plain component that means the same on every system."""
+    return (
+        _NAME.fullmatch(name) is not None
+        and ".." not in name
+        and not name.endswith((".", " "))
+        and _WINDOWS_DEVICE.fullmatch(name) is None
+    )
 
 
 def write_private(path: Path, text: str, *, lasting: bool = False) -> None:

@@ -29,6 +29,12 @@ from .succession.news import Standing as Standing
 from .succession.news import TakeOver as TakeOver
 from .succession.news import Term as Term
 
+ANY_CODE, NO_CODE = "any", "none"
+"""Of `Begin.code_policy`."""
+MAX_FILES = 256
+MAX_BYTES = 1 << 30
+"""Of one answer to a `Fetch`."""
+
 # ---- submitter to agent
 
 

@@ -12,7 +12,7 @@ from network.errors import NetworkError, PeerLost, ProtocolError, TimedOut
 from network.nodes import SUBMITTER
 
 from .collection import FILE_OPERATIONS, Collection
-from .download import is_safe_name
+from .files import is_safe_name
 from .following import Following
 from .identity import is_job_id
 from .logs import SUBMIT_LOGGER, attach_console, cleaned

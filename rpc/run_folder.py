@@ -91,7 +91,7 @@ def find_run(directory: Path, job: str) -> Run | None:
 class RunFolder:
     """The folder in `directory` of the run of `job`; that of an earlier process if it has begun there, else a new one.
 
-    `title` must be able to stand in a file name (`download.is_safe_name`). The folder is made when it is first needed. `about`
+    `title` must be able to stand in a file name (`files.is_safe_name`). The folder is made when it is first needed. `about`
     are further facts for the record, plain data.
     """
 

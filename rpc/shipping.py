@@ -32,12 +32,11 @@ from network.errors import ProtocolError, Rejected
 from network.values import DTYPES, decode, encode
 from network.wire import allocate, unpack
 
-from .messages import MAX_TEXT
+from .messages import ANY_CODE, MAX_TEXT, NO_CODE
 from .reach import Reach, is_user_module, user_modules
 
 MAX_CODE_BYTES = 8 << 20
 SOURCE_BYTES = 256 << 10  # of all texts; a record must not keep a job from starting
-ANY_CODE, NO_CODE = "any", "none"
 
 
 @dataclass(frozen=True)

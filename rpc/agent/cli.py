@@ -22,8 +22,8 @@ from network.version import VERSION
 from ..allocation import SYSTEMS
 from ..hardening import refuse_inspection
 from ..logs import attach_console
+from ..messages import ANY_CODE, NO_CODE
 from ..option_parser import OptionParser
-from ..shipping import ANY_CODE, NO_CODE
 from .agent import Agent
 from .origin import origin_of
 from .settings import LEVELS, SettingsError, gather

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from network.clock import Clock
@@ -13,7 +12,6 @@ from network.errors import ProtocolError
 from network.keyring import Key
 from network.session import Session
 
-from ..files import write_private
 from ..lease import lease as who
 from ..logs import clean
 from ..messages import (
@@ -35,10 +33,9 @@ from ..submitter_line import watch_for_silence
 from .audit import AuditLog
 from .children import ChildProcesses
 from .delivery import deliver
-from .deposit import MOST_BYTES, Deposit, is_there
-from .heir import CHARTER, ESTATE, Heir
 from .jobs import JobFolders, JobRecord
-from .promises import read_promise, write_promise
+from .promises import content_of, denied, read_promise, write_promise
+from .standby import MOST_BYTES, Standby, remove_manifest
 from .verdict_file import keep_verdict
 from .watchers import Watchers
 
@@ -49,19 +46,14 @@ SILENT_DRIVER_SECONDS = 10.0
 
 @dataclass
 class _Entry:
-    """One job on one node; `sessions` are those of its driver, `known` is the last one that was seen to drive, `heir` is the
-    process that was started here."""
+    """One job on one node; `sessions` are those of its driver, `known` is the last one that was seen to drive."""
 
     record: JobRecord
     key: Key
     lease: who.DriverLease
+    standby: Standby
     known: str = ""
     sessions: list[Session] = field(default_factory=list)
-    entrusted: Entrust | None = None
-    deposit: Deposit | None = None
-    depositor: Session | None = None  # whose parts make up the deposit
-    whole: str = ""  # the hash of the estate that is here
-    heir: Heir | None = None
     verdict: Verdict | None = None
 
 
@@ -120,13 +112,18 @@ class Estates:
         if entry is None or entry.lease.over:
             known = [self._lease_of(other).promise for other in self._folders if other.job == order.job]
             newest = max(known, key=lambda promise: (promise.agreed, promise.attempt))
-            entry = self._entries[order.job, order.node] = _Entry(record, key, who.DriverLease(newest))
+            entry = self._add(record, key, who.DriverLease(newest))
         record.outcome = record.outcome_detail = ""
         entry.record, entry.key, entry.verdict = record, key, None
         self._begun.add((order.job, order.node))
         self._decide(entry, who.Begun(order.driver, order.term, order.attempt, order.charter))
         self._keep(entry, session)
         self._announce(entry, order.driver)
+
+    def _add(self, record: JobRecord, key: Key, lease: who.DriverLease) -> _Entry:
+        standby = Standby(self._folders.folder(record), record.node, self._cache, self._children)
+        entry = self._entries[record.job, record.node] = _Entry(record, key, lease, standby)
+        return entry
 
     def _decide(self, entry: _Entry, event: object) -> who.Deny | who.Agree | who.Grant:
         """The answer to a driver. What it promises is on disk before anybody hears of it."""
@@ -176,59 +173,45 @@ class Estates:
         if entry is None or order.size > MOST_BYTES:
             raise ProtocolError(f"An estate of job {clean(order.job)} came, which was not expected here.")
         if order.driver != entry.lease.driver:
-            return self._denied(order.job, order.node, entry.lease, f"{who.who(entry.lease.driver)} drives it")
+            return denied(order.job, order.node, entry.lease, f"{who.who(entry.lease.driver)} drives it")
         for other in self._of(order.job):
             if other.record.attempt < order.attempt and other is not entry:
                 self._supersede(other, entry)
         self._keep(entry, session)
-        folder = self._folders.folder(entry.record)
         self._decide(entry, who.Entrusted(order.place, order.attempt, order.term, order.charter))
         self._announce(entry, order.driver)
         try:
-            write_private(folder / CHARTER, json.dumps(asdict(order)))
-            entry.entrusted = order  # where the disk is full, the charter before is the one that an heir here reads
-            if entry.whole == order.sha256 or is_there(folder / ESTATE, order.sha256, order.size):
-                self._inherit(entry, order)
-            else:
-                self._abandon(entry)
-                entry.deposit = Deposit(folder / ESTATE, order.sha256, order.size)
-                entry.depositor = session
+            if entry.standby.keep(order, session):
+                self._handle(entry, who.Inherited())
         except OSError as error:
             self._complain(entry, error)
-        return Keeps(order.job, order.node, entry.whole == order.sha256)
+        return Keeps(order.job, order.node, entry.standby.whole == order.sha256)
 
     def _supersede(self, old: _Entry, new: _Entry) -> None:
         """The agent has another number in the newest attempt; an heir that was started under the old one may be the driver."""
-        if old.heir is not None and new.heir is None:
-            new.heir, old.heir = old.heir, None
+        if old.standby.process is not None and new.standby.process is None:
+            new.standby.process, old.standby.process = old.standby.process, None
             self._handle(new, who.HeirHere())
         old.record.outcome = "left"  # nobody is told: whoever watches hears of the new number
         self._clear(old.record)
         self._drop(old)
 
     def part(self, part: Part, session: Session) -> Keeps | None:
-        """The next bytes of an estate; the answer when it is complete. What is still under way on the connection of an attempt
-        before is left out.
+        """The next bytes of an estate; the answer when it is complete.
 
         Raises: ProtocolError for an estate that is not what was announced.
         """
         entry = self._entries.get((part.job, part.node))
-        if entry is None or entry.deposit is None or entry.entrusted is None or entry.depositor is not session:
-            return None  # the disk is full, or the driver was replaced meanwhile
+        if entry is None:
+            return None
         try:
-            if not entry.deposit.take(part.data):
+            if not entry.standby.add(part.data, session):
                 return None
         except OSError as error:
-            self._abandon(entry)
             self._complain(entry, error)
             return None
-        entry.deposit = None
-        self._inherit(entry, entry.entrusted)
-        return Keeps(part.job, part.node, True)
-
-    def _inherit(self, entry: _Entry, order: Entrust) -> None:
-        entry.whole = order.sha256
         self._handle(entry, who.Inherited())
+        return Keeps(part.job, part.node, True)
 
     def claim(self, claim: TakeOver, session: Session, key: Key) -> list[Granted | Denied | Verdict]:
         """Somebody wants to drive a job."""
@@ -236,20 +219,21 @@ class Estates:
         record = self._folders.newest(job, node)
         if record is None:
             why = "This worker knows no such job."
-            return [Granted(job, node, *_content(who.Promise()), claim.term, who.NONE, 0, "unknown", why)]
+            return [Granted(job, node, *content_of(who.Promise()), claim.term, who.NONE, 0, "unknown", why)]
         entry = self._entry(record, key)
-        if entry.entrusted is not None and entry.entrusted.sha256 != claim.sha256:
+        order = entry.standby.order
+        if order is not None and order.sha256 != claim.sha256:
             self._audit.write("refused", f"{claim.driver} claims job {entry.record.name} with another estate")
-            return [self._denied(job, node, entry.lease, "the job has another estate")]
+            return [denied(job, node, entry.lease, "the job has another estate")]
         answer = self._decide(entry, who.Claimed(claim.driver, claim.term))
         refusal = answer.reason if isinstance(answer, who.Deny) else ""
         self._audit.write("claim", f"job {record.name} by {claim.driver}: {refusal or 'granted'}")
         if not isinstance(answer, who.Grant):
-            return [self._denied(job, node, entry.lease, refusal, record.outcome)]
+            return [denied(job, node, entry.lease, refusal, record.outcome)]
         self._keep(entry, session)
         self._watchers.add(session, job, record.node)
         state, detail = record.state, record.detail[-4096:]
-        content = _content(entry.lease.promise)
+        content = content_of(entry.lease.promise)
         granted = Granted(job, node, *content, claim.term, answer.voice, record.attempt, state, detail)
         return [granted] if entry.verdict is None else [entry.verdict, granted]
 
@@ -257,7 +241,7 @@ class Estates:
         """That of a job that is known here; made anew where the agent was started again, or the job is over."""
         entry = self._entries.get((record.job, record.node))
         if entry is None:
-            entry = self._entries[record.job, record.node] = _Entry(record, key, self._lease_of(record))
+            entry = self._add(record, key, self._lease_of(record))
             if record.outcome:
                 self._handle(entry, who.Concluded())
         return entry
@@ -274,13 +258,9 @@ class Estates:
         event = who.Proposed(proposal.driver, proposal.term, proposal.attempt, proposal.charter)
         answer = self._decide(entry, event)
         if isinstance(answer, who.Deny):
-            return self._denied(proposal.job, proposal.node, entry.lease, answer.reason, entry.record.outcome)
+            return denied(proposal.job, proposal.node, entry.lease, answer.reason, entry.record.outcome)
         self._audit.write("agreed", f"job {entry.record.name}: attempt {proposal.attempt} of {proposal.driver}")
         return Agreed(proposal.job, proposal.node, proposal.term, proposal.attempt)
-
-    @staticmethod
-    def _denied(job: str, node: int, lease: who.DriverLease, reason: str, outcome: str = "") -> Denied:
-        return Denied(job, node, *_content(lease.promise), lease.promise.term, lease.driver != "", reason, outcome)
 
     def conclude(self, end: Conclude, session: Session) -> list[int]:
         """A driver says how the job is over; returns the nodes without which it goes on."""
@@ -305,8 +285,8 @@ class Estates:
         entry = self._entries.get((record.job, record.node))
         if entry is not None:
             self._handle(entry, who.Concluded())
-            self._abandon(entry)
-            entry.whole = ""
+            entry.standby.abandon_upload()
+            entry.standby.whole = ""
         record.outcome, record.outcome_detail = outcome, detail[:MOST_DETAIL]
         self._clear(record, report)
         self._tell(record)
@@ -316,8 +296,7 @@ class Estates:
         folder = self._folders.folder(record)
         try:
             try:
-                for name in (ESTATE, CHARTER):
-                    (folder / name).unlink(missing_ok=True)
+                remove_manifest(folder)
                 if report:
                     keep_verdict(record, folder, record.outcome_detail, report)
             finally:
@@ -345,18 +324,19 @@ class Estates:
     def deadline(self) -> float | None:
         """When `step` must be called (monotonic)."""
         deadlines = [at for entry in self._entries.values() if (at := entry.lease.deadline) is not None]
-        if any(entry.heir is not None for entry in self._entries.values()):
+        if any(entry.standby.process is not None for entry in self._entries.values()):
             deadlines.append(self._clock.monotonic() + _REAP_SECONDS)
         return min(deadlines, default=None)
 
     def step(self) -> None:
         """See who has waited long enough, and which heirs have ended."""
         for entry in list(self._entries.values()):
-            if entry.heir is not None and entry.heir.ended:
-                entry.heir = None
+            standby = entry.standby
+            if standby.process is not None and standby.process.ended:
+                standby.process = None
                 self._handle(entry, who.HeirGone())
             self._handle(entry, who.Tick())
-            if entry.heir is None:
+            if standby.process is None:
                 if entry.lease.over:  # the record tells all there is to know
                     self._drop(entry)
                 elif not entry.lease.driver and entry.lease.deadline is None and entry.record.ended:
@@ -371,19 +351,19 @@ class Estates:
 
     def _handle(self, entry: _Entry, event: object) -> None:
         for action in entry.lease.handle(event, self._clock.monotonic()):
-            if isinstance(action, who.StartHeir) and entry.entrusted is not None:
-                self._start_heir(entry, entry.entrusted)
+            if isinstance(action, who.StartHeir):
+                self._start_heir(entry)
 
-    def _start_heir(self, entry: _Entry, order: Entrust) -> None:
-        folder = self._folders.folder(entry.record)
+    def _start_heir(self, entry: _Entry) -> None:
         try:
-            entry.heir = Heir(order.heir, folder, entry.record.node, self._cache, entry.key, self._children)
+            process = entry.standby.start(entry.key)
         except OSError as error:
             self._complain(entry, error)
             self._handle(entry, who.HeirGone())
             return
-        self._audit.write("heir", f"job {entry.record.name}, process {entry.heir.pid}")
-        self._logger.info("Job %s: nobody drives it; process %s claims it.", entry.record.name, entry.heir.pid)
+        if process is not None:
+            self._audit.write("heir", f"job {entry.record.name}, process {process.pid}")
+            self._logger.info("Job %s: nobody drives it; process %s claims it.", entry.record.name, process.pid)
 
     def standing(self, record: JobRecord) -> Standing | None:
         """How a job stands beyond its state here; None for one that nobody drives and nobody has concluded."""
@@ -402,16 +382,8 @@ class Estates:
     def _complain(self, entry: _Entry, error: OSError) -> None:
         self._logger.error("Job %s cannot be handed on here: %s", entry.record.name, error)
 
-    @staticmethod
-    def _abandon(entry: _Entry) -> None:
-        if entry.deposit is not None:
-            entry.deposit.abandon()
-            entry.deposit = None
-
     def _drop(self, entry: _Entry) -> None:
-        self._abandon(entry)
-        if entry.heir is not None:
-            entry.heir.end()
+        entry.standby.close()
         self._entries.pop((entry.record.job, entry.record.node), None)
 
     def let_go(self, names: Collection[str]) -> None:
@@ -426,9 +398,3 @@ class Estates:
         """End all heirs."""
         for entry in list(self._entries.values()):
             self._drop(entry)
-
-
-def _content(promise: who.Promise) -> tuple[int, int, bool, str, int, int, str]:
-    """What an answer tells of a promise."""
-    own = (promise.own, promise.own_attempt, promise.own_charter)
-    return promise.attempt, promise.agreed, promise.begun, promise.charter, *own

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..files import parsed, read_regular, write_private
-from ..lease.lease import Promise
+from ..lease.lease import DriverLease, Promise
+from ..messages import Denied
 
 LEASE = "lease.json"
 
@@ -28,3 +29,14 @@ def read_promise(folder: Path) -> Promise:
         return Promise()
     kinds = [type(getattr(Promise(), name)) for name in asdict(promise)]
     return promise if [type(value) for value in asdict(promise).values()] == kinds else Promise()
+
+
+def content_of(promise: Promise) -> tuple[int, int, bool, str, int, int, str]:
+    """What an answer to a driver tells of a promise."""
+    own = (promise.own, promise.own_attempt, promise.own_charter)
+    return promise.attempt, promise.agreed, promise.begun, promise.charter, *own
+
+
+def denied(job: str, node: int, lease: DriverLease, reason: str, outcome: str = "") -> Denied:
+    """The answer to somebody who does not drive."""
+    return Denied(job, node, *content_of(lease.promise), lease.promise.term, lease.driver != "", reason, outcome)

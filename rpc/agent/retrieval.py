@@ -14,12 +14,12 @@ from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
 
-from ..download import MAX_BYTES, MAX_FILES, is_safe_name
+from ..files import is_safe_name
 from ..log_parts import JoinedParts, parts_of
 from ..logs import clean
-from ..messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
-from .heir import log_name
+from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation
 from .jobs import JobRecord
+from .standby import log_name
 
 CHUNK = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -14,7 +14,7 @@ from network.keyring import Keyring
 from network.nodes import DEFAULT_PORT
 
 from ..files import parsed, read_text
-from ..shipping import ANY_CODE
+from ..messages import ANY_CODE
 from .output import DEFAULT_LIMIT
 
 if sys.version_info >= (3, 11):

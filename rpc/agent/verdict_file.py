@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ..download import is_safe_name
-from ..files import write_private
+from ..files import is_safe_name, write_private
 from .jobs import JobRecord
 
 

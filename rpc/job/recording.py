@@ -5,8 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 
-from ..liveness.evidence import STACK_SIGNAL
-from ..liveness.recorder import SIZE, Recorder
+from ..liveness.recorder import SIZE, STACK_SIGNAL, Recorder
 
 
 def open_recorder(descriptor: int) -> Recorder:

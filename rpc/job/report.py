@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..download import is_safe_name
 from ..errors import JobAborted
 from ..executable import AbsExecutable
+from ..files import is_safe_name
 from ..messages import Reached
 from ..reach import OWN_PACKAGES, is_user_file
 from ..result import RESULT_FILE

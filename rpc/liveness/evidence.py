@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from pathlib import Path
 from typing import NamedTuple
 
 from ..log_parts import last_bytes
 from ..logs import clean
-from .recorder import Reader
+from .recorder import STACK_SIGNAL, Reader
 from .verdict import LOG_LINES
 
-STACK_SIGNAL = signal.SIGUSR1
 STACK_SECONDS = 0.3
 _POLL_SECONDS = 0.02
 _TAIL_BYTES = 16 << 10
 _LINE_LENGTH = 400
 _DUMP = "Fatal Python error:"
-
-
 _USER_TIME, _SYSTEM_TIME = 11, 12  # places in /proc/<pid>/stat behind the name
 
 

@@ -19,6 +19,7 @@ import enum
 import itertools
 import mmap
 import os
+import signal
 import struct
 import tempfile
 import time
@@ -26,6 +27,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 CAPACITY = 4096
+STACK_SIGNAL = signal.SIGUSR1
+"""Asks the process for the stacks of its threads."""
 STACK_BYTES = 16 << 10  # of a stack, its beginning: the innermost calls come first
 MOST_COUNT = 1 << 31
 MOST_WORK = 1 << 40

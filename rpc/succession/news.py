@@ -36,7 +36,7 @@ class Entrust(Operation):
     place: Annotated[int, range(1 << 20)]
     sha256: Sha256
     size: Bytes
-    heir: Annotated[str, Matching("[a-z_]+\\.heir")]
+    heir: Annotated[str, Matching("[a-z_]+\\.(heir|standby)")]
     charter: str
 
 

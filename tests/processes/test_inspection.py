@@ -12,7 +12,7 @@ import pytest
 
 from network.keys import load_key_file
 from rpc.agent.children import ChildProcesses
-from rpc.agent.heir import Heir
+from rpc.agent.standby import StandbyProcess
 
 from .harness import Cluster, wait_for
 from .host_executors import SharedSum, Thief
@@ -44,7 +44,7 @@ def test_a_job_does_not_find_the_key(own: Cluster, tmp_path: Path) -> None:
     decoy = subprocess.Popen(
         [sys.executable, "-c", _DECOY], cwd=tmp_path, env={"PATH": os.environ["PATH"], "PSGD_KEY": text}, stdin=subprocess.PIPE
     )
-    heir = Heir("tests.processes.standby", tmp_path, 0, tmp_path, key, ChildProcesses(adopts=False))
+    heir = StandbyProcess("tests.processes.standby", tmp_path, 0, tmp_path, key, ChildProcesses(adopts=False))
     try:
         wait_for((tmp_path / "key-size").exists, "the standby driver to have the key")
         wait_for((tmp_path / "up").exists, "the process without protection")

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from network.errors import ProtocolError
-from rpc.download import MAX_BYTES, MAX_FILES, Download, is_safe_name
-from rpc.messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation, Took
+from rpc.download import Download
+from rpc.files import is_safe_name
+from rpc.messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation, Took
 
 from .travel import ROOT
 

@@ -18,9 +18,9 @@ from network.errors import NetworkError, ProtocolError, Rejected
 from network.values import encode
 from rpc import AbsSimpleExecutor, shipping
 from rpc.executable import ReplyPackage
-from rpc.messages import parse
+from rpc.messages import ANY_CODE, NO_CODE, parse
 from rpc.reach import Reach, is_user_module, user_modules
-from rpc.shipping import ANY_CODE, NO_CODE, Bundle, load, pack
+from rpc.shipping import Bundle, load, pack
 
 
 class Mine:

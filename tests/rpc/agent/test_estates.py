@@ -18,7 +18,7 @@ from network.errors import ProtocolError
 from network.keys import new_key
 from network.session import Session
 from network.testing.clock import VirtualClock
-from rpc.agent import estates, promises
+from rpc.agent import estates, promises, standby
 from rpc.agent.admission import python_version
 from rpc.agent.audit import AuditLog
 from rpc.agent.children import ChildProcesses
@@ -153,7 +153,7 @@ def test_an_altered_estate_is_refused(place: Place, parts: list[bytes]) -> None:
     place.begin(one.server)
     order = Entrust(JOB, 1, 0, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.heir", "{}")
     assert place.estates.entrust(order, one.server) == Keeps(JOB, 1, False)
-    with pytest.raises(ProtocolError, match="An estate came with"):
+    with pytest.raises(ProtocolError, match="A manifest came with"):
         for part in parts:
             place.estates.part(Part(JOB, 1, part), one.server)
     assert not list(place.folder.glob("estate*"))
@@ -182,7 +182,7 @@ def test_a_full_disk_leaves_the_charter_before(place: Place, monkeypatch: pytest
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(estates, "write_private", full)
+    monkeypatch.setattr(standby, "write_private", full)
     place.entrust(one.server, b"estate", attempt=1)
     assert json.loads((place.folder / "charter.json").read_text())["attempt"] == 0
     place.estates.forget(one.server)

@@ -11,8 +11,8 @@ import pytest
 from rpc.agent import retrieval
 from rpc.agent.jobs import JobFolders, JobRecord
 from rpc.agent.retrieval import send_files
-from rpc.download import MAX_FILES, Download
-from rpc.messages import FROM_AGENT, FetchEnd, FileBegin, parse
+from rpc.download import Download
+from rpc.messages import FROM_AGENT, MAX_FILES, FetchEnd, FileBegin, parse
 
 
 class Job:

@@ -27,7 +27,7 @@ N = 2.0
 ORDER = CanCommit("job", "title", 1, [0, 1], 3, "3.11", "1.0", 1, 1, 5.0, 5.0, stall=N)
 PROGRAM = """
 import faulthandler, os, sys, time
-from rpc.liveness.evidence import STACK_SIGNAL
+from rpc.liveness.recorder import STACK_SIGNAL
 from rpc.liveness.recorder import SIZE
 os.lseek(int(sys.argv[1]), SIZE, os.SEEK_SET)
 faulthandler.register(STACK_SIGNAL, file=int(sys.argv[1]), all_threads=True, chain=False)

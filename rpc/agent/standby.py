@@ -1,0 +1,206 @@
+"""What a node of a job keeps for the time when its driver is lost: the manifest of the job, and the standby driver."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from network.errors import ProtocolError
+from network.keyring import Key
+from network.session import Session
+
+from ..files import write_private
+from ..hardening import REFUSE_INSPECTION
+from ..messages import Entrust
+from .children import ChildProcesses
+from .environment import child_environment
+
+ESTATE, CHARTER = "estate", "charter.json"
+MOST_BYTES = 4 << 30
+_READ_BYTES = 1 << 20
+
+
+def log_name(node: int) -> str:
+    """The log of standby drivers in the folder of the job."""
+    return f"Drive-{node}.log"
+
+
+class Standby:
+    """Of one node of a job, in `folder`. `order` is what the driver has said last, `whole` the hash of the manifest that is
+    here, `process` the standby driver that was started here.
+
+    Methods raise OSError when the disk refuses.
+    """
+
+    def __init__(self, folder: Path, node: int, cache: Path, children: ChildProcesses) -> None:
+        self._folder, self._node, self._cache, self._children = folder, node, cache, children
+        self._upload: ManifestUpload | None = None
+        self._uploader: Session | None = None  # whose parts make up the upload
+        self.order: Entrust | None = None
+        self.whole = ""
+        self.process: StandbyProcess | None = None
+
+    def keep(self, order: Entrust, session: Session) -> bool:
+        """Keep what changes from attempt to attempt; whether the manifest is here, too: else its parts come by `session`."""
+        write_private(self._folder / CHARTER, json.dumps(asdict(order)))
+        self.order = order  # where the disk is full, the file before is the one that a standby driver reads
+        if self.whole != order.sha256 and not _is_there(self._folder / ESTATE, order.sha256, order.size):
+            self.abandon_upload()
+            self._upload, self._uploader = ManifestUpload(self._folder / ESTATE, order.sha256, order.size), session
+            return False
+        self.whole = order.sha256
+        return True
+
+    def add(self, data: bytes, session: Session) -> bool:
+        """The next bytes of the manifest; whether it is whole now. What still comes on the connection of an earlier attempt is
+        left out.
+
+        Raises: ProtocolError for a manifest that is not what was announced.
+        """
+        if self._upload is None or self.order is None or self._uploader is not session:
+            return False  # the disk is full, or the driver was replaced meanwhile
+        try:
+            if not self._upload.take(data):
+                return False
+        except OSError:
+            self.abandon_upload()
+            raise
+        self._upload, self.whole = None, self.order.sha256
+        return True
+
+    def abandon_upload(self) -> None:
+        """Drop what has come of a manifest."""
+        if self._upload is not None:
+            self._upload.abandon()
+            self._upload = None
+
+    def start(self, key: Key) -> StandbyProcess | None:
+        """The process of a standby driver, unless no driver has ever said which."""
+        if self.order is not None:
+            self.process = StandbyProcess(self.order.heir, self._folder, self._node, self._cache, key, self._children)
+        return self.process
+
+    def close(self) -> None:
+        """Drop an upload, and end the standby driver."""
+        self.abandon_upload()
+        if self.process is not None:
+            self.process.end()
+
+
+def remove_manifest(folder: Path) -> None:
+    """Remove what standby drivers need; the job is over, or goes on without this node."""
+    for name in (ESTATE, CHARTER):
+        (folder / name).unlink(missing_ok=True)
+
+
+class ManifestUpload:
+    """A manifest on its way into the file `path`, which is there wholly or not at all, readable by its owner only.
+
+    Raises: OSError when the disk refuses; then nothing is there.
+    """
+
+    def __init__(self, path: Path, sha256: str, size: int) -> None:
+        self._path, self._sha256, self._left = path, sha256, size
+        self._draft = path.with_suffix(".new")
+        self._digest = hashlib.sha256()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = open(os.open(self._draft, flags, 0o600), "wb")  # noqa: SIM115  see `take`, `abandon`
+
+    def take(self, data: bytes) -> bool:
+        """Take the next bytes; whether it is complete now, and in its place.
+
+        Raises: ProtocolError for too many bytes, or others than the hash says.
+        """
+        self._left -= len(data)
+        try:
+            if self._left < 0:
+                raise ProtocolError("A manifest came with more bytes than announced.")
+            self._digest.update(data)
+            self._file.write(data)
+            if self._left:
+                return False
+            if self._digest.hexdigest() != self._sha256:
+                raise ProtocolError("A manifest came with a wrong hash.")
+            self._file.close()
+            os.replace(self._draft, self._path)
+        except BaseException:
+            self.abandon()
+            raise
+        return True
+
+    def abandon(self) -> None:
+        """Drop what has come; idempotent."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self._draft.unlink(missing_ok=True)
+
+
+def _is_there(path: Path, sha256: str, size: int) -> bool:
+    """Whether the whole manifest is at `path` already."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            if os.fstat(file.fileno()).st_size != size:
+                return False
+            digest = hashlib.sha256()
+            while data := file.read(_READ_BYTES):
+                digest.update(data)
+            return digest.hexdigest() == sha256
+    except OSError:
+        return False
+
+
+class StandbyProcess:
+    """Calls `main` of `module` in a fresh interpreter, with the folder of the job and that of the cache as arguments.
+
+    Its standard input gives it the cluster's key, and ends when the agent does. Raises: OSError when it cannot be started.
+    """
+
+    def __init__(self, module: str, folder: Path, node: int, cache: Path, key: Key, children: ChildProcesses) -> None:
+        with contextlib.ExitStack() as held:
+            log = os.open(folder / log_name(node), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            held.callback(os.close, log)
+            # not a pipe: until the process refuses inspection, a pipe could be opened through /proc, and the key read from it
+            self._line, theirs = socket.socketpair()
+            held.callback(theirs.close)
+            try:
+                self._process = children.start(
+                    [sys.executable, "-c", f"{REFUSE_INSPECTION}; from {module} import main; main()", str(folder), str(cache)],
+                    cwd=folder,
+                    env=child_environment(os.environ, 1),
+                    stdin=theirs,
+                    stdout=log,
+                    stderr=log,
+                )
+            except BaseException:
+                self._line.close()
+                raise
+        with contextlib.suppress(OSError):  # it has ended already, which `ended` will tell
+            self._line.send(key.secret, getattr(socket, "MSG_NOSIGNAL", 0))
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is gone; then nothing is left of it."""
+        if self._process.poll() is None:
+            return False
+        self._line.close()
+        return True
+
+    def end(self) -> None:
+        """End it, and wait for that."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._line.close()
