@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from .clock import Clock, SystemClock
 from .errors import NetworkError
-from .handshake import HANDSHAKE_SECONDS, Hello, HelloReader, Hint, Refused, ServerHandshake
-from .keys import Keyring
+from .handshake import HANDSHAKE_SECONDS, ServerHandshake
+from .hello import Hello, HelloReader, Hint, Refused
+from .keyring import Keyring
 from .session import Session
 from .sockets import SocketLink
 

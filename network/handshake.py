@@ -24,7 +24,6 @@ from .hello import (
     LENGTH,
     VERSIONS,
     Hello,
-    HelloReader,
     Hint,
     Refused,
     Reply,
@@ -38,19 +37,6 @@ from .hello_fields import NONCE_SIZE, Caps
 from .key_schedule import SessionKeys, derive
 from .keyring import Key, Keyring
 from .seal import MAC_SIZE
-
-__all__ = [
-    "HANDSHAKE_SECONDS",
-    "Caps",
-    "ClientHandshake",
-    "Hello",
-    "HelloReader",
-    "Hint",
-    "Refused",
-    "ServerHandshake",
-    "SessionKeys",
-    "parse_hello",
-]
 
 HANDSHAKE_SECONDS = 5.0
 """Limit for a whole handshake, from the connection to READY, hand-over to a job process included."""

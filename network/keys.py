@@ -10,22 +10,7 @@ import stat
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
-from .keyring import Key, KeyFileError, Keyring, derive_key, format_keyring, new_key, parse_keyring
-
-__all__ = [
-    "KEY_FILE_VARIABLE",
-    "KEY_VARIABLE",
-    "Key",
-    "KeyFileError",
-    "Keyring",
-    "create_key_file",
-    "default_key_path",
-    "derive_key",
-    "find_keys",
-    "load_key_file",
-    "new_key",
-    "take_key_from_environment",
-]
+from .keyring import KeyFileError, Keyring, format_keyring, new_key, parse_keyring
 
 KEY_FILE_VARIABLE = "PSGD_KEY_FILE"
 """Environment variable that names a key file."""

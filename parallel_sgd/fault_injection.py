@@ -6,7 +6,11 @@ import contextlib
 from collections.abc import Iterator
 
 from network.sockets import SocketLink
-from network.testing import FaultPlan, LinkFault, Proxy, Route, perform
+from network.testing.fault import LinkFault
+from network.testing.faults import FaultPlan
+from network.testing.perform import perform
+from network.testing.proxy import Proxy
+from network.testing.route import Route
 from rpc import Communication
 
 

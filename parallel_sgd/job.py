@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from network.nodes import NodeAssignment
-from network.testing import FaultPlan
+from network.testing.faults import FaultPlan
 from nn import arguments
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer

@@ -12,7 +12,7 @@ import pytest
 
 import nn
 from network.suggestions import did_you_mean
-from network.testing import FaultPlan
+from network.testing.faults import FaultPlan
 from nn import arguments
 from nn.callback import EarlyStopping
 from nn.model import History

@@ -15,7 +15,8 @@ from benchmarks.network.workload import WORKLOADS, held, other_end
 from network import Controller
 from network.dial import Target, dial
 from network.door import Arrived, Door, Terms
-from network.keys import Keyring, create_key_file, load_key_file
+from network.keyring import Keyring
+from network.keys import create_key_file, load_key_file
 from network.nodes import SUBMITTER, Address
 from network.session import Session
 from network.sockets import listen_tcp, listen_unix, wait_sockets

@@ -17,7 +17,8 @@ from network.clock import SystemClock
 from network.door import Arrived, Door, Outcome, PassedOn, PassOn, Terms, TurnedAway
 from network.errors import NetworkError
 from network.hello import Hello, Hint
-from network.keys import Keyring, find_keys, take_key_from_environment
+from network.keyring import Keyring
+from network.keys import find_keys, take_key_from_environment
 from network.nodes import Address, is_loopback
 from network.session import LOOK_SECONDS
 from network.sockets import MAX_UNIX_PATH, PortInUse, listen_tcp, listen_unix, wait_sockets

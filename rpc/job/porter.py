@@ -14,7 +14,7 @@ from network.clock import Clock, SystemClock
 from network.door import Arrived, Door, Outcome, Terms, TurnedAway
 from network.errors import Impostor, PeerLost, ProtocolError
 from network.hello import Hello
-from network.keys import Key, Keyring
+from network.keyring import Key, Keyring
 from network.nodes import SUBMITTER
 from network.session import Session
 from network.sockets import wait_sockets

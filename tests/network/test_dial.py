@@ -18,8 +18,8 @@ import pytest
 from network.dial import Target, dial, dial_all
 from network.door import Arrived, Door, Terms
 from network.errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
-from network.handshake import Hint, Refused
-from network.keys import Key, Keyring
+from network.hello import Hint, Refused
+from network.keyring import Key, Keyring
 from network.nodes import Address
 from network.session import Session
 from network.sockets import PortInUse, listen_tcp, listen_unix, resolve, wait_sockets

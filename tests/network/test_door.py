@@ -11,11 +11,12 @@ import pytest
 
 from network.door import MOST_PER_ADDRESS, MOST_VISITORS, Arrived, Door, Outcome, PassedOn, PassOn, Policy, Terms, TurnedAway
 from network.errors import NetworkError
-from network.handshake import HANDSHAKE_SECONDS, ClientHandshake, Hello, Hint, Refused
-from network.keys import Key, Keyring
+from network.handshake import HANDSHAKE_SECONDS, ClientHandshake
+from network.hello import Hello, Hint, Refused
+from network.keyring import Key, Keyring
 from network.session import Session
 from network.sockets import SocketLink, wait_sockets
-from network.testing import VirtualClock
+from network.testing.clock import VirtualClock
 
 from .test_hostile import STRANGERS
 from .wires import tcp_sockets

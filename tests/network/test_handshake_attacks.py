@@ -5,14 +5,10 @@ from itertools import product
 import pytest
 
 from network.errors import ProtocolError, Rejected
-from network.handshake import (
-    ClientHandshake,
-    Hint,
-    Refused,
-    ServerHandshake,
-)
+from network.handshake import ClientHandshake, ServerHandshake
+from network.hello import Hint, Refused
 from network.hello_fields import ROLES
-from network.keys import Key, Keyring
+from network.keyring import Key, Keyring
 
 from .handshakes import (
     AT_AGENT,

@@ -9,16 +9,8 @@ from pathlib import Path
 import pytest
 
 from network.errors import NetworkError
-from network.keyring import format_keyring
-from network.keys import (
-    KeyFileError,
-    Keyring,
-    create_key_file,
-    default_key_path,
-    find_keys,
-    load_key_file,
-    take_key_from_environment,
-)
+from network.keyring import KeyFileError, Keyring, format_keyring
+from network.keys import create_key_file, default_key_path, find_keys, load_key_file, take_key_from_environment
 
 from .keys import KEY, OTHER, line, secret_forms, write
 

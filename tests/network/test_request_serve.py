@@ -18,7 +18,8 @@ import pytest
 
 from network import Controller, NetworkError, NodeAssignment, PeerLost, Request, Serve, TimedOut
 from network.errors import NotReached
-from network.keys import KeyFileError, create_key_file
+from network.keyring import KeyFileError
+from network.keys import create_key_file
 from network.sockets import wait_sockets
 
 LIMIT = 10.0

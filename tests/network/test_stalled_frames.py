@@ -18,7 +18,7 @@ import rpc.lines as lines_module
 from network.controller import Controller
 from network.dial import Target, dial
 from network.errors import NetworkError, PeerLost, ProtocolError
-from network.keys import Keyring, new_key
+from network.keyring import Keyring, new_key
 from network.seal import Sealer
 from network.session import (
     INBOX_LIMIT,
@@ -30,7 +30,7 @@ from network.session import (
     Session,
 )
 from network.sockets import SocketLink, wait_sockets
-from network.testing import VirtualClock
+from network.testing.clock import VirtualClock
 from network.transport import Link
 from network.wire import HEADER, Kind, Limits, pack
 from rpc.agent.agent import Agent

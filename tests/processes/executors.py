@@ -16,7 +16,7 @@ from network import TimedOut
 from network.dial import Target, dial
 from network.errors import Impostor
 from network.hello import Refused
-from network.keys import Key
+from network.keyring import Key
 from network.nodes import Address
 from network.sockets import wait_sockets
 from rpc import AbsExecutable, AbsSimpleExecutor, Communication, ReplyPackage

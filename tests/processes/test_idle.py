@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from network.sockets import wait_sockets
-from network.testing import FaultPlan, perform
+from network.testing.faults import FaultPlan
+from network.testing.perform import perform
 from parallel_sgd import JobResult
 from parallel_sgd.codec import BlockWeight
 from parallel_sgd.codec.plain import Plain

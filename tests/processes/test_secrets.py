@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from network.keys import Key, load_key_file
+from network.keyring import Key
+from network.keys import load_key_file
 from rpc.agent.environment import project_root
 from rpc.identity import peer_key
 

@@ -19,7 +19,8 @@ import pytest
 from network.dial import Target, dial
 from network.errors import NetworkError
 from network.handshake import ClientHandshake
-from network.keys import Key, load_key_file, new_key
+from network.keyring import Key, new_key
+from network.keys import load_key_file
 from network.nodes import Address
 from network.sockets import wait_sockets
 from network.wire import Kind, pack

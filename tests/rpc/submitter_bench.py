@@ -21,7 +21,7 @@ from network.keyring import Key, Keyring
 from network.nodes import Address
 from network.session import Session
 from network.sockets import wait_sockets
-from network.testing import VirtualClock
+from network.testing.clock import VirtualClock
 from rpc import lines as lines_module
 from rpc.attendant import Attendant
 from rpc.executable import Resources

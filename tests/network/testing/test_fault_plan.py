@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from network.testing import FaultPlan, LinkFault, ProcessFault, Step, faults
-from network.testing.fault import LINK_KINDS, PROCESS_KINDS
+from network.testing import faults
+from network.testing.fault import LINK_KINDS, PROCESS_KINDS, LinkFault, ProcessFault, Step
+from network.testing.faults import FaultPlan
 
 EVERYTHING = (
     "kill 1@e1.b3; stop 2@e1.b5 for 4s; stop 2@e1.b5; hang 0@e1.b1 for 250ms; +500ms 0>1; +1.5s~20ms 0-1@e2.b7 for 2min; "

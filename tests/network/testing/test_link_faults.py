@@ -6,7 +6,9 @@ import itertools
 
 import pytest
 
-from network.testing import FaultPlan, LinkFaults, VirtualClock
+from network.testing.clock import VirtualClock
+from network.testing.faults import FaultPlan
+from network.testing.link_faults import LinkFaults
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.worker import WorkerPlan
 from tests.parallel_sgd.digits_job import ADAM, DigitsJob, mlp

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from network.testing import FaultPlan, InjectedFault, ProcessFault, perform
+from network.testing.fault import ProcessFault
+from network.testing.faults import FaultPlan
+from network.testing.perform import InjectedFault, perform
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """

@@ -16,7 +16,8 @@ from network.hello import Hello
 from network.nodes import NodeAssignment
 from network.seal import Sealer
 from network.sockets import MAX_UNIX_PATH
-from network.testing import Proxy, Route
+from network.testing.proxy import Proxy
+from network.testing.route import Route
 from network.wire import Kind, pack
 from parallel_sgd import JobResult
 from tests.processes.harness import Cluster, cluster

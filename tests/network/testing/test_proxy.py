@@ -16,11 +16,14 @@ import pytest
 from network.dial import Target, dial
 from network.door import Terms
 from network.errors import NetworkError, PeerLost, TimedOut
-from network.keys import Keyring
+from network.keyring import Keyring
 from network.nodes import Address
 from network.session import Session
 from network.sockets import SocketLink, listen_tcp, wait_sockets
-from network.testing import FaultPlan, LinkFault, Proxy, Route
+from network.testing.fault import LinkFault
+from network.testing.faults import FaultPlan
+from network.testing.proxy import Proxy
+from network.testing.route import Route
 from tests.network.test_dial import KEY, Server, target
 from tests.network.wires import talk
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from network.hello import LENGTH, Hello, Reply
 from network.seal import Sealer
-from network.testing import Shape, VirtualClock
+from network.testing.clock import VirtualClock
 from network.testing.messages import MessageSplitter, Place, Seals
+from network.testing.shape import Shape
 from network.testing.stream import CAPACITY, HOLD_SECONDS, Stream
 from network.wire import Kind, Limits, pack
 

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from network import NetworkError
-from network.testing import Proxy, Route
+from network.testing.proxy import Proxy
+from network.testing.route import Route
 from parallel_sgd import JobFailed, in_process
 from parallel_sgd.codec import GlobalSettings, netEncapsulation
 from parallel_sgd.codec.plain import Plain

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from network import sockets
-from network.keyring import new_key
-from network.keys import Keyring
+from network.keyring import Keyring, new_key
 from rpc.agent.agent import Agent
 from rpc.agent.settings import AgentSettings
 

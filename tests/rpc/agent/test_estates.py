@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from network.errors import ProtocolError
-from network.keys import new_key
+from network.keyring import new_key
 from network.session import Session
 from network.testing.clock import VirtualClock
 from rpc.agent import estates, promises, standby
