@@ -9,10 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import BrokenExecutor
 from typing import Any
 
-from network.bell import Bell
 from network.errors import PeerLost, ProtocolError
 from network.session import Session
-from network.sockets import wait_sockets
+from network.transport import Waker, wait_sockets
 from rpc.errors import InvalidTransition
 from rpc.logs import get_logger
 
@@ -74,7 +73,7 @@ class Dispatcher:
         self.ended = False  # by `finish`: nobody would execute another task
         self.lost: dict[int, str] = {}  # nodes, and why they are lost, or not there just now
         self._asleep = False
-        self._bell = Bell()
+        self._bell = Waker()
         self.thread = threading.Thread(target=self._run, name="executor", daemon=True)
         self.thread.start()
 

@@ -15,16 +15,14 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
-from .calls import Calls
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError, TimedOut
-from .farewell import take_leave
 from .frames import Message
-from .keyring import Key
+from .keys import Key
 from .nodes import Address
-from .session import LOOK_SECONDS, Sent, Session
-from .sockets import wait_sockets
-from .transport import Waiter
+from .session import LOOK_SECONDS, Sent, Session, close_gracefully
+from .thread_inbox import ThreadInbox
+from .transport import Waiter, wait_sockets
 from .values import Array
 
 WAIT_SECONDS = 0.25  # at most, between the calls by which a node that waits shows that it lives
@@ -68,7 +66,7 @@ class Controller:
         self.classes: Sequence[type] = ()
         self._place: Callable[[int, tuple[int, ...]], Array | None] | None = None
         self._closed_bytes = [0, 0]
-        self._calls = Calls()
+        self._calls = ThreadInbox()
         for peer, session in sessions.items():
             self._add(peer, session)
 
@@ -375,7 +373,7 @@ class Controller:
         self._calls.end()
         self._welcome()
         if farewell:
-            take_leave([s for s in self.sessions.values() if s.lost is None], self._wait, self._clock)
+            close_gracefully([s for s in self.sessions.values() if s.lost is None], self._wait, self._clock)
         for session in self.sessions.values():
             session.close()
         self._calls.close()

@@ -12,9 +12,9 @@ import numpy as np
 
 from .budget import OBJECT_BYTES
 from .errors import ProtocolError
-from .patterns import LONGEST, MAX_HEAD, Known, KnownTails
-from .seal import Opener
-from .slabs import SlabPool
+from .keys import Opener
+from .memory import SlabPool
+from .metadata_cache import LONGEST, MAX_HEAD, Known, KnownTails
 from .values import Array, decode
 from .wire import HEADER, KINDS, MAC_BYTES, Kind, Limits, allocate, as_bytes, split, unpack
 

@@ -9,14 +9,14 @@ import socket
 from collections import deque
 from pathlib import Path
 
+from .acceptor import Accept, Acceptor, Authenticated, Dropped, Forward
 from .clock import Clock, SystemClock
 from .controller import Controller
-from .door import Arrived, Door, PassOn, Terms, TurnedAway
 from .errors import NetworkError, TimedOut
 from .hello import Hello, Hint
-from .keys import find_keys
+from .key_files import find_keys
 from .nodes import SUBMITTER, Address, is_loopback
-from .sockets import listen_tcp, wait_sockets
+from .transport import listen_tcp, wait_sockets
 
 _log = logging.getLogger(__name__)
 
@@ -35,13 +35,13 @@ class Serve:
         self._listener: socket.socket = listen_tcp(where)
         self.address = Address(where.host, self._listener.getsockname()[1])
         self._clock = clock or SystemClock()
-        self._door = Door(self._policy, self._clock)
-        self._arrived: deque[Arrived] = deque()
+        self._door = Acceptor(self._policy, self._clock)
+        self._arrived: deque[Authenticated] = deque()
 
-    def _policy(self, hello: Hello) -> Terms | PassOn | Hint:
+    def _policy(self, hello: Hello) -> Accept | Forward | Hint:
         if hello.job:
             return Hint.NO_SUCH_JOB
-        return Terms({"submitter": self._keys}, "agent")
+        return Accept({"submitter": self._keys}, "agent")
 
     def acquire(self, timeout: float | None = None) -> Controller:
         """Wait for an authenticated submitter; the returned Controller knows it as node -1, and our own id from it.
@@ -66,9 +66,9 @@ class Serve:
             visitor, _ = self._listener.accept()
             self._door.add(visitor)
         for outcome in self._door.step():
-            if isinstance(outcome, Arrived):
+            if isinstance(outcome, Authenticated):
                 self._arrived.append(outcome)
-            elif isinstance(outcome, TurnedAway):
+            elif isinstance(outcome, Dropped):
                 _log.info("A visitor from %s was turned away: %s.", outcome.peer, outcome.reason.rstrip("."))
 
     def close(self) -> None:

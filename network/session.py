@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -10,8 +11,8 @@ from typing import NamedTuple
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
 from .frames import FrameReader, Message, Place
-from .seal import Opener, Sealer
-from .transport import Link
+from .keys import Opener, Sealer
+from .transport import Link, Waiter
 from .wire import Frame, Kind, Limits, pack
 
 INBOX_LIMIT = 256  # messages, and
@@ -284,3 +285,31 @@ class Session:
     def peer(self) -> str:
         """Who is at the other end, for people."""
         return f"node {self.node_id} ({self.link.peer})" if self.node_id is not None else self.link.peer
+
+
+CLOSE_SECONDS = 2.0
+
+
+def close_gracefully(sessions: Sequence[Session], wait: Waiter, clock: Clock) -> None:
+    """Say farewell to all peers, send what is left, and read until each closes too or two seconds have passed.
+
+    Closing over unread bytes would destroy sent ones. The sessions are still to be closed.
+    """
+    for session in sessions:
+        session.leave()
+    deadline = clock.monotonic() + CLOSE_SECONDS
+    finished: set[int] = set()
+    while True:
+        for session in (s for s in sessions if s.lost is None):
+            if session.send() and id(session) not in finished:
+                finished.add(id(session))
+                with contextlib.suppress(OSError):
+                    session.link.finish()
+            with contextlib.suppress(NetworkError):
+                session.receive()
+            session.inbox.clear()
+        open_sessions = [s for s in sessions if s.lost is None]
+        left = deadline - clock.monotonic()
+        if not open_sessions or left <= 0:
+            return
+        wait([s.link for s in open_sessions], [s.link for s in open_sessions if s.pending_bytes], left)

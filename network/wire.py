@@ -23,9 +23,9 @@ import numpy as np
 
 from .budget import OBJECT_BYTES, check_sent, check_tree
 from .errors import ProtocolError
-from .patterns import MAX_HEAD, tail_of
-from .seal import Sealer
-from .slabs import SlabPool
+from .keys import Sealer
+from .memory import SlabPool
+from .metadata_cache import MAX_HEAD, tail_of
 from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
 
 HEADER = struct.Struct("!BBHIQ")

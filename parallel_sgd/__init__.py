@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from network.lazy import lazily
+from network.names import lazily
 from network.version import VERSION
 
 if TYPE_CHECKING:

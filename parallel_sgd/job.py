@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from network.faults.plan import FaultPlan
 from network.nodes import NodeAssignment
-from network.testing.faults import FaultPlan
 from nn import arguments
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer

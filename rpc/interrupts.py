@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType, TracebackType
 
-from network.bell import Bell
+from network.transport import Waker
 
 
 class Interrupts:
@@ -20,7 +20,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._bell = Bell()
+        self._bell = Waker()
         self.sock = self._bell.sock
         self._noted = False
         self._installed = False

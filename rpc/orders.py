@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from network.dial import Target
 from network.errors import ProtocolError
-from network.keyring import Key
+from network.keys import Key
 from network.nodes import Address
 from network.version import VERSION
 

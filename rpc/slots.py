@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from network.controller import Controller
+from network.memory import Bytes, SharedMemory, SharedMemoryHandle, attach
 from network.session import Session
 from network.values import DTYPES, Array
-from network.windows import Bytes, Ticket, Window, look_into
 
 AHEAD: Final = 2  # pieces that may be under way to one peer: it combines one while the next ones come
 PIECE_BYTES: Final = 1 << 20  # at most: large enough that messages cost little, and a few of them stay in the caches
@@ -31,7 +31,7 @@ class Slots:
         self._controller = controller
         self._group = group
         self._size = len(group) * AHEAD * PIECE_BYTES
-        self._window: Window | None = None
+        self._window: SharedMemory | None = None
         self._possible = True
         self._offered: dict[int, Session] = {}
         self._readers: dict[int, Session] = {}
@@ -47,10 +47,10 @@ class Slots:
                 self._offered[peer] = session
                 session.queue(tuple(window.ticket), (OFFER, 0, 0))
 
-    def _make(self) -> Window | None:
+    def _make(self) -> SharedMemory | None:
         if self._window is None and self._possible:
             try:
-                self._window = Window(self._size)
+                self._window = SharedMemory(self._size)
             except OSError:
                 self._possible = False
         return self._window
@@ -63,9 +63,9 @@ class Slots:
                 self._readers[sender] = session
         elif kind == OFFER and session.alive and session.link.private and not session.sealed:
             with contextlib.suppress(OSError, TypeError, ValueError):  # no such window: its pieces come in messages
-                ticket = Ticket(*value)
+                ticket = SharedMemoryHandle(*value)
                 if ticket.size == self._size:
-                    self._seen[sender] = look_into(ticket)
+                    self._seen[sender] = attach(ticket)
                     session.queue(ticket.name, (ACCEPT, 0, 0))
 
     def abandon(self) -> None:

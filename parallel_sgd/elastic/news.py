@@ -7,7 +7,7 @@ import queue
 import socket
 from typing import Any
 
-from network.bell import Bell
+from network.transport import Waker
 
 
 class News:
@@ -15,7 +15,7 @@ class News:
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._bell = Bell()
+        self._bell = Waker()
 
     @property
     def sock(self) -> socket.socket:

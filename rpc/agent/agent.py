@@ -12,16 +12,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from network.bell import Bell
+from network.acceptor import Accept, Acceptor, Authenticated, Dropped, Forward, Forwarded, Outcome
 from network.clock import SystemClock
-from network.door import Arrived, Door, Outcome, PassedOn, PassOn, Terms, TurnedAway
 from network.errors import NetworkError
 from network.hello import Hello, Hint
-from network.keyring import Keyring
-from network.keys import find_keys, take_key_from_environment
+from network.key_files import find_keys, take_key_from_environment
+from network.keys import Keyring
 from network.nodes import Address, is_loopback
 from network.session import LOOK_SECONDS
-from network.sockets import MAX_UNIX_PATH, PortInUse, listen_tcp, listen_unix, wait_sockets
+from network.transport import MAX_UNIX_PATH, PortInUse, Waker, listen_tcp, listen_unix, wait_sockets
 from network.version import VERSION
 
 from ..logs import attach_file, clean, get_logger
@@ -94,9 +93,9 @@ class Agent:
             self._departure = departure.Departure()
             self._leave_asked: queue.SimpleQueue[departure.LeaveAsked] = queue.SimpleQueue()
             self._when_leaving: Callable[[], object] = lambda: None
-            self._door = Door(self._policy, self._clock)
+            self._door = Acceptor(self._policy, self._clock)
             held.callback(self._door.close)
-            self._bell = Bell()
+            self._bell = Waker()
             held.callback(self._bell.close)
             self._held = held.pop_all()
 
@@ -140,10 +139,10 @@ class Agent:
         self._listeners.append(listener)
         return str(path)
 
-    def _policy(self, hello: Hello) -> Terms | PassOn | Hint:
+    def _policy(self, hello: Hello) -> Accept | Forward | Hint:
         if hello.job:
-            return PassOn(hello.job) if self._runs.find(hello.job) else Hint.NO_SUCH_JOB
-        return Terms({"submitter": self._keyring}, "agent", "", {"version": VERSION, "slots": self._settings.slots})
+            return Forward(hello.job) if self._runs.find(hello.job) else Hint.NO_SUCH_JOB
+        return Accept({"submitter": self._keyring}, "agent", "", {"version": VERSION, "slots": self._settings.slots})
 
     def serve_forever(self) -> None:
         """Serve job after job until `stop` is called."""
@@ -223,12 +222,12 @@ class Agent:
                 self._door.add(visitor)
 
     def _settle(self, outcome: Outcome) -> None:
-        if isinstance(outcome, TurnedAway):
+        if isinstance(outcome, Dropped):
             line = f"A visitor from {clean(outcome.peer)} was turned away: {clean(outcome.reason)}"
             for text in self._throttle.pass_on(outcome.peer, line):
                 self.logger.info("%s", text)
                 self._audit.write("turned away", text)
-        elif isinstance(outcome, PassedOn):
+        elif isinstance(outcome, Forwarded):
             run = self._runs.find(outcome.job)
             if run is not None:
                 run.pass_on(outcome)
@@ -237,7 +236,7 @@ class Agent:
         else:
             self._admit(outcome)
 
-    def _admit(self, arrived: Arrived) -> None:
+    def _admit(self, arrived: Authenticated) -> None:
         peer, hello = arrived.session.link.peer, arrived.hello
         self._audit.write("admitted", f"{peer} as {hello.role}, key {hello.key_id.hex()}")
         key = self._keyring.find(hello.key_id)

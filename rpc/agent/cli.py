@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from network.errors import NetworkError
-from network.keys import create_key_file, default_key_path
+from network.key_files import create_key_file, default_key_path
 from network.version import VERSION
 
 from ..allocation import SYSTEMS

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from network.clock import Clock
-from network.keyring import Key
+from network.keys import Key
 from network.session import Session
 from network.version import VERSION
 

@@ -27,7 +27,7 @@ from network.controller import Controller
 from network.errors import ProtocolError, Rejected, TimedOut
 from network.nodes import SUBMITTER
 from network.session import Session
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 from network.version import VERSION
 
 from .. import monitor, shipping

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from network.handshake import ServerHandshake
-from network.keyring import Keyring
+from network.keys import Keyring
 from network.version import VERSION
 from rpc.agent import slot
 from rpc.agent.jobs import JobFolders, JobRecord

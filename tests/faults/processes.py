@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from network.dial import CONNECT_SECONDS
 from network.errors import PeerLost, TimedOut
 from network.handshake import ClientHandshake, ServerHandshake
-from network.keyring import Key, Keyring
+from network.keys import Key, Keyring
 from network.version import VERSION
 from parallel_sgd.checkpoint import Resumption, Store
 from parallel_sgd.checkpoint.choice import Offer, choose

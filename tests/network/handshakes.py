@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import msgpack
 
 from network.handshake import ClientHandshake, ServerHandshake
-from network.hello_fields import Caps
-from network.keyring import Key, Keyring
+from network.hello import Caps
+from network.keys import Key, Keyring
 
 CLUSTER, JOB, CONTROL, STRANGER = (Key(bytes([i]) * 32) for i in range(1, 5))
 AT_AGENT = {"submitter": Keyring((CLUSTER,)), "agent": Keyring((CLUSTER,))}

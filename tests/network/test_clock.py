@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from network.clock import Clock, SystemClock
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 
 CLOCKS: list[Clock] = [SystemClock(), VirtualClock()]
 

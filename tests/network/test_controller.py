@@ -16,7 +16,7 @@ from network.controller import Controller
 from network.errors import ClosedByUs, NetworkError, PeerLost, TimedOut
 from network.frames import Message
 from network.session import INBOX_LIMIT
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from network.transport import Link
 
 from .wires import SEALED_WIRES, WIRES, Talk, talk

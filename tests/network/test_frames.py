@@ -15,7 +15,7 @@ import pytest
 
 from network.errors import ProtocolError
 from network.frames import FrameReader, Message
-from network.seal import Opener, Sealer
+from network.keys import Opener, Sealer
 from network.wire import HEADER, MAC_BYTES, MAX_HEAD, Kind, Limits, allocate, pack, unpack
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from network.errors import ProtocolError, Rejected
 from network.handshake import ClientHandshake, ServerHandshake
 from network.hello import HelloReader, Hint, Refused, parse_reply
-from network.keyring import Key, Keyring
+from network.keys import Key, Keyring
 
 from .handshakes import (
     AT_JOB,

@@ -6,9 +6,8 @@ import pytest
 
 from network.errors import ProtocolError, Rejected
 from network.handshake import ClientHandshake, ServerHandshake
-from network.hello import Hint, Refused
-from network.hello_fields import ROLES
-from network.keyring import Key, Keyring
+from network.hello import ROLES, Hint, Refused
+from network.keys import Key, Keyring
 
 from .handshakes import (
     AT_AGENT,

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from network.errors import ProtocolError, Rejected
 from network.handshake import ClientHandshake, ServerHandshake
-from network.hello import Hello, HelloReader, parse_hello, parse_reply
-from network.hello_fields import ROLES, Caps
-from network.keyring import Key, Keyring
+from network.hello import ROLES, Caps, Hello, HelloReader, parse_hello, parse_reply
+from network.keys import Key, Keyring
 
 CLUSTER = Key(b"c" * 32)
 ADMITS = {"submitter": Keyring((CLUSTER,))}

@@ -18,9 +18,9 @@ import pytest
 
 from network import Controller, NetworkError, NodeAssignment, PeerLost, Request, Serve, TimedOut
 from network.errors import NotReached
-from network.keyring import KeyFileError
-from network.keys import create_key_file
-from network.sockets import wait_sockets
+from network.key_files import create_key_file
+from network.keys import KeyFileError
+from network.transport import wait_sockets
 
 LIMIT = 10.0
 

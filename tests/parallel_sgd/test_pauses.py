@@ -11,7 +11,7 @@ import pytest
 
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from parallel_sgd import JobFailed, attempts
 from parallel_sgd.attempts import DEPOSED_SECONDS, RETURN_SECONDS, WAIT_SECONDS, Attempts
 from parallel_sgd.quorum import NoMajority

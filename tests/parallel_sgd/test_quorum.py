@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from network import NodeAssignment, Request
-from network.keyring import new_key
+from network.keys import new_key
 from parallel_sgd.quorum import NoMajority, Quorum
 from rpc.lease import candidacy, election
 from rpc.lease.election import Decision, Office

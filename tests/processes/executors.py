@@ -16,9 +16,9 @@ from network import TimedOut
 from network.dial import Target, dial
 from network.errors import Impostor
 from network.hello import Refused
-from network.keyring import Key
+from network.keys import Key
 from network.nodes import Address
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 from rpc import AbsExecutable, AbsSimpleExecutor, Communication, ReplyPackage
 from rpc.identity import process_name
 from rpc.messages import Begin

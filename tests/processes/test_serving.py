@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from network import NetworkError, NodeAssignment, Request
-from network.keys import create_key_file
+from network.key_files import create_key_file
 from network.version import VERSION
 from rpc import Cohort, Reclaimer
 from rpc.agent.settings import AgentSettings

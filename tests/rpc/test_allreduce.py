@@ -17,7 +17,7 @@ import pytest
 from network.controller import Controller
 from network.errors import PeerLost, TimedOut
 from network.session import Session
-from network.sockets import SocketLink
+from network.transport import SocketLink
 from rpc.allreduce import WHOLE_BYTES, combined
 from rpc.communication import Communication
 from rpc.slots import AHEAD, PIECE_BYTES

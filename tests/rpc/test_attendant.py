@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from network.controller import Controller
-from network.keyring import Key
+from network.keys import Key
 from network.nodes import Address
 from network.session import Session
-from network.sockets import wait_sockets
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
+from network.transport import wait_sockets
 from rpc.attendant import Attendant
 from rpc.messages import Beat, FetchEnd, FileBegin, FileChunk, FileEnd, Lose, Operation, State, Stop, Verdict, parse
 from rpc.orders import Orders

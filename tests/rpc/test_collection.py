@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from network.errors import ProtocolError
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from rpc.collection import STALL_SECONDS, Collection
 from rpc.files import PAUSE_SECONDS, ROOM_SECONDS
 from rpc.messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from network.errors import ProtocolError
-from network.keyring import new_key
+from network.keys import new_key
 from network.nodes import Address
 from rpc.identity import code_key, peer_key, peer_keys
 from rpc.messages import Accepted

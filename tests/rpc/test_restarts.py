@@ -11,10 +11,10 @@ import pytest
 
 from network.controller import Controller
 from network.errors import NetworkError
-from network.keyring import Key
+from network.keys import Key
 from network.nodes import Address
 from network.session import Session
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 from rpc import coordinator as coordinator_module
 from rpc.coordinator import Coordinator
 from rpc.messages import Stop, parse

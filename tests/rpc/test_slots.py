@@ -12,7 +12,7 @@ import pytest
 
 from network.controller import Controller
 from network.session import Session
-from network.sockets import SocketLink
+from network.transport import SocketLink
 from rpc.slots import ACCEPT, AHEAD, OFFER, PIECE_BYTES, Slots
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="windows need Linux")

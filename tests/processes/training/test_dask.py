@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from network import NetworkError, NodeAssignment, Request
-from network.keyring import KeyFileError
+from network.keys import KeyFileError
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import GlobalSettings
 from rpc.launch.dask import DaskLauncher

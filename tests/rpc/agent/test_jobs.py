@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from rpc.agent.audit import AuditLog
 from rpc.agent.jobs import KEEP_SECONDS, RETRY_SECONDS, JobFolders, JobRecord
 from rpc.agent.timeline import TIMELINE, Timeline

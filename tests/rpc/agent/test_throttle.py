@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from rpc.agent.throttle import LINES_IN_ALL, LINES_PER_PEER, WINDOW_SECONDS, Throttle
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from network import NodeAssignment, Request
-from network.keyring import new_key
+from network.keys import new_key
 from rpc.lease import candidacy, election
 from rpc.lease.candidacy import Candidacy
 from rpc.lease.election import Decision, Election, Office

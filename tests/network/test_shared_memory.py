@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from network.windows import Ticket, Window, look_into
+from network.memory import SharedMemory, SharedMemoryHandle, attach
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="windows need Linux")
 SIZE = 1 << 16
 _OWNER = """
 import sys
-from network.windows import Window
+from network.memory import Window
 window = Window(int(sys.argv[1]))
 window.memory[:] = 7
 print(*window.ticket, flush=True)
@@ -32,8 +32,8 @@ def mapped(name: str) -> bool:
 
 
 def test_a_reader_sees_what_the_owner_writes_and_cannot_write_itself() -> None:
-    window = Window(SIZE)
-    seen = look_into(window.ticket)
+    window = SharedMemory(SIZE)
+    seen = attach(window.ticket)
     assert seen.shape == window.memory.shape == (SIZE,)
     window.memory[5:9].view(np.float32)[:] = 2.5
     assert seen[5:9].view(np.float32)[0] == 2.5
@@ -47,12 +47,12 @@ def test_memory_of_a_process_that_is_killed_stays_with_its_readers_and_goes_with
     ) as owner:
         assert owner.stdout is not None
         process, descriptor, name, size = owner.stdout.readline().split()
-        ticket = Ticket(int(process), int(descriptor), name, int(size))
-        seen = look_into(ticket)
+        ticket = SharedMemoryHandle(int(process), int(descriptor), name, int(size))
+        seen = attach(ticket)
         owner.kill()
     assert (seen == 7).all()
     with pytest.raises(OSError, match=r"No such file"):
-        look_into(ticket)
+        attach(ticket)
     assert mapped(name)
     del seen
     gc.collect()
@@ -60,7 +60,7 @@ def test_memory_of_a_process_that_is_killed_stays_with_its_readers_and_goes_with
 
 
 def test_a_window_ends_with_its_last_user() -> None:
-    window = Window(SIZE)
+    window = SharedMemory(SIZE)
     name, memory = window.ticket.name, window.memory
     del window
     gc.collect()
@@ -72,15 +72,15 @@ def test_a_window_ends_with_its_last_user() -> None:
 
 
 def test_another_file_under_the_same_number_is_refused() -> None:
-    window = Window(SIZE)
+    window = SharedMemory(SIZE)
     with pytest.raises(OSError, match="is not the window psgd-of-another"):
-        look_into(window.ticket._replace(name="psgd-of-another"))
+        attach(window.ticket._replace(name="psgd-of-another"))
 
 
 def test_a_window_of_another_size_is_refused() -> None:
-    window = Window(SIZE)
+    window = SharedMemory(SIZE)
     with pytest.raises(OSError, match=f"has not the fixed size of {SIZE + 1} bytes"):
-        look_into(window.ticket._replace(size=SIZE + 1))
+        attach(window.ticket._replace(size=SIZE + 1))
 
 
 def test_memory_that_could_shrink_under_its_readers_is_refused() -> None:
@@ -88,12 +88,12 @@ def test_memory_that_could_shrink_under_its_readers_is_refused() -> None:
     try:
         os.ftruncate(descriptor, SIZE)
         with pytest.raises(OSError, match="has not the fixed size"):
-            look_into(Ticket(os.getpid(), descriptor, "psgd-soft", SIZE))
+            attach(SharedMemoryHandle(os.getpid(), descriptor, "psgd-soft", SIZE))
     finally:
         os.close(descriptor)
 
 
 def test_the_owner_cannot_shrink_it() -> None:
-    window = Window(SIZE)
+    window = SharedMemory(SIZE)
     with pytest.raises(PermissionError):
         os.ftruncate(window.ticket.descriptor, 0)

@@ -16,15 +16,15 @@ from .clock import Clock, SystemClock
 from .errors import NetworkError
 from .handshake import HANDSHAKE_SECONDS, ServerHandshake
 from .hello import Hello, HelloReader, Hint, Refused
-from .keyring import Keyring
+from .keys import Keyring
 from .session import Session
-from .sockets import SocketLink
+from .transport import SocketLink
 
-MOST_VISITORS = 64
-MOST_PER_ADDRESS = 8
+MAX_PENDING = 64
+MAX_PENDING_PER_ADDRESS = 8
 
 
-class Terms(NamedTuple):
+class Accept(NamedTuple):
     """How to serve a visitor: which keys admit which role, our role, the job it must ask for, what we tell about us, and which
     node has these keys, where it is one: that one is the peer of the session, whoever it claims to be."""
 
@@ -35,23 +35,23 @@ class Terms(NamedTuple):
     node: int | None = None
 
 
-class PassOn(NamedTuple):
+class Forward(NamedTuple):
     """Give the connection to the job process `job`."""
 
     job: str
 
 
-Policy = Callable[[Hello], Terms | PassOn | Hint]
+Policy = Callable[[Hello], Accept | Forward | Hint]
 
 
-class Arrived(NamedTuple):
+class Authenticated(NamedTuple):
     """A visitor proved its key."""
 
     session: Session
     hello: Hello
 
 
-class PassedOn(NamedTuple):
+class Forwarded(NamedTuple):
     """A visitor asked for a job; its connection, the hello read from it, and the seconds left to it."""
 
     job: str
@@ -61,23 +61,23 @@ class PassedOn(NamedTuple):
     peer: str
 
 
-class TurnedAway(NamedTuple):
+class Dropped(NamedTuple):
     """A visitor is gone, and why."""
 
     peer: str
     reason: str
 
 
-Outcome = Arrived | PassedOn | TurnedAway
+Outcome = Authenticated | Forwarded | Dropped
 
 
-class Door:
+class Acceptor:
     """Visitors and what becomes of them. Poll `links`, then call `step`; not thread-safe."""
 
     def __init__(self, policy: Policy, clock: Clock | None = None) -> None:
         self._policy = policy
         self._clock = clock or SystemClock()
-        self._visitors: list[_Visitor] = []
+        self._visitors: list[_PendingConnection] = []
         self._outcomes: list[Outcome] = []
 
     @property
@@ -97,31 +97,31 @@ class Door:
         hello: bytes = b"",
         seconds: float = HANDSHAKE_SECONDS,
         peer: str = "",
-        terms: Terms | None = None,
+        terms: Accept | None = None,
     ) -> None:
         """Take in a fresh connection, or one whose `hello` was read elsewhere and that has `seconds` left; `terms` instead of
         those of the policy."""
         try:
-            visitor = _Visitor(SocketLink(sock, peer), self._clock.monotonic() + seconds, hello, terms)
+            visitor = _PendingConnection(SocketLink(sock, peer), self._clock.monotonic() + seconds, hello, terms)
         except (OSError, NetworkError) as error:
             sock.close()
-            self._outcomes.append(TurnedAway(peer or "a visitor", str(error)))
+            self._outcomes.append(Dropped(peer or "a visitor", str(error)))
             return
-        if len(self._silent(visitor.host)) >= MOST_PER_ADDRESS or len(self._visitors) >= MOST_VISITORS:
+        if len(self._silent(visitor.host)) >= MAX_PENDING_PER_ADDRESS or len(self._visitors) >= MAX_PENDING:
             self._advance()  # their hello may have arrived by now
-        if len(silent := self._silent(visitor.host)) >= MOST_PER_ADDRESS:
+        if len(silent := self._silent(visitor.host)) >= MAX_PENDING_PER_ADDRESS:
             self._evict(silent[0])
-        if len(self._visitors) >= MOST_VISITORS:
+        if len(self._visitors) >= MAX_PENDING:
             self._evict(next((v for v in self._visitors if v.silent), self._visitors[0]))
         self._visitors.append(visitor)
 
-    def _silent(self, host: str) -> list[_Visitor]:
+    def _silent(self, host: str) -> list[_PendingConnection]:
         return [v for v in self._visitors if v.silent and v.host == host]
 
-    def _evict(self, visitor: _Visitor) -> None:
+    def _evict(self, visitor: _PendingConnection) -> None:
         self._visitors.remove(visitor)
         visitor.link.close()
-        self._outcomes.append(TurnedAway(visitor.link.peer, "more visitors came than may wait at the door"))
+        self._outcomes.append(Dropped(visitor.link.peer, "more visitors came than may wait at the door"))
 
     def step(self) -> list[Outcome]:
         """Serve every visitor as far as its bytes go; returns what became of those that are through."""
@@ -136,13 +136,13 @@ class Door:
             try:
                 outcome = visitor.step(self._policy, now, self._clock)
             except (NetworkError, OSError) as error:
-                outcome = TurnedAway(visitor.link.peer, str(error))
+                outcome = Dropped(visitor.link.peer, str(error))
             if outcome is None and now >= visitor.deadline:
-                outcome = TurnedAway(visitor.link.peer, f"no key was proven within {HANDSHAKE_SECONDS:g} s")
+                outcome = Dropped(visitor.link.peer, f"no key was proven within {HANDSHAKE_SECONDS:g} s")
             if outcome is not None:
                 self._visitors.remove(visitor)
                 self._outcomes.append(outcome)
-                if isinstance(outcome, TurnedAway):
+                if isinstance(outcome, Dropped):
                     visitor.link.close()
 
     def close(self) -> None:
@@ -150,18 +150,18 @@ class Door:
         for visitor in self._visitors:
             visitor.link.close()
         for outcome in self._outcomes:
-            if isinstance(outcome, Arrived):
+            if isinstance(outcome, Authenticated):
                 outcome.session.close()
-            elif isinstance(outcome, PassedOn):
+            elif isinstance(outcome, Forwarded):
                 outcome.sock.close()
         self._visitors.clear()
         self._outcomes.clear()
 
 
-class _Visitor:
+class _PendingConnection:
     """One connection before its proof."""
 
-    def __init__(self, link: SocketLink, deadline: float, hello: bytes, terms: Terms | None) -> None:
+    def __init__(self, link: SocketLink, deadline: float, hello: bytes, terms: Accept | None) -> None:
         self.link = link
         self.host = link.peer.rpartition(":")[0] or link.peer
         self.deadline = deadline
@@ -187,9 +187,9 @@ class _Visitor:
             self._reader.feed(data)
         if self._handshake is None:
             decision = self._terms or policy(self._reader.hello)
-            if isinstance(decision, PassOn):
+            if isinstance(decision, Forward):
                 seconds, peer = self.deadline - now, self.link.peer
-                return PassedOn(decision.job, self.link.detach(), self._reader.data, seconds, peer)
+                return Forwarded(decision.job, self.link.detach(), self._reader.data, seconds, peer)
             if isinstance(decision, Hint):
                 return self._turn_away(decision)
             self._terms, self._handshake = decision, self._serve(decision)
@@ -204,7 +204,7 @@ class _Visitor:
             self._handshake.feed(data)
         return self._admit(self._handshake, self._reader.hello, clock)
 
-    def _serve(self, terms: Terms) -> ServerHandshake:
+    def _serve(self, terms: Accept) -> ServerHandshake:
         self._seal = self._seal or bool(terms.caps.get("seal"))
         return ServerHandshake(
             terms.admits, terms.role, terms.job, {**terms.caps, "seal": self._seal}, binding=self.link.binding
@@ -219,10 +219,10 @@ class _Visitor:
         self._read += count or 0
         return None if count is None else bytes(view[:count])
 
-    def _turn_away(self, hint: Hint) -> TurnedAway:
+    def _turn_away(self, hint: Hint) -> Dropped:
         self._put(bytes([hint]))
         who = f" as node {self._terms.node}" if self._terms is not None and self._terms.node is not None else ""
-        return TurnedAway(self.link.peer, f"refused{who}: {hint.name}")
+        return Dropped(self.link.peer, f"refused{who}: {hint.name}")
 
     def _put(self, data: bytes) -> None:
         # a handshake message is smaller than any socket buffer, so it goes out in one piece or the visitor does not read
@@ -230,7 +230,7 @@ class _Visitor:
             raise OSError("it does not take our answer")
         self._sent += len(data)
 
-    def _admit(self, handshake: ServerHandshake, hello: Hello, clock: Clock) -> Arrived:
+    def _admit(self, handshake: ServerHandshake, hello: Hello, clock: Clock) -> Authenticated:
         session = Session(
             self.link,
             handshake.keys.server_key,
@@ -244,4 +244,4 @@ class _Visitor:
         )
         session.bytes_sent, session.bytes_read = self._sent, self._read
         session.send()
-        return Arrived(session, hello)
+        return Authenticated(session, hello)

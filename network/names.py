@@ -1,14 +1,12 @@
-"""Packages whose public names are imported when they are first asked for: a process loads only what it uses.
-
-A job process would otherwise load the agent's and the submitter's code, and spend a third of its start on it.
-"""
+"""Names: those of a package, imported when they are first asked for, and what somebody meant by one that does not exist."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -34,3 +32,20 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
         return sorted(special | homes.keys() | {name for name in loaded if f"{package}.{name}" in sys.modules})
 
     return get, names
+
+
+_NOTHING: Final = MappingProxyType[Any, str]({})
+
+
+def did_you_mean(name: object, known: Iterable[object], quoted: bool = True, meant: Mapping[Any, str] = _NOTHING) -> str:
+    """`; did you mean 'Plain'?` for `Plian`, to go behind what a message says; "" where nothing known is near to it.
+
+    Upper and lower case count as equal. `quoted`: whether texts stand in quotation marks, as other keys do by their `repr`;
+    `meant` tells what to say for some of those that are known.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - for messages only
+
+    spelt = {str(each).casefold(): meant.get(each, each) for each in known}
+    for near in get_close_matches(str(name).casefold()[:80], spelt, n=1):
+        return f"; did you mean {repr(spelt[near]) if quoted else spelt[near]}?"
+    return ""

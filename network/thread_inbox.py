@@ -1,35 +1,35 @@
-"""What other threads bring to the one that owns a controller: newcomers, bad news, and orders to stop."""
+"""What other threads tell the one that owns a controller: newcomers, lost peers, and the order to stop."""
 
 from __future__ import annotations
 
 import threading
 from typing import NamedTuple
 
-from .bell import Bell
 from .errors import PeerLost
 from .session import Session
+from .transport import Waker
 
 
-class Brought(NamedTuple):
+class Requests(NamedTuple):
     """New sessions by peer, and peers that count as lost, with the reason."""
 
     newcomers: list[tuple[int, Session]]
     condemned: list[tuple[int, str, type[PeerLost]]]
 
 
-class Calls:
+class ThreadInbox:
     """Any thread may call `admit`, `lose`, `interrupt` and `wake`; the owner waits for `bell` too, and takes what came.
 
     Attributes: `waiting`, whether there is anything to take; `interruption`, what the owner is to raise.
     """
 
     def __init__(self) -> None:
-        self.bell = Bell()
+        self.bell = Waker()
         self.waiting = False
         self.interruption: BaseException | None = None
         self._lock = threading.Lock()
         self._closed = False
-        self._brought = Brought([], [])
+        self._brought = Requests([], [])
 
     def admit(self, peer: int, session: Session) -> None:
         """Bring the session of a newcomer; it is closed when nobody takes newcomers any more."""
@@ -58,12 +58,12 @@ class Calls:
         self.bell.ring()
         self.waiting = True  # after the ring, so that whoever reacts to this finds it
 
-    def take(self) -> Brought:
+    def take(self) -> Requests:
         """All that was brought since the last time; belongs to the owner."""
         self.waiting = False  # before looking: who calls from here on is heard the next time
         self.bell.silence()
         with self._lock:
-            brought, self._brought = self._brought, Brought([], [])
+            brought, self._brought = self._brought, Requests([], [])
         return brought
 
     def end(self) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .fault import LinkFault
-from .faults import FaultPlan, begins
+from network.faults.fault import LinkFault
+from network.faults.plan import FaultPlan, begins
 
 SWAP_SECONDS = 0.001
 
