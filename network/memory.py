@@ -60,15 +60,15 @@ _NOBODY = _holders([np.empty(1, np.uint8)], 0)
 
 # Memory of one process that other processes of this host may map and read: one copy where a socket makes two and clears pages.
 #
-# A window has no name in any file system: it lives until the last process that maps it has ended, however it ended. Who reads
-# it needs its `Ticket`, and the right to look at the descriptors of the owner: the same user, the same view of processes.
-# Nothing here tells when content is there; that is the matter of messages, which also order memory between processors.
+# It has no name in any file system: it lives until the last process that maps it has ended, however it ended. A reader needs
+# its handle, and the right to look at the descriptors of the owner: the same user, the same view of processes. Nothing here
+# tells when content is there; that is the matter of messages, which also order memory between processors.
 
 Bytes = NDArray[np.uint8]
 
 
 class SharedMemoryHandle(NamedTuple):
-    """Where another process of this host finds a window."""
+    """Where another process of this host finds shared memory."""
 
     process: int
     descriptor: int
@@ -77,36 +77,36 @@ class SharedMemoryHandle(NamedTuple):
 
 
 class SharedMemory:
-    """Fresh memory of `size` bytes, writable in `memory`; `ticket` is for those who shall read it.
+    """Fresh memory of `size` bytes, writable in `memory`; `handle` is for those who shall read it.
 
     Raises: OSError when the system has no such memory.
     """
 
     def __init__(self, size: int) -> None:
         if sys.platform != "linux":
-            raise OSError(f"Memory windows need Linux, this is {sys.platform}.")
+            raise OSError(f"Shared memory needs Linux, this is {sys.platform}.")
         name = f"psgd-{secrets.token_hex(16)}"
         descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         weakref.finalize(self, os.close, descriptor)
         os.ftruncate(descriptor, size)
         _fix_size(descriptor)
         self.memory: Bytes = np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
-        self.ticket = SharedMemoryHandle(os.getpid(), descriptor, name, size)
+        self.handle = SharedMemoryHandle(os.getpid(), descriptor, name, size)
 
 
-def attach(ticket: SharedMemoryHandle) -> Bytes:
-    """The memory of a window of a process of this host, read-only.
+def attach(handle: SharedMemoryHandle) -> Bytes:
+    """The shared memory of a process of this host, read-only.
 
     Raises: OSError when it is not there, may not be read, or could shrink under its readers.
     """
-    path = f"/proc/{ticket.process:d}/fd/{ticket.descriptor:d}"
-    if not os.readlink(path).startswith(f"/memfd:{ticket.name} "):
-        raise OSError(f"Descriptor {ticket.descriptor} of process {ticket.process} is not the window {ticket.name}.")
+    path = f"/proc/{handle.process:d}/fd/{handle.descriptor:d}"
+    if not os.readlink(path).startswith(f"/memfd:{handle.name} "):
+        raise OSError(f"Descriptor {handle.descriptor} of process {handle.process} is not the shared memory {handle.name}.")
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if not _has_fixed_size(descriptor) or os.fstat(descriptor).st_size != ticket.size:
-            raise OSError(f"The window {ticket.name} has not the fixed size of {ticket.size} bytes.")
-        return np.frombuffer(mmap.mmap(descriptor, ticket.size, access=mmap.ACCESS_READ), np.uint8)
+        if not _has_fixed_size(descriptor) or os.fstat(descriptor).st_size != handle.size:
+            raise OSError(f"The shared memory {handle.name} has not the fixed size of {handle.size} bytes.")
+        return np.frombuffer(mmap.mmap(descriptor, handle.size, access=mmap.ACCESS_READ), np.uint8)
     finally:
         os.close(descriptor)
 

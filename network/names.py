@@ -29,7 +29,12 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
     def names() -> list[str]:
         loaded = vars(sys.modules[package])
         special = {name for name in loaded if name.startswith("__")}
-        return sorted(special | homes.keys() | {name for name in loaded if f"{package}.{name}" in sys.modules})
+        return sorted(
+            special
+            | homes.keys()
+            | set(loaded.get("__all__", ()))
+            | {name for name in loaded if f"{package}.{name}" in sys.modules}
+        )
 
     return get, names
 

@@ -36,7 +36,7 @@ class Request:
         """
         com, errors = self.reach(nodes, limit)
         if errors:
-            com.close(farewell=False)
+            com.close(graceful=False)
             if len(errors) == 1:
                 raise next(iter(errors.values()))
             raise NetworkError(" ".join(str(error) for error in errors.values()))

@@ -35,8 +35,8 @@ class Serve:
         self._listener: socket.socket = listen_tcp(where)
         self.address = Address(where.host, self._listener.getsockname()[1])
         self._clock = clock or SystemClock()
-        self._door = Acceptor(self._policy, self._clock)
-        self._arrived: deque[Authenticated] = deque()
+        self._acceptor = Acceptor(self._policy, self._clock)
+        self._authenticated: deque[Authenticated] = deque()
 
     def _policy(self, hello: Hello) -> Accept | Forward | Hint:
         if hello.job:
@@ -49,34 +49,34 @@ class Serve:
         Raises: TimedOut after `timeout` seconds.
         """
         start = self._clock.monotonic()
-        while not self._arrived:
+        while not self._authenticated:
             left = None if timeout is None else start + timeout - self._clock.monotonic()
             if timeout is not None and left is not None and left <= 0:
                 raise TimedOut("a submitter to connect", timeout)
             self._step(left)
-        session, hello = self._arrived.popleft()
+        session, hello = self._authenticated.popleft()
         node = hello.caps.get("node")
         return Controller(node if type(node) is int else 0, {SUBMITTER: session}, clock=self._clock)
 
     def _step(self, patience: float | None) -> None:
-        deadline = self._door.deadline
+        deadline = self._acceptor.deadline
         limits = [patience, None if deadline is None else deadline - self._clock.monotonic()]
-        wait_sockets([self._listener, *self._door.links], [], min((t for t in limits if t is not None), default=None))
+        wait_sockets([self._listener, *self._acceptor.links], [], min((t for t in limits if t is not None), default=None))
         with contextlib.suppress(BlockingIOError, ConnectionError):  # nobody there, or gone again
-            visitor, _ = self._listener.accept()
-            self._door.add(visitor)
-        for outcome in self._door.step():
+            connection, _ = self._listener.accept()
+            self._acceptor.add(connection)
+        for outcome in self._acceptor.step():
             if isinstance(outcome, Authenticated):
-                self._arrived.append(outcome)
+                self._authenticated.append(outcome)
             elif isinstance(outcome, Dropped):
-                _log.info("A visitor from %s was turned away: %s.", outcome.peer, outcome.reason.rstrip("."))
+                _log.info("A connection from %s was closed: %s.", outcome.peer, outcome.reason.rstrip("."))
 
     def close(self) -> None:
         """Stop listening and send everybody away who has not been acquired; idempotent."""
         self._listener.close()
-        self._door.close()
-        while self._arrived:
-            self._arrived.popleft().session.close()
+        self._acceptor.close()
+        while self._authenticated:
+            self._authenticated.popleft().session.close()
 
     def __enter__(self) -> Serve:
         return self

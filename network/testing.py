@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import math
 
-from tests.network.link_faults import LinkFaults
-
-from .faults.fault import Fault, LinkFault, ProcessFault, Step
-from .faults.plan import FaultPlan, InjectedFault, perform
-from .faults.proxy import Proxy, Route
-from .faults.stream import Shape
+from .faults import Fault, FaultPlan, InjectedFault, LinkFault, ProcessFault, Proxy, Route, Shape, Step, perform
 
 __all__ = [
     "Fault",
     "FaultPlan",
     "InjectedFault",
     "LinkFault",
-    "LinkFaults",
     "ProcessFault",
     "Proxy",
     "Route",

@@ -317,24 +317,24 @@ def trusted_unix_path(path: str) -> bool:
 
 
 class Waker:
-    """A pair of connected sockets: `ring`, from any thread or signal handler, makes `sock` readable until `silence`."""
+    """Wakes a thread that waits for sockets: `wake`, from any thread or signal handler, makes `sock` readable until `clear`."""
 
     def __init__(self) -> None:
-        self._rope, self.sock = socket.socketpair()
-        self._rope.setblocking(False)
+        self._wake_end, self.sock = socket.socketpair()
+        self._wake_end.setblocking(False)
         self.sock.setblocking(False)
 
-    def ring(self) -> None:
-        """Wake whoever waits for `sock`, now or the next time."""
-        with contextlib.suppress(OSError):  # it rings already, or is closed
-            self._rope.send(b"!")
+    def wake(self) -> None:
+        """Wake the thread that waits for `sock`, now or the next time."""
+        with contextlib.suppress(OSError):  # it is awake already, or closed
+            self._wake_end.send(b"!")
 
-    def silence(self) -> None:
-        """Take note of all rings so far."""
-        with contextlib.suppress(OSError):  # it did not ring, or is closed
+    def clear(self) -> None:
+        """Forget all calls of `wake` so far."""
+        with contextlib.suppress(OSError):  # nobody woke it, or it is closed
             self.sock.recv(1024)
 
     def close(self) -> None:
-        """Take it down; idempotent."""
-        self._rope.close()
+        """Close both ends; idempotent."""
+        self._wake_end.close()
         self.sock.close()

@@ -154,18 +154,6 @@ def _plain(number: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-# The words of a fault plan and their reader.
-#
-# plan     clause; clause; ...
-# clause   kill 1@e1.b3            stop 2@e1.b5 for 4s      hang 2@e1.b5 for 4s     exit 1@e1.b3 code 3
-# raise 2@e1.b2           nan 1@e1.b4              kill ps@e2
-# +500ms 0>1              +500ms~100ms 0-1         throttle 0>1 1mbit      lose 0>1 10%
-# cut 0-2@e2 for 3s       swallow 0>1@e1.b2        duplicate 0>1            reorder 0>1
-#
-# Epochs, batches and attempts count from 1. `@e2` alone, or `@e2.b0`, is the first batch of that epoch that comes. `0>1` is
-# what node 0 sends to node 1, `0-1` is both directions. A fault happens in the first attempt, unless `@a2` or `@a*` (every
-# one) follows. Times are ms, s or min; rates are bit, kbit, mbit or gbit per second.
-
 _TIME_UNITS = {"ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60)}
 _RATE_UNITS = {"bit": Decimal(1), "kbit": Decimal(10**3), "mbit": Decimal(10**6), "gbit": Decimal(10**9)}
 _TIME = r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|min)"

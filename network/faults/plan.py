@@ -1,4 +1,4 @@
-"""A plan of faults: public, seeded, replayable, written by node and step. It decides; `perform` and `LinkFaults` do.
+"""A plan of faults: public, seeded, replayable, written by node and step. It decides; `perform` and a `Proxy` do.
 
 How a job uses it. The submitter reads `FaultPlan.parse(text, seed)`, checks it with `check(nodes)` and ships `str(plan)` and
 the seed. Each job process reads them again and asks at BEGIN of every batch, with epoch and batch counted from 0:
@@ -8,8 +8,7 @@ the seed. Each job process reads them again and asks at BEGIN of every batch, wi
     for fault in plan.links_at(node, epoch, batch, attempt):
         routes[fault.receiver].inject(fault)            # the node's own connections lead through `Proxy.interpose`
 
-In one process over memory, `LinkFaults(plan, clock)` is the link of the nodes, and `at` serves the rest. Every process counts
-and logs its own firings; the log of a killed one ends with the line of its fault.
+Every process counts and logs its own firings; the log of a killed one ends with the line of its fault.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class FaultPlan:
 
     @classmethod
     def parse(cls, text: str, seed: int = 0) -> FaultPlan:
-        """Read clauses that are separated by ';' (see `fault_grammar`); a text without any is a plan without faults.
+        """Read clauses that are separated by ';' (see `fault`); a text without any is a plan without faults.
 
         Raises: ValueError naming the clause, what was expected, and what came.
         """
@@ -109,10 +108,6 @@ class FaultPlan:
                 if fault.concerns(node, other) and self._fire(number, epoch, batch, attempt, node):
                     due.append(replace(fault, sender=node, receiver=other))
         return due
-
-    def fire_link(self, number: int, epoch: int, batch: int, attempt: int) -> bool:
-        """Enter that link fault `number` begins; False when it had begun in this attempt before."""
-        return self._fire(number, epoch, batch, attempt)
 
     def _fire(self, number: int, epoch: int, batch: int, attempt: int, node: int | None = None) -> bool:
         if (number, attempt, node) in self._fired:

@@ -19,9 +19,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol
 
 from network.clock import Clock, SystemClock
 from network.hello import Hello
@@ -49,7 +47,7 @@ class Proxy:
         self._routes: list[Route] = []
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self._ending = False
-        self._bell = Waker()
+        self._waker = Waker()
         self._thread = threading.Thread(target=self._run, name="fault proxy", daemon=True)
 
     def route(self, target: Address, *, frames: bool = False, selects: Callable[[Hello], bool] | None = None) -> Route:
@@ -83,7 +81,7 @@ class Proxy:
         route = Route(self, None, frames, None)
         places = (Place.FRAMES, Place.FRAMES) if frames else None
         with self.changing():
-            route.passages.append(ProxiedConnection(near, sock, route.there, route.back, self._random, places, sealed))
+            route.connections.append(ProxiedConnection(near, sock, route.there, route.back, self._random, places, sealed))
             self._routes.append(route)
         return ours, route
 
@@ -97,7 +95,7 @@ class Proxy:
         """Keep the proxy's thread from moving bytes in the block, and let it look at everything again after it."""
         with self._lock:
             yield
-        self._bell.ring()
+        self._waker.wake()
 
     def move(self) -> None:
         """Move all bytes that can be moved now; to be called within `changing`."""
@@ -114,8 +112,8 @@ class Proxy:
                 if self._ending:
                     return
                 reading, writing, limit = self._step()
-            wait_sockets([*reading, self._bell.sock], writing, limit)
-            self._bell.silence()
+            wait_sockets([*reading, self._waker.sock], writing, limit)
+            self._waker.clear()
 
     def _step(self) -> tuple[list[socket.socket], list[socket.socket], float | None]:
         """Move all bytes that can be moved; what to wait for, and how long."""
@@ -129,10 +127,10 @@ class Proxy:
         for route in self._routes:
             route.step(now)
             reading += route.listening
-            for passage in route.passages:
-                reading += passage.reading
-                writing += passage.writing
-                moment = passage.next_moment()
+            for connection in route.connections:
+                reading += connection.reading
+                writing += connection.writing
+                moment = connection.next_moment()
                 moments += [] if moment is None else [moment]
         return reading, writing, max(0.0, min(moments) - self._clock.monotonic()) if moments else None
 
@@ -147,40 +145,27 @@ class Proxy:
         self._thread.join()
         for route in self._routes:
             route.close()
-        self._bell.close()
+        self._waker.close()
 
 
 Admit = Callable[[socket.socket], ProxiedConnection | None]
-
-
-class Mover(Protocol):
-    """The proxy, as its routes know it."""
-
-    def changing(self) -> AbstractContextManager[None]:
-        """Keep bytes from being moved in the block."""
-
-    def move(self) -> None:
-        """Move all bytes that can be moved now; to be called within `changing`."""
-
-    def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Call `action` after some time."""
 
 
 class Route:
     """Made by `Proxy.route` and `Proxy.interpose`.
 
     Attributes: `address` that callers use (None when interposed), `there` and `back` (the `Shape` of what callers send, and of
-    what they receive), `passages` (the open connections).
+    what they receive), `connections` (the open connections).
     """
 
-    def __init__(self, proxy: Mover, host: str | None, frames: bool, admit: Admit | None) -> None:
+    def __init__(self, proxy: Proxy, host: str | None, frames: bool, admit: Admit | None) -> None:
         self._proxy = proxy
         self._frames = frames
         self._admit = admit
         self._own: Counter[str] = Counter()
         self.there = Shape(proxy.changing)
         self.back = Shape(proxy.changing)
-        self.passages: list[ProxiedConnection] = []
+        self.connections: list[ProxiedConnection] = []
         self.address: Address | None = None
         self._holder: socket.socket | None = None
         self._listener: socket.socket | None = None
@@ -198,8 +183,8 @@ class Route:
         """Reset all connections; new ones are let in."""
         with self._proxy.changing():
             self._own["reset"] += 1
-            for passage in self.passages:
-                passage.reset()
+            for connection in self.connections:
+                connection.reset()
 
     def refuse(self, on: bool = True) -> None:
         """Refuse connections, as a host does on which nobody listens; those that are open live on."""
@@ -218,8 +203,8 @@ class Route:
         with self._proxy.changing():
             self._own["cut"] += 1
             self.refuse()
-            for passage in self.passages:
-                passage.reset()
+            for connection in self.connections:
+                connection.reset()
         if seconds is not None:
             self._proxy.after(seconds, self.heal)
 
@@ -260,15 +245,15 @@ class Route:
     def step(self, now: float) -> None:
         """Let callers in, and move the bytes of all connections."""
         for near in self._callers():
-            passage = self._admit(near) if self._admit is not None else None
-            if passage is None:
+            connection = self._admit(near) if self._admit is not None else None
+            if connection is None:
                 near.close()
             else:
-                self.passages.append(passage)
-        for passage in self.passages:
-            if not passage.closed:
-                passage.step(now)
-        self.passages[:] = [passage for passage in self.passages if not passage.closed]
+                self.connections.append(connection)
+        for connection in self.connections:
+            if not connection.closed:
+                connection.step(now)
+        self.connections[:] = [connection for connection in self.connections if not connection.closed]
 
     def _callers(self) -> Iterator[socket.socket]:
         while self._listener is not None:
@@ -285,8 +270,8 @@ class Route:
 
     def close(self) -> None:
         """End all connections and give the port back."""
-        for passage in self.passages:
-            passage.reset()
+        for connection in self.connections:
+            connection.reset()
         for sock in (self._listener, self._holder):
             with contextlib.suppress(OSError):
                 if sock is not None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from network import VERSION
 from network.acceptor import Accept, Acceptor, Authenticated, Dropped, Forward, Forwarded, Outcome
 from network.clock import SystemClock
 from network.errors import NetworkError
@@ -21,7 +22,6 @@ from network.keys import Keyring
 from network.nodes import Address, is_loopback
 from network.session import LOOK_SECONDS
 from network.transport import MAX_UNIX_PATH, PortInUse, Waker, listen_tcp, listen_unix, wait_sockets
-from network.version import VERSION
 
 from ..logs import attach_file, clean, get_logger
 from . import departure
@@ -95,8 +95,8 @@ class Agent:
             self._when_leaving: Callable[[], object] = lambda: None
             self._door = Acceptor(self._policy, self._clock)
             held.callback(self._door.close)
-            self._bell = Waker()
-            held.callback(self._bell.close)
+            self._waker = Waker()
+            held.callback(self._waker.close)
             self._held = held.pop_all()
 
     def _listen_on_ipv6(self, at_end: Callable[..., object]) -> None:
@@ -156,7 +156,7 @@ class Agent:
     def stop(self) -> None:
         """Make `serve_forever` return (from a signal handler or another thread)."""
         self._stopping = True
-        self._bell.ring()
+        self._waker.wake()
 
     def leave(self, reason: str, grace: float) -> None:
         """Let the jobs save their state and stop, then make `serve_forever` return, within `grace` seconds; called as `stop`.
@@ -164,7 +164,7 @@ class Agent:
         `reason` is some words. Only the first call counts.
         """
         self._leave_asked.put(departure.LeaveAsked(reason, grace))
-        self._bell.ring()
+        self._waker.wake()
 
     def when_leaving(self, call: Callable[[], object]) -> None:
         """Have `call` called, in the serving thread, before the jobs are told that the agent leaves."""
@@ -174,11 +174,11 @@ class Agent:
         pairs = [run.pair.sock for run in self._runs if run.pair is not None]
         outputs = [run.output for run in self._runs if run.output.is_open]
         wait_sockets(
-            [*self._listeners, self._bell.sock, *pairs, *outputs, *self._door.links, *self._desk.reading],  # type: ignore[list-item]
+            [*self._listeners, self._waker.sock, *pairs, *outputs, *self._door.links, *self._desk.reading],  # type: ignore[list-item]
             self._desk.writing,  # type: ignore[arg-type]
             0.0 if self._desk.hurried else self._patience(),
         )
-        self._bell.silence()
+        self._waker.clear()
         self._accept()
         for outcome in self._door.step():
             self._settle(outcome)

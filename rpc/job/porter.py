@@ -116,7 +116,7 @@ class Porter:
                     hello=operation.hello,
                     seconds=operation.seconds,
                     peer=operation.peer,
-                    terms=self._terms_of(operation),
+                    accept=self._terms_of(operation),
                 )
                 self.tell(Took())
             elif isinstance(operation, Halt):

@@ -1,4 +1,4 @@
-"""The door: strangers cost little and get nowhere, honest visitors get in whatever strangers do."""
+"""The acceptor: strangers cost little and get nowhere, honest visitors get in whatever strangers do."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ RING = Keyring((KEY, OLD_KEY))
 
 
 class Entrance:
-    """A listening socket and its door, with the outcomes so far."""
+    """A listening socket and its acceptor, with the outcomes so far."""
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.clock = VirtualClock()
-        self.door = Acceptor(policy or (lambda _hello: Accept({"submitter": RING}, "agent")), self.clock)
+        self.acceptor = Acceptor(policy or (lambda _hello: Accept({"submitter": RING}, "agent")), self.clock)
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.listener.setblocking(False)
         self.clients: list[socket.socket] = []
         self.outcomes: list[Outcome] = []
 
     def connect(self, data: bytes = b"", host: str = "127.0.0.1") -> socket.socket:
-        """A visitor that has said `data` and stands at the door."""
+        """A visitor that has said `data` and is pending."""
         client = socket.create_connection(self.listener.getsockname(), timeout=5, source_address=(host, 0))
         client.sendall(data)
         self.clients.append(client)
         wait_sockets([self.listener], [], 5)
-        self.door.add(self.listener.accept()[0])
+        self.acceptor.add(self.listener.accept()[0])
         return client
 
     def step(self) -> list[Outcome]:
-        new = self.door.step()
+        new = self.acceptor.step()
         self.outcomes += new
         return new
 
@@ -65,11 +65,11 @@ class Entrance:
         for _ in range(1000):
             if new := self.step():
                 return new
-            wait_sockets(self.door.links, [], 1.0)
-        raise AssertionError("nothing happened at the door")
+            wait_sockets(self.acceptor.links, [], 1.0)
+        raise AssertionError("nothing happened")
 
     def close(self) -> None:
-        self.door.close()
+        self.acceptor.close()
         for outcome in self.outcomes:
             if isinstance(outcome, Authenticated):
                 outcome.session.close()
@@ -125,8 +125,8 @@ def test_an_honest_visitor_arrives(entrance: Entrance) -> None:
     assert hello.caps["node"] == 4
     assert session.role == "submitter"
     assert session.alive
-    assert entrance.door.links == []
-    assert entrance.door.deadline is None
+    assert entrance.acceptor.links == []
+    assert entrance.acceptor.deadline is None
 
 
 @pytest.mark.parametrize("data", STRANGERS)
@@ -140,7 +140,7 @@ def test_whatever_a_stranger_says_he_is_turned_away(entrance: Entrance, data: by
     assert isinstance(outcome, Dropped)
     assert outcome.peer == f"127.0.0.1:{client.getsockname()[1]}"
     assert is_closed(client)
-    assert entrance.door.links == []
+    assert entrance.acceptor.links == []
 
 
 def test_one_byte_at_a_time_is_cut_at_five_seconds_in_all(entrance: Entrance) -> None:
@@ -150,7 +150,7 @@ def test_one_byte_at_a_time_is_cut_at_five_seconds_in_all(entrance: Entrance) ->
     cut_after = 0
     for number in range(len(data)):
         client.send(data[number : number + 1])
-        wait_sockets(entrance.door.links, [], 5)
+        wait_sockets(entrance.acceptor.links, [], 5)
         entrance.clock.advance(0.1)
         cut_after = number + 1
         if entrance.step():
@@ -163,7 +163,7 @@ def test_one_byte_at_a_time_is_cut_at_five_seconds_in_all(entrance: Entrance) ->
 def test_a_visitor_who_stops_after_the_hello_is_cut_too(entrance: Entrance) -> None:
     entrance.connect(ClientHandshake(KEY, "submitter", "agent").start())
     assert entrance.step() == []
-    assert entrance.door.deadline == HANDSHAKE_SECONDS
+    assert entrance.acceptor.deadline == HANDSHAKE_SECONDS
     entrance.clock.advance(HANDSHAKE_SECONDS)
     assert isinstance(entrance.step()[0], Dropped)
 
@@ -217,16 +217,16 @@ def test_idlers_of_one_address_push_out_each_other_and_an_honest_visitor_gets_in
     """SEC-9: at most 8 of one address that have not said hello, the oldest goes."""
     idlers = [entrance.connect() for _ in range(50)]
     entrance.step()
-    assert len(entrance.door.links) == MAX_PENDING_PER_ADDRESS
+    assert len(entrance.acceptor.links) == MAX_PENDING_PER_ADDRESS
     assert all(is_closed(idler) for idler in idlers[:-MAX_PENDING_PER_ADDRESS])
     reasons = {o.reason for o in entrance.outcomes if isinstance(o, Dropped)}
-    assert reasons == {"more visitors came than may wait at the door"}
+    assert reasons == {"too many connections wait for their handshake"}
     handshake = ClientHandshake(KEY, "submitter", "agent")
     client = entrance.connect(handshake.start())
     for _ in range(MAX_PENDING_PER_ADDRESS):  # more idlers while the honest one is on its way
         entrance.connect()
     assert let_in(entrance, client, handshake).session.alive
-    assert len(entrance.door.links) <= MAX_PENDING_PER_ADDRESS
+    assert len(entrance.acceptor.links) <= MAX_PENDING_PER_ADDRESS
 
 
 @pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="only Linux has 127.0.0.2 without further ado")
@@ -236,9 +236,9 @@ def test_idlers_of_many_addresses_are_bounded_and_an_honest_visitor_gets_in(entr
     client = entrance.connect(handshake.start())
     for number in range(100):
         entrance.connect(host=f"127.0.0.{2 + number // 5}")
-        assert len(entrance.door.links) <= MAX_PENDING
+        assert len(entrance.acceptor.links) <= MAX_PENDING
     entrance.step()
-    assert len(entrance.door.links) == MAX_PENDING
+    assert len(entrance.acceptor.links) == MAX_PENDING
     assert let_in(entrance, client, handshake).session.alive
 
 
@@ -282,8 +282,8 @@ def test_a_visitor_who_is_handed_on_finishes_within_what_is_left_of_his_time() -
         assert isinstance(passed, Forwarded)
         assert passed.seconds == HANDSHAKE_SECONDS - 3.0
         agent.outcomes.clear()
-        job.door.add(passed.sock, hello=passed.hello, seconds=passed.seconds, peer=passed.peer)
-        assert job.door.deadline == HANDSHAKE_SECONDS - 3.0
+        job.acceptor.add(passed.sock, hello=passed.hello, seconds=passed.seconds, peer=passed.peer)
+        assert job.acceptor.deadline == HANDSHAKE_SECONDS - 3.0
         session = let_in(job, client, handshake).session
         assert session.link.peer == passed.peer
         assert session.bytes_read == len(hello) + 32
@@ -292,7 +292,7 @@ def test_a_visitor_who_is_handed_on_finishes_within_what_is_left_of_his_time() -
 def test_a_malformed_hello_from_elsewhere_is_turned_away(entrance: Entrance) -> None:
     left, right = tcp_sockets()
     with left:
-        entrance.door.add(right, hello=b"PSGX", peer="somebody")
+        entrance.acceptor.add(right, hello=b"PSGX", peer="somebody")
         [outcome] = entrance.step()
         assert isinstance(outcome, Dropped)
         assert outcome.peer == "somebody"
@@ -327,7 +327,7 @@ def test_a_visitor_that_is_gone_already_is_turned_away(entrance: Entrance) -> No
     left, right = tcp_sockets()
     left.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     left.close()  # resets the connection
-    entrance.door.add(right)
+    entrance.acceptor.add(right)
     [outcome] = entrance.step_until_news()
     assert isinstance(outcome, Dropped)
 
@@ -338,13 +338,13 @@ def test_closing_the_door_closes_everything() -> None:
     handshake = ClientHandshake(KEY, "submitter", "agent")
     let_in(entrance, entrance.connect(handshake.start()), handshake)
     entrance.close()
-    entrance.door.close()
+    entrance.acceptor.close()
 
 
-def test_a_door_without_visitors_has_nothing_to_do(entrance: Entrance) -> None:
+def test_an_acceptor_without_connections_has_nothing_to_do(entrance: Entrance) -> None:
     assert entrance.step() == []
-    assert entrance.door.links == []
-    assert entrance.door.deadline is None
+    assert entrance.acceptor.links == []
+    assert entrance.acceptor.deadline is None
 
 
 def test_errors_of_the_network_only_are_expected_from_a_policy(entrance: Entrance) -> None:

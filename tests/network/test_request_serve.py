@@ -218,8 +218,8 @@ def test_off_loopback_a_key_file_must_be_named(address: str) -> None:
 def test_off_loopback_with_a_key_file_it_listens(key_file: Path) -> None:
     with Serve("0.0.0.0:0", key_file) as serve:
         com, served = connect(serve, key_file)
-        com.close(farewell=False)
-        served.close(farewell=False)
+        com.close(graceful=False)
+        served.close(graceful=False)
 
 
 def test_waiting_for_a_submitter_has_a_limit(key_file: Path) -> None:

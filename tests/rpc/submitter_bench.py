@@ -158,7 +158,7 @@ class Bench:
             clients[node] = ends.client
             addresses[node] = Address("127.0.0.1", listener.getsockname()[1])
         com = Controller(-1, clients)
-        at_end.callback(com.close, farewell=False)
+        at_end.callback(com.close, graceful=False)
         com.addresses = addresses
         orders = Orders(JOB, "title", addresses, CLUSTER, 1, 60.0)
         self.attendant = Attendant(

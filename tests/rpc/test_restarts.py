@@ -63,7 +63,7 @@ class Failed(NamedTuple):
 def failed(tmp_path: Path) -> Iterator[Failed]:
     with talk("tcp") as end, contextlib.ExitStack() as at_end:
         com = Controller(-1, {0: end.client})
-        at_end.callback(com.close, farewell=False)
+        at_end.callback(com.close, graceful=False)
         com.addresses, com.key = {0: Address("host0", 1)}, Key(b"k" * 32)
         coordinator = Coordinator(com, directory=tmp_path)
         coordinator._restarts.agree("restart", 3)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from network.faults import plan
+from network.faults import plan as plan_module
 from network.faults.fault import LINK_KINDS, PROCESS_KINDS, LinkFault, ProcessFault, Step
 from network.faults.plan import FaultPlan
 
@@ -33,7 +33,7 @@ def test_every_kind_of_clause_is_read_and_printed() -> None:
 
 
 def test_the_example_runs() -> None:
-    assert doctest.testmod(plan) == (0, 3)
+    assert doctest.testmod(plan_module) == (0, 3)
 
 
 def test_what_clauses_mean() -> None:
@@ -119,8 +119,8 @@ def told(plan: FaultPlan, nodes: Any = range(3), epochs: int = 3, batches: int =
     for epoch in range(epochs):
         for batch in range(batches):
             for node in nodes:
-                plan = [*plan.at(node, epoch, batch, attempt), *plan.links_at(node, epoch, batch, attempt)]
-                found += [(node, epoch, batch, str(fault)) for fault in plan]
+                faults = [*plan.at(node, epoch, batch, attempt), *plan.links_at(node, epoch, batch, attempt)]
+                found += [(node, epoch, batch, str(fault)) for fault in faults]
     return found
 
 
@@ -222,7 +222,7 @@ def link_faults(draw: Any) -> LinkFault:
 
 @given(st.lists(PROCESS | link_faults(), max_size=5), st.integers(0, 9))
 def test_whatever_is_printed_is_read_as_the_same_plan(faults: list[Any], seed: int) -> None:
-    plan = FaultPlan(plan, seed)
+    plan = FaultPlan(faults, seed)
     assert FaultPlan.parse(str(plan), seed) == plan
 
 
