@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-computing test-processes test-alone check long steady soak faults golden audit bench clean
+.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults golden audit bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -55,6 +55,10 @@ test-processes: $(VENV)/.dev
 
 test-alone: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m alone $(call marked,alone)
+
+# how the code stands against its budgets: sizes, words, imports, what a gradient passes; tests hold each at its limit
+house: $(VENV)/.dev
+	$(BIN)/python -m tests.house
 
 # the rest of the suite: what takes long and has others of its kind in `make test`
 long: $(VENV)/.dev

@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 from .clock import Clock, SystemClock
 from .errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
-from .handshake import ClientHandshake
-from .hello import Caps, Refused
+from .handshake import Caps, ClientHandshake, Refused
 from .keys import Key
 from .nodes import Address
 from .session import Session
-from .transport import SocketLink, resolve, trusted_unix_path, wait_sockets
+from .sockets import SocketLink, resolve, trusted_unix_path, wait_sockets
 
 CONNECT_SECONDS = 5.0
 CANNOT_CONNECT = "cannot connect"

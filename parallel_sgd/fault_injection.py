@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from network.faults.fault import LinkFault
-from network.faults.plan import FaultPlan, perform
-from network.faults.proxy import Proxy, Route
-from network.transport import SocketLink
+from network.sockets import SocketLink
+from network.testing import FaultPlan, LinkFault, Proxy, Route, perform
 from rpc import Communication
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.leaks import adopt_orphans, no_leaks
+from tests.wall import in_the_wall
 
 
 def pytest_configure() -> None:
@@ -25,6 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.processes)
+        if in_the_wall(item.path):
+            item.add_marker(pytest.mark.wall)
 
 
 def pytest_collection_finish() -> None:

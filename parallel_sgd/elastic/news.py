@@ -7,7 +7,7 @@ import queue
 import socket
 from typing import Any
 
-from network.transport import Waker
+from network.bell import Bell
 
 
 class News:
@@ -15,21 +15,21 @@ class News:
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._waker = Waker()
+        self._bell = Bell()
 
     @property
     def sock(self) -> socket.socket:
         """What to poll."""
-        return self._waker.sock
+        return self._bell.sock
 
     def put(self, item: Any) -> None:
         """Bring something."""
         self._queue.put(item)
-        self._waker.wake()
+        self._bell.ring()
 
     def take(self) -> list[Any]:
         """All that was brought, oldest first."""
-        self._waker.clear()
+        self._bell.silence()
         items = []
         with contextlib.suppress(queue.Empty):
             while True:
@@ -38,4 +38,4 @@ class News:
 
     def close(self) -> None:
         """Let go of the sockets."""
-        self._waker.close()
+        self._bell.close()

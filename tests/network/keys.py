@@ -3,7 +3,11 @@
 import base64
 from pathlib import Path
 
-from network.keys import Key, Keyring, format_keyring
+from network.keyring import format_keyring
+from network.keys import (
+    Key,
+    Keyring,
+)
 
 KEY = Key(bytes(range(32)))
 OTHER = Key(bytes(range(32, 64)))

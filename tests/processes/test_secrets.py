@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from network.key_files import load_key_file
-from network.keys import Key
+from network.keys import Key, load_key_file
 from rpc.agent.environment import project_root
 from rpc.identity import peer_key
 

@@ -6,7 +6,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from network.names import did_you_mean
+from network.suggestions import did_you_mean
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline import Stage
 from parallel_sgd.codec.settings import GlobalSettings, MissingParameter

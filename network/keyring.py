@@ -1,0 +1,133 @@
+"""Keys: 32 random bytes that admit to a cluster or to one job.
+
+A `Key` never shows its secret: not in `repr`, not in errors, not to a pickler. A `Keyring` holds one key, or two while
+the key is being changed: both are accepted, the first is offered. `network.keys` finds keyrings and keeps
+them in files.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from .errors import NetworkError
+
+KEY_SIZE = 32
+"""Bytes of a secret. There are no passwords, so a recorded handshake cannot be searched for a weak one."""
+
+_FORMAT = "psgd-key-1"
+
+
+class KeyFileError(NetworkError):
+    """A key cannot be read, written or used; the message says where and what to do, never what the key is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Key:
+    """A secret of 32 bytes and its public name.
+
+    Attributes: `secret`; `id`, the first 8 bytes of SHA-256("psgd key id" || secret), which may be shown and sent.
+    """
+
+    secret: bytes
+    id: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.secret, bytes) or len(self.secret) != KEY_SIZE:
+            what = f"{len(self.secret)} bytes" if isinstance(self.secret, bytes) else type(self.secret).__name__
+            raise ValueError(f"Key 'secret' must be {KEY_SIZE} bytes, got {what}")
+        object.__setattr__(self, "id", hashlib.sha256(b"psgd key id" + self.secret).digest()[:8])
+
+    def __repr__(self) -> str:
+        return f"Key({self.id.hex()})"
+
+    def __eq__(self, other: object) -> bool:
+        return hmac.compare_digest(self.secret, other.secret) if isinstance(other, Key) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A Key is neither pickled nor copied; hand over its .secret on purpose, inside a sealed session")
+
+
+def new_key() -> Key:
+    """A fresh key from the operating system's random source."""
+    return Key(secrets.token_bytes(KEY_SIZE))
+
+
+def derive_key(key: Key, purpose: str) -> Key:
+    """HMAC-SHA256(secret, "psgd derived key 1 " || purpose): a key of its own, which does not tell what it was made from."""
+    return Key(hmac.digest(key.secret, b"psgd derived key 1 " + purpose.encode(), "sha256"))
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """One key, or two while a key is being changed. ValueError for another number or the same key twice.
+
+    To change the key of a running cluster: add the new one as second line everywhere, then make it the first
+    everywhere, then remove the old one; agents read the file when they start.
+    """
+
+    keys: tuple[Key, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.keys) <= 2:
+            raise ValueError(f"Keyring 'keys' must be one or two keys, got {len(self.keys)}")
+        if len(set(self.keys)) != len(self.keys):
+            raise ValueError(f"Keyring 'keys' must differ, got {self.keys[0]!r} twice")
+
+    @property
+    def offered(self) -> Key:
+        """The key that a client proves."""
+        return self.keys[0]
+
+    def find(self, key_id: bytes) -> Key | None:
+        """The key of that id, or None."""
+        return next((key for key in self.keys if key.id == key_id), None)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.keys)
+
+
+def format_keyring(keyring: Keyring) -> str:
+    """The text of a key file: one line `psgd-key-1 <key id in hex> <secret in base64>` per key."""
+    return "".join(f"{_FORMAT} {key.id.hex()} {base64.b64encode(key.secret).decode()}\n" for key in keyring)
+
+
+def parse_keyring(text: str, origin: str) -> Keyring:
+    """Read the text of a key file strictly; KeyFileError names `origin`, line and fault, never the text of the line."""
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise KeyFileError(f"{origin} holds no key; {_HOW_TO_REPLACE}")
+    if len(lines) > 2:
+        raise KeyFileError(f"{origin} must hold one or two keys, got {len(lines)} lines; remove the old ones.")
+    try:
+        return Keyring(tuple(_parse_line(line, f"{origin}, line {number}") for number, line in lines))
+    except ValueError as error:
+        raise KeyFileError(f"{origin}: {error}; remove one of the lines.") from None
+
+
+_HOW_TO_REPLACE = "copy the file anew from a machine of the cluster, or make a new one with 'psgd-worker --new-key'."
+
+
+def _parse_line(line: str, where: str) -> Key:
+    words = line.split()
+    if len(words) != 3 or words[0] != _FORMAT:
+        raise KeyFileError(f"{where} must read '{_FORMAT} <key id> <base64 of {KEY_SIZE} bytes>'; {_HOW_TO_REPLACE}")
+    try:
+        secret = base64.b64decode(words[2].encode("ascii"), validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        raise KeyFileError(f"{where}: the key is not base64; {_HOW_TO_REPLACE}") from None
+    if len(secret) != KEY_SIZE:
+        raise KeyFileError(f"{where}: a key must have {KEY_SIZE} bytes, got {len(secret)}; {_HOW_TO_REPLACE}")
+    key = Key(secret)
+    if words[1] != key.id.hex():
+        raise KeyFileError(f"{where}: the key id does not belong to the key, a part was altered; {_HOW_TO_REPLACE}")
+    return key

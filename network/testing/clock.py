@@ -1,0 +1,51 @@
+"""A clock that moves only when it is told to, so that a test of a one-hour limit takes no time."""
+
+from __future__ import annotations
+
+import math
+
+_START_OF_2026 = 1767225600.0
+
+
+class VirtualClock:
+    """A `network.clock.Clock` under the hand of its owner.
+
+    Args:
+        monotonic: first value of `monotonic()`, in seconds.
+        wall: first value of `time()`, in seconds since 1970-01-01 UTC.
+    """
+
+    __slots__ = ("_monotonic", "_wall_ahead")
+
+    def __init__(self, monotonic: float = 0.0, wall: float = _START_OF_2026) -> None:
+        self._monotonic = monotonic
+        self._wall_ahead = wall - monotonic
+
+    def monotonic(self) -> float:
+        """Seconds on the time line of deadlines; never goes back."""
+        return self._monotonic
+
+    def time(self) -> float:
+        """Wall time in seconds: moves along with `monotonic()`, plus every `jump_wall`."""
+        return self._monotonic + self._wall_ahead
+
+    def advance(self, seconds: float) -> None:
+        """Let both times pass by `seconds`; ValueError unless that is a finite number and not negative."""
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise ValueError(f"VirtualClock.advance 'seconds' must be finite and not negative, got {seconds}")
+        self._monotonic += seconds
+
+    def advance_to(self, moment: float) -> None:
+        """Let time pass until `monotonic()` is exactly `moment`; a moment that has passed changes nothing.
+
+        A driver that jumps to a deadline uses this: now + (deadline - now) may round to just before the deadline.
+        """
+        if not math.isfinite(moment):
+            raise ValueError(f"VirtualClock.advance_to 'moment' must be finite, got {moment}")
+        self._monotonic = max(self._monotonic, moment)
+
+    def jump_wall(self, seconds: float) -> None:
+        """Set the wall clock forward, or back when `seconds` is negative; `monotonic()` stays."""
+        if not math.isfinite(seconds):
+            raise ValueError(f"VirtualClock.jump_wall 'seconds' must be finite, got {seconds}")
+        self._wall_ahead += seconds

@@ -1,0 +1,160 @@
+"""The words of a fault plan and their reader.
+
+    plan     clause; clause; ...
+    clause   kill 1@e1.b3            stop 2@e1.b5 for 4s      hang 2@e1.b5 for 4s     exit 1@e1.b3 code 3
+             raise 2@e1.b2           nan 1@e1.b4              kill ps@e2
+             +500ms 0>1              +500ms~100ms 0-1         throttle 0>1 1mbit      lose 0>1 10%
+             cut 0-2@e2 for 3s       swallow 0>1@e1.b2        duplicate 0>1            reorder 0>1
+
+Epochs, batches and attempts count from 1. `@e2` alone, or `@e2.b0`, is the first batch of that epoch that comes. `0>1` is
+what node 0 sends to node 1, `0-1` is both directions. A fault happens in the first attempt, unless `@a2` or `@a*` (every
+one) follows. Times are ms, s or min; rates are bit, kbit, mbit or gbit per second.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from network.nodes import PARAMETER_SERVER
+from network.suggestions import did_you_mean
+
+from .fault import FIRST, LINK_KINDS, PROCESS_KINDS, Fault, LinkFault, ProcessFault, Step
+
+_TIME_UNITS = {"ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60)}
+_RATE_UNITS = {"bit": Decimal(1), "kbit": Decimal(10**3), "mbit": Decimal(10**6), "gbit": Decimal(10**9)}
+_TIME = r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|min)"
+_NODE = r"(\d{1,6}|ps)"
+_NUMBER = r"\d{1,9}"
+_DELAY = re.compile(rf"\+{_TIME}(?:~{_TIME})?")
+_RATE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(bit|kbit|mbit|gbit)")
+_SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%")
+_STEP = re.compile(rf"e({_NUMBER})(?:\.b({_NUMBER}))?")
+_ATTEMPT = re.compile(rf"a({_NUMBER}|\*)")
+_LINK = re.compile(rf"{_NODE}([>-]){_NODE}")
+
+
+def parse_fault(clause: str) -> Fault:
+    """Read one clause.
+
+    Raises: ValueError naming the clause, what was expected, and what came.
+    """
+    return _Clause(clause).fault()
+
+
+class _Clause:
+    """One clause and its words."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.strip()
+        self._words = self._text.split()
+
+    def fault(self) -> Fault:
+        if not self._words:
+            raise self._error("a fault such as 'kill 1@e1.b3'", "nothing")
+        first = self._words.pop(0)
+        if first in PROCESS_KINDS:
+            return self._process_fault(first)
+        fields: dict[str, Any] = {}
+        if first.startswith("+"):
+            match = self._match(_DELAY, first, "a delay such as '+500ms' or '+500ms~100ms'")
+            fields = {"delay": _seconds(match[1], match[2]), "jitter": _seconds(match[3], match[4]) if match[3] else 0.0}
+            first = "delay"
+        elif first not in LINK_KINDS or first == "delay":
+            kinds = sorted({*PROCESS_KINDS, *LINK_KINDS} - {"delay"})
+            near = did_you_mean(first, kinds).rstrip("?")
+            raise self._error(f"one of {', '.join(kinds)}, or a delay such as '+500ms', at its begin", f"{first!r}{near}")
+        return self._link_fault(first, fields)
+
+    def _process_fault(self, kind: str) -> ProcessFault:
+        target, step, attempt = self._target()
+        node = self._node(self._match(re.compile(_NODE), target, "a node (a number, or ps) before '@'")[1])
+        if step is None:
+            raise self._error(f"a step such as '@e1.b3' behind the node, for {kind} happens to a process", "none")
+        seconds = self._lasting() if kind in ("stop", "hang") else None
+        code = None
+        if kind == "exit" and self._words[:1] == ["code"]:
+            code = int(self._option(re.compile(_NUMBER), "an exit code such as 'code 3'")[0])
+            if code > 255:
+                raise self._error("an exit code from 0 to 255", str(code))
+        self._end()
+        return ProcessFault(kind, node, step, attempt, seconds, code)
+
+    def _link_fault(self, kind: str, fields: dict[str, Any]) -> LinkFault:
+        target, step, attempt = self._target()
+        match = self._match(_LINK, target, "a link such as '0>1' or '0-1'")
+        sender, receiver = self._node(match[1]), self._node(match[3])
+        if sender == receiver:
+            raise self._error("a link between two nodes", repr(target))
+        if kind == "throttle":
+            rate = self._argument(_RATE, "a rate such as '1mbit'")
+            fields["rate"] = float(Decimal(rate[1]) * _RATE_UNITS[rate[2]] / 8)
+            if not fields["rate"]:
+                raise self._error("a rate above 0", repr(rate[0]))
+        if kind == "lose":
+            share = self._argument(_SHARE, "a share such as '10%'")
+            fields["share"] = float(Decimal(share[1]) / 100)
+            if not 0 < fields["share"] <= 1:
+                raise self._error("a share above 0 % and up to 100 %", repr(share[0]))
+        seconds = self._lasting()
+        self._end()
+        return LinkFault(kind, sender, receiver, match[2] == "-", step, attempt, seconds, **fields)
+
+    def _target(self) -> tuple[str, Step | None, int | None]:
+        """Node or link, step, and attempt."""
+        if not self._words:
+            raise self._error("a node or link behind the kind of fault", "nothing")
+        target, *places = self._words.pop(0).split("@")
+        step, attempt = None, FIRST
+        if places and not places[0].startswith("a"):
+            match = self._match(_STEP, places.pop(0), "a step such as '@e1.b3'")
+            epoch, batch = int(match[1]), int(match[2] or 0)
+            if not epoch:
+                raise self._error("epochs counted from 1", repr(match[0]))
+            step = Step(epoch - 1, batch - 1 if batch else None)
+        if places:
+            number = self._match(_ATTEMPT, places.pop(0), "an attempt such as '@a1' or '@a*'")[1]
+            if number == "0":
+                raise self._error("attempts counted from 1", "'a0'")
+            return (target, step, None if number == "*" else int(number) - 1) if not places else self._too_many(places)
+        return target, step, attempt
+
+    def _too_many(self, places: list[str]) -> Any:
+        raise self._error("at most a step and an attempt behind the target", repr("@" + "@".join(places)))
+
+    def _lasting(self) -> float | None:
+        if self._words[:1] != ["for"]:
+            return None
+        match = self._option(re.compile(_TIME), "a time such as 'for 4s'")
+        return _seconds(match[1], match[2])
+
+    def _option(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
+        """The word behind `for` or `code`."""
+        self._words.pop(0)
+        return self._argument(pattern, expected)
+
+    def _argument(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
+        if not self._words:
+            raise self._error(expected, "nothing")
+        return self._match(pattern, self._words.pop(0), expected)
+
+    def _end(self) -> None:
+        if self._words:
+            raise self._error("nothing more behind it", repr(" ".join(self._words)))
+
+    def _match(self, pattern: re.Pattern[str], text: str, expected: str) -> re.Match[str]:
+        match = pattern.fullmatch(text)
+        if match is None:
+            raise self._error(expected, repr(text))
+        return match
+
+    def _node(self, text: str) -> int:
+        return PARAMETER_SERVER if text == "ps" else int(text)
+
+    def _error(self, expected: str, got: str) -> ValueError:
+        return ValueError(f"The fault clause {self._text!r} must have {expected}, got {got}.")
+
+
+def _seconds(number: str, unit: str) -> float:
+    return float(Decimal(number) * _TIME_UNITS[unit])

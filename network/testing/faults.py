@@ -1,0 +1,127 @@
+"""A plan of faults: public, seeded, replayable, written by node and step. It decides; `perform` and `LinkFaults` do.
+
+How a job uses it. The submitter reads `FaultPlan.parse(text, seed)`, checks it with `check(nodes)` and ships `str(plan)` and
+the seed. Each job process reads them again and asks at BEGIN of every batch, with epoch and batch counted from 0:
+
+    for fault in plan.at(node, epoch, batch, attempt):
+        perform(fault, poison=...)                      # `poison` makes this batch's loss not a number
+    for fault in plan.links_at(node, epoch, batch, attempt):
+        routes[fault.receiver].inject(fault)            # the node's own connections lead through `Proxy.interpose`
+
+In one process over memory, `LinkFaults(plan, clock)` is the link of the nodes, and `at` serves the rest. Every process counts
+and logs its own firings; the log of a killed one ends with the line of its fault.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from .fault import Fault, LinkFault, ProcessFault, Step, node_text
+from .fault_grammar import parse_fault
+
+_log = logging.getLogger(__name__)
+
+
+class FaultPlan:
+    """Faults by node and step. Each fires at most once in an attempt that it belongs to (one with `@a*`: in every attempt).
+
+    Attributes: `faults`, `seed` of whatever is random in them, `counts` (how often each clause has fired, 0 included), and
+    `log`, one line per firing: it is the same for the same plan, seed and order of steps.
+
+    >>> plan = FaultPlan.parse("kill 1@e1.b3; +500ms 0>1")
+    >>> [str(fault) for fault in plan.at(node=1, epoch=0, batch=2)]
+    ['kill 1@e1.b3']
+    >>> plan.counts
+    Counter({'kill 1@e1.b3': 1, '+500ms 0>1': 0})
+    """
+
+    def __init__(self, faults: Iterable[Fault] = (), seed: int = 0) -> None:
+        self.faults = tuple(faults)
+        self.seed = seed
+        self.counts: Counter[str] = Counter({str(fault): 0 for fault in self.faults})
+        self.log: list[str] = []
+        self._fired: set[tuple[int, int, int | None]] = set()
+
+    @classmethod
+    def parse(cls, text: str, seed: int = 0) -> FaultPlan:
+        """Read clauses that are separated by ';' (see `fault_grammar`); a text without any is a plan without faults.
+
+        Raises: ValueError naming the clause, what was expected, and what came.
+        """
+        if not isinstance(text, str):
+            raise ValueError(f"A fault plan must be a text such as 'kill 1@e1.b3; +500ms 0>1', got {text!r}.")
+        if not text.strip():
+            return cls(seed=seed)
+        clauses = text.split(";")
+        if not clauses[-1].strip():
+            clauses.pop()
+        return cls([parse_fault(clause) for clause in clauses], seed)
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.faults))
+
+    def __repr__(self) -> str:
+        return f"FaultPlan.parse({str(self)!r}, seed={self.seed})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FaultPlan) and (self.faults, self.seed) == (other.faults, other.seed)
+
+    def __hash__(self) -> int:
+        return hash((self.faults, self.seed))
+
+    def check(self, nodes: Collection[int]) -> None:
+        """Check that the job has all nodes of the plan.
+
+        Raises: ValueError naming the clause and the nodes that there are.
+        """
+        for fault in self.faults:
+            named = [fault.node] if isinstance(fault, ProcessFault) else [fault.sender, fault.receiver]
+            missing = [node_text(node) for node in named if node not in nodes]
+            if missing:
+                there = ", ".join(map(node_text, sorted(nodes)))
+                raise ValueError(f"The fault clause {str(fault)!r} names node {missing[0]}; the job has the nodes {there}.")
+
+    def at(self, node: int, epoch: int, batch: int, attempt: int = 0) -> list[ProcessFault]:
+        """What shall happen to the process of `node`, which begins (epoch, batch), counted from 0; each is told once."""
+        due = [
+            (number, fault)
+            for number, fault in enumerate(self.faults)
+            if isinstance(fault, ProcessFault)
+            and fault.node == node
+            and fault.attempt in (None, attempt)
+            and fault.step.is_at(epoch, batch)
+        ]
+        return [fault for number, fault in due if self._fire(number, epoch, batch, attempt)]
+
+    def links_at(self, node: int, epoch: int, batch: int, attempt: int = 0) -> list[LinkFault]:
+        """What shall begin on links on which `node` sends, which is the `sender` of all returned ones; each is told once."""
+        due = []
+        for number, fault in enumerate(self.faults):
+            if isinstance(fault, LinkFault) and begins(fault, epoch, batch, attempt):
+                other = fault.receiver if node == fault.sender else fault.sender
+                if fault.concerns(node, other) and self._fire(number, epoch, batch, attempt, node):
+                    due.append(replace(fault, sender=node, receiver=other))
+        return due
+
+    def fire_link(self, number: int, epoch: int, batch: int, attempt: int) -> bool:
+        """Enter that link fault `number` begins; False when it had begun in this attempt before."""
+        return self._fire(number, epoch, batch, attempt)
+
+    def _fire(self, number: int, epoch: int, batch: int, attempt: int, node: int | None = None) -> bool:
+        if (number, attempt, node) in self._fired:
+            return False
+        self._fired.add((number, attempt, node))
+        text = str(self.faults[number])
+        self.counts[text] += 1
+        line = f"attempt {attempt + 1}, {Step(epoch, batch)}: {text}"
+        self.log.append(line)
+        _log.warning("Injected fault in %s.", line)
+        return True
+
+
+def begins(fault: LinkFault, epoch: int, batch: int, attempt: int) -> bool:
+    """Whether a link fault has begun when (epoch, batch) of `attempt` is reached, counted from 0."""
+    return fault.attempt in (None, attempt) and (fault.step is None or fault.step.has_come(epoch, batch))

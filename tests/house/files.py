@@ -1,0 +1,150 @@
+"""Sizes of files, words in their names, parameters of functions, and what the tests lean on: read from the text alone."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.house.graph import Import, is_public, modules, target
+from tests.sources import PACKAGES, ROOT, library_files, parse
+from tests.wall import in_the_wall
+
+#: Words that say something else elsewhere, or nothing to whom they are not explained. Package: names of modules and folders
+#: below it, and of classes.
+OLD_WORDS = {
+    "network": (
+        "bell calls door farewell patterns windows",
+        "Bell Calls Door Window",
+    ),
+    "rpc": (
+        "attendant audit calling claim cores crew delivery departure deposit desk entrusting estates evidence following guard "
+        "handover heir lines lobby lookout meetings news orders origin orphan patience porter reach recording run runs sealed "
+        "seating slot starter submitter_line submitting succession takeover throttle timeline waiting watch watchers will",
+        "Attendant Audit AuditLog Beat Calling Charter Claim ClusterWatch Crew Departure Deposit Desk Entrusting Estates "
+        "Following Guard Handover Heir HeirGone HeirHere Lines Lobby Lookout Meetings Orders Origin Patience Porter Reach Run "
+        "Runs Slot StartHeir Submitting Succession Throttle Timeline Waiting Watch Watchers Will",
+    ),
+    "executor": ("desk waiting", "Desk Waiting"),
+    "parallel_sgd": (
+        "answers attempts climbing conversing crew drive driver estate heir liaison muster news patience recruit redealing "
+        "seating turns vault watching ways words",
+        "Attempts Charter Climbing Conversing Crew Drive Estate Heir Liaison Muster News Patience Recruit Turns Vault Watching "
+        "Ways Words",
+    ),
+}  # fmt: skip
+#: `parallel_sgd/driver` pumped sockets; elsewhere a driver is who drives a job.
+STANDARD_HERE = {"rpc/elastic/driver.py", "rpc/membership/driver.py"}
+
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from|import)[ ]+(?P<module>(?:" + "|".join(PACKAGES) + r")[\w.]*)(?:[ ]+import[ ]+(?P<names>\([^)]*\)|.*))?",
+    re.MULTILINE,
+)
+
+
+@functools.cache
+def lengths() -> dict[str, int]:
+    """Lines of every file of the product."""
+    return {path.relative_to(ROOT).as_posix(): _lines(path) for path in library_files()}
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text("utf-8").splitlines())
+
+
+def old_words() -> list[str]:
+    """Files that one of `OLD_WORDS` names, or a class in them, with what is found: `rpc/agent/heir.py heir Heir`."""
+    found = []
+    for package, (places, classes) in OLD_WORDS.items():
+        names, kinds = set(places.split()), set(classes.split())
+        for path in sorted((ROOT / package).rglob("*.py")):
+            place = path.relative_to(ROOT)
+            if place.as_posix() not in STANDARD_HERE:
+                called = path.parent.name if path.name == "__init__.py" else path.stem
+                defined = {node.name for node in ast.walk(parse(path)) if isinstance(node, ast.ClassDef)}
+                if words := sorted({called} & names) + sorted(defined & kinds):
+                    found.append(" ".join([place.as_posix(), *words]))
+    return found
+
+
+def many_parameters(limit: int) -> dict[str, int]:
+    """Functions with more than `limit` parameters, `self` not counted, that are not public API.
+
+    Public are functions and classes in an `__all__`, classes that a public one is made from, and methods of them without an
+    underscore before their name.
+    """
+    public = public_names()
+    counts: dict[str, int] = {}
+    for path in library_files():
+        for outer, function in _functions(parse(path), ()):
+            given = function.args
+            names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+            if outer and names[:1] in (["self"], ["cls"]):
+                names = names[1:]
+            method_of_public = outer and outer[0] in public and (function.name == "__init__" or function.name[0] != "_")
+            if len(names) > limit and not method_of_public and not (not outer and function.name in public):
+                counts[".".join([path.relative_to(ROOT).as_posix(), *outer, function.name])] = len(names)
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+@functools.cache
+def public_names() -> set[str]:
+    """What stands in an `__all__`, and the classes behind."""
+    names: set[str] = set()
+    bases: dict[str, set[str]] = {}
+    for path in library_files():
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                names |= {
+                    each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                }
+            elif isinstance(node, ast.ClassDef):
+                bases.setdefault(node.name, set()).update(ast.unparse(base).split("[")[0] for base in node.bases)
+    waiting = list(names)
+    while waiting:
+        behind = bases.get(waiting.pop(), set()) - names
+        names |= behind
+        waiting += behind
+    return names
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _functions(node: ast.AST, outer: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Function]]:
+    """All functions, with the names of the classes around each."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield outer, child
+        yield from _functions(child, (*outer, child.name) if isinstance(child, ast.ClassDef) else outer)
+
+
+@functools.cache
+def test_lines() -> dict[Path, int]:
+    """Lines of every Python file below tests/."""
+    return {path: _lines(path) for path in sorted((ROOT / "tests").rglob("*.py"))}
+
+
+def wall_share() -> float:
+    """The part of the test lines that stands in the outer wall."""
+    lines = test_lines()
+    return sum(count for path, count in lines.items() if in_the_wall(path)) / sum(lines.values())
+
+
+def internal_share() -> float:
+    """The part of the test lines that stands in files which import a module without `__all__`, of which no user is told."""
+    told = {name for name, path in modules().items() if is_public(path)} | set(PACKAGES)
+    lines = test_lines()
+    inside = sum(count for path, count in lines.items() if _imported(path.read_text("utf-8")) - {None} - told)
+    return inside / sum(lines.values())
+
+
+def _imported(text: str) -> set[str | None]:
+    """The modules of the product that a file imports; by its text, for to parse all tests takes long."""
+    return {
+        target(Import(found["module"], name, True))
+        for found in _IMPORT.finditer(text)
+        for name in re.findall(r"\w+", found["names"] or "") or [None]
+    }

@@ -1,0 +1,171 @@
+"""What the processes of a small job have imported, and the way of a gradient through one of them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from nn.gradient_descent import SGDOptimizer
+from nn.optimizer import PSGDOptimizer
+from parallel_sgd import codec
+from tests.house.graph import modules
+from tests.sources import PACKAGES, ROOT
+
+Event = list[str]  # kind, file, function, the caller's file
+READY, FINISH = PSGDOptimizer.gradient_ready.__name__, PSGDOptimizer.finish_batch.__name__
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The modules of ours in each process, and the events of each batch of the worker, in order of time."""
+
+    imported: dict[str, set[str]]
+    batches: list[list[Event]]
+
+    def lines(self, process: str) -> int:
+        """Lines of the modules that a process has imported."""
+        return sum(len(modules()[name].read_text("utf-8").splitlines()) for name in self.imported[process])
+
+
+@cache
+def observed() -> Observed:
+    """Run the job of `tests.house.job`."""
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
+        places = {f"XDG_{kind}_HOME": str(Path(folder, kind.lower())) for kind in ("CONFIG", "STATE", "CACHE")}
+        finished = subprocess.run(
+            [sys.executable, "-m", "tests.house.job", folder],
+            cwd=ROOT,
+            env={**environ, **places, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        if finished.returncode:
+            raise RuntimeError(f"The job failed:\n{finished.stderr[-3000:]}")
+        processes = {"worker": "worker", "submitter": "submitter", "agent": "agent-0"}
+        imported = {name: _ours(json.loads(Path(folder, f"{file}.json").read_text())) for name, file in processes.items()}
+        batches: list[list[Event]] = []
+        for event in json.loads(Path(folder, "calls.json").read_text()):
+            if event[0] == "batch":
+                batches.append([])
+            else:
+                batches[-1].append(event)
+        return Observed(imported, batches)
+
+
+def foreign_codecs() -> list[str]:
+    """Codecs of ours whose modules the worker has imported, other than the job's and what that is made from."""
+    codecs = {
+        kind for name in codec.__all__ if isinstance(kind := getattr(codec, name), type) and issubclass(kind, codec.Codec)
+    }
+    loaded = observed().imported["worker"]
+    own = {kind.__module__ for kind in codec.Plain.__mro__}
+    return sorted(kind.__name__ for kind in codecs if kind.__module__ in loaded - own)
+
+
+def _ours(loaded: dict[str, str | None]) -> set[str]:
+    return {name for name in loaded if name.split(".")[0] in PACKAGES} & modules().keys()
+
+
+def _place(file: str) -> str | None:
+    """The path of a file of the product, else None."""
+    path = Path(file)
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) and path.parts[len(ROOT.parts)] in PACKAGES else None
+
+
+def calls_per_batch() -> int:
+    """How many functions of the product a worker calls in one batch, forward and backward included, in most batches.
+
+    A generator that goes on counts as called once more.
+    """
+    counts = [sum(event[0] == "call" and _place(event[1]) is not None for event in batch) for batch in observed().batches]
+    return statistics.mode(counts)
+
+
+@dataclass
+class Way:
+    """The files that the gradients of one batch pass, on the way out and on the way back, and how often each is entered.
+
+    Out is what is called below `gradient_ready`, while backward runs, and from the begin of `finish_batch` until a socket is
+    given something to send for the last time. Back is what is called from there until the optimizer calls its rule.
+    """
+
+    out: set[str] = field(default_factory=set)
+    back: set[str] = field(default_factory=set)
+    entries: Counter[str] = field(default_factory=Counter)
+    gradients: int = 0
+
+    def enter(self, direction: set[str], event: Event) -> None:
+        """Count a call, if it is one of the product."""
+        _, file, _, caller = event
+        if place := _place(file):
+            direction.add(place)
+            self.entries[place] += file != caller
+
+    @property
+    def files(self) -> set[str]:
+        """All of them."""
+        return self.out | self.back
+
+    @property
+    def both(self) -> set[str]:
+        """Those that are passed on the way out and again on the way back."""
+        return self.out & self.back
+
+    @property
+    def crowded(self) -> dict[str, float]:
+        """Files that are entered, by calls from other files, more than twice for each gradient: how often."""
+        often = {file: count / self.gradients for file, count in self.entries.most_common()}
+        return {file: count for file, count in often.items() if count > 2}
+
+
+@cache
+def way() -> Way:
+    """The way in most batches.
+
+    Raises: ValueError when this worker sends nothing, or calls no rule, as far as it can be seen.
+    """
+    found = list(ways([event for batch in observed().batches for event in batch]))
+    if not found:
+        raise ValueError(f"No batch has {READY}(), {FINISH}(), a call of send of a socket and one of the rule, in this order.")
+    usual = statistics.mode(sum(each.entries.values()) for each in found)
+    return next(each for each in found if sum(each.entries.values()) == usual)
+
+
+def ways(events: Sequence[Event]) -> Iterator[Way]:
+    """The way in each batch that was seen wholly."""
+    rule = {inspect.getfile(kind) for kind in inspect.getmro(SGDOptimizer)[:-1]}
+    now, waiting, sent = Way(), list[Event](), 0
+    stack: list[str] = []
+    finishing = False
+    for event in events:
+        kind, file, function, _ = event
+        if kind == "return":
+            del stack[-1:]
+        elif kind == "socket":
+            sent = len(waiting) if function.startswith("send") else sent
+        else:
+            stack.append(function)
+            finishing = finishing or (function == FINISH and now.gradients > 0)
+            if finishing and file in rule:
+                for number, each in enumerate(waiting):
+                    now.enter(now.out if number < sent else now.back, each)
+                if sent:
+                    yield now
+                now, waiting, sent, finishing = Way(), [], 0, False
+            elif finishing:
+                waiting.append(event)
+            elif READY in stack:
+                now.gradients += function == READY
+                now.enter(now.out, event)

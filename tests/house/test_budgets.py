@@ -1,0 +1,78 @@
+"""Each count is within its budget, and what counts sees what it shall see."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.house.budgets import JOB, TEXT, Budget, Count
+from tests.house.graph import components, imports
+from tests.house.running import Way, ways
+from tests.sources import ROOT
+from tests.wall import TESTS, WALL, in_the_wall
+
+
+def _exceeded(budgets: tuple[Budget, ...]) -> list[str]:
+    found = []
+    for budget in budgets:
+        value, parts = budget.measure()
+        if budget.exceeded(value):
+            found.append("\n  ".join([f"{budget.name}: {value:.5g}, the limit is {budget.limit:.5g}", *parts]))
+    return found
+
+
+def test_the_text_is_within_its_budgets() -> None:
+    exceeded = _exceeded(TEXT)
+    assert not exceeded, "\n".join(exceeded)
+
+
+@pytest.mark.processes
+def test_a_job_is_within_its_budgets() -> None:
+    exceeded = _exceeded(JOB)
+    assert not exceeded, "\n".join(exceeded)
+
+
+def test_a_budget_holds_today_what_it_has_not_reached() -> None:
+    more, less = Budget("a", 40, 24, lambda: Count(0)), Budget("b", 69, 100, lambda: Count(0), at_least=True)
+    assert [more.exceeded(value) for value in (24, 40, 41)] == [False, False, True]
+    assert [less.exceeded(value) for value in (100, 69, 68)] == [False, False, True]
+    assert more._replace(now=20).limit == 24 and less._replace(now=120).limit == 100
+
+
+def test_modules_that_import_each_other_are_one_group_after_what_they_import() -> None:
+    edges = {name: frozenset(others) for name, others in {"a": "b", "b": "c", "c": "bd", "d": ""}.items()}
+    assert components(edges) == [["d"], ["b", "c"], ["a"]]
+
+
+def test_imports_of_packages_of_functions_and_for_types_are_told_apart() -> None:
+    found = {(each.module, each.name): each.when_loaded for each in imports(ROOT / "parallel_sgd" / "__init__.py")}
+    assert found["network.lazy", "lazily"] and not found["parallel_sgd.job", "ParallelSGD"]
+
+
+def test_the_way_of_a_gradient_goes_out_until_it_is_sent_and_back_until_the_rule() -> None:
+    place = str(ROOT / "network" / "frames.py")
+    rule = str(ROOT / "nn" / "gradient_descent" / "sgd.py")
+    bank, merge = (str(ROOT / "parallel_sgd" / f"{name}.py") for name in ("bank", "merge"))
+    batch = [
+        ["call", "backward", "backward", ""],
+        ["call", bank, "gradient_ready", "backward"],
+        ["call", merge, "add", bank],
+        ["call", merge, "keep", merge],
+        *[["return", "", "", ""]] * 4,
+        ["call", merge, "not on the way", ""],
+        ["return", "", "", ""],
+        ["call", bank, "finish_batch", ""],
+        ["socket", place, "sendmsg", ""],
+        ["call", place, "read", bank],
+        ["call", rule, "update", bank],
+        *[["return", "", "", ""]] * 3,
+    ]
+    expected = Way({"parallel_sgd/bank.py", "parallel_sgd/merge.py"}, {"network/frames.py"}, gradients=1)
+    expected.entries.update({"parallel_sgd/bank.py": 2, "parallel_sgd/merge.py": 1, "network/frames.py": 1})
+    assert list(ways(batch * 2)) == [expected] * 2 and expected.crowded == {}
+
+
+def test_the_wall_is_there_and_marked(request: pytest.FixtureRequest) -> None:
+    assert all((TESTS / part).exists() for part in WALL)
+    assert in_the_wall(TESTS / "contract" / "test_codecs.py") and not in_the_wall(TESTS / "house" / "test_budgets.py")
+    for item in request.session.items:
+        assert (item.get_closest_marker("wall") is not None) == in_the_wall(item.path)

@@ -1,0 +1,133 @@
+"""What a fault does to its process, seen from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from network.testing import FaultPlan, InjectedFault, ProcessFault, perform
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = """
+import sys
+from network.testing import FaultPlan, perform
+plan = FaultPlan.parse(sys.argv[1])
+for batch in range(3):
+    for fault in plan.at(0, 0, batch):
+        print("now", flush=True)
+        perform(fault, poison=lambda: print("poisoned", flush=True))
+    print(batch + 1, flush=True)
+"""
+
+
+def process(plan: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM, plan]
+    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def await_state(pid: int, expected: str) -> float:
+    """The moment at which the process was first seen in a state of `expected`."""
+    deadline = time.monotonic() + 10
+    while state(pid) not in expected:
+        assert time.monotonic() < deadline, f"the process never came into a state of {expected!r}"
+    return time.monotonic()
+
+
+@pytest.mark.parametrize(
+    ("plan", "code", "out", "err"),
+    [
+        ("kill 0@e1.b2", -signal.SIGKILL, "1\nnow\n", "Injected fault in attempt 1, e1.b2: kill 0@e1.b2."),
+        ("exit 0@e1.b2 code 3", 3, "1\nnow\n", ""),
+        ("exit 0@e1.b3", 1, "1\n2\nnow\n", ""),
+        ("raise 0@e1.b1", 1, "now\n", "network.testing.perform.InjectedFault: Injected fault: raise 0@e1.b1."),
+        ("nan 0@e1.b2; hang 0@e1.b3 for 1ms", 0, "1\nnow\npoisoned\n2\nnow\n3\n", ""),
+    ],
+)
+def test_processes_end_as_planned(plan: str, code: int, out: str, err: str) -> None:
+    """FLT-1, FLT-5, FLT-6: at BEGIN of that batch, after what came before it."""
+    with process(plan) as ended:
+        said, errors = ended.communicate(timeout=20)
+    assert (ended.returncode, said) == (code, out)
+    assert err in errors
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_stop_lasts_as_long_as_it_says() -> None:
+    """FLT-2, FLT-4: SIGSTOP at the step, SIGCONT after the time, and nobody else is left."""
+    with process("stop 0@e1.b2 for 300ms") as stopped:
+        begin = await_state(stopped.pid, "T")
+        end = await_state(stopped.pid, "RSDZ")
+        said, errors = stopped.communicate(timeout=20)
+    assert 0.25 <= end - begin <= 5
+    assert (stopped.returncode, said) == (0, "1\nnow\n2\n3\n"), errors
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_stopped_process_that_is_killed_leaves_nobody() -> None:
+    """FLT-2: who ends a stuck process need not know about the one that would have woken it up."""
+    with process("stop 0@e1.b1 for 500s") as stopped:
+        await_state(stopped.pid, "T")
+        children = Path(f"/proc/{stopped.pid}/task/{stopped.pid}/children").read_text().split()
+        assert len(children) == 1
+        os.kill(stopped.pid, signal.SIGKILL)
+        stopped.communicate(timeout=20)
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{children[0]}").exists() and state(int(children[0])) != "Z":
+        assert time.monotonic() < deadline, "the waker lives on"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_stop_without_an_end() -> None:
+    """FLT-3: until somebody else wakes it up."""
+    with process("stop 0@e1.b3") as stopped:
+        await_state(stopped.pid, "T")
+        os.kill(stopped.pid, signal.SIGCONT)
+        said, _ = stopped.communicate(timeout=20)
+    assert (stopped.returncode, said) == (0, "1\n2\nnow\n3\n")
+
+
+def test_hangs_take_their_time() -> None:
+    """A hang is a wait of this thread; one without an end goes on and on."""
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 4:
+            raise InterruptedError
+
+    timed, endless = FaultPlan.parse("hang 0@e1.b1 for 4s; hang 0@e1.b1").at(0, 0, 0)
+    perform(timed, sleep=sleep)
+    assert slept == [4.0]
+    with pytest.raises(InterruptedError):
+        perform(endless, sleep=sleep)
+    assert len(slept) == 4
+
+
+def test_what_is_raised_here() -> None:
+    """FLT-5, FLT-6: exceptions say which fault they are; `nan` needs somebody who makes it."""
+    faults = FaultPlan.parse("raise 0@e1.b1; exit 0@e1.b1; exit 0@e1.b1 code 0; nan 0@e1.b1").at(0, 0, 0)
+    injected, left, well, poisoned = faults
+    with pytest.raises(InjectedFault, match=r"^Injected fault: raise 0@e1\.b1\.$"):
+        perform(injected)
+    for fault, code in ((left, 1), (well, 0)):
+        with pytest.raises(SystemExit) as caught:
+            perform(fault)
+        assert caught.value.code == code
+    with pytest.raises(ValueError, match=r"perform needs 'poison' for the fault 'nan 0@e1\.b1', got None"):
+        perform(poisoned)
+
+
+def test_all_kinds_are_known() -> None:
+    """A kind of fault without an action cannot pass silently."""
+    with pytest.raises(ValueError, match="sneeze"):
+        perform(ProcessFault("sneeze", 0, FaultPlan.parse("kill 0@e1").at(0, 0, 0)[0].step))

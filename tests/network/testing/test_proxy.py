@@ -1,0 +1,454 @@
+"""The proxy between real sockets: each fault does what it says to the other end, counts, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from network.dial import Target, dial
+from network.door import Terms
+from network.errors import NetworkError, PeerLost, TimedOut
+from network.keys import Keyring
+from network.nodes import Address
+from network.session import Session
+from network.sockets import SocketLink, listen_tcp, wait_sockets
+from network.testing import FaultPlan, LinkFault, Proxy, Route
+from tests.network.test_dial import KEY, Server, target
+from tests.network.wires import talk
+
+DATA = random.Random(1).randbytes(300_000)
+LIMIT = 10.0
+
+
+@contextlib.contextmanager
+def agent(**caps: Any) -> Iterator[tuple[Address, Server]]:
+    """A door that lets submitters in."""
+    listener = listen_tcp(Address("127.0.0.1", 0))
+    with contextlib.closing(Server(listener, Terms({"submitter": Keyring((KEY,))}, "agent", "", caps))) as server:
+        yield Address(*listener.getsockname()), server
+
+
+@contextlib.contextmanager
+def connected(sealed: bool = True, **options: Any) -> Iterator[tuple[Session, Session, Route]]:
+    """A session through a proxy: the caller's end, the agent's end, and the route between them. One without seals is led
+    through the proxy after its handshake, as in a process of a job: over TCP there is none."""
+    if not sealed:
+        with talk("unix") as ends, Proxy(seed=1) as proxy:
+            link = ends.client.link
+            assert isinstance(link, SocketLink)
+            ours, route = proxy.interpose(link.detach(), **options)
+            ends.client.link = SocketLink(ours)
+            yield ends.client, ends.server, route
+        return
+    with agent() as (address, server), Proxy(seed=1) as proxy:
+        route = proxy.route(address, **options)
+        assert route.address is not None
+        session = dial(target(route.address))
+        try:
+            deadline = time.monotonic() + LIMIT
+            while not server.sessions:
+                assert time.monotonic() < deadline
+                wait_sockets([], [], 0.001)
+            yield session, server.sessions[0], route
+        finally:
+            session.close()
+
+
+def move(sessions: list[Session], until: Callable[[], Any], limit: float = LIMIT) -> bool:
+    """Pump the sessions until `until()`; whether it came to that."""
+    deadline = time.monotonic() + limit
+    while not until():
+        if time.monotonic() >= deadline:
+            return False
+        living = [session for session in sessions if session.lost is None]
+        wait_sockets([s.link for s in living], [s.link for s in living if s.pending_bytes], 0.01)  # type: ignore[misc]
+        for session in living:
+            session.send()
+            with contextlib.suppress(NetworkError):
+                session.receive()
+    return True
+
+
+@contextlib.contextmanager
+def plain(proxy: Proxy, **options: Any) -> Iterator[tuple[socket.socket, socket.socket, Route]]:
+    """A bare connection through a route: caller, called, route."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        route = proxy.route(Address(*listener.getsockname()), **options)
+        assert route.address is not None
+        with socket.create_connection(route.address, LIMIT) as caller:
+            listener.settimeout(LIMIT)
+            called, _ = listener.accept()
+            with called:
+                called.settimeout(LIMIT)
+                yield caller, called, route
+
+
+def send_all(sock: socket.socket, data: bytes) -> None:
+    sock.sendall(data)
+    sock.shutdown(socket.SHUT_WR)
+
+
+def read_all(sock: socket.socket) -> bytes:
+    found = bytearray()
+    while part := sock.recv(1 << 16):
+        found += part
+    return bytes(found)
+
+
+def test_without_faults_bytes_and_ends_pass() -> None:
+    """Both ways at once, more than all buffers hold; the end of one direction leaves the other open."""
+    with Proxy() as proxy, plain(proxy) as (caller, called, route):
+        senders = [threading.Thread(target=send_all, args=(sock, DATA * 10)) for sock in (caller, called)]
+        found: dict[str, bytes] = {}
+        readers = [
+            threading.Thread(target=lambda n=n, s=s: found.update({n: read_all(s)}))  # type: ignore[misc]
+            for n, s in (("caller", caller), ("called", called))
+        ]
+        for thread in (*readers, *senders):
+            thread.start()
+        for thread in (*readers, *senders):
+            thread.join()
+        assert found == {"caller": DATA * 10, "called": DATA * 10}
+        assert not route.counts
+
+
+def test_sessions_pass() -> None:
+    """Handshake and messages are as without a proxy, sealed or not, and where messages are found as well."""
+    for sealed in (False, True):
+        for frames in (False, True):
+            with connected(sealed, frames=frames) as (ours, theirs, route):
+                assert ours.sealed == sealed
+                value = {"a": np.arange(100_000), "b": "text"}
+                ours.queue(value)
+                theirs.queue(value)
+                assert move([ours, theirs], lambda: ours.inbox and theirs.inbox)
+                assert (ours.inbox[0].value["a"] == theirs.inbox[0].value["a"]).all()
+                theirs.leave()
+                assert move([ours, theirs], lambda: ours.left)
+                assert not route.counts
+
+
+def test_a_throttled_link_is_slow_in_one_direction() -> None:
+    with Proxy() as proxy, plain(proxy) as (caller, called, route):
+        route.there.throttle(1_000_000)
+        sender = threading.Thread(target=send_all, args=(caller, DATA))
+        start = time.monotonic()
+        sender.start()
+        assert read_all(called) == DATA
+        slow = time.monotonic() - start
+        sender.join()
+        called.sendall(DATA[:50_000])
+        called.shutdown(socket.SHUT_WR)
+        assert read_all(caller) == DATA[:50_000]
+        assert 0.29 <= slow < LIMIT
+        assert route.there.counts["throttle"] > 10 and not route.back.counts
+
+
+def test_a_late_link() -> None:
+    """FLT-9: a round trip takes the delay of both directions."""
+    with Proxy() as proxy, plain(proxy) as (caller, called, route):
+        route.there.delay(0.1)
+        route.back.delay(0.05, jitter=0.01)
+        start = time.monotonic()
+        caller.sendall(b"ping")
+        assert called.recv(10) == b"ping"
+        assert 0.1 <= time.monotonic() - start < LIMIT
+        called.sendall(b"pong")
+        assert caller.recv(10) == b"pong"
+        assert 0.15 <= time.monotonic() - start < LIMIT
+        assert route.counts == {"delay": 2}
+
+
+def test_segments_of_one_byte() -> None:
+    """A whole handshake and a message, one byte at a time."""
+    with agent() as (address, server), Proxy() as proxy:
+        route = proxy.route(address)
+        assert route.address is not None
+        route.there.segment(1)
+        route.back.segment(1)
+        with contextlib.closing(dial(target(route.address))) as session:
+            session.queue(np.arange(300))
+            assert move([session], lambda: server.sessions)
+            assert move([session, server.sessions[0]], lambda: server.sessions[0].inbox)
+            assert (server.sessions[0].inbox[0].value == np.arange(300)).all()
+        assert route.there.counts["segment"] > 2400 and route.back.counts["segment"] > 100
+
+
+def test_half_open() -> None:
+    """FLT-7, FLT-8: the other direction lives on, nothing comes back, not even the end of the connection."""
+    with connected() as (ours, theirs, route):
+        route.back.swallow()
+        theirs.queue("never heard")
+        ours.queue("heard")
+        assert move([ours, theirs], lambda: theirs.inbox)
+        assert not move([ours, theirs], lambda: ours.inbox, 0.2)
+        theirs.close()
+        assert not move([ours], lambda: ours.lost or ours.inbox, 0.2)
+        assert route.counts["swallow"] >= 1
+
+
+def test_a_slow_reader_slows_the_sender() -> None:
+    """SUB-35: what the link does not take waits at the sender, and arrives as a whole later."""
+    with connected() as (ours, theirs, route):
+        route.there.stall()
+        value = np.arange(4_000_000)
+        ours.queue(value)
+        assert not move([ours, theirs], lambda: not ours.pending_bytes, 0.3)
+        assert ours.pending_bytes > 16 << 20 and not theirs.inbox
+        route.there.stall(False)
+        assert move([ours, theirs], lambda: theirs.inbox)
+        assert (theirs.inbox[0].value == value).all() and route.counts == {"stall": 1}
+
+
+def test_a_cut_link_is_reset_and_refuses_until_it_heals() -> None:
+    """Both ends see the loss at once; whoever calls is refused, and let in again at the same port afterwards."""
+    with connected() as (ours, theirs, route):
+        assert route.address is not None
+        route.cut()
+        assert move([ours, theirs], lambda: ours.lost and theirs.lost)
+        assert isinstance(ours.lost, PeerLost) and isinstance(theirs.lost, PeerLost)
+        with pytest.raises(PeerLost, match="Connection refused"):
+            dial(target(route.address))
+        route.heal()
+        dial(target(route.address)).close()
+        start = time.monotonic()
+        route.cut(seconds=0.1)
+        while True:
+            try:
+                dial(target(route.address)).close()
+            except PeerLost:
+                assert time.monotonic() - start < LIMIT
+            else:
+                break
+        assert time.monotonic() - start >= 0.1
+        assert route.counts["cut"] == 2 and route.counts["refuse"] == 2
+
+
+def test_connections_that_are_refused() -> None:
+    """Those that are open live on; nobody else can take the port meanwhile."""
+    with connected() as (ours, theirs, route):
+        assert route.address is not None
+        route.refuse()
+        with pytest.raises(PeerLost, match="Connection refused"):
+            dial(target(route.address))
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(route.address)
+        ours.queue(1)
+        assert move([ours, theirs], lambda: theirs.inbox)
+        route.reset()
+        assert move([ours, theirs], lambda: ours.lost and theirs.lost)
+        assert route.counts == {"refuse": 1, "reset": 1}
+
+
+def test_a_target_that_refuses() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = Address(*listener.getsockname())
+    with Proxy() as proxy:
+        route = proxy.route(address)
+        assert route.address is not None
+        with pytest.raises(PeerLost):
+            dial(target(route.address), 2.0)
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_flipped_bit(sealed: bool) -> None:
+    """FLT-11: a seal notices it and the connection ends; without one, in a Unix socket, it is in the data."""
+    with connected(sealed) as (ours, theirs, route):
+        ours.queue(np.zeros(100_000, np.uint8))
+        sent = ours.bytes_sent
+        route.there.flip(sent + 50_000)
+        assert move([ours, theirs], lambda: theirs.inbox or theirs.lost)
+        assert route.counts == {"flip": 1}
+        if sealed:
+            assert theirs.lost is not None and not theirs.inbox
+        else:
+            assert theirs.inbox[0].value.sum() == 1
+
+
+def test_a_truncated_connection() -> None:
+    """The rest never comes, and the end of the connection is a loss, since nobody said farewell."""
+    with connected() as (ours, theirs, route):
+        route.there.truncate(ours.bytes_sent + 5000)
+        ours.queue(np.zeros(100_000, np.uint8))
+        assert move([ours, theirs], lambda: theirs.lost)
+        assert not theirs.inbox and route.counts == {"truncate": 1}
+        assert "connection was closed" in str(theirs.lost)
+
+
+@pytest.mark.parametrize("fault", ["duplicate", "reorder", "lose"])
+@pytest.mark.parametrize("sealed", [False, True])
+def test_messages_that_come_again_or_in_another_order(sealed: bool, fault: str) -> None:
+    """FLT-8, FLT-10: seals count messages, so a sealed connection refuses; an unsealed one delivers what comes."""
+    with connected(sealed, frames=True) as (ours, theirs, route):
+        argument = 1.0 if fault == "lose" else 1
+        getattr(route.there, fault)(argument)
+        ours.queue("one")
+        assert fault == "reorder" or move([ours, theirs], lambda: route.counts)
+        if fault == "lose":
+            route.there.lose(0)
+        ours.queue("two")
+        count = {"duplicate": 3, "reorder": 2, "lose": 1}[fault]
+        assert move([ours, theirs], lambda: theirs.lost or len(theirs.inbox) >= count)
+        assert route.counts == {fault: 1}
+        values = [message.value for message in theirs.inbox]
+        if sealed:
+            assert theirs.lost is not None and values in ([], ["one"])
+        else:
+            assert values == {"duplicate": ["one", "one", "two"], "reorder": ["two", "one"], "lose": ["two"]}[fault]
+
+
+def test_faults_of_chosen_connections() -> None:
+    """A link is known by what its client says first: the faults are those of node 2, whoever else uses the address."""
+    with agent() as (address, server), Proxy() as proxy:
+        route = proxy.route(address, selects=lambda hello: hello.caps.get("node") == 2)
+        assert route.address is not None
+        route.there.delay(0.3)
+        for node in (1, 2):
+            start = time.monotonic()
+            wish = Target(route.address, KEY, "submitter", "agent", node_id=0, caps={"node": node})
+            with contextlib.closing(dial(wish)) as session:
+                session.queue("hello")
+                assert move([session], lambda node=node: len(server.sessions) == node)
+                assert move([session, server.sessions[-1]], lambda: server.sessions[-1].inbox)
+            assert bool(route.counts) == (node == 2)
+        assert time.monotonic() - start >= 0.3
+        with socket.create_connection(route.address, LIMIT) as stranger:
+            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            stranger.settimeout(LIMIT)
+            with contextlib.suppress(ConnectionError):
+                assert not stranger.recv(10), "the door turns it away"
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_faults_within_a_process(sealed: bool) -> None:
+    """A session of a process that is running leads through the proxy from then on; cut, both ends see the loss."""
+    with talk("tcp" if sealed else "unix") as ends, Proxy() as proxy:
+        link = ends.client.link
+        assert isinstance(link, SocketLink)
+        ours, route = proxy.interpose(link.detach(), frames=True, sealed=sealed)
+        ends.client.link = SocketLink(ours)
+        assert route.address is None
+        for name in ("one", "two"):
+            ends.client.queue(name)
+            ends.server.queue(name)
+        assert move([ends.client, ends.server], lambda: len(ends.client.inbox) == len(ends.server.inbox) == 2)
+        route.there.duplicate(1)
+        ends.client.queue("again")
+        assert move([ends.client, ends.server], lambda: len(ends.server.inbox) >= 4 or ends.server.lost)
+        assert (ends.server.lost is not None) == sealed and route.counts == {"duplicate": 1}
+        route.cut()
+        assert move([ends.client, ends.server], lambda: ends.client.lost and ends.server.lost)
+
+
+def inject(route: Route, clause: str) -> LinkFault:
+    (fault,) = FaultPlan.parse(clause).links_at(0, 0, 0)
+    route.inject(fault)
+    return fault
+
+
+@pytest.mark.parametrize("kind", ["swallow", "cut"])
+def test_what_was_sent_before_a_fault_arrives(kind: str) -> None:
+    """Though the proxy's thread, which is kept off here, has not come to it when the fault begins."""
+    near, far = socket.socketpair()
+    with far, Proxy() as proxy:
+        ours, route = proxy.interpose(near)
+        size = 100_000  # the proxy does not take it at once
+        with ours, proxy.changing():
+            ours.sendall(bytes(size))
+            inject(route, f"{kind} 0-1")
+        far.settimeout(LIMIT)
+        assert len(far.recv(size, socket.MSG_WAITALL)) == size
+
+
+def test_what_a_plan_says() -> None:
+    """Each kind of link fault comes into force, and ends after its seconds."""
+    with Proxy() as proxy, plain(proxy) as (caller, called, route):
+        start = time.monotonic()
+        inject(route, "+100ms 0>1 for 300ms")
+        caller.sendall(b"1")
+        assert called.recv(1) == b"1" and time.monotonic() - start >= 0.1
+        while route.there.lag:
+            assert time.monotonic() - start < LIMIT
+            wait_sockets([], [], 0.005)
+        assert time.monotonic() - start >= 0.3
+        start = time.monotonic()
+        inject(route, "throttle 0>1 80kbit")
+        caller.sendall(bytes(2000))
+        left = 2000
+        while left:
+            left -= len(called.recv(left))
+        assert 0.19 <= time.monotonic() - start < LIMIT
+        route.there.throttle(None)
+        start = time.monotonic()
+        inject(route, "swallow 0>1 for 200ms")
+        caller.sendall(b"2")
+        assert called.recv(1) == b"2" and time.monotonic() - start >= 0.2, "a partition that heals loses nothing"
+        inject(route, "swallow 0>1")
+        caller.sendall(b"3")
+        called.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            called.recv(1)
+        called.settimeout(LIMIT)
+        inject(route, "cut 0-1 for 100ms")
+        with pytest.raises(ConnectionResetError):
+            called.recv(1)
+        assert {"delay", "throttle", "stall", "swallow", "cut"} <= set(route.counts)
+
+
+def test_faults_of_messages_need_frames() -> None:
+    with Proxy() as proxy, plain(proxy) as (_, _, route):
+        for clause in ("lose 0>1 10%", "duplicate 0>1", "reorder 0>1"):
+            with pytest.raises(ValueError, match=f"The fault '{clause}' needs a route that knows frames: pass frames=True"):
+                inject(route, clause)
+    with connected(sealed=False, frames=True) as (ours, theirs, route):
+        inject(route, "duplicate 0>1")
+        ours.queue("one")
+        assert move([ours, theirs], lambda: len(theirs.inbox) == 2)
+        inject(route, "reorder 0>1")
+        ours.queue("a")
+        ours.queue("b")
+        assert move([ours, theirs], lambda: len(theirs.inbox) >= 4)
+        assert [message.value for message in theirs.inbox] == ["one", "one", "b", "a"]
+        inject(route, "lose 0>1 100%")
+        ours.queue("two")
+        assert move([ours, theirs], lambda: route.counts["lose"]) and len(theirs.inbox) == 4
+
+
+def test_the_end_of_the_proxy_ends_its_connections() -> None:
+    """INV-7: thread, ports and sockets go with the block, whatever is going on; the caller sees the loss."""
+    with contextlib.ExitStack() as stack:
+        address, _ = stack.enter_context(agent())
+        with Proxy() as proxy:
+            route = proxy.route(address)
+            assert route.address is not None
+            session = stack.enter_context(contextlib.closing(dial(target(route.address))))
+            session.queue(np.zeros(10_000_000))
+            route.there.stall()
+            session.send()
+            proxy.after(3600, route.heal)
+        assert move([session], lambda: session.lost)
+        with pytest.raises(NetworkError):
+            dial(target(route.address))
+    with socket.socket() as again:
+        again.bind(route.address)
+
+
+def test_limits_of_the_caller_hold() -> None:
+    """SUB-4: an address behind which bytes vanish costs the caller's limit and no more."""
+    with agent() as (address, _), Proxy() as proxy:
+        route = proxy.route(address)
+        assert route.address is not None
+        route.there.swallow()
+        start = time.monotonic()
+        with pytest.raises(TimedOut):
+            dial(target(route.address), 0.3)
+        assert 0.25 <= time.monotonic() - start < LIMIT
+        assert route.counts["swallow"] == 1

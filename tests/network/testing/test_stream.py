@@ -1,0 +1,283 @@
+"""One direction of a proxied connection on a virtual clock, and how messages are found in it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from network.hello import LENGTH, Hello, Reply
+from network.seal import Sealer
+from network.testing import Shape, VirtualClock
+from network.testing.messages import MessageSplitter, Place, Seals
+from network.testing.stream import CAPACITY, HOLD_SECONDS, Stream
+from network.wire import Kind, Limits, pack
+
+DATA = random.Random(1).randbytes(1 << 20)
+Arrival = tuple[float, bytes]
+
+
+def stream(shape: Shape, seed: int = 0) -> Stream:
+    return Stream(shape, random.Random(seed))
+
+
+def flow(through: Stream, data: bytes, clock: VirtualClock, end: bool = True, limit: int = 10**6) -> list[Arrival]:
+    """Put all bytes in as fast as they are taken, let time pass, and tell when which came out."""
+    arrivals: list[Arrival] = []
+    for _ in range(limit):
+        if data and through.room:
+            part, data = data[: through.room], data[through.room :]
+            through.take(part, clock.monotonic())
+            if not data and end:
+                through.finish(clock.monotonic())
+        arrivals += [(clock.monotonic(), piece) for piece in through.due(clock.monotonic())]
+        moment = through.next_moment()
+        if moment is None and (not data or not through.room):
+            return arrivals
+        if moment is not None:
+            clock.advance_to(moment)
+    raise AssertionError("it never ended")
+
+
+def brought(arrivals: Sequence[Arrival]) -> bytes:
+    return b"".join(piece for _, piece in arrivals)
+
+
+def test_without_faults_everything_passes_at_once() -> None:
+    shape, clock = Shape(), VirtualClock(5.0)
+    through = stream(shape)
+    arrivals = flow(through, DATA, clock)
+    assert brought(arrivals) == DATA and through.ended
+    assert clock.monotonic() == 5.0 and not shape.counts
+
+
+@pytest.mark.parametrize("rate", [125_000.0, 1e6, 1e7])
+def test_a_throttled_link_brings_its_rate(rate: float) -> None:
+    """Over the whole, and within every tenth of it."""
+    shape, clock = Shape(), VirtualClock()
+    shape.throttle(rate)
+    arrivals = flow(stream(shape), DATA, clock)
+    assert brought(arrivals) == DATA
+    seconds = len(DATA) / rate
+    assert seconds * 0.999 <= arrivals[-1][0] <= seconds * 1.02
+    for tenth in range(1, 10):
+        passed = sum(len(piece) for moment, piece in arrivals if moment <= seconds * tenth / 10)
+        assert passed == pytest.approx(len(DATA) * tenth / 10, abs=0.02 * len(DATA))
+    assert shape.counts["throttle"] == len(arrivals)
+
+
+def test_idle_time_is_not_saved_up() -> None:
+    """A link that was idle for a minute is no faster afterwards."""
+    shape, clock = Shape(), VirtualClock()
+    shape.throttle(1e6)
+    through = stream(shape)
+    flow(through, DATA[:10_000], clock, end=False)
+    clock.advance(60)
+    start = clock.monotonic()
+    arrivals = flow(through, DATA[:100_000], clock, end=False)
+    assert 0.09 <= arrivals[-1][0] - start <= 0.11
+
+
+def test_a_late_link_delivers_in_order() -> None:
+    """FLT-9, INV-13: jitter comes from the seed and never reorders."""
+    runs = []
+    for seed in (1, 1, 2):
+        shape, clock = Shape(), VirtualClock()
+        shape.delay(0.5, 0.1)
+        through, out = stream(shape, seed), []
+        for number in range(100):
+            through.take(bytes([number]), clock.monotonic())
+            clock.advance(0.01)
+            out += [(clock.monotonic(), piece) for piece in through.due(clock.monotonic())]
+        runs.append(out + flow(through, b"", clock))
+        assert brought(runs[-1]) == bytes(range(100))
+        assert all(0.5 <= moment - 0.01 * piece[0] < 0.7 for moment, piece in runs[-1])
+        assert shape.counts == {"delay": 100}
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_small_pieces() -> None:
+    shape = Shape()
+    shape.segment(1)
+    arrivals = flow(stream(shape), DATA[:3000], VirtualClock())
+    assert [piece for _, piece in arrivals] == [DATA[n : n + 1] for n in range(3000)]
+    assert shape.counts == {"segment": 2999}
+
+
+def test_swallowed_bytes_and_ends_are_gone() -> None:
+    """FLT-7: no byte, no end; what comes after healing passes."""
+    shape, clock = Shape(), VirtualClock()
+    through = stream(shape)
+    shape.swallow()
+    assert flow(through, DATA, clock, end=False) == [] and through.room
+    shape.swallow(False)
+    assert brought(flow(through, b"after", clock, end=False)) == b"after"
+    shape.swallow()
+    assert flow(through, b"the last", clock) == [] and not through.ended
+    assert shape.counts["swallow"] >= 2
+
+
+def test_a_stalled_link_reads_nothing() -> None:
+    """A slow reader: the sender has to keep its bytes, also the end."""
+    shape, clock = Shape(), VirtualClock()
+    through = stream(shape)
+    through.take(b"on its way", clock.monotonic())
+    shape.stall()
+    assert not through.room and shape.counts == {"stall": 1}
+    assert brought([(0.0, piece) for piece in through.due(0.0)]) == b"on its way"
+    shape.stall(False)
+    assert brought(flow(through, DATA, clock)) == DATA
+
+
+def test_memory_is_bounded() -> None:
+    """INV-12: a sender that is faster than the link has to wait."""
+    shape = Shape()
+    shape.delay(1000.0)
+    through = stream(shape)
+    taken = 0
+    while through.room:
+        through.take(DATA[: through.room], 0.0)
+        taken = CAPACITY - through.room
+    assert taken == CAPACITY
+
+
+@given(st.lists(st.integers(1, 400), min_size=1), st.integers(0, 999), st.integers(0, 1200))
+def test_faults_at_a_byte(sizes: list[int], flip: int, end: int) -> None:
+    """FLT-11: exactly that byte, however the bytes come; truncated at exactly that place, and no further."""
+    data, clock, shape = DATA[:1000], VirtualClock(), Shape()
+    shape.flip(flip)
+    shape.truncate(end)
+    through, out, rest = stream(shape), b"", data
+    for size in [*sizes, 1000]:
+        through.take(rest[:size], 0.0)
+        rest = rest[size:]
+        out += b"".join(through.due(0.0))
+    expected = bytearray(data)
+    expected[flip] ^= 1
+    assert out == bytes(expected[:end])
+    assert through.ended == (end < len(data)) and shape.counts["truncate"] == (end < len(data))
+    assert shape.counts["flip"] == 1 or end <= flip
+    if shape.flip_at is None and shape.end_at is None:  # the next connection meets neither
+        assert brought(flow(stream(shape), data, clock)) == data
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda shape: shape.throttle(0), "throttle 'bytes_per_second' must be positive or None, got 0"),
+        (lambda shape: shape.delay(-1), "delay 'seconds' must not be negative, got -1"),
+        (lambda shape: shape.delay(1, float("nan")), "delay 'jitter' must not be negative, got nan"),
+        (lambda shape: shape.segment(0), "segment 'size' must be positive or None, got 0"),
+        (lambda shape: shape.flip(-1), "flip 'at' must not be negative, got -1"),
+        (lambda shape: shape.truncate(-2), "truncate 'at' must not be negative, got -2"),
+        (lambda shape: shape.lose(1.5), "lose 'share' must be from 0 to 1, got 1.5"),
+        (lambda shape: shape.duplicate(-1), "duplicate 'messages' must not be negative, got -1"),
+        (lambda shape: shape.reorder(-1), "reorder 'pairs' must not be negative, got -1"),
+    ],
+)
+def test_impossible_settings(call: Any, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        call(Shape())
+    assert str(caught.value) == f"{message}."
+
+
+# ---- messages
+
+
+def conversation(client: bool, sealed: bool) -> list[bytes]:
+    """What one side of a connection sends, cut into what belongs together."""
+    sealer = Sealer(b"k" * 32)
+    if client:
+        caps = {"node": 1, "attempt": 0}
+        start = [Hello((1, 1), "peer", b"12345678", b"n" * 32, caps, "job").to_bytes(), b"p" * 32]
+    else:
+        core = Reply(1, "peer", b"n" * 32, {}).to_bytes()
+        ready = pack(Kind.READY, (), {"sealed": sealed}, sealer)
+        start = [b"\0" + LENGTH.pack(len(core)) + core + b"m" * 32, b"".join(ready.buffers)]
+    values = ["one", np.arange(1000, dtype=np.float32), {"a": np.ones((3, 5)), "b": [np.zeros(0), 2]}, None, 5]
+    limits = Limits(data=1000)
+    packed = [pack(Kind.MESSAGE, (0, n), value, sealer if sealed else None, (), limits) for n, value in enumerate(values)]
+    assert any(len(p.frames) > 1 for p in packed)
+    return [
+        *start,
+        *(b"".join(p.buffers) for p in packed),
+        b"".join(pack(Kind.BYE, (), None, sealer if sealed else None).buffers),
+    ]
+
+
+def splitter(client: bool, sealed: bool) -> MessageSplitter:
+    return MessageSplitter(Place.HELLO if client else Place.REPLY, Seals(sealed if client else False))
+
+
+@pytest.mark.parametrize("client", [True, False])
+@pytest.mark.parametrize("sealed", [True, False])
+@given(sizes=st.lists(st.integers(1, 3000), max_size=20))
+def test_messages_are_found_however_the_bytes_come(client: bool, sealed: bool, sizes: list[int]) -> None:
+    """A server's READY tells whether seals follow; a client's frames come after that, so its side is told."""
+    parts = conversation(client, sealed)
+    rest, cutter, found = b"".join(parts), splitter(client, sealed), []
+    for size in [*sizes, len(rest)]:
+        found += list(cutter.split(rest[:size]))
+        rest = rest[size:]
+    assert [part for part, _ in found] == parts
+    assert [is_message for _, is_message in found] == [False] * 2 + [True] * 5 + [False]
+    assert cutter.rest() == b""
+
+
+@given(st.binary(max_size=200), st.sampled_from(Place), st.booleans())
+def test_strangers_pass_as_they_come(data: bytes, place: Place, sealed: bool) -> None:
+    """What is no connection of ours is neither changed nor refused, and nothing stays behind at its end."""
+    cutter = MessageSplitter(place, Seals(sealed))
+    out = b"".join(part for half in (data[:50], data[50:]) for part, _ in cutter.split(half))
+    assert out + cutter.rest() == data
+
+
+def exchanged(sealed: bool, **faults: int) -> tuple[list[bytes], list[bytes], Shape]:
+    """The parts that went in, those that came out, and the shape."""
+    parts, shape = conversation(True, sealed), Shape()
+    for name, count in faults.items():
+        getattr(shape, name)(count)
+    through = Stream(shape, random.Random(3), splitter(True, sealed))
+    out = flow(through, b"".join(parts), VirtualClock())
+    return parts, [piece for _, piece in out], shape
+
+
+def test_messages_are_duplicated() -> None:
+    """FLT-10: whole, at their place; the handshake is never touched."""
+    parts, out, shape = exchanged(False, duplicate=2)
+    assert out == [*parts[:3], parts[2], parts[3], parts[3], *parts[4:]]
+    assert shape.counts == {"duplicate": 2}
+
+
+def test_messages_are_reordered() -> None:
+    """FLT-10: pairs change places."""
+    parts, out, shape = exchanged(True, reorder=2)
+    assert out == [*parts[:2], parts[3], parts[2], parts[5], parts[4], *parts[6:]]
+    assert shape.counts == {"reorder": 2}
+
+
+def test_messages_are_lost() -> None:
+    """FLT-8: no byte of them arrives, and those around them do."""
+    parts, out, shape = exchanged(False, lose=1)
+    assert out == [*parts[:2], parts[-1]] and shape.counts == {"lose": 5}
+
+
+def test_half_a_pair_leaves_at_the_end() -> None:
+    """Nothing is kept back for ever."""
+    parts, out, _ = exchanged(False, reorder=9)
+    assert sorted(out) == sorted(parts)
+
+
+def test_half_a_pair_does_not_wait_for_ever() -> None:
+    """Who waits for an answer says nothing more: its last message goes on alone after a while."""
+    parts, shape, clock = conversation(True, False), Shape(), VirtualClock()
+    shape.reorder()
+    through = Stream(shape, random.Random(3), splitter(True, False))
+    out = flow(through, b"".join(parts[:5]), clock, end=False)
+    assert [piece for _, piece in out] == [*parts[:2], parts[3], parts[2], parts[4]]
+    assert out[-1][0] == HOLD_SECONDS and through.next_moment() is None
