@@ -8,8 +8,8 @@ from typing import Final
 from .batch_sync import SyncChoice
 from .codec.compose import PS, AllToAll
 from .codec.compose.composed import Composed
-from .codec.dummy import DummyCodec
 from .codec.interfaces import Codec
+from .codec.plain import DummyCodec
 
 #: Stands for a variable's name in accounts and messages.
 BUFFERS: Final = "buffers"

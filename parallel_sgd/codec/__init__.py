@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from .ad_psgd import ADPSGD
-from .async_ps import AsyncPS
+from .async_ps import DCASGD, AsyncPS
 from .cast import BF16, FP16
-from .dc_asgd import DCASGD
 from .dgc import DGC
 from .diloco import DiLoCo, DiLoCoPS
-from .dummy import DummyCodec
 from .ef_sign import EFSign, EFSignBothWays
 from .fedavg import FedAvg, LocalSGD
 from .fedprox import FedProx
 from .first_copy import FirstCopy, FirstCopyInt8
 from .gossip import CHOCO, DPSGD
-from .grad_code import GradCode
-from .grad_code_peers import GradCodePeers
+from .grad_code import GradCode, GradCodePeers
 from .int8 import Int8
 from .interfaces import BlockWeight, Codec, netEncapsulation
 from .lag import LAQ
@@ -24,7 +21,7 @@ from .natural import Natural
 from .one_bit import OneBit
 from .one_bit_adam import OneBitAdam
 from .parameter_server import SyncPS
-from .plain import Plain
+from .plain import DummyCodec, Plain
 from .powersgd import PowerSGD
 from .qsgd import QSGD
 from .random_k import RandomK

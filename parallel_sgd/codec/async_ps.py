@@ -1,19 +1,23 @@
-"""Asynchronous SGD through the parameter server, which applies every gradient when it arrives."""
+"""Asynchronous SGD through the parameter server, which applies every gradient when it arrives: as it is, or with delay
+compensation.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 
+from nn import arguments
+from nn.gradient_descent.fading import forget_faded_squares
+from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.merge import BlockMean
 from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.unusable import Like
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
-from .served_variable import ServedVariable
 from .settings import GlobalSettings
 
 #: To the server: `(worker, round, gradient)`, rounds being the answers that the worker has had. In the first round the
@@ -186,3 +190,160 @@ class AsyncPS(Codec):
         if self.node_id != Parameter_Server:
             self._start = None
             self._mean.reset()
+
+
+_RULE = "rule."
+
+
+class ServedVariable:
+    """The parameters w of one variable; every gradient is a step of `rule`.
+
+    The staleness tau of a gradient is the number of gradients applied since its worker read w; `staleness` counts the taus.
+    With `aware` each change is divided by tau + 1 (Zhang et al., "Staleness-aware async-SGD", IJCAI 2016). Memory beside w and
+    the rule's: what each worker has read last, which is also what is on its way to it.
+    """
+
+    def __init__(self, start: Array, workers: Iterable[int], rule: IGradientDescent, aware: bool = False) -> None:
+        self.value = start.copy()
+        self.staleness: Counter[int] = Counter()
+        self.rule = rule
+        rule.partition([start.size])
+        self._aware = aware
+        self._applied = 0
+        self._seen = dict.fromkeys(workers, 0)  # the gradients applied when a worker read
+        self._read = {node: start.copy() for node in self._seen}
+        self._change = np.empty(start.size if aware else 0, start.dtype)
+
+    def apply(self, node: int, gradient: Array, compensate: Callable[[Array, Array, Array], Array] | None = None) -> None:
+        """Change w by the gradient that `node` computed with what it read last.
+
+        `compensate(gradient, w, what the worker read)`, on flat arrays, gives what is applied in place of a stale gradient.
+        """
+        tau = self._applied - self._seen[node]
+        self.staleness[tau] += 1
+        self._applied += 1
+        value, flat = self.value.reshape(-1), gradient.reshape(-1)
+        if compensate is not None:
+            flat = compensate(flat, value, self._read[node].reshape(-1))
+        if not self._aware or tau == 0:
+            self.rule.update(value, flat)
+            return
+        self.rule.delta(value, flat, self._change)
+        np.divide(self._change, tau + 1, out=self._change)
+        np.add(value, self._change, out=value)
+
+    def read(self, node: int) -> Array:
+        """What `node` gets: w as it is now; unchanged until it reads again."""
+        copy = self._read[node]
+        np.copyto(copy, self.value)
+        self._seen[node] = self._applied
+        return copy
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that decides how it goes on, live."""
+        state: dict[str, Any] = {"value": self.value, "applied": self._applied}
+        for node, seen in self._seen.items():
+            state[f"seen.{node}"], state[f"read.{node}"] = seen, self._read[node]
+        state |= {f"tau.{tau}": count for tau, count in self.staleness.items()}
+        return state | {f"{_RULE}{name}": value for name, value in self.rule.state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned.
+
+        Raises: ValueError where names or shapes do not fit.
+        """
+        needed = {"value", "applied", *(f"{name}.{node}" for name in ("seen", "read") for node in self._seen)}
+        arrays = [name for name in needed if name.startswith(("value", "read"))]
+        if not needed <= state.keys() or any(np.shape(state[name]) != self.value.shape for name in arrays):
+            raise ValueError(f"ServedVariable state must hold {', '.join(sorted(needed))}, arrays of shape {self.value.shape}")
+        np.copyto(self.value, state["value"])
+        self._applied = int(state["applied"])
+        for node in self._seen:
+            self._seen[node] = int(state[f"seen.{node}"])
+            np.copyto(self._read[node], state[f"read.{node}"])
+        self.staleness.clear()
+        self.staleness.update({int(name[4:]): int(count) for name, count in state.items() if name.startswith("tau.")})
+        self.rule.load_state_dict({name[len(_RULE) :]: value for name, value in state.items() if name.startswith(_RULE)})
+
+
+CHUNK: Final = 32 * 1024
+EPSILON: Final = 1e-7
+_MEAN_SQUARE = "mean_square"
+
+
+class DCASGD(AsyncPS):
+    """AsyncPS that corrects a stale gradient towards the one at the present parameters (Zheng et al., "Asynchronous
+    stochastic gradient descent with delay compensation", ICML 2017):
+
+        w <- w + rule(g + lambda_t g g (w - w_i)),  with w_i = what worker i read last, products by element,
+
+    a Taylor expansion around w_i in which lambda_t g g stands for the Hessian's diagonal. `codec_extra_parameters`:
+    "adaptive" (True): lambda_t = lambda / sqrt(MS + 1e-7) with MS <- ms MS + (1 - ms) g g, by element; else lambda_t = lambda;
+    "lambda" (2.0, or 0.04 where not adaptive), at least 0; "ms" (0.95), from 0 to below 1. lambda = 0 is AsyncPS, and one
+    worker alone trains as with the rule itself, for any lambda.
+
+    Everything else is as with AsyncPS. Memory of the server: 4n more.
+    """
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        adaptive = bool(GlobalSettings.get_params("adaptive", True))
+        given = GlobalSettings.get_params("lambda", 2.0 if adaptive else 0.04)
+        self._lambda = arguments.number(self, "lambda", given, 0)
+        self._decay = arguments.number(self, "ms", GlobalSettings.get_params("ms", 0.95), 0, 1) if adaptive else None
+        self._mean_square: Array | None = None
+        self._corrections = 0
+        self._compensated: Array = np.empty(0)
+        self._scratch: Array = np.empty(0)
+
+    def apply(self, served: ServedVariable, node: int, gradient: Array) -> None:
+        """Change the parameters by the compensated gradient of `node`."""
+        if self._compensated.size != gradient.size:
+            self._compensated = np.empty(gradient.size, gradient.dtype)
+            self._scratch = np.empty(min(gradient.size, CHUNK), gradient.dtype)
+        served.apply(node, gradient, self._compensate if self._lambda else None)
+
+    def _compensate(self, gradient: Array, present: Array, read: Array) -> Array:
+        """g + lambda_t g g (w - w_i), on flat arrays."""
+        if self._decay is not None and self._mean_square is None:
+            self._mean_square = np.zeros(gradient.size, gradient.dtype)
+        result = self._compensated
+        # counted afresh after a restart: what is forgotten changes no bit
+        self._corrections += 1
+        for start in range(0, gradient.size, CHUNK):
+            part = slice(start, start + CHUNK)
+            g, out = gradient[part], result[part]
+            square = np.multiply(g, g, out=self._scratch[: g.size])
+            np.subtract(present[part], read[part], out=out)
+            np.multiply(out, square, out=out)
+            np.multiply(out, self._lambda, out=out)
+            if self._mean_square is not None and self._decay is not None:
+                mean = self._mean_square[part]
+                np.multiply(square, 1 - self._decay, out=square)
+                np.multiply(mean, self._decay, out=mean)
+                np.add(mean, square, out=mean)
+                forget_faded_squares(self._corrections, self._decay, mean)
+                np.add(mean, EPSILON, out=square)
+                np.divide(out, np.sqrt(square, out=square), out=out)
+            np.add(out, g, out=out)
+        return result
+
+    def state_dict(self) -> dict[str, Any]:
+        """That of AsyncPS, and MS on the server."""
+        own = {} if self._mean_square is None else {_MEAN_SQUARE: self._mean_square}
+        return super().state_dict() | own
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned.
+
+        Raises: ValueError where names or shapes do not fit.
+        """
+        super().load_state_dict({name: value for name, value in state.items() if name != _MEAN_SQUARE})
+        if _MEAN_SQUARE in state and self.node_id == Parameter_Server:
+            self._mean_square = np.array(state[_MEAN_SQUARE])
+
+    def dispose(self) -> None:
+        """Let go of all arrays."""
+        super().dispose()
+        self._mean_square = None
+        self._compensated = self._scratch = np.empty(0)

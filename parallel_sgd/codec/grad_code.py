@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from itertools import combinations
+from math import comb
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nn.random import keyed
 from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.unusable import Like, Unusable
 
-from .cyclic_code import cyclic_code
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .settings import GlobalSettings
-from .weighted_sum import WeightedSum
 
 #: To the server: `(round, worker, coded sum, whether the worker asks for an answer)`, rounds being the results so far.
 Coded = tuple[int, int, Array, bool]
@@ -162,3 +165,204 @@ class GradCode(Codec):
         self._sent = self._buffer = self._mean = None
         self._coded.clear()
         self._sum = WeightedSum()
+
+
+class GradCodePeers(GradCode):
+    """`GradCode` where every worker sends its coded sum to all others and decodes the first n - s that are there.
+
+    Workers that have heard different ones get means that differ by rounding (`GradCode` tells how much), and so do their
+    models, as if each summed in another order: none can know which sums the others have had without waiting for the slow ones.
+    Where replicas must have the same bits, take `GradCode` with a server; or `Plain` with the same `CyclicAssignment`, which
+    bears as many stragglers and sends each block by itself. With more than s workers missing a batch ends in a time-out.
+    Bytes per worker and variable of n elements: 4n for each other worker, whatever s is.
+
+    Raises: ValueError where the assignment is not cyclic.
+    """
+
+    needs_server = False
+    serves = False
+    agrees = False
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.forms = ((int, int, np.ndarray, bool),)
+        self._hears_workers = True
+        self._others = [node for node in self._workers if node != node_id]
+        self._before: tuple[int, Array | None] = (-1, None)
+
+    def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
+        """Add a block; send the coded sum to all when the last one is computed."""
+        if not self._encodes(block_weight) or self._sent is None:
+            return None
+        self._take_in(self.node_id, self._sent)
+        return netEncapsulation(self._others, (self._round, self.node_id, self._sent, False))
+
+    def receive_blocks(self, content: Any) -> netEncapsulation | None:
+        """Take a coded sum; answer one that asks with the own."""
+        round_, node, coded, asks = content
+        if round_ == self._round and self._result is None:
+            self._take_in(node, coded)
+        else:
+            self.late += 1
+        own = self._sent if round_ == self._round else self._before[1] if round_ == self._before[0] else None
+        return netEncapsulation(node, (round_, self.node_id, own, False)) if asks and own is not None else None
+
+    def receive_late(self, content: Any) -> netEncapsulation | None:
+        """Answer one that is a batch behind."""
+        return self.receive_blocks(content)
+
+    def _take_in(self, node: int, coded: Array) -> None:
+        """Keep a coded sum; the own one counts last, when its buffer is free for the mean."""
+        self._coded[node] = coded
+        mean = self._decoded() if self._sent is not None else None
+        if mean is not None:
+            self.set_result(mean)
+
+    def do_something_to_save_yourself(self) -> netEncapsulation | None:
+        """Send the coded sum again to those that were not heard, and ask for theirs."""
+        if self._sent is None:
+            return None
+        return netEncapsulation(self.missing_nodes(), (self._round, self.node_id, self._sent, True))
+
+    def get_result(self) -> Array | None:
+        """The mean over all blocks."""
+        if self._result is not None:
+            self._before = (self._round, self._sent)
+            self._buffer = None  # one that asks late gets what was sent
+        return super().get_result()
+
+    def missing_nodes(self) -> Iterable[int]:
+        """The workers whose sums are not there."""
+        return tuple(node for node in self._others if node not in self._coded)
+
+    def dispose(self) -> None:
+        """Let go of all arrays."""
+        super().dispose()
+        self._before = (-1, None)
+
+
+Matrix = NDArray[np.float64]
+
+CODE_SEEDS: Final = 20
+#: Sets of workers that a code is judged by: all, or as many drawn at random.
+MOST_SETS: Final = 2048
+
+
+class CyclicCode:
+    """Tandon et al., "Gradient coding: avoiding stragglers in distributed learning", ICML 2017, algorithm 2.
+
+    Worker i sends sum_j B_ij g_j over its blocks i, ..., i+s modulo n. The rows of B lie in the null space of a random H
+    (s x n) with H 1 = 0, so that those of any n - s workers span it, which holds 1: B_ii = 1 and the other coefficients of row
+    i are -H_J^-1 H_i over the columns J of its other blocks. What a worker's rounding does to the result grows with
+    `amplification`, the largest sum over n - s workers of |a_i| |B_i|: so H is the best of `SEEDS` draws, that of `seed`.
+
+    >>> code = cyclic_code(3, 1)
+    >>> bool(np.allclose(code.decoder([0, 2]) @ code.matrix[[0, 2]], 1))
+    True
+    """
+
+    def __init__(self, workers: int, stragglers: int) -> None:
+        if workers < 1 or not 0 <= stragglers < workers:
+            raise ValueError(
+                f"CyclicCode 'stragglers' must be at least 0 and less than the number of workers, got {stragglers} of {workers}"
+            )
+        self.workers = workers
+        self.stragglers = stragglers
+        sets = _alive_sets(workers, workers - stragglers)
+        best: tuple[float, int, Matrix] | None = None
+        for seed in range(CODE_SEEDS if stragglers else 1):
+            matrix = _matrix(workers, stragglers, seed)
+            decoders = _decoders(matrix, sets)
+            grown = float((np.abs(decoders) * np.linalg.norm(matrix, axis=1)[sets]).sum(axis=1).max())
+            if best is None or grown < best[0]:
+                best = (grown, seed, matrix)
+        if best is None:
+            raise RuntimeError("CyclicCode has drawn no matrix")
+        self.amplification, self.seed, self.matrix = best
+        self.matrix.flags.writeable = False
+
+    def decoder(self, alive: Collection[int]) -> Matrix:
+        """The vector a with a^T B_alive = 1^T, in ascending order of the workers in `alive`.
+
+        Raises: ValueError unless there are exactly n - s workers.
+        """
+        needed = self.workers - self.stragglers
+        nodes = sorted(set(alive))
+        if len(nodes) != needed or not set(nodes) <= set(range(self.workers)):
+            raise ValueError(
+                f"A cyclic code for {self.workers} workers, of whom {self.stragglers} may be missing, needs the sums of "
+                f"{needed}, got those of {nodes}"
+            )
+        solved: Matrix = _decoders(self.matrix, np.array([nodes]))[0]
+        return solved
+
+
+@lru_cache(maxsize=16)
+def cyclic_code(workers: int, stragglers: int) -> CyclicCode:
+    """The code for these numbers, the same on every node; shared by all codecs of a worker."""
+    return CyclicCode(workers, stragglers)
+
+
+def _matrix(workers: int, stragglers: int, seed: int) -> Matrix:
+    """B for the H of this seed."""
+    h = keyed(seed, "cyclic code", workers, stragglers).standard_normal((stragglers, workers))
+    h[:, -1] = -h[:, :-1].sum(axis=1)
+    matrix = np.eye(workers)
+    if stragglers:
+        for node in range(workers):
+            others = [(node + ahead) % workers for ahead in range(1, stragglers + 1)]
+            matrix[node, others] = -np.linalg.solve(h[:, others], h[:, node])
+    return matrix
+
+
+def _alive_sets(workers: int, alive: int) -> NDArray[Any]:
+    if comb(workers, alive) <= MOST_SETS:
+        return np.array(list(combinations(range(workers), alive)))
+    draw = keyed(0, "alive sets", workers, alive)
+    return np.array([np.sort(draw.permutation(workers)[:alive]) for _ in range(MOST_SETS)])
+
+
+def _decoders(matrix: Matrix, sets: NDArray[Any]) -> Matrix:
+    """a for each set: in an orthonormal basis of the row space of B, of n - s dimensions, the system is square."""
+    alive = sets.shape[1]
+    basis = np.linalg.svd(matrix)[2][:alive].T
+    rows = (matrix @ basis)[sets]
+    ones = np.broadcast_to(basis.sum(axis=0)[:, None], (len(sets), alive, 1))
+    solved: Matrix = np.linalg.solve(rows.swapaxes(1, 2), ones)[..., 0]
+    return solved
+
+
+CHUNK: Final = 32 * 1024
+
+
+class WeightedSum:
+    """sum_i c_i x_i of arrays of one shape; one rounding per term to float64, and one at the end. Its buffer is used again."""
+
+    def __init__(self) -> None:
+        self._total: NDArray[np.float64] = np.empty(0)
+        self._product = np.empty(CHUNK)
+        self.terms = 0
+
+    def add(self, coefficient: float, array: Array) -> None:
+        """Add a term; the first one decides on the shape."""
+        if self.terms == 0:
+            if self._total.shape != array.shape:
+                self._total = np.empty(array.shape)
+            np.multiply(array, coefficient, out=self._total, dtype=np.float64)
+        else:
+            total, flat = self._total.reshape(-1), array.reshape(-1)
+            for start in range(0, flat.size, CHUNK):
+                part = slice(start, start + CHUNK)
+                product = np.multiply(flat[part], coefficient, out=self._product[: flat[part].size], dtype=np.float64)
+                np.add(total[part], product, out=total[part])
+        self.terms += 1
+
+    def write(self, out: Array) -> Array:
+        """Round the sum into `out` and begin anew."""
+        np.copyto(out, self._total, casting="same_kind")
+        self.terms = 0
+        return out
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.terms = 0

@@ -16,7 +16,7 @@ from network.suggestions import did_you_mean
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.reach import OWN_PACKAGES, is_user_module
 
-from .compose.composition import Composition
+from .compose.parts import Composition
 from .interfaces import Codec
 from .settings import GlobalSettings
 

@@ -16,7 +16,7 @@ from parallel_sgd.codec import ADPSGD, AsyncPS, Codec, GlobalSettings, GradCode,
 from parallel_sgd.codec.compose import PS, AllToAll, Ring, Tree, Warmup
 from parallel_sgd.codec.compose.composed import Composed
 from parallel_sgd.codec.compose.packet import DENSE, PAST, RESULT, Packet
-from parallel_sgd.codec.compose.reducing import ROUND
+from parallel_sgd.codec.compose.reduce import ROUND
 from parallel_sgd.codec.pipeline.low_rank import PowerSGD
 from parallel_sgd.codec.pipeline.sparsify import RandomK
 from parallel_sgd.memory_channel import reliable

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from .admissible import check
+from .advice import Estimate, check, estimate
 from .builder import CodecWarning
-from .estimate import Estimate, estimate
-from .exchange import ExchangePattern, Shard
-from .gossip import Gossip
 from .lazy import Lazy
-from .local import Drift, Elastic, FrozenAdam, LocalRule, Prox
-from .merge import Adasum, FirstCopy, Krum, Mean, Median, MergeRule, ServerOpt, Sum, TrimmedMean, Vote, WeightedMean
+from .local import Drift, Elastic, FrozenAdam, Prox
+from .merge import FirstCopy, Mean, MergeRule, Sum, WeightedMean
+from .merge_rules import Adasum, Krum, Median, ServerOpt, TrimmedMean, Vote
+from .mixing import Gossip, RandomPair
+from .parts import ExchangePattern, LocalRule, Shard
 from .patterns import PS, AllToAll, Ring, ShardedPS
-from .random_pair import RandomPair
-from .tree import Tree
+from .tree_reduce import Tree
 from .trigger import Delay, Every, Trigger, Warmup
 
 __all__ = [

@@ -1,25 +1,27 @@
-"""Makes codec classes of parts, and refuses or warns where these do not fit together."""
+"""Codec classes made of parts; the refusal of parts that do not fit together, and warnings of those that train badly."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from network.suggestions import did_you_mean
+from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline import Stage
+from parallel_sgd.codec.pipeline.gradient import GradientStage
+from parallel_sgd.codec.pipeline.low_rank import PowerSGD
+from parallel_sgd.codec.pipeline.memory import DiffRef, Memory
 from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
 from parallel_sgd.profiles import IIDBlockAssignment
 
-from .composition import SENDS, Composition, Part, Parts, Up, flat
-from .local import LocalRule
-from .merge import Mean, MergeRule
-from .refusals import doubts, refuse
+from .lazy import Lazy
+from .merge import Mean, MergeRule, WeightedMean
+from .merge_rules import ServerOpt, Vote
+from .parts import SENDS, Composition, ExchangePattern, LocalRule, Part, Parts, Up, flat
 from .trigger import Every, Trigger
-
-if TYPE_CHECKING:
-    from .exchange import ExchangePattern
 
 
 class CodecWarning(UserWarning):
@@ -27,6 +29,7 @@ class CodecWarning(UserWarning):
 
 
 def build(
+    base: type[Any],
     exchange: ExchangePattern,
     *,
     up: Part[Up] = None,
@@ -37,7 +40,7 @@ def build(
     local: Part[LocalRule | None] = None,
     name: str | None = None,
 ) -> type[Codec]:
-    """Return a codec class of these parts: see `Codec.of`.
+    """Return a codec class of these parts, derived from `base`: see `Codec.of`.
 
     Raises: TypeError or ValueError where parts do not fit together. Warns with CodecWarning.
     """
@@ -66,7 +69,6 @@ def build(
         if parts.updates:
             members["gives"] = "parameters"
             members["takes"] = members["takes"] or "gradients"
-    base = exchange.codec_class()
     kind: type[Codec] = type(base).__new__(type(base), _checked_name(name) or _default_name(exchange, parts), (base,), members)
     return kind
 
@@ -102,7 +104,146 @@ def _default_name(exchange: ExchangePattern, parts: Parts | None) -> str:
 def _caller() -> str:
     """Return the module in which a class is composed, to which it belongs then."""
     depth, module = 1, __name__
-    while module == __name__ or module in (f"{__package__}.exchange", Codec.__module__):
+    while module.startswith(f"{__package__}.") or module == Codec.__module__:
         depth += 1
         module = sys._getframe(depth).f_globals.get("__name__", "__main__")
     return str(module)
+
+
+#: A contraction of this much or more is so small an error that it needs no memory.
+HARMLESS = 0.9
+TYPICAL = 4096
+
+
+def refuse(composition: Composition, parts: Parts) -> None:
+    """Raise ValueError, with the fix in words, for parts that cannot work together."""
+    exchange, merge, trigger = composition.exchange, parts.merge, parts.trigger
+    where = type(exchange).__name__
+    if exchange.linear and not merge.linear:
+        raise ValueError(f"{where} adds up on the way, which {merge!r} cannot use: take ShardedPS() or AllToAll()")
+    if isinstance(parts.up, PowerSGD) and not (merge.linear and exchange.rounds):
+        raise ValueError(f"PowerSGD needs means of its factors: take Ring(), AllToAll() or PS() with merge=Mean(), got {where}")
+    if exchange.linear and parts.stage is not None and not parts.stage.linear:
+        raise ValueError(
+            f"{where} adds up payloads, but {parts.up!r} is not linear: take ShardedPS(), which decodes before it adds"
+        )
+    sending = flat(parts.stage)
+    if composition.send == "weights" and any(
+        isinstance(stage, GradientStage) or (isinstance(stage, Memory) and not isinstance(stage, DiffRef)) for stage in sending
+    ):
+        raise ValueError(
+            f'{parts.up!r} is made for gradients and changes, not for parameters themselves: use send="delta"'
+            f"{', or DiffRef(...)' if not exchange.linear else ''}"
+        )
+    if not exchange.agrees:
+        _refuse_mixing(composition, parts)
+    if parts.down is not None and (exchange.linear or not exchange.returns):
+        raise ValueError(
+            f"{where} encodes nothing on the way back, so 'down' has no use: leave it out, or take ShardedPS() or PS()"
+        )
+    if any(isinstance(stage, GradientStage) for stage in flat(parts.down)):
+        raise ValueError(f"Codec.of() 'down' must be what sends; {parts.down!r} belongs to 'up' or into ServerOpt")
+    if merge.first_copy and isinstance(parts.up, PowerSGD):
+        raise ValueError("FirstCopy needs an encoding of single blocks: PowerSGD sends means of workers; use merge=Mean()")
+    if merge.first_copy and composition.send == "delta":
+        raise ValueError("FirstCopy counts blocks, but what has changed since the last exchange belongs to workers: use Mean()")
+    if not trigger.always and composition.send == "gradient":
+        raise ValueError(
+            f"{trigger!r} lets workers go their own ways in between, so they must exchange parameters: "
+            f'use send="weights" or send="delta" with op_type=ParameterAveragingOptimizer'
+        )
+    if trigger.late and composition.send != "gradient":
+        raise ValueError(f"{trigger!r} is for gradients and updates; parameters of an earlier batch would undo a step")
+    if trigger.late and merge.updates:
+        raise ValueError(f"{trigger!r} gives results of an earlier batch, but {merge!r} gives parameters: use Every(1)")
+    if merge.updates and composition.send == "weights":
+        raise ValueError('ServerOpt makes a step of what has changed: use send="delta", or "gradient"')
+    if merge.updates and not exchange.agrees:
+        raise ValueError(f"ServerOpt needs one result for all, but {where} gives every worker its own: use PS() or AllToAll()")
+    if isinstance(trigger, Lazy):
+        stage = parts.stage
+        if stage is None or not stage.deterministic or _remembers(stage) or not exchange.in_one_place:
+            raise ValueError(
+                f"{trigger!r} needs a deterministic pipeline without a memory, such as up=Grid(4), and merging as a whole, by "
+                f"AllToAll() or PS(); got up={parts.up!r} and {exchange!r}"
+            )
+    _refuse_local(composition, parts)
+    exchange.refuse(composition, parts)
+
+
+def _refuse_local(composition: Composition, parts: Parts) -> None:
+    """Refuse what a rule for the worker's own values cannot work with."""
+    local = parts.local
+    if local is None:
+        return
+    if composition.send not in local.sends:
+        sends = " or ".join(f'send="{send}"' for send in local.sends)
+        raise ValueError(f"{local!r} goes with {sends}, got {composition.send!r}")
+    if not composition.exchange.agrees or parts.trigger.late:
+        raise ValueError(f"{local!r} needs one result for all, of the same batch: take AllToAll(), ShardedPS(), Ring() or PS()")
+    if local.means and type(parts.merge) not in (Mean, WeightedMean):
+        raise ValueError(
+            f"{local!r} needs the mean of what it sends, got {parts.merge!r}: leave 'merge' out, or WeightedMean()"
+        )
+    if local.width > 1 and isinstance(parts.up, PowerSGD):
+        raise ValueError(
+            f"{local!r} sends {local.width} vectors in one packet, but {parts.up!r} needs a matrix: leave 'up' out"
+        )
+    if local.updates and not parts.trigger.dense(0):
+        raise ValueError(
+            f"{local!r} begins with dense batches: take trigger=Warmup(n) with n of at least 1, got {parts.trigger!r}"
+        )
+    if parts.merge.first_copy:
+        raise ValueError(f"{parts.merge!r} counts blocks, but {local!r} changes what a worker has: use Mean()")
+
+
+def _refuse_mixing(composition: Composition, parts: Parts) -> None:
+    """Refuse what makes no sense where every worker mixes what it gets with its own."""
+    where = type(composition.exchange).__name__
+    if composition.send != "weights":
+        raise ValueError(
+            f'{where} mixes what workers have, and only parameters come together again: use send="weights" '
+            f"with op_type=ParameterAveragingOptimizer, got send={composition.send!r}"
+        )
+    if type(parts.merge) is not Mean:
+        raise ValueError(f"{where} has weights of its own, so {parts.merge!r} has no use: leave 'merge' out")
+
+
+def doubts(parts: Parts, send: str) -> Iterator[str]:
+    """Yield what speaks against the parts, with the fix."""
+    for where, stage in (("up", parts.stage), ("down", parts.down)):
+        if stage is None or isinstance(parts.merge, Vote) or isinstance(parts.trigger, Lazy) or _remembers(stage):
+            continue
+        cure = f"DiffRef({stage!r})" if send == "weights" else f"ErrorFeedback({stage!r})"
+        delta = stage.delta(TYPICAL)
+        if not stage.unbiased and (stage.deterministic if delta is None else delta < HARMLESS):
+            yield (
+                f"{where}={stage!r} loses a part of every vector and remembers nothing of it, so it may stop short of the "
+                f"optimum: write {cure}"
+            )
+
+    rule = parts.merge.rule if isinstance(parts.merge, ServerOpt) else None
+    if rule is not None and momentum_of(rule) and error_fed(parts):
+        yield (
+            f"ServerOpt has momentum ({momentum_of(rule)}) after what error feedback sends late, which counts that many times "
+            f"over: take SGDOptimizer for its rule, or leave the error feedback out"
+        )
+
+
+def momentum_of(rule: IGradientDescent) -> str:
+    """Return the rule's argument by which it has momentum, with its value; empty where it has none."""
+    for name in ("momentum", "beta1"):
+        value = getattr(rule, name, 0)
+        if isinstance(value, float) and value > 0:
+            return f"{name}={value:g}"
+    return ""
+
+
+def error_fed(parts: Parts) -> bool:
+    """Whether what a packet leaves out comes with later ones, so that momentum must come before it."""
+    stages = [*flat(parts.stage), *flat(parts.down)]
+    return any(isinstance(stage, Memory) and not isinstance(stage, DiffRef) for stage in stages)
+
+
+def _remembers(stage: Stage) -> bool:
+    return any(isinstance(own, Memory) for own in flat(stage))

@@ -15,12 +15,11 @@ from parallel_sgd.merge import Span
 from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.unusable import Like
 
-from .composition import Composition
-from .own_blocks import OwnBlocks
+from .builder import refuse
+from .gather import OwnBlocks, Units
 from .packet import ASK, PAST, Packet, fingerprint_of
-from .refusals import refuse
+from .parts import Composition, Grain
 from .trigger import Trigger
-from .units import Grain, Units
 
 _NOTHING = object()
 

@@ -1,27 +1,127 @@
-"""Codecs without a common result: every worker mixes what its neighbours have with its own."""
+"""Exchange among neighbours: every worker mixes what a few others have with its own, so there is no common result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from parallel_sgd.codec.interfaces import Array
-from parallel_sgd.codec.pipeline import PayloadError
+from nn import arguments
+from parallel_sgd.codec.interfaces import Array, Codec
+from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.merge import Span
 from parallel_sgd.unusable import Like
 
-from .batch import Batch
-from .conversing import Conversing
-from .neighbours import Neighbours
+from .builder import build
+from .encoders import Pipelines, dense
 from .packet import DENSE, DOWN, LACKING, PAST, RESULT, Packet
-from .pipelines import Pipelines
-from .units import Grain
-from .ways import dense
+from .parts import ExchangePattern, Grain
+from .retransmission import Batch, Retransmitting
 
 
-class Mixing(Conversing):
+class Neighbours(ExchangePattern):
+    """Every worker mixes what a few others have with its own, so models differ and come together over time.
+
+    For parameters: `send="weights"` with op_type=ParameterAveragingOptimizer. `gamma` is the step towards what is decoded
+    where a pipeline leaves something out.
+
+    Raises: TypeError, ValueError unless 0 < gamma <= 1.
+    """
+
+    agrees: ClassVar[bool] = False
+
+    def __init__(self, gamma: float = 1.0) -> None:
+        self.gamma = arguments.number(self, "gamma", gamma, 0, open_low=True)
+        if self.gamma > 1:
+            raise ValueError(f"{type(self).__name__} 'gamma' must be a number > 0 and <= 1, got {gamma}")
+
+    def fit(self, workers: int) -> None:
+        """Raise ValueError where the pattern is not one for this number of workers."""
+        return
+
+    @abstractmethod
+    def weights(self, node: int, workers: int, draw: Draw) -> dict[int, float]:
+        """Return the weights of a worker and of its neighbours in a batch. Who is a neighbour has the same weight back."""
+
+
+TOLERANCE = 1e-6
+
+
+class Gossip(Neighbours):
+    """x_i <- sum_j a_ij x_j with a fixed symmetric matrix, whose rows add up to 1: decentralised parallel SGD.
+
+    `"ring"` has 1/3 for a worker and for each of its two neighbours, of two workers 1/2. The mean over workers stays what it
+    is; what differs from it shrinks in each step by the second largest eigenvalue of the matrix, 1/3 for a ring of 4, 0.805 of
+    8. Bytes per worker: a payload for each neighbour.
+
+    Lian et al., "Can decentralized algorithms outperform centralized algorithms?", 2017, here with the local step before the
+    mixture; with `up=DiffRef(...)` and gamma < 1 Koloskova et al., "Decentralized stochastic optimization and gossip
+    algorithms with compressed communication" (CHOCO-SGD), 2019.
+
+    Raises: TypeError, ValueError for another name, a matrix that is not square, symmetric, >= 0 and of row sums 1, or gamma.
+    """
+
+    def __init__(self, matrix: Sequence[Sequence[float]] | str = "ring", gamma: float = 1.0) -> None:
+        super().__init__(gamma)
+        self.matrix: list[list[float]] | None = None
+        if isinstance(matrix, str):
+            if matrix != "ring":
+                raise ValueError(f"Gossip 'matrix' must be 'ring' or a matrix, got {matrix!r}")
+            return
+        a = np.asarray(matrix, np.float64)
+        square = a.ndim == 2 and a.shape[0] == a.shape[1]
+        if not square or (a < 0).any() or abs(a - a.T).max() > TOLERANCE or abs(a.sum(axis=1) - 1).max() > TOLERANCE:
+            raise ValueError(f"Gossip 'matrix' must be square, symmetric, >= 0 and have rows that add up to 1, got {matrix!r}")
+        self.matrix = a.tolist()
+
+    def compose(self, **parts: Any) -> type[Codec]:
+        """Mixing."""
+        return build(Mixing, self, **parts)
+
+    def fit(self, workers: int) -> None:
+        """A matrix has its number of workers."""
+        if self.matrix is not None and len(self.matrix) != workers:
+            raise ValueError(f"Gossip 'matrix' is for {len(self.matrix)} workers, the job has {workers}")
+
+    def weights(self, node: int, workers: int, draw: Draw) -> dict[int, float]:
+        """The positive entries of the worker's row."""
+        if self.matrix is not None:
+            return {other: a for other, a in enumerate(self.matrix[node]) if a > 0 or other == node}
+        around = sorted({(node - 1) % workers, node, (node + 1) % workers})
+        return dict.fromkeys(around, 1 / len(around))
+
+    def __repr__(self) -> str:
+        return f"Gossip({'ring' if self.matrix is None else self.matrix!r}, gamma={self.gamma:g})"
+
+
+class RandomPair(Neighbours):
+    """In every batch workers are paired anew, at random and on all nodes alike; both of a pair get (x_i + x_j) / 2.
+
+    Of an odd number one keeps what it has. Since the pairs are a matching that all know, nobody waits for one who waits for
+    another. Bytes per worker: a payload. A worker may be several batches ahead of another with which it is not paired, so
+    a packet that was lost is only sent again while its sender is no more than one batch ahead.
+
+    Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", 2018, here in step.
+    """
+
+    def compose(self, **parts: Any) -> type[Codec]:
+        """Mixing."""
+        return build(Mixing, self, **parts)
+
+    def weights(self, node: int, workers: int, draw: Draw) -> dict[int, float]:
+        """One half for each of the pair."""
+        order = draw._replace(variable=-1).generator(shared=True).permutation(workers).tolist()
+        place = order.index(node)
+        partner = place ^ 1
+        return {node: 0.5, order[partner]: 0.5} if partner < workers else {node: 1.0}
+
+    def __repr__(self) -> str:
+        return f"RandomPair(gamma={self.gamma:g})"
+
+
+class Mixing(Retransmitting):
     """x_i <- sum_j a_ij x_j over the worker and its neighbours, in the order of their ids.
 
     With a pipeline x_i <- x_i + gamma sum_j a_ij (y_j - y_i), where y are what receivers decode: with DiffRef these are the

@@ -1,8 +1,8 @@
-"""Exchange patterns that merge in one place, in several, or everywhere."""
+"""Exchange patterns: who talks to whom."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from nn import arguments
 from parallel_sgd.codec.interfaces import Codec
@@ -11,12 +11,9 @@ from parallel_sgd.codec.pipeline.memory import DiffRef
 from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.profiles import ISetting
 
-from .exchange import ExchangePattern, Shard
-from .peers import Peers
-from .serving import Serving
-
-if TYPE_CHECKING:
-    from .composition import Composition, Parts
+from .builder import build
+from .parts import Composition, ExchangePattern, Parts, Shard
+from .reduce import Peers, Serving
 
 
 class AllToAll(ExchangePattern):
@@ -26,9 +23,9 @@ class AllToAll(ExchangePattern):
     in_one_place: ClassVar[bool] = True
     merges_first_copies: ClassVar[bool] = True
 
-    def codec_class(self) -> type[Codec]:
+    def compose(self, **parts: Any) -> type[Codec]:
         """Merging everywhere."""
-        return Peers
+        return build(Peers, self, **parts)
 
 
 class PS(ExchangePattern):
@@ -52,9 +49,9 @@ class PS(ExchangePattern):
             raise ValueError(f"PS 'quorum' must be a number > 0 and <= 1, got {quorum}")
         self.allows_missing = self.quorum < 1
 
-    def codec_class(self) -> type[Codec]:
+    def compose(self, **parts: Any) -> type[Codec]:
         """Merging in one place."""
-        return Serving
+        return build(Serving, self, **parts)
 
     def refuse(self, composition: Composition, parts: Parts) -> None:
         """A missing packet must not be one that has to be decoded."""
@@ -85,9 +82,9 @@ class ShardedPS(ExchangePattern):
     def __init__(self, smallest: int = 1024) -> None:
         self.smallest = arguments.integer(self, "smallest", smallest, minimum=1)
 
-    def codec_class(self) -> type[Codec]:
+    def compose(self, **parts: Any) -> type[Codec]:
         """Merging in several places."""
-        return Peers
+        return build(Peers, self, **parts)
 
     def refuse(self, composition: Composition, parts: Parts) -> None:
         """What looks at vectors as a whole needs them in one place."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .payload import PayloadError, Reader, Writer
 from .pipeline import Pipeline
-from .stage import Chain, Draw, Stage
+from .stage import Chain, Draw, PayloadError, Reader, Stage, Writer
 
 __all__ = ["Chain", "Draw", "PayloadError", "Pipeline", "Reader", "Stage", "Writer"]

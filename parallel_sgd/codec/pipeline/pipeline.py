@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from parallel_sgd.unusable import check_finite
 
-from .gradient.gradient_stage import GradientStage
-from .payload import Reader, Writer
-from .stage import Chain, Draw, Stage, Vector
+from .gradient import GradientStage
+from .stage import Chain, Draw, Reader, Stage, Vector, Writer
 
 Array = NDArray[Any]
 Payload = NDArray[np.uint8]

@@ -18,7 +18,7 @@ from nn.model import Model
 from nn.optimizer import OpContainer
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings
 from parallel_sgd.codec.compose import AllToAll
-from parallel_sgd.codec.compose.composition import Composition
+from parallel_sgd.codec.compose.parts import Composition
 from parallel_sgd.codec.interfaces import Packets, netEncapsulation
 from parallel_sgd.codec.pipeline.low_rank import PowerSGD
 from parallel_sgd.codec.settings import JobSettings

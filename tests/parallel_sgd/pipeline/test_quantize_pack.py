@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallel_sgd.codec.pipeline.quantize.buckets import groups
-from parallel_sgd.codec.pipeline.quantize.pack import (
+from parallel_sgd.codec.pipeline.quantize.quantizer import (  # fmt: skip
     code_table,
     holds_zero,
     pack,
@@ -16,7 +15,8 @@ from parallel_sgd.codec.pipeline.quantize.pack import (
     packed_size,
     two_planes,
     unpack,
-)  # fmt: skip
+)
+from parallel_sgd.codec.pipeline.quantize.rounding import groups
 
 EVERY_BYTE = np.arange(256, dtype=np.uint8)
 

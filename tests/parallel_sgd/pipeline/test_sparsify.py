@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from parallel_sgd.codec.pipeline import PayloadError, Pipeline, Reader, Writer
 from parallel_sgd.codec.pipeline.quantize import Int8
-from parallel_sgd.codec.pipeline.sparsify import RandomK, Sparsifier, Threshold, TopK
-from parallel_sgd.codec.pipeline.sparsify.index import index_bytes, read_indices, sizes, write_indices
-from parallel_sgd.codec.pipeline.sparsify.magnitude import Magnitudes
-from parallel_sgd.codec.pipeline.sparsify.random_k import subset
+from parallel_sgd.codec.pipeline.selection import Magnitudes, index_bytes, read_indices, sizes, write_indices
+from parallel_sgd.codec.pipeline.sparsify import RandomK, Sparsifier, Threshold, TopK, subset
 
 from .laws import (
     DRAW,

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from .cast import Cast
-from .grid import Grid
-from .int8 import Int8
-from .levels import Levels, tangent_levels
-from .natural import Natural
-from .qsgd import QSGD
+from .floats import Cast, Natural
+from .grids import Grid, Int8
+from .one_bit import Sign, TwoMeans
 from .quantizer import Quantizer
-from .sign import Sign
-from .tern import Tern
-from .two_means import TwoMeans
+from .stochastic import QSGD, Levels, Tern, tangent_levels
 
 __all__ = ["QSGD", "Cast", "Grid", "Int8", "Levels", "Natural", "Quantizer", "Sign", "Tern", "TwoMeans", "tangent_levels"]

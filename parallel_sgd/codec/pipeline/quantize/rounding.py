@@ -1,14 +1,46 @@
-"""Rounding of floats to bytes in fixed point: to nearest, and stochastically."""
+"""Rounding of floats to bytes in fixed point, to nearest and stochastically, and scales of buckets of values."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..stage import Vector
-from .dither import FRACTION, Dither
+from ..stage import Draw, Vector
+from .quantizer import CHUNK, LARGEST, chunks
+
+#: The fraction bits of a number before it is rounded. With codes of 8 bits a sign and these it fits a float's 24 bits.
+FRACTION = 15
+
+#: Where a generator of its own costs more than it saves.
+_FEW = 1 << 14
+
+
+class Dither:
+    """The random bits of one packet of n values, a function of its draw and n alone.
+
+    The keyed generator is a Philox, which would take as long as all the rest of a quantiser. For more than a few values it
+    only seeds an SFC64 (Doty-Humphrey, PractRand), twice as fast; equal keys give equal bits as before.
+    """
+
+    def __init__(self, draw: Draw, n: int) -> None:
+        keyed: Any = draw.generator().bit_generator
+        self._bits = keyed if n <= _FEW else np.random.SFC64(keyed.random_raw(4))
+
+    def words(self, count: int) -> NDArray[np.uint32]:
+        """Return `count` uniform words of 32 bits."""
+        words: NDArray[np.uint32] = self._bits.random_raw((count + 1) // 2).view(np.uint32)
+        return words[:count]
+
+    def fill(self, out: NDArray[np.int32]) -> None:
+        """Fill a buffer with uniform numbers of FRACTION bits: 0 to 2^15 - 1."""
+        half = (out.size + 1) // 2
+        words, room = self.words(half), out.view(np.uint32)
+        np.bitwise_and(words, (1 << FRACTION) - 1, out=room[:half])
+        np.right_shift(words[: out.size - half], 32 - FRACTION, out=room[half:])
+
 
 #: Added to a number below 2^22 in size, it makes a float whose bits, as an integer, are those of the constant plus the
 #: nearest integer, ties to even: the exponent is such that the last bit of the mantissa counts 1. Its low 22 bits are zeros.
@@ -61,3 +93,82 @@ class Rounder:
         # the low byte of MAGIC's bits is 128 after the shift
         np.copyto(codes[: fixed.size], fixed, casting="unsafe")
         return codes
+
+
+#: Sums of float32 squares in this range have neither lost nor overflowed anything that matters.
+_SAFE_SQUARES = (2.0**-90, 2.0**125)
+
+_MAGNITUDE = 0x7FFFFFFF
+
+
+class Group(NamedTuple):
+    """`rows` whole buckets of `width` values, from bucket number `first` and element `start` on."""
+
+    first: int
+    start: int
+    rows: int
+    width: int
+
+    @property
+    def place(self) -> slice:
+        """Where the elements stand."""
+        return slice(self.start, self.start + self.rows * self.width)
+
+    @property
+    def scales(self) -> slice:
+        """Where their scales stand."""
+        return slice(self.first, self.first + self.rows)
+
+    def pieces(self) -> Iterator[tuple[slice, tuple[int, int]]]:
+        """Give the elements in parts of at most CHUNK, each with its shape in rows."""
+        if self.rows * self.width <= CHUNK:
+            yield self.place, (self.rows, self.width)
+        else:
+            for piece in chunks(self.width):
+                yield slice(self.start + piece.start, self.start + piece.stop), (1, piece.stop - piece.start)
+
+
+def groups(n: int, width: int) -> Iterator[Group]:
+    """Give n elements in groups of whole buckets: at most CHUNK elements, or one bucket that is larger; the last is shorter."""
+    rows, start = max(1, CHUNK // width), 0
+    while start < n:
+        count = min(rows, max(1, (n - start) // width))
+        group = Group(start // width, start, count, min(width, n - start))
+        yield group
+        start += count * group.width
+
+
+def count(n: int, width: int) -> int:
+    """Return the number of buckets of n elements."""
+    return -(-n // width)
+
+
+def steps(scales: Vector, levels: int) -> Vector:
+    """Return scales / levels, so that `levels` of these steps are a finite number again."""
+    capped: Vector = np.minimum(scales, np.float32(LARGEST * (1 - 2.0**-22)), dtype=np.float32)
+    return np.divide(capped, levels, dtype=np.float32)
+
+
+def largest(rows: NDArray[np.float32], room: NDArray[np.int32]) -> Vector:
+    """Return max|x| of every row; `room` has the size of `rows`."""
+    # the bits of floats without sign are ordered as the floats are, and the maximum of integers is the faster one
+    bits = np.bitwise_and(rows.view(np.int32), _MAGNITUDE, out=room.reshape(rows.shape))
+    tops: NDArray[np.int32] = np.maximum.reduce(bits, axis=1)
+    return tops.view(np.float32)
+
+
+def square_sums(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return ||x||^2 of every row, at least the square of its largest element up to one rounding; never infinite."""
+    low, high = _SAFE_SQUARES
+    sums: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows).astype(np.float64)
+    doubtful = ~((sums > low) & (sums < high))
+    if doubtful.any():
+        for row in np.flatnonzero(doubtful):
+            wide = rows[row].astype(np.float64)
+            sums[row] = np.add.reduce(np.square(wide, out=wide))
+    return sums
+
+
+def norms(sums: NDArray[np.float64]) -> Vector:
+    """Return the norms of sums of squares, enlarged by 2^-22 so that no element exceeds its norm by a rounding."""
+    return np.minimum(np.sqrt(sums) * (1 + 2.0**-22), LARGEST).astype(np.float32)

@@ -1,0 +1,110 @@
+"""Whether a codec suits a job: its optimizer and rule, and the bandwidth that it saves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nn import arguments
+from nn.gradient_descent import IGradientDescent
+from nn.optimizer import IOptimizer
+from parallel_sgd.codec.interfaces import Codec
+from parallel_sgd.codec.pipeline import Draw, Pipeline
+from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
+from parallel_sgd.profiles import IIDBlockAssignment
+
+from .builder import error_fed, momentum_of
+from .composed import Composed
+from .parts import Composition
+
+
+def check(
+    kind: type[Codec], rule: IGradientDescent, op_type: type[IOptimizer], parameters: Mapping[Any, Any] | None = None
+) -> list[str]:
+    """Return what speaks against a codec with this rule and optimizer, each with the fix in words.
+
+    It is possible, and known to train badly: momentum after a merge of what error feedback sends late. `parameters` are the
+    job's `codec_extra_parameters`.
+    """
+    puts = getattr(op_type, "puts", "")
+    composition = getattr(kind, "composition", None)
+    if not (issubclass(kind, Composed) and isinstance(composition, Composition)) or puts != "gradients":
+        return []
+    with GlobalSettings.use(IIDBlockAssignment(4), parameters):
+        try:
+            parts = composition.make()
+        except MissingParameter:
+            return []
+    momentum = momentum_of(rule)
+    if not momentum or not error_fed(parts) or parts.updates:
+        return []
+    return [
+        f"{kind.__name__} sends later what a packet leaves out, and {type(rule).__name__} with {momentum} after the merge "
+        f"counts that many times over, at the cost of much accuracy: use op_type=LocalUpdateOptimizer, which applies the rule "
+        f"before the codec, or SGDOptimizer with Momentum(0.9) | in front of the error feedback, or DGCMemory in its place"
+    ]
+
+
+REPEATS = 5
+
+
+class Estimate(NamedTuple):
+    """What a payload costs: bytes of it and of the dense array, seconds to encode it, and to decode all that come in.
+
+    `saved` are the seconds that the wire is free for: (dense - payload) / bandwidth.
+    """
+
+    payload: int
+    dense: int
+    encode: float
+    decode: float
+    saved: float
+
+    @property
+    def pays(self) -> bool:
+        """Whether the wire saves more than encoding and decoding cost."""
+        return self.saved > self.encode + self.decode
+
+
+def estimate(
+    kind: type[Codec],
+    n: int,
+    bandwidth: float,
+    workers: int = 2,
+    parameters: Mapping[Any, Any] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Estimate:
+    """Measure the way up of a composed codec on this machine, for n normally distributed numbers.
+
+    `bandwidth` is in bytes per second, `workers` those whose payloads each of them decodes, its own among them; `parameters`
+    are the job's `codec_extra_parameters`. The median of five runs counts.
+
+    Raises: TypeError for a codec that is not composed of stages, ValueError for numbers that are not positive.
+    """
+    arguments.integer("estimate()", "n", n, minimum=1)
+    arguments.integer("estimate()", "workers", workers, minimum=1)
+    arguments.number("estimate()", "bandwidth", bandwidth, 0, open_low=True)
+    composition = getattr(kind, "composition", None)
+    if not isinstance(composition, Composition):
+        raise TypeError(f"estimate() 'kind' must be a class that Codec.of made, got {kind!r}")
+    with GlobalSettings.use(IIDBlockAssignment(workers), parameters):
+        parts = composition.make()
+    if parts.up is not None and parts.stage is None:
+        raise TypeError(f"estimate() 'kind' must be made of stages, got one with up={parts.up!r}")
+    pipeline, x = Pipeline(parts.stage), np.random.default_rng(0).standard_normal(n, np.float32)
+    encode, decode, size = [], [], 0
+    for batch in range(REPEATS):
+        draw = Draw(0, 0, batch, 0, 0)
+        start = clock()
+        payload = pipeline.encode(x, draw)
+        middle = clock()
+        pipeline.decode(payload, (n,), draw)
+        encode.append(middle - start)
+        decode.append(clock() - middle)
+        size = payload.size
+    return Estimate(
+        size, 4 * n, float(np.median(encode)), workers * float(np.median(decode)), (4 * n - size) / float(bandwidth)
+    )

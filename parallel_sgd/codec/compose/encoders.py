@@ -1,0 +1,291 @@
+"""What happens to arrays on their way up to where they are merged, and down again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.pipeline import Chain, Draw, PayloadError, Pipeline, Reader, Stage, Writer
+from parallel_sgd.codec.pipeline.low_rank import PowerSGD
+
+from .lazy import LastUploads, Lazy
+from .parts import Parts
+
+
+class Encoders:
+    """The pipelines of one codec, with what they remember.
+
+    A variable as a whole passes the gradient's side and, where payloads are averaged, a linear code; what comes then is
+    encoded shard by shard. `decoder` is the contributor whose pipelines decode what comes up: the own one, so that what all
+    draw alike is drawn once.
+    """
+
+    def __init__(self, parts: Parts, linear: bool, decoder: int) -> None:
+        front, rest = parts.split()
+        self._front = Fronts(front)
+        self.coder = coder_of(parts.up, rest, linear)
+        self._up = Pipelines(rest) if rest is not None and self.coder is None else None
+        self._down = None if parts.down is None else Pipelines(parts.down)
+        self.uploads = LastUploads(parts.trigger) if isinstance(parts.trigger, Lazy) else None
+        self._decoder = decoder
+
+    @property
+    def dense_up(self) -> bool:
+        """Whether vectors go up as they are."""
+        return self._up is None
+
+    @property
+    def dense_down(self) -> bool:
+        """Whether vectors come down as they are."""
+        return self._down is None
+
+    def size(self, round_: int, shape: Sequence[int], numbers: int, past: bool) -> int:
+        """Return how many numbers the vector of a round has, for a variable of this shape of which `numbers` are sent.
+
+        `past`: past all stages. Raises: PayloadError where there is no such round.
+        """
+        sizes = (numbers,) if past or self.coder is None else self.coder.sizes(shape, numbers)
+        if round_ >= len(sizes):
+            raise PayloadError(f"it is of round {round_}, and there are {len(sizes)}")
+        return sizes[round_]
+
+    def start(self, contributor: int, x: Array, shape: Sequence[int], draw: Draw) -> Array:
+        """Return the vector that is to be cut into shards."""
+        x = self._front(contributor, x, draw)
+        return x if self.coder is None else self.coder.start(x, shape, draw)
+
+    def proceed(self, mean: Array) -> tuple[Array, bool]:
+        """Take a merged vector; return the next one to send, or the result and True."""
+        vector, complete = (mean, True) if self.coder is None else self.coder.proceed(mean)
+        if complete and self.uploads is not None:
+            self.uploads.observe(vector)
+        return vector, complete
+
+    def encode_up(self, contributor: int, shard: int, x: Array, draw: Draw) -> Array | None:
+        """Return the payload of a shard; None where it is not worth sending. Not where it goes up dense."""
+        if self._up is None:
+            raise RuntimeError("a vector that goes up as it is has no payload of its own")
+        pipeline = self._up(contributor, shard)
+        return pipeline.encode(x, draw) if self.uploads is None else self.uploads.encode(contributor, x, pipeline, draw)
+
+    def decode_up(self, contributor: int, shard: int, payload: Array | None, size: int, draw: Draw) -> Array:
+        """Return what a payload amounts to; valid until the next call."""
+        if self._up is not None:
+            pipeline = self._up(self._decoder, shard)
+            if self.uploads is not None:
+                return self.uploads.decode(contributor, payload, size, pipeline, draw)
+            if payload is not None:
+                return pipeline.decode(payload, (size,), draw)
+        return dense(payload, size)
+
+    def encode_down(self, shard: int, x: Array, draw: Draw) -> Array:
+        """Return the payload of a merged shard. Not where it comes down dense."""
+        if self._down is None:
+            raise RuntimeError("a vector that comes down as it is has no payload of its own")
+        return self._down(shard).encode(x, draw)
+
+    def decode_down(self, shard: int, payload: Array | None, size: int, draw: Draw) -> Array:
+        """Return what a payload amounts to; valid until the next call."""
+        if self._down is None or payload is None:
+            return dense(payload, size)
+        return self._down(shard).decode(payload, (size,), draw)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what all parts remember."""
+        return {f"{part}.{n}": v for part, found in self._remembering().items() for n, v in found.state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Take over a copy of what `state_dict` returned; return the names that are of nothing here."""
+        rest = dict(state)
+        for part, found in self._remembering().items():
+            own = [name for name in rest if name.startswith(f"{part}.")]
+            found.load_state_dict({name[len(part) + 1 :]: rest.pop(name) for name in own})
+        return rest
+
+    def _remembering(self) -> dict[str, Any]:
+        parts = {"front": self._front, "coder": self.coder, "up": self._up, "down": self._down, "lazy": self.uploads}
+        return {name: part for name, part in parts.items() if part is not None}
+
+
+def dense(payload: Array | None, size: int) -> Array:
+    """Return a payload that is a vector as it is.
+
+    Raises: PayloadError where it is not one of `size` numbers.
+    """
+    if payload is None or payload.dtype.kind != "f" or payload.shape != (size,):
+        raise PayloadError(f"a packet must have {size} numbers as they are, got {None if payload is None else payload.shape}")
+    return payload
+
+
+class Pipelines:
+    """Copies of a stage, by numbers such as contributor and shard. What they remember is kept by these numbers."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._made: dict[tuple[int, ...], Pipeline] = {}
+
+    def __call__(self, *numbers: int) -> Pipeline:
+        """Return the pipeline of these numbers."""
+        found = self._made.get(numbers)
+        if found is None:
+            found = self._made[numbers] = Pipeline(deepcopy(self._stage))
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what all remember, as `<number>,<number>.<name>`."""
+        return {
+            f"{','.join(map(str, numbers))}.{name}": value
+            for numbers, pipeline in self._made.items()
+            for name, value in pipeline.stage.state_dict().items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        parts: dict[tuple[int, ...], dict[str, Any]] = {}
+        for key, value in state.items():
+            numbers, _, name = key.partition(".")
+            parts.setdefault(tuple(map(int, numbers.split(","))), {})[name] = value
+        self._made.clear()
+        for own, part in parts.items():
+            self(*own).stage.load_state_dict(part)
+
+
+class Fronts:
+    """The gradient's side of a pipeline, for each contributor by itself."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._pipelines = Pipelines(chain) if chain.stages else None
+        self._writer = Writer()
+
+    def __call__(self, contributor: int, x: Array, draw: Draw) -> Array:
+        """Return what becomes of a vector; valid until the next call."""
+        if self._pipelines is None:
+            return x
+        return self._pipelines(contributor).stage.encode(x.astype("f4", copy=False), self._writer, draw)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the stages remember."""
+        return {} if self._pipelines is None else self._pipelines.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        if self._pipelines is not None:
+            self._pipelines.load_state_dict(state)
+
+
+class Coder(ABC):
+    """Turns a vector into one that is averaged, and that mean into the next one, until it is the result."""
+
+    @abstractmethod
+    def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
+        """Return how many numbers the vector of each round has, the same on all nodes, for a variable of this shape."""
+
+    @abstractmethod
+    def start(self, x: Array, shape: Sequence[int], draw: Draw) -> Array:
+        """Return the vector of the first round."""
+
+    @abstractmethod
+    def proceed(self, mean: Array) -> tuple[Array, bool]:
+        """Take the mean of the vectors of a round; return the next vector, or the result and True."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is remembered."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+
+
+def coder_of(up: Stage | PowerSGD | None, rest: Stage | None, linear: bool) -> Coder | None:
+    """Return the code that suits a pipeline, of which `rest` sends, where the exchange asks for a `linear` one."""
+    if isinstance(up, PowerSGD):
+        return RankCoder(up)
+    return StageCoder(rest) if rest is not None and linear else None
+
+
+class StageCoder(Coder):
+    """A linear stage in one round: what it carries is averaged, and the mean decoded."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._open: tuple[int, Draw] | None = None
+
+    def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
+        """Return what the stage carries."""
+        return (self._stage.carried(numbers),)
+
+    def start(self, x: Array, shape: Sequence[int], draw: Draw) -> Array:
+        """Return the values that the stage carries.
+
+        Raises: ValueError for numbers that are not finite, and when the stage writes side information or carries another
+            number of values than it says.
+        """
+        vector = np.ascontiguousarray(x, np.float32)
+        if not np.isfinite(vector).all():
+            raise ValueError(f"a codec takes finite numbers, got {int((~np.isfinite(vector)).sum())} that are not")
+        writer = Writer()
+        values: Array = self._stage.encode(vector, writer, draw)
+        if writer.size:
+            raise ValueError(f"{self._stage!r} is not linear: it writes {writer.size} bytes beside the values")
+        carried = self._stage.carried(vector.size)
+        if values.size != carried:
+            raise ValueError(f"{self._stage!r} is linear and must carry {carried} of {vector.size} values, got {values.size}")
+        self._open = (vector.size, draw)
+        return values
+
+    def proceed(self, mean: Array) -> tuple[Array, bool]:
+        """Return the decoded mean."""
+        if self._open is None:
+            raise RuntimeError(f"{self._stage!r} has no batch under way")
+        n, draw = self._open
+        side, _ = self._stage.parse(Reader(np.empty(0, np.uint8)), n, draw)
+        return self._stage.decode(np.ascontiguousarray(mean, np.float32), side, n), True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return that of the stage."""
+        return self._stage.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Give it to the stage."""
+        self._stage.load_state_dict(state)
+
+
+class RankCoder(Coder):
+    """PowerSGD in its two rounds, or one where a variable is too small for it."""
+
+    def __init__(self, method: PowerSGD) -> None:
+        self._method = method
+        self._round = 0
+        self._dense = False
+
+    def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
+        """Return those of P and Q."""
+        return self._method.rounds(shape)
+
+    def start(self, x: Array, shape: Sequence[int], draw: Draw) -> Array:
+        """Return P."""
+        self._round, self._dense = 0, self._method.is_dense(shape)
+        return self._method.project(x.reshape(shape), draw)
+
+    def proceed(self, mean: Array) -> tuple[Array, bool]:
+        """Return Q, then the result."""
+        if self._dense:
+            return mean, True
+        self._round += 1
+        if self._round == 1:
+            return self._method.back_project(mean), False
+        return self._method.reconstruct(mean).reshape(-1), True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the residual and Q."""
+        return self._method.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take them over."""
+        self._method.load_state_dict(state)

@@ -1,0 +1,290 @@
+"""Rules for a worker's own values beside the exchange."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn import arguments
+from nn.gradient_descent import ADAMOptimizer, IGradientDescent
+from parallel_sgd.codec.interfaces import Array
+
+from .parts import LocalRule, RuleMaker
+
+__all__ = ["Drift", "Elastic", "FrozenAdam", "LocalRule", "Prox"]
+
+
+class LocalRate:
+    """The learning rate of the worker's own steps: a number, or that of the job's rule, step by step.
+
+    Raises: LookupError where it is asked for without either.
+    """
+
+    def __init__(self, rate: float | None) -> None:
+        self.given = rate
+        self.steps = 0
+        self.maker: RuleMaker | None = None
+        self._rule: IGradientDescent | None = None
+
+    def next(self) -> float:
+        """Return that of the next step."""
+        self.steps += 1
+        if self.given is not None:
+            return self.given
+        if self._rule is None:
+            if self.maker is None:
+                raise LookupError(
+                    "the learning rate of local steps is that of the job's rule, but there is none: pass 'learn_rate'"
+                )
+            self._rule = self.maker()
+        self._rule.step = self.steps - 1
+        return self._rule.learn_rate
+
+
+class Prox(LocalRule):
+    """Every local step also follows mu (w - w_global), the gradient of mu / 2 ||w - w_global||^2:
+
+        w <- w - eta (g + mu (w - w_global))    with SGD; after other rules w <- w' - eta mu (w - w_global),
+
+    w being the parameters before the step and w_global those of the last exchange. With mu = 0 it changes nothing.
+
+    eta is `learn_rate`, by default that of the job's rule. Li et al., "Federated optimization in heterogeneous networks"
+    (FedProx), 2020.
+
+    Raises: TypeError, ValueError unless mu >= 0 and learn_rate > 0.
+    """
+
+    sends: ClassVar[tuple[str, ...]] = ("delta",)
+    means: ClassVar[bool] = False
+
+    def __init__(self, mu: float, learn_rate: float | None = None) -> None:
+        self.mu = arguments.number(self, "mu", mu, 0)
+        if learn_rate is not None:
+            learn_rate = arguments.number(self, "learn_rate", learn_rate, 0, open_low=True)
+        self._rate = LocalRate(learn_rate)
+        self._global: Array | None = None
+        self._before: Array | None = None
+
+    def use(self, rule: RuleMaker | None) -> None:
+        """Take its learning rate, unless one was given."""
+        self._rate.maker = rule
+
+    def begin(self, parameters: Array) -> None:
+        """Fasten the spring."""
+        self._global, self._before = parameters.copy(), parameters.copy()
+
+    def step(self, value: Array) -> Array:
+        """Pull."""
+        if not self.mu:
+            return value
+        if self._before is None or self._global is None:
+            self.begin(np.zeros_like(value))
+            return self.step(value)
+        pull = np.subtract(self._before, self._global)
+        np.multiply(pull, self._rate.next() * self.mu, out=pull)
+        self._before = np.subtract(value, pull, out=pull)
+        return self._before
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return both ends of the spring, and the number of steps."""
+        ends = {"global": self._global, "before": self._before}
+        return {"steps": self._rate.steps, **{name: value for name, value in ends.items() if value is not None}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        rest = dict(state)
+        self._rate.steps = int(rest.pop("steps", 0))
+        self._global, self._before = (
+            None if value is None else np.array(value) for value in (rest.pop("global", None), rest.pop("before", None))
+        )
+        super().load_state_dict(rest)
+
+    def __repr__(self) -> str:
+        return f"Prox(mu={self.mu:g}, learn_rate={self._rate.given})"
+
+
+class Drift(LocalRule):
+    """Each worker i keeps c_i, an estimate of its own gradient, and all keep c, that of the mean of all workers:
+
+        local step    y <- y - eta (g - c_i + c)
+        exchange      c_i' = c_i - c + (x - y) / (K eta);  x <- x + mean(y - x),  c <- c + mean(c_i' - c_i)
+
+    for K steps since the exchange that gave x; with a schedule K eta is the sum of the rates. Both vectors travel in one
+    packet, of 8n bytes. As long as workers count alike and nothing is encoded with a loss, c is the mean of all c_i. For
+    SGDOptimizer. eta is `learn_rate`, by default that of the job's rule.
+
+    Karimireddy et al., "SCAFFOLD: stochastic controlled averaging for federated learning", 2020, option II, all workers taking
+    part with a server rate of 1.
+
+    Raises: TypeError, ValueError unless learn_rate > 0.
+    """
+
+    sends: ClassVar[tuple[str, ...]] = ("delta",)
+    width: ClassVar[int] = 2
+
+    def __init__(self, learn_rate: float | None = None) -> None:
+        if learn_rate is not None:
+            learn_rate = arguments.number(self, "learn_rate", learn_rate, 0, open_low=True)
+        self._rate = LocalRate(learn_rate)
+        self._way = 0.0
+        self._own: Array | None = None
+        self._common: Array | None = None
+
+    def use(self, rule: RuleMaker | None) -> None:
+        """Take its learning rate, unless one was given."""
+        self._rate.maker = rule
+
+    def step(self, value: Array) -> Array:
+        """Go on by what the own gradient is estimated to lack."""
+        rate = self._rate.next()
+        self._way += rate
+        if self._own is None or self._common is None:
+            return value
+        correction = np.subtract(self._own, self._common)
+        np.multiply(correction, rate, out=correction)
+        return np.add(value, correction, out=correction)
+
+    def outgoing(self, value: Array, dense: bool) -> Array:
+        """Return what has changed in the parameters and in c_i, one after the other."""
+        if self._own is None or self._common is None:
+            self._own, self._common = np.zeros_like(value), np.zeros_like(value)
+        both = np.empty(2 * value.size, value.dtype)
+        change = both[value.size :]
+        both[: value.size] = value
+        np.divide(value, -self._way, out=change)
+        np.subtract(change, self._common, out=change)
+        np.add(self._own, change, out=self._own)
+        self._way = 0.0
+        return both
+
+    def incoming(self, merged: Array, dense: bool) -> Array:
+        """Take over the mean change of c; return that of the parameters."""
+        size = merged.size // 2
+        if self._common is not None:
+            np.add(self._common, merged[size:], out=self._common)
+        return merged[:size]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return c_i and c, and how far the steps since the last exchange went."""
+        both = {"own": self._own, "common": self._common}
+        numbers = {"steps": self._rate.steps, "way": self._way}
+        return {**numbers, **{name: value for name, value in both.items() if value is not None}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        rest = dict(state)
+        self._rate.steps, self._way = int(rest.pop("steps", 0)), float(rest.pop("way", 0.0))
+        self._own, self._common = (
+            None if value is None else np.array(value) for value in (rest.pop("own", None), rest.pop("common", None))
+        )
+        super().load_state_dict(rest)
+
+    def __repr__(self) -> str:
+        return f"Drift(learn_rate={self._rate.given})"
+
+
+class Elastic(LocalRule):
+    """w <- (1 - alpha) w + alpha mean(w): workers keep models of their own, which explore, and stay near their mean.
+
+    The mean of all workers stays what it is; what differs from it shrinks by 1 - alpha in each exchange. With alpha = 1 all
+    take the mean. Mai et al., "KungFu: making training in distributed machine learning adaptive", 2020, calls it synchronous
+    model averaging (SMA); its origin is Zhang, Choromanska and LeCun, "Deep learning with elastic averaging SGD", 2015, where
+    the mean is that over time, too.
+
+    Raises: TypeError, ValueError unless 0 < alpha <= 1.
+    """
+
+    sends: ClassVar[tuple[str, ...]] = ("weights",)
+    agrees: ClassVar[bool] = False
+
+    def __init__(self, alpha: float = 0.1) -> None:
+        self.alpha = arguments.number(self, "alpha", alpha, 0, open_low=True)
+        if self.alpha > 1:
+            raise ValueError(f"Elastic 'alpha' must be a number > 0 and <= 1, got {alpha}")
+        self._own: Array = np.empty(0, np.float32)
+
+    def outgoing(self, value: Array, dense: bool) -> Array:
+        """Keep the own parameters until the mean is there."""
+        self._own = value.copy()
+        return value
+
+    def incoming(self, merged: Array, dense: bool) -> Array:
+        """Return the own parameters, drawn towards the mean."""
+        result = np.subtract(merged, self._own)
+        np.multiply(result, self.alpha, out=result)
+        return np.add(self._own, result, out=result)
+
+    def __repr__(self) -> str:
+        return f"Elastic(alpha={self.alpha:g})"
+
+
+class FrozenAdam(LocalRule):
+    """In dense batches, those of a `Warmup`, Adam of the mean gradient, bit for bit. From then on v is frozen and
+
+        m_i = beta1 m + (1 - beta1) g_i is sent,  m <- merged m_i,
+        w <- w - eta (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^T)) + epsilon),  T being the last step of the warm-up.
+
+    m is the same on all workers, and linear in the gradients, so error feedback can make up for what a packet lacks; with v
+    in between it could not. As in `ADAMOptimizer`, m / (1 - beta1) is what is kept and sent.
+
+    Tang et al., "1-bit Adam: communication efficient large-scale training with Adam's convergence speed", 2021.
+
+    Raises: TypeError, ValueError for arguments that `ADAMOptimizer` does not take.
+    """
+
+    sends: ClassVar[tuple[str, ...]] = ("gradient",)
+    updates: ClassVar[bool] = True
+
+    def __init__(self, learn_rate: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
+        self._rule = ADAMOptimizer(learn_rate, beta1, beta2, epsilon)
+        self._frozen = 0
+
+    def outgoing(self, value: Array, dense: bool) -> Array:
+        """Return the gradient, or the momentum that the worker would have by itself."""
+        if dense:
+            return value
+        sent = np.multiply(self._momentum(value), self._rule.beta1)
+        return np.add(sent, value, out=sent)
+
+    def incoming(self, merged: Array, dense: bool) -> Array:
+        """Make a step; return it."""
+        rule, step = self._rule, np.empty_like(merged, subok=False)
+        if dense:
+            rule.delta(merged, merged, step)  # without decay Adam looks at no parameters
+            return step
+        momentum, square = self._momentum(merged), rule.state_dict()["square"]
+        self._frozen = self._frozen or rule.step
+        rule.step += 1
+        np.copyto(momentum, merged)
+        scale = math.sqrt((1 - rule.beta2**self._frozen) / (1 - rule.beta2))
+        np.sqrt(square, out=step)
+        np.add(step, rule.epsilon * scale, out=step)
+        np.divide(momentum, step, out=step)
+        factor = -rule.learn_rate * scale * (1 - rule.beta1) / (1 - rule.beta1**rule.step)
+        return np.multiply(step, factor, out=step)
+
+    def _momentum(self, like: Array) -> Array:
+        found = self._rule.state_dict().get("momentum")
+        if found is None:
+            raise RuntimeError(f"{self!r} has no second moment yet: take trigger=Warmup(n) with n of at least 1")
+        momentum: Array = np.asarray(found)
+        if momentum.shape != like.shape:
+            raise ValueError(f"{self!r} remembers {momentum.size} numbers, got {like.size}")
+        return momentum
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return that of Adam, and the step in which v was frozen."""
+        return {**self._rule.state_dict(), "frozen": self._frozen}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        rest = dict(state)
+        self._frozen = int(rest.pop("frozen", 0))
+        self._rule.load_state_dict(rest)
+
+    def __repr__(self) -> str:
+        config = ", ".join(f"{name}={getattr(self._rule, name):g}" for name in ("learn_rate", "beta1", "beta2", "epsilon"))
+        return f"FrozenAdam({config})"

@@ -1,0 +1,130 @@
+"""Merge rules: what becomes of the contributions. Means and sums."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn import arguments
+from parallel_sgd.codec.interfaces import Array
+
+
+class MergeRule(ABC):
+    """Makes one vector of the contributions to it. A node has one object for each vector that it merges."""
+
+    linear: ClassVar[bool] = False
+    """The result is a weighted mean or sum, so what is merged may be encoded linearly, and added up on the way."""
+
+    exact: ClassVar[bool] = False
+    """It is the mean over all blocks, which may be taken from sums over spans of them."""
+
+    whole: ClassVar[bool] = False
+    """It looks at vectors as a whole, so these may not be cut into shards."""
+
+    first_copy: ClassVar[bool] = False
+    """Each block counts once, from whoever sends it first."""
+
+    updates: ClassVar[bool] = False
+    """The result is an increment of the parameters."""
+
+    @abstractmethod
+    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+        """Return the result, valid until the next call. `parts` may be overwritten; there is at least one.
+
+        The order of parts is that of the contributions' numbers, so equal parts give equal bits on every node.
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the rule remembers."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned.
+
+        Raises: ValueError for names that the rule does not know.
+        """
+        if state:
+            raise ValueError(f"{type(self).__name__} remembers nothing, got {', '.join(sorted(state))}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def tree_sum(parts: Sequence[Array]) -> Array:
+    """Return the sum along the fixed tree: left half, the larger one, plus right half. It is in the first part then."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = (len(parts) + 1) // 2
+    left = tree_sum(parts[:middle])
+    return np.add(left, tree_sum(parts[middle:]), out=left)
+
+
+def weighted_mean(parts: Sequence[Array], weights: Sequence[float]) -> Array:
+    """Return sum(w x) / sum(w), along the tree; equal weights are left out of the arithmetic. It is in the first part then."""
+    if all(weight == weights[0] for weight in weights):
+        total = tree_sum(parts)
+        return np.divide(total, len(parts), out=total) if len(parts) > 1 else total
+    for part, weight in zip(parts, weights, strict=True):
+        np.multiply(part, weight, out=part)
+    total = tree_sum(parts)
+    return np.divide(total, sum(weights), out=total)
+
+
+class Mean(MergeRule):
+    """The mean over all blocks: sum_i n_i x_i / sum_i n_i for workers i with n_i blocks each."""
+
+    linear: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+
+    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+        """Return the mean."""
+        return weighted_mean(parts, weights)
+
+
+class FirstCopy(Mean):
+    """The mean over all blocks, of which redundant copies count once, whichever comes first.
+
+    All who hold a block encode it by itself and alike: random draws depend on the block, and what stages remember is kept
+    for each block. So up to r - 1 workers of those that share a block may be late or lost, and no bit changes.
+    """
+
+    first_copy: ClassVar[bool] = True
+
+
+class WeightedMean(MergeRule):
+    """sum_i w_i x_i / sum_i w_i over workers i; by default w_i is the number of the worker's blocks, and so of its samples.
+
+    McMahan et al., "Communication-efficient learning of deep networks from decentralized data", 2017.
+
+    Raises: TypeError, ValueError unless all weights are numbers > 0.
+    """
+
+    linear: ClassVar[bool] = True
+
+    def __init__(self, weights: Sequence[float] | None = None) -> None:
+        self.weights = None
+        if weights is not None:
+            self.weights = [arguments.number(self, "weights", weight, 0, open_low=True) for weight in weights]
+
+    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+        """Return the mean."""
+        return weighted_mean(parts, weights)
+
+    def __repr__(self) -> str:
+        return "WeightedMean()" if self.weights is None else f"WeightedMean({self.weights})"
+
+
+class Sum(MergeRule):
+    """The sum over all blocks, sum_i n_i x_i."""
+
+    linear: ClassVar[bool] = True
+
+    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+        """Return the sum."""
+        for part, weight in zip(parts, weights, strict=True):
+            if weight != 1:
+                part *= weight
+        return tree_sum(parts)

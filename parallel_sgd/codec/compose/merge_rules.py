@@ -1,0 +1,198 @@
+"""Merge rules beyond means: votes, rules that a few wrong workers cannot move far, an optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from nn import arguments
+from nn.gradient_descent import IGradientDescent
+from parallel_sgd.codec.interfaces import Array
+
+from .merge import MergeRule, WeightedMean, tree_sum, weighted_mean
+
+
+class Vote(MergeRule):
+    """+1 or -1 for each element, as most workers say: sign(sum_i sign(x_i)). 0 counts as positive, and so does a tie.
+
+    Every worker has one vote, however many blocks it has. Bernstein et al., "signSGD with majority vote is communication
+    efficient and fault tolerant", 2019. Learning rates are those of sign descent, 1e-4 to 1e-3.
+    """
+
+    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+        """Return the majority."""
+        for part in parts:
+            np.copyto(part, np.where(part < 0, part.dtype.type(-1), part.dtype.type(1)))
+        total = tree_sum(parts)
+        np.copyto(total, np.where(total < 0, total.dtype.type(-1), total.dtype.type(1)))
+        return total
+
+
+CHUNK: Final = 1 << 15
+
+
+class TrimmedMean(MergeRule):
+    """For each element the mean over workers without the `trim` largest and the `trim` smallest values.
+
+    Yin et al., "Byzantine-robust distributed learning: towards optimal statistical rates", 2018. Bears `trim` wrong workers.
+
+    Raises: TypeError, ValueError unless trim is an integer >= 0; ValueError in a job of no more than 2 trim workers.
+    """
+
+    def __init__(self, trim: int = 1) -> None:
+        self.trim = arguments.integer(self, "trim", trim, minimum=0)
+
+    def _trimmed(self, count: int) -> int:
+        if count <= 2 * self.trim:
+            raise ValueError(f"{type(self).__name__} without {self.trim} values at each end leaves nothing of {count} workers")
+        return self.trim
+
+    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+        """Return the means of what is left."""
+        trim, result = self._trimmed(len(parts)), parts[0]
+        for start in range(0, result.size, CHUNK):
+            piece = slice(start, start + CHUNK)
+            values = np.stack([part[piece] for part in parts])
+            values.sort(axis=0)
+            np.mean(values[trim : len(parts) - trim], axis=0, out=result[piece])
+        return result
+
+    def __repr__(self) -> str:
+        return f"TrimmedMean({self.trim})"
+
+
+class Median(TrimmedMean):
+    """For each element the median over workers, of an even number the mean of the two in the middle.
+
+    Yin et al., 2018, as `TrimmedMean`. Bears wrong workers as long as they are fewer than half.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def _trimmed(self, count: int) -> int:
+        return (count - 1) // 2
+
+    def __repr__(self) -> str:
+        return "Median()"
+
+
+class Krum(MergeRule):
+    """The one vector that is nearest to its W - f - 2 nearest ones; with `keep` > 1 the mean of that many, chosen so.
+
+    Blanchard et al., "Machine learning with adversaries: Byzantine tolerant gradient descent", 2017. Bears f = `faulty` wrong
+    workers of W >= 2 f + 3. Squared distances are taken in float64.
+
+    Raises: TypeError, ValueError unless faulty >= 0 and keep >= 1 are integers; ValueError in a job of too few workers.
+    """
+
+    whole: ClassVar[bool] = True
+
+    def __init__(self, faulty: int = 1, keep: int = 1) -> None:
+        self.faulty = arguments.integer(self, "faulty", faulty, minimum=0)
+        self.keep = arguments.integer(self, "keep", keep, minimum=1)
+
+    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+        """Return the chosen vector, or the mean of those."""
+        count = len(parts)
+        near = count - self.faulty - 2
+        if count < 2 * self.faulty + 3 or self.keep > count - self.faulty:
+            raise ValueError(f"{self!r} needs {max(2 * self.faulty + 3, self.faulty + self.keep)} workers or more, got {count}")
+        distances = np.zeros((count, count))
+        for i in range(count):
+            for j in range(i):
+                distances[i, j] = distances[j, i] = _squared_distance(parts[i], parts[j])
+        scores = np.sort(distances, axis=1)[:, 1 : near + 1].sum(axis=1)
+        best = sorted(np.argsort(scores, kind="stable")[: self.keep].tolist())
+        return weighted_mean([parts[i] for i in best], [1.0] * len(best))
+
+    def __repr__(self) -> str:
+        return f"Krum({self.faulty}, keep={self.keep})"
+
+
+def _squared_distance(a: Array, b: Array) -> float:
+    total = 0.0
+    for start in range(0, a.size, CHUNK):
+        difference = np.subtract(a[start : start + CHUNK], b[start : start + CHUNK], dtype=np.float64)
+        total += float(difference @ difference)
+    return total
+
+
+class Adasum(MergeRule):
+    """a (1 - a.b / (2 |a|^2)) + b (1 - a.b / (2 |b|^2)), along the tree over workers: the sum of orthogonal vectors, and the
+    vector itself of equal ones. Products are taken for each variable, in float64.
+
+    Maleki et al., "Scaling distributed training with adaptive summation", 2021, for a power of two of workers; here the left
+    half of an odd number is the larger one.
+    """
+
+    whole: ClassVar[bool] = True
+
+    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+        """Return the adaptive sum; it is in the first part then."""
+        if len(parts) == 1:
+            return parts[0]
+        middle = (len(parts) + 1) // 2
+        left = self.combine(parts[:middle], weights[:middle])
+        right = self.combine(parts[middle:], weights[middle:])
+        common = _product(left, right)
+        np.multiply(left, _share(common, _product(left, left)), out=left)
+        np.multiply(right, _share(common, _product(right, right)), out=right)
+        return np.add(left, right, out=left)
+
+
+def _share(common: float, square: float) -> float:
+    return 1 - common / (2 * square) if square else 1.0
+
+
+def _product(a: Array, b: Array) -> float:
+    return float(np.einsum("i,i->", a, b, dtype=np.float64))
+
+
+class ServerOpt(MergeRule):
+    """Has a rule of its own make one step of what `merge` gives; all workers add that step to their parameters.
+
+    With `send="delta"` the rule takes minus the merged change of the parameters for the gradient: FedAvgM, FedAdam, FedYogi
+    (Reddi et al., "Adaptive federated optimization", 2021), DiLoCo with Nesterov's momentum (Douillard et al., 2023); with
+    SGD(1) it is federated averaging. With `send="gradient"` it is the optimizer of a parameter server; then the op_type
+    is GradientAveragingOptimizer. The result is in both cases the parameters. The rule must not decay weights: it sees none.
+
+    Raises: TypeError unless `rule` is a rule and `merge` a merge rule; ValueError for a rule with decay.
+    """
+
+    updates: ClassVar[bool] = True
+
+    def __init__(self, rule: IGradientDescent, merge: MergeRule | None = None) -> None:
+        self.rule: IGradientDescent = arguments.instance(self, "rule", rule, IGradientDescent)
+        self.merge: MergeRule = WeightedMean() if merge is None else arguments.instance(self, "merge", merge, MergeRule)
+        if rule.weight_decay:
+            raise ValueError(f"ServerOpt 'rule' must have no weight_decay, got {rule.weight_decay}: it sees no parameters")
+        if not rule.elementwise:
+            raise ValueError("ServerOpt 'rule' must change each parameter by its own numbers alone, got one with clip_norm")
+        self.descends = True
+        self._step: Array = np.empty(0, np.float32)
+
+    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+        """Return the step of the rule."""
+        merged = self.merge.combine(parts, weights)
+        if not self.descends:
+            np.negative(merged, out=merged)
+        if self._step.shape != merged.shape or self._step.dtype != merged.dtype:
+            self._step = np.empty_like(merged, subok=False)
+        self.rule.delta(merged, merged, self._step)  # without decay no rule looks at the parameters
+        return self._step
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of both rules."""
+        merge = {f"merge.{name}": value for name, value in self.merge.state_dict().items()}
+        return {**self.rule.state_dict(), **merge}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        self.rule.load_state_dict({name: value for name, value in state.items() if not name.startswith("merge.")})
+        self.merge.load_state_dict({name[6:]: value for name, value in state.items() if name.startswith("merge.")})
+
+    def __repr__(self) -> str:
+        return f"ServerOpt({type(self.rule).__name__}({self.rule.get_config()}), {self.merge!r})"

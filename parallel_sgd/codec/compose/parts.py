@@ -1,0 +1,249 @@
+"""The parts of a composed codec."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+
+from nn.gradient_descent import IGradientDescent
+from parallel_sgd.codec.interfaces import Array, Codec
+from parallel_sgd.codec.pipeline import Chain, Stage
+from parallel_sgd.codec.pipeline.gradient import GradientStage
+from parallel_sgd.codec.pipeline.low_rank import PowerSGD
+from parallel_sgd.profiles import ISetting
+
+from .merge import MergeRule
+from .merge_rules import ServerOpt
+from .trigger import Trigger
+
+T = TypeVar("T")
+#: A part as it is given: an object that is copied, or a function that makes one where `GlobalSettings` can be read.
+Part: TypeAlias = T | Callable[[], T]
+Up: TypeAlias = Stage | PowerSGD | None
+
+RuleMaker: TypeAlias = Callable[[], IGradientDescent]
+
+SENDS = ("gradient", "weights", "delta")
+
+
+class Grain(Enum):
+    """Whose values a codec encodes and merges.
+
+    SPANS: sums over whole subtrees of blocks, the first copy of each counts; exact, for what travels as it is.
+    WORKERS: the mean over all blocks of a worker; each worker counts as many times as it has blocks.
+    BLOCKS: each block by itself, encoded alike by all who hold it; the first copy counts.
+    """
+
+    SPANS = "spans"
+    WORKERS = "workers"
+    BLOCKS = "blocks"
+
+    @property
+    def first_copy(self) -> bool:
+        """Whether nobody's silence is missed as long as each block comes from somewhere."""
+        return self is not Grain.WORKERS
+
+
+class Shard(NamedTuple):
+    """The elements [start, stop) of a vector, merged on the node `owner`, or on every worker where that is None."""
+
+    start: int
+    stop: int
+    owner: int | None
+
+
+class ExchangePattern(ABC):
+    """Who talks to whom. One object may serve many compositions; it is never changed."""
+
+    needs_server: ClassVar[bool] = False
+    """It goes through the parameter server."""
+
+    linear: ClassVar[bool] = False
+    """It adds up on the way, so it takes only what is linear."""
+
+    agrees: ClassVar[bool] = True
+    """All workers get the same result. Where not, what is exchanged are parameters, and there is no merge rule."""
+
+    returns: ClassVar[bool] = False
+    """What is merged somewhere travels to all workers; unless it is `linear`, a pipeline on the way down may encode it."""
+
+    rounds: ClassVar[bool] = False
+    """It can average one vector after the other in the same batch."""
+
+    in_one_place: ClassVar[bool] = False
+    """Vectors are merged as a whole."""
+
+    merges_first_copies: ClassVar[bool] = False
+    """No worker is needed to merge what others send, so that a job may go on without it."""
+
+    allows_missing: bool = False
+    """A result may lack some workers."""
+
+    @abstractmethod
+    def compose(self, **parts: Any) -> type[Codec]:
+        """Return a codec class, which `builder.build` derives from the one that exchanges in this way: see `Codec.of`."""
+
+    def refuse(self, composition: Composition, parts: Parts) -> None:
+        """Raise ValueError, with the fix in words, for parts that do not suit this pattern."""
+        return
+
+    def shards(self, n: int, assignment: ISetting, variable: int) -> list[Shard]:
+        """Cut a vector of n elements, for patterns that merge it in one place or several."""
+        return [Shard(0, n, None)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class LocalRule:
+    """Changes a worker's own value of each batch, what it sends of it, and what comes back.
+
+    One object serves one variable on one worker; vectors are flat. A subclass overrides what it needs.
+    """
+
+    sends: ClassVar[tuple[str, ...]] = ()
+    """With which `send` of `Codec.of` it goes."""
+
+    agrees: ClassVar[bool] = True
+    """All workers have the same parameters after an exchange."""
+
+    updates: ClassVar[bool] = False
+    """What comes back is turned into an increment of the parameters, whatever was sent."""
+
+    means: ClassVar[bool] = True
+    """What it sends must come back as a mean."""
+
+    width: ClassVar[int] = 1
+    """How many vectors it sends in place of one."""
+
+    def use(self, rule: RuleMaker | None) -> None:
+        """Take note of what makes the rule of the job, by which the worker steps; None where there is none."""
+        return
+
+    def begin(self, parameters: Array) -> None:
+        """Take note of the common parameters, at the start and after every exchange. They change later."""
+        return
+
+    def step(self, value: Array) -> Array:
+        """Return what becomes of the worker's own value of a batch, which is not changed."""
+        return value
+
+    def outgoing(self, value: Array, dense: bool) -> Array:
+        """Return what is sent in place of `value`, in a batch with an exchange; `dense`: it goes past all stages."""
+        return value
+
+    def incoming(self, merged: Array, dense: bool) -> Array:
+        """Return what the result is made of, from what was merged."""
+        return merged
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the rule remembers: arrays and numbers, live."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned.
+
+        Raises: ValueError for names that the rule does not know.
+        """
+        if state:
+            raise ValueError(f"{type(self).__name__} remembers nothing, got {', '.join(sorted(state))}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of one codec object, which has them for itself."""
+
+    up: Up
+    down: Stage | None
+    merge: MergeRule
+    trigger: Trigger
+    local: LocalRule | None = None
+
+    @property
+    def stage(self) -> Stage | None:
+        """The pipeline on the way up, if it is one of stages."""
+        return self.up if isinstance(self.up, Stage) else None
+
+    @property
+    def updates(self) -> bool:
+        """Whether results are parameters, made of increments."""
+        return self.merge.updates or (self.local is not None and self.local.updates)
+
+    def split(self) -> tuple[Chain, Stage | None]:
+        """Return the gradient's side of the pipeline, which sees a variable as a whole, and the rest, which sends.
+
+        The rest is None where nothing is left that would change the bytes.
+        """
+        stages = flat(self.stage)
+        front = 0
+        while front < len(stages) and isinstance(stages[front], GradientStage):
+            front += 1
+        rest = stages[front:]
+        return Chain(stages[:front]), (rest[0] if len(rest) == 1 else Chain(rest)) if rest else None
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What `Codec.of` was given."""
+
+    exchange: ExchangePattern
+    up: Part[Up]
+    down: Part[Stage | None]
+    send: str
+    merge: Part[MergeRule]
+    trigger: Part[Trigger]
+    local: Part[LocalRule | None] = None
+
+    def make(self) -> Parts:
+        """Return parts for one codec object.
+
+        Raises: TypeError for a part of the wrong kind; what functions that make parts raise.
+        """
+        up = _made(self.up, (Stage, PowerSGD), "up", "a stage or PowerSGD")
+        down = _made(self.down, (Stage,), "down", "a stage")
+        merge = _made(self.merge, (MergeRule,), "merge", "a merge rule such as Mean()")
+        trigger = _made(self.trigger, (Trigger,), "trigger", "a trigger such as Every(1)")
+        if isinstance(merge, ServerOpt):
+            merge.descends = self.send == "gradient"
+        local = _made(self.local, (LocalRule,), "local", "a local rule such as Prox(0.01)")
+        return Parts(up, down, merge, trigger, local)
+
+    def describe(self, parts: Parts) -> str:
+        """Return what must be equal on all nodes."""
+        local = "" if parts.local is None else f", {parts.local!r}"
+        ways = f"up={parts.up!r}, down={parts.down!r}, send={self.send}"
+        return f"{self.exchange!r}, {ways}, {parts.merge!r}, {parts.trigger!r}{local}"
+
+    def grain(self, parts: Parts) -> Grain:
+        """Return what the contributions are."""
+        as_it_is = parts.up is None and self.send != "delta" and not self.exchange.allows_missing
+        if parts.local is not None:
+            return Grain.WORKERS
+        if as_it_is and parts.merge.exact:
+            return Grain.SPANS
+        return Grain.BLOCKS if parts.merge.first_copy else Grain.WORKERS
+
+
+def flat(stage: Stage | None) -> list[Stage]:
+    """Return the stages of a pipeline, one after the other."""
+    return stage.stages if isinstance(stage, Chain) else [] if stage is None else [stage]
+
+
+def _made(part: Any, kinds: tuple[type, ...], name: str, wanted: str) -> Any:
+    if isinstance(part, type) and issubclass(part, kinds):
+        raise TypeError(f"Codec.of() '{name}' must be {wanted}, got the class; write {part.__name__}()")
+    if isinstance(part, kinds):
+        return deepcopy(part)
+    made = part() if callable(part) else part
+    if made is None and name in ("up", "down", "local"):
+        return None
+    if not isinstance(made, kinds):
+        raise TypeError(f"Codec.of() '{name}' must be {wanted}, or a function that makes one, got {made!r}")
+    return made

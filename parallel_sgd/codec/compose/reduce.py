@@ -1,0 +1,347 @@
+"""Codecs that merge in one place, in several, or everywhere: all to all, ring, shards, parameter server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from parallel_sgd.codec.interfaces import Array, BlockWeight, netEncapsulation
+from parallel_sgd.codec.pipeline import Draw, PayloadError
+from parallel_sgd.merge import Span
+from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.unusable import Like
+
+from .encoders import Encoders, dense
+from .gather import Gatherer, Merging
+from .packet import ASK, DENSE, DOWN, LACKING, PAST, RESULT, Packet
+from .parts import Grain, Shard
+from .retransmission import Assembly, Batch, Retransmitting
+
+#: A place is a shard of the vector of a round: `round * ROUND + shard`.
+ROUND: Final = 1 << 16
+
+
+class Reducing(Retransmitting):
+    """Contributions go to where each shard is merged; what is merged there travels to all workers, unless all merge it.
+
+    Everybody decodes what was sent, the sender too, so that all replicas have the same bits, and merges in the order of the
+    contributions' numbers, so that these do not depend on the order of arrival.
+    """
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        decoder = node_id if self.units.workers and node_id != Parameter_Server else -1
+        self.ways = Encoders(self.parts, self.composition.exchange.linear, decoder)
+        self.ages = Counter[int]() if self.ways.uploads is None else self.ways.uploads.staleness
+        self.staleness = self.ages
+        self._merging = Merging(self.units, self.parts.merge)
+        self._lasting = self.parts.merge.updates or self.parts.trigger.late
+        self._rooms: list[Array] = []
+        self._cuts: dict[int, list[Shard]] = {}  # by how many numbers they are cut from
+
+    @property
+    def duplicates(self) -> int:
+        """Packets whose content was there already."""
+        return self.repeated + self._merging.duplicates
+
+    def open(self, step: tuple[int, int], dense: bool) -> None:
+        """Begin a batch; take back the buffers of the one before last, and those of the last that nobody asks for."""
+        for batch in (self.before, self.batch):
+            if batch is not None:
+                self._merging.take_back(batch.collectors)
+                if batch.views:
+                    batch.sent.clear()
+        if self.before is not None:
+            self._rooms += self.before.rooms
+        super().open(step, dense)
+
+    def contribute(self, span: Span, value: Array) -> None:
+        """Send a contribution to where it is merged."""
+        batch = self.under_way()
+        if not batch.dense:
+            value = self.ways.start(span[0], value, self.shape, self.draw(batch.step, span[0]))
+        self._send_up(batch, 0, span, value)
+
+    def _send_up(self, batch: Batch, round_: int, span: Span, value: Array) -> None:
+        assembly = batch.vectors.get(round_)
+        if assembly is None:
+            shards = self.composition.exchange.shards(value.size, self.job.assignment, self.variable)
+            assembly = batch.vectors[round_] = Assembly(shards)
+        lacking = self.units.lacking(span)
+        for number, (start, stop, owner) in enumerate(assembly.shards):
+            part, place = value[start:stop], round_ * ROUND + number
+            targets = lacking if owner is None else [owner] if owner in lacking or owner == Parameter_Server else []
+            payload: Array | None
+            if self.ways.dense_up or batch.dense:
+                payload, flags = self._kept(batch, part) if targets else part, DENSE | (PAST if batch.dense else 0)
+            else:
+                payload, flags = self.ways.encode_up(span[0], number, part, self._draw_up(batch, span[0], number)), 0
+            packet = Packet(self.fingerprint, flags, self.node_id, place, *span, part.size, payload)
+            self.send(batch, targets, packet)
+            if owner is None or owner == self.node_id:
+                self._collect(batch, packet)
+
+    def _draw_up(self, batch: Batch, contributor: int, shard: int) -> Draw:
+        return self.draw(batch.step, contributor + shard * self.units.count)
+
+    def _kept(self, batch: Batch, value: Array) -> Array:
+        """Return an array that is `value` as long as others may ask for it."""
+        if not self._lasting and self.units.grain is Grain.SPANS and self.node_id != Parameter_Server:
+            batch.views = True
+            return value
+        return value.copy()
+
+    def accept(self, batch: Batch, packet: Packet) -> None:
+        """Take a contribution, or what was merged."""
+        if packet.flags & DOWN:
+            self._fill(batch, packet.place, self._merged(batch, packet))
+        else:
+            self._collect(batch, packet)
+
+    def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
+        """Contributions of their workers come to the owner of a shard, what is merged from it."""
+        round_, number = divmod(packet.place, ROUND)
+        size = self.ways.size(round_, like.shape, numbers, bool(packet.flags & PAST))
+        shards = self._cuts.get(size)
+        if shards is None:
+            shards = self._cuts[size] = self.composition.exchange.shards(size, self.job.assignment, self.variable)
+        if number >= len(shards):
+            raise PayloadError(f"it is for shard {number}, and there are {len(shards)}")
+        start, stop, owner = shards[number]
+        if packet.size != stop - start:
+            raise PayloadError(f"it is for {packet.size} numbers, and must be for {stop - start}")
+        if packet.flags & (DOWN | RESULT | LACKING):
+            if not packet.flags & DOWN or packet.sender != owner:
+                raise PayloadError(f"it is a result, and node({packet.sender}) makes none")
+        elif owner is not None and owner != self.node_id:
+            raise PayloadError(f"it is for node({owner}), which merges this shard")
+        else:
+            self.check_contribution(packet)
+
+    def _collect(self, batch: Batch, packet: Packet) -> None:
+        """Add a contribution to those of its place; merge them when all are there."""
+        low, high, place = packet.low, packet.high, packet.place
+        if not 0 <= low < high <= self.units.count:
+            raise PayloadError(f"{type(self).__name__} merges {self.units.count} contributions, got {low}..{high}")
+        found = batch.collectors.get(place)
+        if found is None:
+            found = batch.collectors[place] = self._merging.collector(place)
+        if place in batch.closed or (self.units.grain is not Grain.SPANS and found.has(low)):
+            self.repeated += 1
+            return
+        if packet.flags & DENSE:
+            value = dense(packet.payload, packet.size)
+        else:
+            shard = place % ROUND
+            value = self.ways.decode_up(low, shard, packet.payload, packet.size, self._draw_up(batch, low, shard))
+        if found.add((low, high), value, stays=not self._lasting):
+            self.close(batch, place, found.merged())
+
+    def close(self, batch: Batch, place: int, merged: Array) -> None:
+        """Contributions to a place are merged: send the result to all, where they do not merge it themselves."""
+        batch.closed.add(place)
+        shard = place % ROUND
+        if not self.composition.exchange.returns:
+            self._fill(batch, place, merged)
+            return
+        if self.ways.dense_down or batch.dense:
+            payload, flags = self._kept(batch, merged), DOWN | DENSE | (PAST if batch.dense else 0)
+        else:
+            payload, flags = self.ways.encode_down(shard, merged, self.draw(batch.step, -2 - shard)), DOWN
+        packet = Packet(self.fingerprint, flags, self.node_id, place, 0, self.units.count, merged.size, payload)
+        self.send(batch, [node for node in self.job.assignment.nodes if node != self.node_id], packet)
+        if self.node_id != Parameter_Server:
+            self._fill(batch, place, self._merged(batch, packet))
+
+    def _merged(self, batch: Batch, packet: Packet) -> Array:
+        if packet.flags & DENSE:
+            return dense(packet.payload, packet.size)
+        shard = packet.place % ROUND
+        return self.ways.decode_down(shard, packet.payload, packet.size, self.draw(batch.step, -2 - shard))
+
+    def _fill(self, batch: Batch, place: int, value: Array) -> None:
+        """Take a merged shard; when the vector is complete, it is the result or leads to the next round."""
+        round_, shard = divmod(place, ROUND)
+        assembly = batch.vectors.get(round_)
+        if assembly is None or shard not in assembly.left:
+            self.repeated += 1
+            return
+        size = assembly.shards[shard].stop - assembly.shards[shard].start
+        if value.size != size:
+            raise PayloadError(f"{type(self).__name__} expects a shard of {size} numbers, got {value.size}")
+        if assembly.whole is None and len(assembly.shards) > 1:
+            assembly.whole = self._room(assembly.size, value.dtype)
+            batch.rooms.append(assembly.whole)
+        whole = assembly.fill(shard, value)
+        if whole is None:
+            return
+        vector, complete = (whole, True) if batch.dense else self.ways.proceed(whole)
+        if complete:
+            self.finish(batch, self.result_of(vector))
+        else:
+            self._send_up(batch, round_ + 1, (self.node_id, self.node_id + 1), vector)
+
+    def finish(self, batch: Batch, result: Array) -> None:
+        """The batch is over."""
+        batch.done, batch.result = True, result
+        self.set_result(result)
+
+    def _room(self, size: int, dtype: np.dtype[Any]) -> Array:
+        """Return a vector, one of an older batch where it fits."""
+        for number, room in enumerate(self._rooms):
+            if room.shape == (size,) and room.dtype == dtype:
+                return self._rooms.pop(number)
+        return np.empty(size, dtype)
+
+    def silent(self, batch: Batch) -> set[int]:
+        """The owners of shards that are missing, and the holders of contributions that are."""
+        owners = {assembly.shards[number].owner for assembly in batch.vectors.values() for number in assembly.left}
+        holders = {node for unit in self.missing_units(batch) for node in self.units.holders(unit)}
+        return {owner for owner in owners if owner is not None} | holders
+
+    def missing_units(self, batch: Batch) -> list[int]:
+        """Those of shards that are merged here."""
+        units: set[int] = set()
+        for round_, assembly in batch.vectors.items():
+            for number in assembly.left:
+                if assembly.shards[number].owner in (None, self.node_id):
+                    found = batch.collectors.get(round_ * ROUND + number)
+                    units.update(range(self.units.count) if found is None else found.missing())
+        return sorted(units)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What stages and rules remember, beside what all composed codecs do."""
+        return {**super().state_dict(), **self.ways.state_dict(), **self._merging.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        super().load_state_dict(self._merging.load_state_dict(self.ways.load_state_dict(state)))
+
+    def dispose(self) -> None:
+        """Let go of all buffers."""
+        super().dispose()
+        self._merging.clear()
+        self._rooms.clear()
+
+
+class Peers(Reducing):
+    """Merging among workers, without a server.
+
+    Where packets are views of arrays that the next batch changes, one that asks late gets the whole result instead.
+    With `Delay(1)` the result of a batch is that of the one before, whose packets may still come.
+    """
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self._delivered = True
+
+    def open(self, step: tuple[int, int], dense: bool) -> None:
+        """Begin a batch; under `Delay` the last one goes on."""
+        late, batch = self.parts.trigger.late, self.batch
+        if late:
+            self.batch = None  # keeps its buffers
+        super().open(step, dense)
+        if late:
+            self.before = batch
+        self._delivered = False
+
+    def update_blocks(self, block_weight: BlockWeight) -> list[netEncapsulation] | None:
+        """Take a block; after the last one a late result may be ready."""
+        packets = super().update_blocks(block_weight)
+        self._deliver()
+        return packets
+
+    def finish(self, batch: Batch, result: Array) -> None:
+        """The batch is over."""
+        batch.done, batch.result = True, result
+        self._deliver()
+
+    def wanted(self) -> Batch | None:
+        """Return the batch whose result is waited for."""
+        return self.before if self.parts.trigger.late else self.batch
+
+    def _deliver(self) -> None:
+        if self._delivered or self.batch is None:
+            return
+        wanted = self.wanted()
+        if wanted is None:
+            if self.complete:
+                self._delivered = True
+                self.set_result(np.zeros(self.shape, np.float32))
+        elif wanted.done and wanted.result is not None and (self.complete or wanted is self.batch):
+            self._delivered = True
+            if wanted is not self.batch:
+                self.ages[1] += self.units.count
+            self.set_result(wanted.result)
+
+    def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
+        """A whole result is sent where exact sums are views."""
+        if not packet.flags & RESULT or self._lasting or self.units.grain is not Grain.SPANS:
+            super().check_part(packet, like, numbers)
+
+    def accept(self, batch: Batch, packet: Packet) -> None:
+        """Take a packet, or a whole result."""
+        if packet.flags & RESULT and packet.payload is not None:
+            if packet.sender not in batch.asked:
+                raise PayloadError("it is a result, for which it was not asked")
+            self.finish(batch, packet.payload.reshape(self.shape))
+        else:
+            super().accept(batch, packet)
+
+    def answer_again(self, batch: Batch, node: int) -> None:
+        """Send again, or send the result."""
+        super().answer_again(batch, node)
+        if not batch.sent and batch.views and batch.result is not None:
+            whole = batch.result.reshape(-1).copy()
+            self.post([node], self.packet(RESULT | DENSE, 0, (0, 0))._replace(size=whole.size, payload=whole))
+
+
+class Serving(Reducing):
+    """The server begins a batch with the first packet of it. It answers one that asks too early with what it lacks, or closes
+    the batch without that where `quorum` allows it.
+    """
+
+    def take(self, packet: Packet) -> None:
+        """Open batches as workers come to them; a question, which may overtake them, does not tell whether it is dense."""
+        if (
+            self.node_id == Parameter_Server
+            and not packet.flags & ASK
+            and (self.batch is None or self.job.step > self.batch.step)
+        ):
+            if self.batch is not None and self.batch.under_way:
+                epoch, batch = self.job.step
+                raise ValueError(
+                    f"{type(self).__name__}: node({packet.sender}) is in epoch {epoch + 1}, batch {batch + 1} of variable "
+                    f"{self.variable} already, but the parameter server has not answered the batch before"
+                )
+            self.open(self.job.step, bool(packet.flags & PAST))
+        super().take(packet)
+
+    def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
+        """The server says what it lacks."""
+        if not packet.flags & LACKING or packet.sender != Parameter_Server:
+            super().check_part(packet, like, numbers)
+        elif packet.payload is not None and not set(packet.payload.tolist()) <= set(self.job.assignment.blocks):
+            raise PayloadError(f"it names other blocks than the {self.job.assignment.block_count} of the job")
+
+    def accept(self, batch: Batch, packet: Packet) -> None:
+        """Take a packet; on a worker it may say what the server lacks."""
+        if packet.flags & LACKING and packet.payload is not None:
+            batch.lacking = [int(block) for block in packet.payload]
+        else:
+            super().accept(batch, packet)
+
+    def answer_again(self, batch: Batch, node: int) -> None:
+        """Send the answer again, or tell what is missing."""
+        super().answer_again(batch, node)
+        quorum = getattr(self.composition.exchange, "quorum", 1.0)
+        for place in batch.under_way:
+            found = batch.collectors[place]
+            if isinstance(found, Gatherer) and found.share() >= quorum:
+                self.close(batch, place, found.merged())
+            else:
+                lacking = np.array(self.units.blocks(found.missing()), np.int64)
+                self.post([node], self.packet(LACKING, place, (0, 0))._replace(size=lacking.size, payload=lacking))

@@ -1,0 +1,181 @@
+"""Sums along a tree of workers, and the mean back down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from parallel_sgd.codec.interfaces import Array, Codec
+from parallel_sgd.codec.pipeline import PayloadError
+from parallel_sgd.merge import Span, TreeSum
+from parallel_sgd.unusable import Like
+
+from .builder import build
+from .encoders import Encoders, dense
+from .merge import Mean
+from .packet import DENSE, DOWN, LACKING, PAST, RESULT, Packet
+from .parts import Composition, ExchangePattern, Grain, Parts
+from .retransmission import Batch, Retransmitting
+
+
+class Tree(ExchangePattern):
+    """Sums climb a binary tree of workers and the mean comes down, for what is linear: 2 log2(W) steps in place of W packets.
+
+    The tree is the one over blocks along which everything is merged, so the bits are those of `Plain`. Bytes: every worker but
+    one sends a payload up and gets one down; the first worker sends and receives log2(W) of each. Without redundancy.
+    """
+
+    linear: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
+
+    def compose(self, **parts: Any) -> type[Codec]:
+        """Climbing."""
+        return build(TreeReduction, self, **parts)
+
+    def refuse(self, composition: Composition, parts: Parts) -> None:
+        """The mean over all, in the same batch."""
+        if type(parts.merge) is not Mean:
+            raise ValueError(f"Tree takes the mean over all blocks, got {parts.merge!r}: leave 'merge' out")
+        if parts.trigger.late:
+            raise ValueError(f"{parts.trigger!r} needs two batches under way: take AllToAll(), ShardedPS() or Ring()")
+
+
+class TreeReduction(Retransmitting):
+    """A worker adds what it has to what others send it, up to the root of the tree, whose worker sends the mean back down.
+
+    The sum over a span belongs to the worker with the span's first contribution. It goes up to the one of the span around it,
+    and the mean comes down on the way of each worker's first sum.
+    """
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        assignment = self.job.assignment
+        if assignment.redundancy > 1:
+            raise ValueError(f"{type(self).__name__} has one way for each block: use AllToAll() where workers share blocks")
+        self._stages = Encoders(self.parts, linear=True, decoder=node_id)
+        self._ways = {node: self._way(node) for node in assignment.nodes}
+        self._children = [node for node in assignment.nodes if node != node_id and self._parent(node) == node_id]
+        self._sums: dict[int, TreeSum] = {}
+        self._means: dict[int, Array] = {}
+
+    def _owner(self, span: Span) -> int:
+        return self.units.holders(span[0])[0]
+
+    def _way(self, node: int) -> dict[Span, int]:
+        """Return the spans whose sums a worker hands on, and to whom; the root goes to itself."""
+        tree, way = self.units.tree, {}
+        for span in [*tree.parent, tree.root]:
+            around = tree.parent.get(span)
+            if self._owner(span) == node and (around is None or self._owner(around) != node):
+                way[span] = node if around is None else self._owner(around)
+        return way
+
+    def _parent(self, node: int) -> int:
+        """Return the worker from which the mean comes."""
+        return self._ways[node][min(self._ways[node])]
+
+    def open(self, step: tuple[int, int], dense: bool) -> None:
+        """Begin a batch."""
+        super().open(step, dense)
+        for sums in self._sums.values():
+            sums.reset()
+        self._means.clear()
+
+    def contribute(self, span: Span, value: Array) -> None:
+        """Add an own sum, or the worker's mean as often as it has blocks."""
+        batch = self.under_way()
+        if not batch.dense:
+            value = self._stages.start(span[0], value, self.shape, self.draw(batch.step, span[0]))
+        self._add(batch, 0, span, self._weigh(value))
+
+    def _weigh(self, value: Array) -> Array:
+        weights = self.units.weights
+        if not self.units.workers or all(weight == weights[0] for weight in weights):
+            return value
+        weighted: Array = np.multiply(value, value.dtype.type(weights[self.node_id]))
+        return weighted
+
+    def _add(self, batch: Batch, round_: int, span: Span, value: Array) -> None:
+        """Add a sum; hand on what is complete."""
+        sums = self._sums.get(round_)
+        if sums is None:
+            sums = self._sums[round_] = TreeSum(self.units.tree, tops=self._ways[self.node_id])
+        before = sums.duplicates
+        whole = sums.add(span, value, stays=False)
+        self.repeated += sums.duplicates - before
+        if whole is None:
+            return
+        top, total = whole
+        if top != self.units.tree.root:
+            packet = self.packet(DENSE | (PAST if batch.dense else 0), round_, top)
+            self.send(batch, [self._ways[self.node_id][top]], packet._replace(size=total.size, payload=total.copy()))
+            return
+        weights = self.units.weights
+        even = all(weight == weights[0] for weight in weights)
+        self._descend(batch, round_, np.divide(total, len(weights) if even else sum(weights)))
+
+    def _descend(self, batch: Batch, round_: int, mean: Array) -> None:
+        """Hand the mean on; it is the result or leads to the next round."""
+        if round_ in self._means:
+            self.repeated += 1
+            return
+        self._means[round_] = mean
+        packet = self.packet(DENSE | DOWN | (PAST if batch.dense else 0), round_, self.units.tree.root)
+        self.send(batch, self._children, packet._replace(size=mean.size, payload=mean))
+        vector, complete = (mean, True) if batch.dense else self._stages.proceed(mean)
+        if complete:
+            batch.done, batch.result = True, self.result_of(vector)
+            self.set_result(batch.result)
+        else:
+            self._add(batch, round_ + 1, (self.node_id, self.node_id + 1), self._weigh(vector))
+
+    def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
+        """Sums come from the workers below, the mean from the one above."""
+        size = self._stages.size(packet.place, like.shape, numbers, bool(packet.flags & PAST))
+        if packet.size != size:
+            raise PayloadError(f"it is for {packet.size} numbers, and must be for {size}")
+        node, span = packet.sender, (packet.low, packet.high)
+        if packet.flags & DOWN:
+            fits = span == self.units.tree.root and node == self._parent(self.node_id)
+        else:
+            fits = not packet.flags & (RESULT | LACKING) and self._ways.get(node, {}).get(span) == self.node_id
+        if not fits:
+            raise PayloadError(f"it is for the span {span}, of which node({node}) sends nothing here")
+
+    def accept(self, batch: Batch, packet: Packet) -> None:
+        """Take a sum on its way up, or the mean on its way down."""
+        payload = dense(packet.payload, packet.size)
+        if packet.flags & DOWN:
+            self._descend(batch, packet.place, payload)
+        else:
+            self._add(batch, packet.place, (packet.low, packet.high), payload)
+
+    def silent(self, batch: Batch) -> set[int]:
+        """Where the mean comes from, and those whose sums are missing on the way up."""
+        round_ = len(self._means)
+        nodes = {self._parent(self.node_id)}
+        sums = self._sums.get(round_)
+        missing = set(range(self.units.count)) if sums is None else set(sums.missing())
+        for node, way in self._ways.items():
+            nodes.update(node for span, target in way.items() if target == self.node_id and missing & set(range(*span)))
+        return nodes
+
+    def missing_units(self, batch: Batch) -> list[int]:
+        """Those of the sums that this worker hands on."""
+        sums = self._sums.get(len(self._means))
+        missing = range(self.units.count) if sums is None else sums.missing()
+        return [unit for unit in missing if any(low <= unit < high for low, high in self._ways[self.node_id])]
+
+    def _grain(self) -> Grain:
+        grain = super()._grain()
+        return Grain.WORKERS if grain is Grain.BLOCKS else grain
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the stages remember, beside what all composed codecs do."""
+        return {**super().state_dict(), **self._stages.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
+        super().load_state_dict(self._stages.load_state_dict(state))

@@ -1,0 +1,173 @@
+"""Stages that shape the gradient before anything is left out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from math import isinf, sqrt
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from nn import arguments
+from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer
+from nn.gradient_descent.clipping import norm
+
+from .stage import Draw, Reader, Stage, State, Vector, Writer
+
+__all__ = ["AdamPrecond", "Clip", "GradientStage", "Momentum", "Nesterov"]
+
+
+class GradientStage(Stage):
+    """Makes another vector of the gradient, writes nothing, and leaves what arrives as it is.
+
+    Its declarations speak of the vector that it makes, which arrives exactly. It stands first in a pipeline.
+    """
+
+    unbiased = True
+    linear = True
+    leads: ClassVar[bool] = True
+
+    def side_bytes(self, n: int) -> int:
+        """Nothing."""
+        return 0
+
+    def carried(self, n: int) -> int:
+        """All of them."""
+        return n
+
+    def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
+        """Return what becomes of `x`."""
+        return self.transform(x)
+
+    @abstractmethod
+    def transform(self, x: Vector) -> Vector:
+        """Return what becomes of `x`, which stays as it is; valid until the next call."""
+
+    def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[None, int]:
+        """Read nothing."""
+        return None, n
+
+    def decode(self, values: Vector, side: None, n: int) -> Vector:
+        """Return the values."""
+        return values
+
+
+CHUNK: Final = 1 << 16
+
+
+class Clip(GradientStage):
+    """x <- x min(1, c / ||x||), with the Euclidean norm of this variable and c = norm / sqrt(workers).
+
+    Pascanu et al., "On the difficulty of training recurrent neural networks", 2013. A sum of the gradients of N workers is
+    about sqrt(N) times as long as one, so Lin et al., "Deep gradient compression", 2018, clip each at 1 / sqrt(N) of the limit
+    of the sum.
+
+    Raises: TypeError, ValueError unless norm > 0 and workers is a positive integer.
+    """
+
+    def __init__(self, norm: float, workers: int = 1) -> None:
+        self.norm = arguments.number(self, "norm", norm, 0, open_low=True)
+        self.workers = arguments.integer(self, "workers", workers, minimum=1)
+        self._result: Vector = np.empty(0, np.float32)
+
+    def transform(self, x: Vector) -> Vector:
+        """Return `x` itself where it is short enough."""
+        parts = [x[start : start + CHUNK] for start in range(0, x.size, CHUNK)]
+        limit = self.norm / sqrt(self.workers)
+        with np.errstate(over="ignore"):
+            length = norm(parts)
+        if isinf(length):  # squares above 3e38 need double precision
+            length = norm(part.astype(np.float64) for part in parts)
+        if length <= limit:
+            return x
+        if self._result.size != x.size:
+            self._result = np.empty(x.size, np.float32)
+        return np.multiply(x, limit / length, out=self._result)
+
+    def __repr__(self) -> str:
+        return f"Clip({self.norm!r}, workers={self.workers})" if self.workers > 1 else f"Clip({self.norm!r})"
+
+
+class RuleStage(GradientStage):
+    """Sends what a rule of learning rate 1 subtracts from the parameters; `SGDOptimizer(learn_rate)` follows the merge.
+
+    The bits and the state are those of the rule.
+    """
+
+    def __init__(self, rule: IGradientDescent) -> None:
+        self._rule = rule
+        self._result: Vector = np.empty(0, np.float32)
+
+    def transform(self, x: Vector) -> Vector:
+        """Do one step of the rule."""
+        if self._result.size != x.size:
+            self._result = np.empty(x.size, np.float32)
+        self._rule.delta(x, x, self._result)  # without decay no rule looks at the parameters
+        return np.negative(self._result, out=self._result)
+
+    def state_dict(self) -> State:
+        """Return the step count and the vectors of the rule."""
+        return dict(self._rule.state_dict())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned.
+
+        Raises: ValueError where names or sizes do not fit.
+        """
+        self._rule.load_state_dict(state)
+
+
+class Momentum(RuleStage):
+    """v <- momentum v + x, sends v: the heavy ball (Polyak, 1964) on every worker, for stages that leave something out.
+
+    Zheng et al., "Communication-efficient distributed blockwise momentum SGD with error-feedback", 2019, place it before the
+    error feedback; the rule after the merge then has none of its own.
+
+    Raises: TypeError, ValueError unless 0 <= momentum < 1.
+    """
+
+    def __init__(self, momentum: float = 0.9) -> None:
+        self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
+        super().__init__(MomentumOptimizer(1.0, self.momentum))
+
+    def __repr__(self) -> str:
+        return f"Momentum({self.momentum!r})"
+
+
+class Nesterov(RuleStage):
+    """v <- momentum v + x, sends x + momentum v: accelerated gradient (Nesterov, 1983; Sutskever et al., 2013) on every worker.
+
+    As `Momentum` it belongs before stages that leave something out (Zheng et al., 2019).
+
+    Raises: TypeError, ValueError unless 0 <= momentum < 1.
+    """
+
+    def __init__(self, momentum: float = 0.9) -> None:
+        self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
+        super().__init__(NesterovOptimizer(1.0, self.momentum))
+
+    def __repr__(self) -> str:
+        return f"Nesterov({self.momentum!r})"
+
+
+class AdamPrecond(RuleStage):
+    """Sends the direction of Adam (Kingma and Ba, 2015) on the worker's own moments, step t counted from 1:
+
+    m <- beta1 m + (1 - beta1) x,  v <- beta2 v + (1 - beta2) x^2,
+    sends (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
+
+    Its elements are about 1 in magnitude, so that a scale shared by a whole vector fits them. After the merge follows
+    `SGDOptimizer(1e-3)`.
+
+    Raises: TypeError, ValueError unless 0 <= beta1, beta2 < 1 and epsilon > 0.
+    """
+
+    def __init__(self, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
+        self.beta1 = arguments.number(self, "beta1", beta1, 0, 1)
+        self.beta2 = arguments.number(self, "beta2", beta2, 0, 1)
+        self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
+        super().__init__(ADAMOptimizer(1.0, self.beta1, self.beta2, self.epsilon))
+
+    def __repr__(self) -> str:
+        return f"AdamPrecond(beta1={self.beta1!r}, beta2={self.beta2!r}, epsilon={self.epsilon!r})"

@@ -1,0 +1,302 @@
+"""Stages that remember what they have not sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from nn import arguments
+from nn.gradient_descent.fading import forget_faded
+
+from .gradient import GradientStage
+from .sparsify import RandomK, Sparsifier
+from .stage import Chain, Draw, Indices, Reader, Stage, State, Vector, Writer
+
+__all__ = ["DGCMemory", "DiffRef", "ErrorFeedback", "Memory"]
+
+
+class Memory(Stage):
+    """Has another stage, or a chain, send a vector, and remembers what the receivers make of the packet.
+
+    A packet is what `inner` alone would write. Where that were more than the 4 n bytes of the dense vector, the vector is
+    sent dense, and the memory goes on all the same. Vectors of the memory appear with the first packet.
+
+    Raises: TypeError when `inner` is not a stage; ValueError when it holds a memory of its own, or a stage of the gradient's
+    side, which belongs in front of the memory, not into it.
+    """
+
+    ends: ClassVar[bool] = True
+
+    def __init__(self, inner: Stage) -> None:
+        self.inner: Stage = arguments.instance(self, "inner", inner, Stage)
+        for stage in inner.stages if isinstance(inner, Chain) else [inner]:
+            if isinstance(stage, GradientStage):
+                raise ValueError(
+                    f"{type(self).__name__} 'inner' must be what sends, got {inner!r}: what it leaves over would pass "
+                    f"{type(stage).__name__} again; write {stage!r} | {type(self).__name__}(...)"
+                )
+            if isinstance(stage, Memory):
+                raise ValueError(f"{type(self).__name__} 'inner' must not remember anything itself, got {stage!r}")
+        self.linear = inner.linear
+        self.deterministic = inner.deterministic
+        self.shared_seed = inner.shared_seed
+        self._dense = Chain()
+        self._last: tuple[int, Stage] | None = None
+        self._vectors: dict[str, Vector] = {}
+
+    def delta(self, n: int) -> float | None:
+        """None: what one packet lacks comes with later ones."""
+        return None
+
+    def sender(self, n: int) -> Stage:
+        """Return the stage that sends n values: `inner`, or an empty chain where `inner` takes more than 4 n bytes."""
+        if self._last is None or self._last[0] != n:
+            dense = self.inner.side_bytes(n) + 4 * self.inner.carried(n) > 4 * n
+            self._last = n, self._dense if dense else self.inner
+        return self._last[1]
+
+    def side_bytes(self, n: int) -> int:
+        """That of the stage that sends."""
+        return self.sender(n).side_bytes(n)
+
+    def carried(self, n: int) -> int:
+        """That of the stage that sends."""
+        return self.sender(n).carried(n)
+
+    def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
+        """Read what the stage that sends wrote."""
+        return self.sender(n).parse(reader, n, draw)
+
+    def decode(self, values: Vector, side: Any, n: int) -> Vector:
+        """Return what was sent."""
+        return self.sender(n).decode(values, side, n)
+
+    def send(self, x: Vector, writer: Writer, draw: Draw) -> tuple[Vector, Decoded]:
+        """Write the packet of `x`; return the values for the next stage and what receivers will read, from the same bytes.
+
+        Neither shares memory with `x`, so `x` may be changed then.
+        """
+        stage, own = self.sender(x.size), Writer()
+        values = stage.encode(x, own, draw)
+        if np.may_share_memory(values, x):
+            values = values.copy()
+        written = own.join()
+        writer.write(written)
+        side, _ = stage.parse(Reader(written), x.size, draw)
+        return values, decoded(stage, values, side, x.size)
+
+    def decoded(self, values: Vector, side: Any, n: int) -> Decoded:
+        """Return what was sent, sparse where it is."""
+        return decoded(self.sender(n), values, side, n)
+
+    def vector(self, name: str, n: int) -> Vector:
+        """Return the vector of this name that is remembered, zeros at first.
+
+        Raises: ValueError when it has another size.
+        """
+        found = self._vectors.get(name)
+        if found is None:
+            found = self._vectors[name] = np.zeros(n, np.float32)
+        if found.size != n:
+            raise ValueError(f"{type(self).__name__} remembers {found.size} numbers as {name!r}, got {n}")
+        return found
+
+    def remembers(self, name: str) -> bool:
+        """Whether a vector may have this name."""
+        return False
+
+    def state_dict(self) -> State:
+        """Return the vectors, and what `inner` remembers as `inner.<name>`."""
+        return {**self._vectors, **{f"inner.{name}": value for name, value in self.inner.state_dict().items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned; an empty one starts afresh.
+
+        Raises: ValueError for names that this stage does not remember, or what is no vector.
+        """
+        own = {name: np.array(value, np.float32) for name, value in state.items() if not name.startswith("inner.")}
+        for name, value in own.items():
+            if not self.remembers(name) or value.ndim != 1:
+                raise ValueError(f"{type(self).__name__} does not remember {name!r} of shape {value.shape}")
+        self.inner.load_state_dict({name[6:]: value for name, value in state.items() if name.startswith("inner.")})
+        self._vectors = own
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.inner!r})"
+
+
+class Decoded(NamedTuple):
+    """A vector: `values` at `indices` and 0 elsewhere, or all its `values` where `indices` is None."""
+
+    values: Vector
+    indices: Indices | None = None
+
+    def apply(self, operation: np.ufunc, total: Vector) -> None:
+        """Have `total` become `operation(total, vector)`, for np.add or np.subtract, which a 0 leaves as it is."""
+        if self.indices is None:
+            operation(total, self.values, out=total)
+        else:
+            operation.at(total, self.indices, self.values)
+
+
+def decoded(stage: Stage, values: Vector, side: Any, n: int) -> Decoded:
+    """Return what `stage.decode(values, side, n)` returns, sparse where the stage, or the first one of a chain, is."""
+    if isinstance(stage, Sparsifier):
+        indices, found = stage.entries(values, side)
+        return Decoded(found, indices)
+    if isinstance(stage, Chain) and stage.stages:
+        first, *others = stage.stages
+        (own, count), *sides = side
+        if isinstance(first, Sparsifier):
+            indices, found = first.entries(Chain(others).decode(values, sides, count), own)
+            return Decoded(found, indices)
+    return Decoded(stage.decode(values, side, n))
+
+
+CHUNK: Final = 1 << 16
+
+
+class ErrorFeedback(Memory):
+    """Adds to every vector what the packets before it left over:  p = x + beta e,  send C(p),  e <- p - C(p).
+
+    e is `residual` in the state, C is `inner`. With beta = 1 nothing is ever lost: what was sent and e add up to the sum of
+    all inputs. Smaller values forget. It is to see what is subtracted from the parameters: with a rule that has momentum,
+    the momentum comes before it, not after the merge.
+
+    Seide et al., "1-bit stochastic gradient descent", 2014; Karimireddy et al., "Error feedback fixes SignSGD and other
+    gradient compression schemes", 2019.
+
+    Raises: TypeError, ValueError for what `Memory` does not take, a scaled RandomK, whose error grows from packet to packet,
+    or unless 0 <= beta <= 1.
+    """
+
+    def __init__(self, inner: Stage, beta: float = 1.0) -> None:
+        super().__init__(inner)
+        self.beta = arguments.number(self, "beta", beta, 0)
+        if self.beta > 1:
+            raise ValueError(f"ErrorFeedback 'beta' must be a number >= 0 and <= 1, got {beta}")
+        for stage in inner.stages if isinstance(inner, Chain) else [inner]:
+            if isinstance(stage, RandomK) and stage.scaled and stage.rho < 1:
+                raise ValueError(f"ErrorFeedback 'inner' must be a contraction, got {stage!r}; write scaled=False")
+
+    def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
+        """Send x plus the residual, keep what the packet lacks."""
+        p = self.vector("residual", x.size)
+        for start in range(0, x.size, CHUNK):
+            part = p[start : start + CHUNK]
+            if self.beta != 1:
+                np.multiply(part, self.beta, out=part)
+            np.add(x[start : start + CHUNK], part, out=part)
+        values, sent = self.send(p, writer, draw)
+        sent.apply(np.subtract, p)
+        return values
+
+    def remembers(self, name: str) -> bool:
+        """The residual."""
+        return name == "residual"
+
+    def __repr__(self) -> str:
+        return f"ErrorFeedback({self.inner!r}, beta={self.beta!r})"
+
+
+VELOCITY_CHUNK: Final = 1 << 15
+
+
+class DGCMemory(Memory):
+    """Momentum before a sparsifier, with momentum correction and factor masking:
+
+    u <- momentum u + x,  v <- v + u,  send C(v),  v <- v - C(v),  u <- 0 where something was sent.
+
+    u is `velocity` in the state, v is `accumulated`. v is exactly 0 where its values were sent; where a quantiser after the
+    sparsifier rounds them, v keeps the rounding error. What sends all numbers needs no mask: u stays, so that with rho = 1
+    the packets are those of SGD with local momentum, bit for bit. The rule after the merge has no momentum then.
+
+    Lin et al., "Deep gradient compression: reducing the communication bandwidth for distributed training", 2018. Its clipping
+    is `Clip(norm, workers)` in front, its warm-up `TopK(rho, warmup=steps)`.
+
+    Raises: TypeError, ValueError unless 0 <= momentum < 1 and `inner` is a sparsifier or a chain that begins with one.
+    """
+
+    def __init__(self, momentum: float, inner: Stage) -> None:
+        super().__init__(inner)
+        self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
+        first = inner.stages[0] if isinstance(inner, Chain) and inner.stages else inner
+        if not isinstance(first, Sparsifier):
+            raise ValueError(f"DGCMemory 'inner' must begin with a sparsifier such as TopK(0.001), got {inner!r}")
+
+    def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
+        """Send the accumulated velocities that the sparsifier chooses."""
+        velocity, accumulated = self.vector("velocity", x.size), self.vector("accumulated", x.size)
+        for start in range(0, x.size, VELOCITY_CHUNK):
+            part = slice(start, start + VELOCITY_CHUNK)
+            u, v = velocity[part], accumulated[part]
+            np.multiply(u, self.momentum, out=u)
+            np.add(u, x[part], out=u)
+            forget_faded(draw.batch, u)
+            np.add(v, u, out=v)
+        values, sent = self.send(accumulated, writer, draw)
+        sent.apply(np.subtract, accumulated)
+        if sent.indices is not None:
+            velocity[sent.indices] = 0
+        return values
+
+    def remembers(self, name: str) -> bool:
+        """The velocity and what of it was not sent."""
+        return name in ("velocity", "accumulated")
+
+    def __repr__(self) -> str:
+        return f"DGCMemory({self.momentum!r}, {self.inner!r})"
+
+
+HEARD = "heard."
+
+
+class DiffRef(Memory):
+    """Sends what is new: both sides keep h, 0 at first;  send C(x - h),  h <- h + C(x - h).  Receivers read h.
+
+    The sender's h is `reference` in the state; that of what node i sends is `heard.<i>` where it is received. As x settles,
+    x - h and with it the error of the packets go to 0, for every contraction C. Every packet has to be decoded, once, in the
+    order of the steps: a codec drops repeated ones before.
+
+    Richtarik, Sokolov and Fatkhullin, "EF21: a new, simpler, theoretically better, and practically faster error feedback",
+    2021; with an unbiased C Mishchenko et al., "Distributed learning with compressed gradient differences", 2019.
+
+    Raises: TypeError, ValueError for what `Memory` does not take.
+    """
+
+    def __init__(self, inner: Stage) -> None:
+        super().__init__(inner)
+        self.unbiased = inner.unbiased
+        self.linear = False  # a sum of packets lacks the sum of their references
+        self._difference: Vector = np.empty(0, np.float32)
+        self._result: Vector = np.empty(0, np.float32)
+
+    def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
+        """Send the difference from the reference, and move the reference as receivers do."""
+        reference = self.vector("reference", x.size)
+        if self._difference.size != x.size:
+            self._difference = np.empty(x.size, np.float32)
+        values, sent = self.send(np.subtract(x, reference, out=self._difference), writer, draw)
+        sent.apply(np.add, reference)
+        return values
+
+    def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[tuple[int, Any], int]:
+        """Read what was sent, and by whom."""
+        side, carried = super().parse(reader, n, draw)
+        return (draw.node, side), carried
+
+    def decode(self, values: Vector, side: tuple[int, Any], n: int) -> Vector:
+        """Move the sender's reference and return a copy of it."""
+        node, inner = side
+        reference = self.vector(f"{HEARD}{node}", n)
+        self.decoded(values, inner, n).apply(np.add, reference)
+        if self._result.size != n:
+            self._result = np.empty(n, np.float32)
+        np.copyto(self._result, reference)
+        return self._result
+
+    def remembers(self, name: str) -> bool:
+        """The own reference and those of others."""
+        return name == "reference" or (name.startswith(HEARD) and name[len(HEARD) :].lstrip("-").isdecimal())
