@@ -9,10 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import BrokenExecutor
 from typing import Any
 
-from network.bell import Bell
 from network.errors import PeerLost, ProtocolError
 from network.session import Session
-from network.sockets import wait_sockets
+from network.transport import Waker, wait_sockets
 from rpc.errors import InvalidTransition
 from rpc.logs import get_logger
 
@@ -74,7 +73,7 @@ class Dispatcher:
         self.ended = False  # by `finish`: nobody would execute another task
         self.lost: dict[int, str] = {}  # nodes, and why they are lost, or not there just now
         self._asleep = False
-        self._bell = Bell()
+        self._waker = Waker()
         self.thread = threading.Thread(target=self._run, name="executor", daemon=True)
         self.thread.start()
 
@@ -141,7 +140,7 @@ class Dispatcher:
     def _call(self) -> None:
         if self._asleep:
             self._asleep = False
-            self._bell.ring()
+            self._waker.wake()
 
     # ---- the thread
 
@@ -183,7 +182,7 @@ class Dispatcher:
                     hang_up([*self._sessions.values(), *self._restarts.end()], _LET_GO_SECONDS)
                 self._job.end()
             finally:
-                self._bell.close()
+                self._waker.close()
                 self._over.set()
 
     def _wait(self) -> None:
@@ -203,9 +202,9 @@ class Dispatcher:
             deadlines = [self._restarts.deadline, *([] if self._scheduler.deadline is None else [self._scheduler.deadline])]
             timeout = max(0.0, min(deadlines) - time.monotonic())
             if not any(session.inbox for session in self._sessions.values()):
-                wait_sockets([*links, self._bell.sock], writing, timeout)  # type: ignore[list-item,arg-type]
+                wait_sockets([*links, self._waker.sock], writing, timeout)  # type: ignore[list-item,arg-type]
         self._asleep = False
-        self._bell.silence()
+        self._waker.clear()
 
     def _take_calls(self) -> None:
         if self._abandoned:

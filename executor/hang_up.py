@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from network.errors import NetworkError, ProtocolError
 from network.session import Session
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 
 _SECONDS = 5.0
 

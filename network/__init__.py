@@ -1,11 +1,18 @@
 """Nodes and the connections between them: addresses, keys, authenticated sessions, messages. Knows no job."""
 
-from .controller import Controller
-from .errors import Busy, ClosedByUs, NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
-from .nodes import DEFAULT_PORT, PARAMETER_SERVER, SUBMITTER, Address, NodeAssignment
-from .request import Request
-from .serve import Serve
-from .version import VERSION
+from typing import TYPE_CHECKING
+
+from .names import lazily
+
+if TYPE_CHECKING:
+    from .controller import Controller
+    from .errors import Busy, ClosedByUs, NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
+    from .nodes import DEFAULT_PORT, PARAMETER_SERVER, SUBMITTER, Address, NodeAssignment
+    from .request import Request
+    from .serve import Serve
+
+VERSION = "1.0.0"
+"""The version of Parallel-SGD, in one place: packaging, handshakes and log lines read it here."""
 
 __all__ = [
     "DEFAULT_PORT",
@@ -25,3 +32,24 @@ __all__ = [
     "Serve",
     "TimedOut",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "DEFAULT_PORT": "nodes",
+        "PARAMETER_SERVER": "nodes",
+        "SUBMITTER": "nodes",
+        "Address": "nodes",
+        "Busy": "errors",
+        "ClosedByUs": "errors",
+        "Controller": "controller",
+        "NetworkError": "errors",
+        "NodeAssignment": "nodes",
+        "PeerLost": "errors",
+        "ProtocolError": "errors",
+        "Rejected": "errors",
+        "Request": "request",
+        "Serve": "serve",
+        "TimedOut": "errors",
+    },
+)

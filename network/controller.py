@@ -15,16 +15,14 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
-from .calls import Calls
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError, TimedOut
-from .farewell import take_leave
 from .frames import Message
-from .keyring import Key
+from .keys import Key
 from .nodes import Address
-from .session import LOOK_SECONDS, Sent, Session
-from .sockets import wait_sockets
-from .transport import Waiter
+from .session import LOOK_SECONDS, Sent, Session, close_gracefully
+from .thread_inbox import ThreadInbox
+from .transport import Waiter, wait_sockets
 from .values import Array
 
 WAIT_SECONDS = 0.25  # at most, between the calls by which a node that waits shows that it lives
@@ -41,7 +39,7 @@ class Controller:
 
     `node_id` is ours; `addresses` tells where the others are, if we called them. `on_block(sender, message)` receives the
     messages with a head. `on_wait` and `on_resume`, if set, are called before and after each wait, which then is cut into
-    slices of 0.25 s. A peer whose connection ends without a farewell shows in `lost`; `get_one` reports it once. `admit` and
+    slices of 0.25 s. A peer whose connection ends without a BYE shows in `lost`; `get_one` reports it once. `admit` and
     `interrupt` may be called from another thread; everything else belongs to one thread.
     """
 
@@ -68,7 +66,7 @@ class Controller:
         self.classes: Sequence[type] = ()
         self._place: Callable[[int, tuple[int, ...]], Array | None] | None = None
         self._closed_bytes = [0, 0]
-        self._calls = Calls()
+        self._thread_inbox = ThreadInbox()
         for peer, session in sessions.items():
             self._add(peer, session)
 
@@ -200,7 +198,7 @@ class Controller:
         self.check()
         found = self._take()
         if found is None and blocking:
-            self.wait_until(self._has_news, timeout, lambda: f"a message from {self._names()}")
+            self.wait_until(self._has_message_or_loss, timeout, lambda: f"a message from {self._names()}")
             found = self._take()
         elif found is None:
             self.pump(0.0)
@@ -213,7 +211,7 @@ class Controller:
             raise PeerLost(None, "every peer", f"all of them have left node {self.node_id}")
         return None
 
-    def _has_news(self) -> bool:
+    def _has_message_or_loss(self) -> bool:
         if self._unreported or not any(session.alive for session in self.sessions.values()):
             return True
         return any(session.inbox for session in self.sessions.values())
@@ -258,19 +256,19 @@ class Controller:
         Raises: what `interrupt` was given.
         """
         # to wait first and then move costs half the system calls of trying first
-        if (timeout is None or timeout > 0) and not self._deliver() and not self._calls.waiting:
+        if (timeout is None or timeout > 0) and not self._deliver() and not self._thread_inbox.waiting:
             reading = [s.link for s in self.sessions.values() if s.wants_more]
             writing = [s.link for s in self.sessions.values() if s.pending_bytes]
             if self.on_wait is None or self.on_resume is None:
                 if any(map(_MIDWAY, self.sessions.values())):  # not always: a wait with a limit takes the kernel longer
                     timeout = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
-                self._wait([*reading, self._calls.bell.sock], writing, timeout)  # type: ignore[list-item]
+                self._wait([*reading, self._thread_inbox.waker.sock], writing, timeout)  # type: ignore[list-item]
             else:
                 self.on_wait()
                 limit = WAIT_SECONDS if timeout is None else min(timeout, WAIT_SECONDS)
-                self._wait([*reading, self._calls.bell.sock], writing, limit)  # type: ignore[list-item]
+                self._wait([*reading, self._thread_inbox.waker.sock], writing, limit)  # type: ignore[list-item]
                 self.on_resume()
-        self._welcome()
+        self._take_requests()
         for session in self.sessions.values():
             if session.lost is None:
                 if session.pending_bytes:
@@ -313,14 +311,14 @@ class Controller:
             self.lost[peer] = session.lost
             self._unreported.append(session.lost)
 
-    def _welcome(self) -> None:
-        """Take in what other threads brought."""
-        if not self._calls.waiting:
+    def _take_requests(self) -> None:
+        """Do what other threads asked for."""
+        if not self._thread_inbox.waiting:
             return
-        newcomers, condemned = self._calls.take()
+        newcomers, lost = self._thread_inbox.take()
         for peer, session in newcomers:
             self._add(peer, session)
-        for peer, reason, kind in condemned:
+        for peer, reason, kind in lost:
             known = self.sessions.get(peer)
             if known is not None and known.alive:
                 known.close()
@@ -329,31 +327,31 @@ class Controller:
 
     def admit(self, peer: int, session: Session) -> None:
         """Take over the session of a newcomer (thread-safe)."""
-        self._calls.admit(peer, session)
+        self._thread_inbox.admit(peer, session)
 
     def take_over(self, other: Controller) -> None:
         """Go on with the sessions of `other` in place of ours with the same peers; `other` is closed."""
         for peer, session in other.sessions.items():
             self._add(peer, session)
         other.sessions.clear()
-        other.close(farewell=False)
+        other.close(graceful=False)
 
     def lose(self, peer: int, reason: str, kind: type[PeerLost] = PeerLost) -> None:
         """Treat `peer` as lost, though its connection may stand: somebody knows better (thread-safe)."""
-        self._calls.lose(peer, reason, kind)
+        self._thread_inbox.lose(peer, reason, kind)
 
     def interrupt(self, error: BaseException) -> None:
         """Make the running or next send or receive raise `error` (thread-safe); the first interruption wins."""
-        self._calls.interrupt(error)
+        self._thread_inbox.interrupt(error)
 
     def wake(self) -> None:
         """Make the running or next `pump` return at once (thread-safe)."""
-        self._calls.wake()
+        self._thread_inbox.wake()
 
     def check(self) -> None:
         """Raise what `interrupt` was given, if it was."""
-        if self._calls.interruption is not None:
-            raise self._calls.interruption
+        if self._thread_inbox.interruption is not None:
+            raise self._thread_inbox.interruption
 
     def loss_of(self, peer: int) -> NetworkError:
         """Why `peer` cannot be talked to any more."""
@@ -367,18 +365,18 @@ class Controller:
     def _names(self) -> str:
         return ", ".join(s.peer for s in self.sessions.values() if s.alive) or "anybody"
 
-    def close(self, *, farewell: bool = True) -> None:
-        """Say farewell to everybody, let the last bytes go out within two seconds, and close; idempotent.
+    def close(self, *, graceful: bool = True) -> None:
+        """Say BYE to everybody, let the last bytes go out within two seconds, and close; idempotent.
 
-        Without `farewell` the peers see a loss at once, which is what a failing node owes them.
+        Without `graceful` the peers see a loss at once, which is what a failing node owes them.
         """
-        self._calls.end()
-        self._welcome()
-        if farewell:
-            take_leave([s for s in self.sessions.values() if s.lost is None], self._wait, self._clock)
+        self._thread_inbox.end()
+        self._take_requests()
+        if graceful:
+            close_gracefully([s for s in self.sessions.values() if s.lost is None], self._wait, self._clock)
         for session in self.sessions.values():
             session.close()
-        self._calls.close()
+        self._thread_inbox.close()
 
     def __enter__(self) -> Controller:
         return self

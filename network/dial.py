@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from .clock import Clock, SystemClock
 from .errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
-from .handshake import Caps, ClientHandshake, Refused
+from .handshake import ClientHandshake
+from .hello import Caps, Refused
 from .keys import Key
 from .nodes import Address
 from .session import Session
-from .sockets import SocketLink, resolve, trusted_unix_path, wait_sockets
+from .transport import SocketLink, resolve, trusted_unix_path, wait_sockets
 
 CONNECT_SECONDS = 5.0
 CANNOT_CONNECT = "cannot connect"

@@ -17,7 +17,7 @@ class ClosedByUs(NetworkError):
 
 
 class PeerLost(NetworkError):
-    """The other side is gone: its connection ended without a farewell.
+    """The other side is gone: its connection ended without a BYE.
 
     Attributes: `node_id` (None before it is known), `address` (text), `reason`.
     """

@@ -12,11 +12,11 @@ import numpy as np
 
 from .budget import OBJECT_BYTES
 from .errors import ProtocolError
-from .patterns import LONGEST, MAX_HEAD, Known, KnownTails
-from .seal import Opener
-from .slabs import SlabPool
+from .keys import MAC_SIZE, Opener
+from .memory import SlabPool
+from .metadata_cache import LONGEST, MAX_HEAD, Known, KnownTails
 from .values import Array, decode
-from .wire import HEADER, KINDS, MAC_BYTES, Kind, Limits, allocate, as_bytes, split, unpack
+from .wire import HEADER, KINDS, Kind, Limits, allocate, as_bytes, split, unpack
 
 SCRATCH_BYTES = 1 << 16
 ARRAY_BYTES = (
@@ -90,7 +90,7 @@ class FrameReader:
 
     Ask `buffer()` where to read to, read there, tell `advance(n)` how much came; whole messages appear in `messages`.
     With `opener` (a `seal.Opener`) the first frame must carry a MAC, and with `sealed` every frame. With `expect_ready` the
-    first frame must be READY, whose value goes to `ready`; `farewell` tells that BYE came, after which nothing may come.
+    first frame must be READY, whose value goes to `ready`; `ended` tells that BYE came, after which nothing may come.
     `place`, where it is set, finds the memory for messages of one array.
     """
 
@@ -122,7 +122,7 @@ class FrameReader:
         "_tree",
         "classes",
         "completed",
-        "farewell",
+        "ended",
         "messages",
         "place",
         "ready",
@@ -141,7 +141,7 @@ class FrameReader:
         self.classes: Sequence[type] = ()
         self.place: Place | None = None
         self.ready: Any = None
-        self.farewell = False
+        self.ended = False
         self._expect_ready = expect_ready
         self._pool = SlabPool()
         self._tails = KnownTails()
@@ -151,7 +151,7 @@ class FrameReader:
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._direct = False
         self._header = memoryview(bytearray(HEADER.size))
-        self._mac = bytearray(MAC_BYTES)
+        self._mac = bytearray(MAC_SIZE)
         self._reset()
         self._begin()
 
@@ -265,7 +265,7 @@ class FrameReader:
         if more != (self._missing > 0) or more == (meta_bytes > 0) or (more and not data_bytes):
             raise ProtocolError(f"A frame of kind {Kind(kind).name} came out of turn or without content.")
         if not more:
-            if self.farewell or self._expect_ready != (kind == _READY):
+            if self.ended or self._expect_ready != (kind == _READY):
                 raise ProtocolError(f"A frame of kind {Kind(kind).name} came in the wrong state of the session.")
             self._kind = kind
         self._data_bytes = data_bytes
@@ -334,7 +334,7 @@ class FrameReader:
         if self._opener is None:
             self._finish_frame()
         else:
-            self._overhead += MAC_BYTES
+            self._overhead += MAC_SIZE
             self._step, self._fill = functools.partial(self._on_mac, self._opener), [memoryview(self._mac)]
 
     def _on_mac(self, opener: Opener) -> None:
@@ -365,7 +365,7 @@ class FrameReader:
         elif self._kind == _READY:
             self._expect_ready, self.ready = False, unpacked(content)
         else:
-            self.farewell = True
+            self.ended = True
 
 
 def read_one(file: BufferedReader | BytesIO, classes: Sequence[type] = ()) -> Any:

@@ -5,7 +5,7 @@
     client  PROOF  HMAC(k_auth_c, T)
     server  READY  the session's first frame, sealed with k_s2c; it confirms the keys to the client
 
-T is the hash of HELLO and REPLY, and every key follows from T and the shared key (see `key_schedule`). The server proves
+T is the hash of HELLO and REPLY, and every key follows from T and the shared key (see `keys.derive`). The server proves
 itself first, so a client never sends code or data to an impostor. Both nonces are in T, so a recording is worthless;
 versions, roles and caps are in T, so nobody on the path can change them; each end proves with a key of its own, so nothing
 can be reflected. What this gives is authenticity and integrity, neither secrecy nor forward secrecy.
@@ -15,16 +15,18 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping
+from typing import TypeAlias
 
-from .conversation import Conversation, Talk
 from .errors import NetworkError, ProtocolError, Rejected
 from .hello import (
     HEAD,
     LENGTH,
+    NONCE_SIZE,
     VERSIONS,
+    Caps,
     Hello,
-    HelloReader,
     Hint,
     Refused,
     Reply,
@@ -34,34 +36,26 @@ from .hello import (
     parse_reply,
     reply_length,
 )
-from .hello_fields import NONCE_SIZE, Caps
-from .key_schedule import SessionKeys, derive
-from .keyring import Key, Keyring
-from .seal import MAC_SIZE
+from .keys import MAC_SIZE, Key, Keyring, SessionKeys, derive
 
-__all__ = [
-    "HANDSHAKE_SECONDS",
-    "Caps",
-    "ClientHandshake",
-    "Hello",
-    "HelloReader",
-    "Hint",
-    "Refused",
-    "ServerHandshake",
-    "SessionKeys",
-    "parse_hello",
-]
-
-HANDSHAKE_SECONDS = 5.0
-"""Limit for a whole handshake, from the connection to READY, hand-over to a job process included."""
+Steps: TypeAlias = Generator[tuple[int, bytes], bytes, bytes]
+"""Yields (bytes to read next, bytes to send before that), is sent what was read, returns the bytes to send last."""
 
 
-class _Handshake(Conversation):
-    """What both ends share: they end with session keys."""
+class _Handshake(ABC):
+    """One end, whose steps a subclass writes down as a generator; it ends with session keys or with the first fault.
+
+    Attributes: `need`, bytes still missing from the message that is being read, 0 at the end: whoever reads no more than
+    that leaves what follows where it is; `leftover`, bytes fed beyond the end, which belong to whatever comes next.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
+        self.need = 0
+        self.leftover = b""
         self._keys: SessionKeys | None = None
+        self._buffer = bytearray()
+        self._running: Steps | None = None
+        self._end = ""
 
     @property
     def done(self) -> bool:
@@ -74,6 +68,57 @@ class _Handshake(Conversation):
         if self._keys is None:
             raise ProtocolError("The handshake is not finished, so there are no session keys.")
         return self._keys
+
+    @abstractmethod
+    def _steps(self) -> Steps:
+        """What this end reads and says, from the first byte to the last."""
+
+    def _begin(self) -> bytes:
+        """Start the handshake and return the bytes to send first."""
+        if self._running is not None:
+            raise ProtocolError("This handshake has been started before; make a new one for each connection.")
+        self._running = self._steps()
+        self.need, first = next(self._running)
+        return first
+
+    def feed(self, data: bytes | bytearray | memoryview) -> bytes:
+        """Take bytes that arrived and return those to send.
+
+        Raises: ProtocolError or Rejected (Refused, where a hint says why). After that, and after the end, every further
+        call raises ProtocolError.
+        """
+        if self._running is None:
+            raise ProtocolError("The handshake has not been started, so nothing can have arrived.")
+        if self._end:
+            raise ProtocolError(f"The handshake is over: {self._end}")
+        answer = b""
+        rest = memoryview(data)
+        while rest and self.need:
+            taken = rest[: self.need]
+            rest = rest[len(taken) :]
+            self._buffer += taken
+            self.need -= len(taken)
+            if not self.need:
+                answer += self._advance(self._running)
+        self.leftover = bytes(rest)
+        return answer
+
+    def _advance(self, steps: Steps) -> bytes:
+        message = bytes(self._buffer)
+        self._buffer.clear()
+        try:
+            self.need, answer = steps.send(message)
+        except StopIteration as end:
+            self._end = "it has succeeded, what follows belongs to the session."
+            answer = end.value
+        except NetworkError as error:
+            self._end = str(error)
+            raise
+        return answer
+
+
+HANDSHAKE_SECONDS = 5.0
+"""Limit for a whole handshake, from the connection to READY, hand-over to a job process included."""
 
 
 class ClientHandshake(_Handshake):
@@ -117,7 +162,7 @@ class ClientHandshake(_Handshake):
         """The HELLO to send first. A handshake serves one connection: ProtocolError when called again."""
         return self._begin()
 
-    def _talk(self) -> Talk:
+    def _steps(self) -> Steps:
         status = (yield 1, self._hello_bytes)[0]
         if status:
             raise self._refusal(status)
@@ -197,7 +242,7 @@ class ServerHandshake(_Handshake):
         """What the client told about itself; to be believed when `done`."""
         return self.hello.caps if self.hello is not None else {}
 
-    def _talk(self) -> Talk:
+    def _steps(self) -> Steps:
         head = yield HEAD.size, b""
         hello_bytes = head + (yield hello_length(head), b"")
         hello = self.hello = parse_hello(hello_bytes, self._versions)

@@ -1,184 +1,242 @@
-"""Where keys are kept: a private file per user, or a variable of the environment for Kubernetes secrets."""
+"""Keys: those of a cluster and of its jobs, those that a session derives from them, and the seals (MACs) on its frames.
+
+A `Key` is 32 random bytes that admit to a cluster or to one job. It never shows its secret: not in `repr`, not in errors, not
+to a pickler. A `Keyring` holds one key, or two while the key is being changed: both are accepted, the first is offered.
+`network.key_files` finds keyrings and keeps them in files.
+"""
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import os
+import base64
+import binascii
+import hashlib
+import hmac
 import secrets
-import stat
-from collections.abc import Mapping, MutableMapping
-from pathlib import Path
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
 
-from .keyring import Key, KeyFileError, Keyring, derive_key, format_keyring, new_key, parse_keyring
+from .errors import NetworkError, ProtocolError
 
-__all__ = [
-    "KEY_FILE_VARIABLE",
-    "KEY_VARIABLE",
-    "Key",
-    "KeyFileError",
-    "Keyring",
-    "create_key_file",
-    "default_key_path",
-    "derive_key",
-    "find_keys",
-    "load_key_file",
-    "new_key",
-    "take_key_from_environment",
-]
+KEY_SIZE = 32
+"""Bytes of a secret. There are no passwords, so a recorded handshake cannot be searched for a weak one."""
 
-KEY_FILE_VARIABLE = "PSGD_KEY_FILE"
-"""Environment variable that names a key file."""
-
-KEY_VARIABLE = "PSGD_KEY"
-"""Environment variable that holds the text of a key file."""
-
-_FILE_LIMIT = 1024
+_FORMAT = "psgd-key-1"
 
 
-def default_key_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$XDG_CONFIG_HOME/psgd/key`, else `~/.config/psgd/key`; KeyFileError when this user has no home directory."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    if os.path.isabs(base):  # the XDG specification has relative paths ignored
-        return Path(base, "psgd", "key")
-    home = environ.get("HOME", "")
-    try:
-        return Path(home if os.path.isabs(home) else Path.home(), ".config", "psgd", "key")
-    except RuntimeError:
-        raise KeyFileError(
-            f"This user has no home directory to keep a key in; give --key-file or set {KEY_FILE_VARIABLE}."
-        ) from None
+class KeyFileError(NetworkError):
+    """A key cannot be read, written or used; the message says where and what to do, never what the key is."""
 
 
-def create_key_file(path: str | os.PathLike[str]) -> Keyring:
-    """Write a new key to `path` (mode 0600; a missing parent becomes 0700) and return it.
+@dataclass(frozen=True, slots=True, eq=False)
+class Key:
+    """A secret of 32 bytes and its public name.
 
-    The file appears complete or not at all, and an existing one is never touched: KeyFileError. Its directory must
-    be on a file system with hard links.
+    Attributes: `secret`; `id`, the first 8 bytes of SHA-256("psgd key id" || secret), which may be shown and sent.
     """
-    keyring = Keyring((new_key(),))
-    if not _publish(Path(path), format_keyring(keyring)):
-        raise KeyFileError(f"{path} exists already and is kept as it is; remove it first or name another file.")
-    return keyring
+
+    secret: bytes
+    id: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.secret, bytes) or len(self.secret) != KEY_SIZE:
+            what = f"{len(self.secret)} bytes" if isinstance(self.secret, bytes) else type(self.secret).__name__
+            raise ValueError(f"Key 'secret' must be {KEY_SIZE} bytes, got {what}")
+        object.__setattr__(self, "id", hashlib.sha256(b"psgd key id" + self.secret).digest()[:8])
+
+    def __repr__(self) -> str:
+        return f"Key({self.id.hex()})"
+
+    def __eq__(self, other: object) -> bool:
+        return hmac.compare_digest(self.secret, other.secret) if isinstance(other, Key) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A Key is neither pickled nor copied; hand over its .secret on purpose, inside a sealed session")
 
 
-def load_key_file(path: str | os.PathLike[str]) -> Keyring:
-    """Read the one or two keys of a file that belongs to this user alone.
+def new_key() -> Key:
+    """A fresh key from the operating system's random source."""
+    return Key(secrets.token_bytes(KEY_SIZE))
 
-    Raises KeyFileError, which says what to do, for a missing or unreadable file, a symbolic link or anything else that
-    is no regular file, another owner, a mode that lets group or others in, and for every fault in the text.
+
+def derive_key(key: Key, purpose: str) -> Key:
+    """HMAC-SHA256(secret, "psgd derived key 1 " || purpose): a key of its own, which does not tell what it was made from."""
+    return Key(hmac.digest(key.secret, b"psgd derived key 1 " + purpose.encode(), "sha256"))
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """One key, or two while a key is being changed. ValueError for another number or the same key twice.
+
+    To change the key of a running cluster: add the new one as second line everywhere, then make it the first
+    everywhere, then remove the old one; agents read the file when they start.
     """
-    keyring = _load(Path(path))
-    if keyring is None:
-        raise KeyFileError(
-            f"Key file {path} does not exist; copy it from a machine of the cluster and 'chmod 600' it, "
-            f"or make a new one with 'psgd-worker --new-key --key-file {path}'."
-        )
-    return keyring
+
+    keys: tuple[Key, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.keys) <= 2:
+            raise ValueError(f"Keyring 'keys' must be one or two keys, got {len(self.keys)}")
+        if len(set(self.keys)) != len(self.keys):
+            raise ValueError(f"Keyring 'keys' must differ, got {self.keys[0]!r} twice")
+
+    @property
+    def offered(self) -> Key:
+        """The key that a client proves."""
+        return self.keys[0]
+
+    def find(self, key_id: bytes) -> Key | None:
+        """The key of that id, or None."""
+        return next((key for key in self.keys if key.id == key_id), None)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.keys)
 
 
-def take_key_from_environment(environ: MutableMapping[str, str]) -> Keyring | None:
-    """Remove `PSGD_KEY` from `environ` and return its keys, None where it is not set.
-
-    Call it with `os.environ` before the first child process starts: a variable left there would be inherited. Where the system
-    keeps what this process was started with, and shows it to others of the same user, the text is overwritten.
-    KeyFileError for a malformed text, which is removed too.
-    """
-    if environ is os.environ:
-        _overwrite(KEY_VARIABLE)
-    text = environ.pop(KEY_VARIABLE, None)
-    return None if text is None else parse_keyring(text, f"Environment variable {KEY_VARIABLE}")
+def format_keyring(keyring: Keyring) -> str:
+    """The text of a key file: one line `psgd-key-1 <key id in hex> <secret in base64>` per key."""
+    return "".join(f"{_FORMAT} {key.id.hex()} {base64.b64encode(key.secret).decode()}\n" for key in keyring)
 
 
-def find_keys(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str], create: bool) -> Keyring:
-    """The keys to use: from the file `explicit`, the file `$PSGD_KEY_FILE`, the text `$PSGD_KEY`, or the default file.
-
-    The first source that is named counts; if it is faulty, no other is tried. With `create` a missing default file is
-    made, and two processes that do so at once return the same key. `environ` is not changed; where it is `os.environ`,
-    call `take_key_from_environment` before starting children.
-    """
-    named = explicit if explicit is not None else environ.get(KEY_FILE_VARIABLE) or None
-    if named is not None:
-        return load_key_file(named)
-    if KEY_VARIABLE in environ:
-        return parse_keyring(environ[KEY_VARIABLE], f"Environment variable {KEY_VARIABLE}")
-    path = default_key_path(environ)
-    if create and _load(path) is None:
-        _publish(path, format_keyring(Keyring((new_key(),))))
-    return load_key_file(path)
-
-
-def _overwrite(variable: str) -> None:
-    """Put zeros in place of the value in the memory from which /proc/<pid>/environ is read; `os.environ` has a copy."""
-    getenv = ctypes.CDLL(None).getenv
-    getenv.argtypes, getenv.restype = [ctypes.c_char_p], ctypes.c_void_p
-    address = getenv(variable.encode())
-    if address:
-        ctypes.memset(address, 0, len(ctypes.string_at(address)))
-
-
-def _publish(path: Path, text: str) -> bool:
-    """Make `path` appear with its whole content; False if it exists. A link, unlike a rename, never replaces."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+def parse_keyring(text: str, origin: str) -> Keyring:
+    """Read the text of a key file strictly; KeyFileError names `origin`, line and fault, never the text of the line."""
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise KeyFileError(f"{origin} holds no key; {_HOW_TO_REPLACE}")
+    if len(lines) > 2:
+        raise KeyFileError(f"{origin} must hold one or two keys, got {len(lines)} lines; remove the old ones.")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                os.fchmod(descriptor, 0o600)  # whatever the umask took away
-                file.write(text)
-                file.flush()
-                os.fsync(descriptor)
-            return _link(draft, path)
-        finally:
-            os.unlink(draft)
-    except OSError as error:
-        raise KeyFileError(f"Key file {path} cannot be written: {error.strerror}; name another with --key-file.") from None
+        return Keyring(tuple(_parse_line(line, f"{origin}, line {number}") for number, line in lines))
+    except ValueError as error:
+        raise KeyFileError(f"{origin}: {error}; remove one of the lines.") from None
 
 
-def _link(draft: Path, path: Path) -> bool:
+_HOW_TO_REPLACE = "copy the file anew from a machine of the cluster, or make a new one with 'psgd-worker --new-key'."
+
+
+def _parse_line(line: str, where: str) -> Key:
+    words = line.split()
+    if len(words) != 3 or words[0] != _FORMAT:
+        raise KeyFileError(f"{where} must read '{_FORMAT} <key id> <base64 of {KEY_SIZE} bytes>'; {_HOW_TO_REPLACE}")
     try:
-        os.link(draft, path)
-    except FileExistsError:
-        return False
-    return True
+        secret = base64.b64decode(words[2].encode("ascii"), validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        raise KeyFileError(f"{where}: the key is not base64; {_HOW_TO_REPLACE}") from None
+    if len(secret) != KEY_SIZE:
+        raise KeyFileError(f"{where}: a key must have {KEY_SIZE} bytes, got {len(secret)}; {_HOW_TO_REPLACE}")
+    key = Key(secret)
+    if words[1] != key.id.hex():
+        raise KeyFileError(f"{where}: the key id does not belong to the key, a part was altered; {_HOW_TO_REPLACE}")
+    return key
 
 
-def _load(path: Path) -> Keyring | None:
-    """The keys in `path`, None if there is no such file."""
-    text = _read_private(path)
-    return None if text is None else parse_keyring(text, f"Key file {path}")
+# What follows from a key and the first two messages of a handshake: both proofs and the keys of the session.
+#
+# T   = SHA256(u32(len(HELLO)) || HELLO || REPLY core)
+# PRK = HMAC(T, key || binding)
+# k_x = HMAC(PRK, "psgd/1 " || x || 0x01)        x = auth_s, auth_c, c2s, s2c
+#
+# All HMACs are HMAC-SHA256; PRK and k_x are HKDF's extract and one-block expand (RFC 5869) with T as salt.
+
+_TRANSCRIPT_HEAD = struct.Struct("!I")
 
 
-def _read_private(path: Path) -> str | None:
-    try:
-        # O_NONBLOCK: a pipe of that name must not stop us before we see what it is
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        why = "it is a symbolic link; name the file itself" if error.errno == errno.ELOOP else error.strerror
-        raise KeyFileError(f"Key file {path} cannot be read: {why}.") from None
-    try:
-        _check_private(path, os.fstat(descriptor))
-        content = os.read(descriptor, _FILE_LIMIT + 1)
-    finally:
-        os.close(descriptor)
-    if len(content) > _FILE_LIMIT or not content.isascii():
-        raise KeyFileError(f"{path} is not a key file: it must be at most {_FILE_LIMIT} bytes of ASCII text.")
-    return content.decode("ascii")
+@dataclass(frozen=True, slots=True)
+class SessionKeys:
+    """The keys that seal one session: `server_key` what the server sends, `client_key` what the client sends."""
+
+    server_key: bytes = field(repr=False)
+    client_key: bytes = field(repr=False)
 
 
-def _check_private(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise KeyFileError(f"Key file {path} must be a regular file.")
-    if status.st_uid != os.geteuid():
-        raise KeyFileError(
-            f"Key file {path} must belong to user {os.geteuid()}, who runs this program, but belongs to user "
-            f"{status.st_uid}; copy it to a file of your own."
-        )
-    if status.st_mode & 0o077:
-        raise KeyFileError(
-            f"Key file {path} has mode {stat.S_IMODE(status.st_mode):04o}, so others on this machine can use it; "
-            f"run 'chmod 600 {path}', and make a new key if someone may have read it."
-        )
+@dataclass(frozen=True, slots=True)
+class KeySchedule:
+    """`server_proof` = HMAC(k_auth_s, T), `client_proof` = HMAC(k_auth_c, T), and the session's `keys` k_s2c and k_c2s."""
+
+    server_proof: bytes = field(repr=False)
+    client_proof: bytes = field(repr=False)
+    keys: SessionKeys
+
+
+def derive(key: Key, binding: bytes, hello: bytes, core: bytes) -> KeySchedule:
+    """The schedule of a handshake; `hello` and `core` are the messages' bytes, `binding` names the channel below."""
+    transcript = hashlib.sha256(_TRANSCRIPT_HEAD.pack(len(hello)) + hello + core).digest()
+    root = _hmac(transcript, key.secret + binding)
+    auth_s, auth_c, c2s, s2c = (_hmac(root, b"psgd/1 %b\1" % label) for label in (b"auth_s", b"auth_c", b"c2s", b"s2c"))
+    return KeySchedule(_hmac(auth_s, transcript), _hmac(auth_c, transcript), SessionKeys(server_key=s2c, client_key=c2s))
+
+
+def _hmac(key: bytes, message: bytes) -> bytes:
+    return hmac.digest(key, message, "sha256")
+
+
+# Seals on frames: HMAC-SHA256 over an implicit 64-bit sequence number and the frame.
+#
+# mac_i = HMAC-SHA256(key, u64(i) || part_0 || part_1 || ...)        i = 0, 1, 2, ...
+#
+# The number is counted on both sides and never sent, so a frame that is replayed, dropped, reordered or taken from
+# another session does not verify. Parts are hashed one after the other without being joined; the first of them, the
+# frame's header, carries the lengths of the others, so the same bytes cannot be cut in two ways. One key seals one
+# direction of one session.
+
+MAC_SIZE = 32
+"""Bytes of a seal."""
+
+_SEQUENCE = struct.Struct("!Q")
+_SEQUENCE_END = 1 << 64
+
+
+class _Seals:
+    """The series of seals that both ends compute alike."""
+
+    __slots__ = ("_keyed", "_sequence")
+
+    def __init__(self, key: bytes, first: int = 0) -> None:
+        # keying hashes two blocks; a copy of the keyed state costs less and the key itself is not kept
+        self._keyed = hmac.new(key, digestmod="sha256")
+        self._sequence = first
+
+    def _next(self, parts: Iterable[bytes | bytearray | memoryview]) -> bytes:
+        if self._sequence >= _SEQUENCE_END:
+            raise ProtocolError("This session has used up its 2**64 sequence numbers; open a new one.")
+        state = self._keyed.copy()
+        state.update(_SEQUENCE.pack(self._sequence))
+        self._sequence += 1
+        for part in parts:
+            state.update(part)
+        return state.digest()
+
+
+class Sealer(_Seals):
+    """Seals what this side sends; `first` is the first sequence number."""
+
+    __slots__ = ()
+
+    def seal(self, parts: Iterable[bytes | bytearray | memoryview]) -> bytes:
+        """The 32-byte seal of the next frame; each part is bytes or a contiguous one-dimensional buffer.
+
+        Raises ProtocolError when all sequence numbers are used.
+        """
+        return self._next(parts)
+
+
+class Opener(_Seals):
+    """Checks the seals of what arrives; after the first wrong one every later frame is refused too."""
+
+    __slots__ = ("_broken",)
+
+    def __init__(self, key: bytes, first: int = 0) -> None:
+        super().__init__(key, first)
+        self._broken = False
+
+    def verify(self, parts: Iterable[bytes | bytearray | memoryview], mac: bytes | bytearray | memoryview) -> None:
+        """Raise ProtocolError unless `mac` seals `parts` as the next frame of this session."""
+        self._broken = self._broken or not hmac.compare_digest(self._next(parts), mac)
+        if self._broken:
+            raise ProtocolError(
+                "A frame's seal does not verify: it was altered, replayed, reordered or comes from another session."
+            )

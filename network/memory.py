@@ -1,111 +1,120 @@
-"""Links inside one process: two bounded byte buffers and a condition; the same contract as sockets."""
+"""Memory for large arrays: slabs that are used again, and memory that other processes of this host read."""
 
 from __future__ import annotations
 
-import errno
-import threading
+import fcntl
+import mmap
+import os
+import secrets
+import sys
+import weakref
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from .transport import Link
+import numpy as np
+from numpy.typing import NDArray
 
-CAPACITY = 1 << 20
-_GLANCE_SECONDS = 0.05
-
-
-class _Pipe:
-    """One direction of bytes, bounded."""
-
-    def __init__(self, capacity: int) -> None:
-        self.data = bytearray()
-        self.capacity = capacity
-        self.ended = False
+SMALLEST = 256 << 10  # bytes; below that the allocator is as fast
+CAPACITY = 256 << 20  # bytes that one pool keeps
 
 
-class MemoryLink(Link):
-    """One end of a pair; `MemoryNetwork.pair` makes them."""
+class SlabPool:
+    """Makes arrays and keeps the memory of large ones; what was used longest ago goes first."""
 
-    def __init__(self, outgoing: _Pipe, incoming: _Pipe, changed: threading.Condition, peer: str) -> None:
-        self.peer = peer
-        self.private = True
-        self.binding = b""
-        self._out = outgoing
-        self._in = incoming
-        self._changed = changed
-        self._closed = False
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._slabs: list[NDArray[np.uint8]] = []  # in the order of use
 
-    def send(self, buffers: Sequence[bytes | memoryview]) -> int:
-        """See `Link`."""
-        with self._changed:
-            if self._closed or self._out.ended:
-                raise OSError(errno.EPIPE, "the connection is closed")
-            count = 0
-            for part in buffers:
-                room = self._out.capacity - len(self._out.data)
-                self._out.data += part[:room]
-                count += min(room, len(part))
-                if room < len(part):
-                    break
-            self._changed.notify_all()
-            return count
+    @property
+    def held(self) -> int:
+        """Bytes of all slabs, busy or idle."""
+        return sum(len(slab) for slab in self._slabs)
 
-    def receive(self, buffer: memoryview) -> int | None:
-        """See `Link`."""
-        with self._changed:
-            if self._closed:
-                raise OSError(errno.EBADF, "the connection is closed")
-            count = min(len(buffer), len(self._in.data))
-            if not count:
-                return 0 if self._in.ended else None
-            buffer[:count] = self._in.data[:count]
-            del self._in.data[:count]
-            self._changed.notify_all()
-            return count
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> NDArray[Any]:
+        """A contiguous array of `size` bytes with any content, in memory that no other living array shares."""
+        if not SMALLEST <= size <= self._capacity:
+            return np.empty(shape, dtype)
+        slab = self._idle(size)
+        if slab is None:
+            slab = np.empty(size, np.uint8)
+            while self._slabs and self.held + size > self._capacity:
+                del self._slabs[0]  # lives on where it is in use
+        self._slabs.append(slab)
+        return slab[:size].view(dtype).reshape(shape)
 
-    def ready(self, *, writing: bool) -> bool:
-        """Whether `receive` (or, when `writing`, `send`) would do something now."""
-        with self._changed:
-            if self._closed:
-                return True
-            if writing:
-                return self._out.ended or len(self._out.data) < self._out.capacity
-            return bool(self._in.data) or self._in.ended
-
-    def finish(self) -> None:
-        """See `Link`."""
-        with self._changed:
-            self._out.ended = True
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """See `Link`."""
-        with self._changed:
-            self._closed = True
-            self._out.ended = self._in.ended = True
-            self._changed.notify_all()
+    def _idle(self, size: int) -> NDArray[np.uint8] | None:
+        """Take out a slab that fits and is nobody's; the one used last, which is in the caches still."""
+        for number in reversed(range(len(self._slabs))):
+            if size <= len(self._slabs[number]) <= size + size // 8 and _holders(self._slabs, number) == _NOBODY:
+                return self._slabs.pop(number)
+        return None
 
 
-class MemoryNetwork:
-    """Pairs of links that can be waited for together."""
+def _holders(slabs: Sequence[NDArray[np.uint8]], number: int) -> int:
+    """References to a slab. Every array that looks into it holds it: NumPy makes the owner of the memory their base."""
+    return sys.getrefcount(slabs[number])
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
 
-    def pair(
-        self, capacity: int = CAPACITY, names: tuple[str, str] = ("memory:a", "memory:b")
-    ) -> tuple[MemoryLink, MemoryLink]:
-        """Two connected links; each direction holds at most `capacity` bytes."""
-        there, back = _Pipe(capacity), _Pipe(capacity)
-        return MemoryLink(there, back, self._changed, names[1]), MemoryLink(back, there, self._changed, names[0])
+_NOBODY = _holders([np.empty(1, np.uint8)], 0)
 
-    def wait(self, reading: Sequence[object], writing: Sequence[object], timeout: float | None) -> None:
-        """The waiter of this network's links; for whatever else is among them (a waker) it returns every 50 ms."""
 
-        def news() -> bool:
-            return any(link.ready(writing=False) for link in reading if isinstance(link, MemoryLink)) or any(
-                link.ready(writing=True) for link in writing if isinstance(link, MemoryLink)
-            )
+# Memory of one process that other processes of this host may map and read: one copy where a socket makes two and clears pages.
+#
+# It has no name in any file system: it lives until the last process that maps it has ended, however it ended. A reader needs
+# its handle, and the right to look at the descriptors of the owner: the same user, the same view of processes. Nothing here
+# tells when content is there; that is the matter of messages, which also order memory between processors.
 
-        if not all(isinstance(link, MemoryLink) for link in reading):
-            timeout = _GLANCE_SECONDS if timeout is None else min(timeout, _GLANCE_SECONDS)
-        with self._changed:
-            self._changed.wait_for(news, timeout)
+Bytes = NDArray[np.uint8]
+
+
+class SharedMemoryHandle(NamedTuple):
+    """Where another process of this host finds shared memory."""
+
+    process: int
+    descriptor: int
+    name: str  # random: another process, or a later file, under the same numbers is noticed
+    size: int
+
+
+class SharedMemory:
+    """Fresh memory of `size` bytes, writable in `memory`; `handle` is for those who shall read it.
+
+    Raises: OSError when the system has no such memory.
+    """
+
+    def __init__(self, size: int) -> None:
+        if sys.platform != "linux":
+            raise OSError(f"Shared memory needs Linux, this is {sys.platform}.")
+        name = f"psgd-{secrets.token_hex(16)}"
+        descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        weakref.finalize(self, os.close, descriptor)
+        os.ftruncate(descriptor, size)
+        _fix_size(descriptor)
+        self.memory: Bytes = np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
+        self.handle = SharedMemoryHandle(os.getpid(), descriptor, name, size)
+
+
+def attach(handle: SharedMemoryHandle) -> Bytes:
+    """The shared memory of a process of this host, read-only.
+
+    Raises: OSError when it is not there, may not be read, or could shrink under its readers.
+    """
+    path = f"/proc/{handle.process:d}/fd/{handle.descriptor:d}"
+    if not os.readlink(path).startswith(f"/memfd:{handle.name} "):
+        raise OSError(f"Descriptor {handle.descriptor} of process {handle.process} is not the shared memory {handle.name}.")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if not _has_fixed_size(descriptor) or os.fstat(descriptor).st_size != handle.size:
+            raise OSError(f"The shared memory {handle.name} has not the fixed size of {handle.size} bytes.")
+        return np.frombuffer(mmap.mmap(descriptor, handle.size, access=mmap.ACCESS_READ), np.uint8)
+    finally:
+        os.close(descriptor)
+
+
+def _fix_size(descriptor: int) -> None:
+    """Fix the size for ever: who reads beyond the end of a file that has shrunk is killed."""
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+
+
+def _has_fixed_size(descriptor: int) -> bool:
+    return bool(fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK)

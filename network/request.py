@@ -10,8 +10,8 @@ from pathlib import Path
 from .controller import Controller
 from .dial import CANNOT_CONNECT, CONNECT_SECONDS, Target, dial_all
 from .errors import NetworkError, NotReached, PeerLost
-from .keyring import Key
-from .keys import find_keys
+from .key_files import find_keys
+from .keys import Key
 from .nodes import SUBMITTER, Address, NodeAssignment, is_loopback
 from .session import Session
 
@@ -36,7 +36,7 @@ class Request:
         """
         com, errors = self.reach(nodes, limit)
         if errors:
-            com.close(farewell=False)
+            com.close(graceful=False)
             if len(errors) == 1:
                 raise next(iter(errors.values()))
             raise NetworkError(" ".join(str(error) for error in errors.values()))

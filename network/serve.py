@@ -9,14 +9,14 @@ import socket
 from collections import deque
 from pathlib import Path
 
+from .acceptor import Accept, Acceptor, Authenticated, Dropped, Forward
 from .clock import Clock, SystemClock
 from .controller import Controller
-from .door import Arrived, Door, PassOn, Terms, TurnedAway
 from .errors import NetworkError, TimedOut
 from .hello import Hello, Hint
-from .keys import find_keys
+from .key_files import find_keys
 from .nodes import SUBMITTER, Address, is_loopback
-from .sockets import listen_tcp, wait_sockets
+from .transport import listen_tcp, wait_sockets
 
 _log = logging.getLogger(__name__)
 
@@ -35,13 +35,13 @@ class Serve:
         self._listener: socket.socket = listen_tcp(where)
         self.address = Address(where.host, self._listener.getsockname()[1])
         self._clock = clock or SystemClock()
-        self._door = Door(self._policy, self._clock)
-        self._arrived: deque[Arrived] = deque()
+        self._acceptor = Acceptor(self._policy, self._clock)
+        self._authenticated: deque[Authenticated] = deque()
 
-    def _policy(self, hello: Hello) -> Terms | PassOn | Hint:
+    def _policy(self, hello: Hello) -> Accept | Forward | Hint:
         if hello.job:
             return Hint.NO_SUCH_JOB
-        return Terms({"submitter": self._keys}, "agent")
+        return Accept({"submitter": self._keys}, "agent")
 
     def acquire(self, timeout: float | None = None) -> Controller:
         """Wait for an authenticated submitter; the returned Controller knows it as node -1, and our own id from it.
@@ -49,34 +49,34 @@ class Serve:
         Raises: TimedOut after `timeout` seconds.
         """
         start = self._clock.monotonic()
-        while not self._arrived:
+        while not self._authenticated:
             left = None if timeout is None else start + timeout - self._clock.monotonic()
             if timeout is not None and left is not None and left <= 0:
                 raise TimedOut("a submitter to connect", timeout)
             self._step(left)
-        session, hello = self._arrived.popleft()
+        session, hello = self._authenticated.popleft()
         node = hello.caps.get("node")
         return Controller(node if type(node) is int else 0, {SUBMITTER: session}, clock=self._clock)
 
     def _step(self, patience: float | None) -> None:
-        deadline = self._door.deadline
+        deadline = self._acceptor.deadline
         limits = [patience, None if deadline is None else deadline - self._clock.monotonic()]
-        wait_sockets([self._listener, *self._door.links], [], min((t for t in limits if t is not None), default=None))
+        wait_sockets([self._listener, *self._acceptor.links], [], min((t for t in limits if t is not None), default=None))
         with contextlib.suppress(BlockingIOError, ConnectionError):  # nobody there, or gone again
-            visitor, _ = self._listener.accept()
-            self._door.add(visitor)
-        for outcome in self._door.step():
-            if isinstance(outcome, Arrived):
-                self._arrived.append(outcome)
-            elif isinstance(outcome, TurnedAway):
-                _log.info("A visitor from %s was turned away: %s.", outcome.peer, outcome.reason.rstrip("."))
+            connection, _ = self._listener.accept()
+            self._acceptor.add(connection)
+        for outcome in self._acceptor.step():
+            if isinstance(outcome, Authenticated):
+                self._authenticated.append(outcome)
+            elif isinstance(outcome, Dropped):
+                _log.info("A connection from %s was closed: %s.", outcome.peer, outcome.reason.rstrip("."))
 
     def close(self) -> None:
         """Stop listening and send everybody away who has not been acquired; idempotent."""
         self._listener.close()
-        self._door.close()
-        while self._arrived:
-            self._arrived.popleft().session.close()
+        self._acceptor.close()
+        while self._authenticated:
+            self._authenticated.popleft().session.close()
 
     def __enter__(self) -> Serve:
         return self

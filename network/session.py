@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -10,8 +11,8 @@ from typing import NamedTuple
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
 from .frames import FrameReader, Message, Place
-from .seal import Opener, Sealer
-from .transport import Link
+from .keys import Opener, Sealer
+from .transport import Link, Waiter
 from .wire import Frame, Kind, Limits, pack
 
 INBOX_LIMIT = 256  # messages, and
@@ -41,7 +42,7 @@ class Session:
 
     `queue` frames a message and `send` moves what the link takes; until `pending_bytes` is 0 the arrays of queued messages
     must stay unchanged. `receive` moves what has arrived into `inbox`. When the connection ends, `lost` holds the reason:
-    None while it lives, ClosedByUs after `close`, PeerLost otherwise; `left` tells that the peer said farewell first.
+    None while it lives, ClosedByUs after `close`, PeerLost otherwise; `left` tells that the peer said BYE first.
     Not thread-safe. Raises: ValueError for frames without seals on a link that is not private.
     """
 
@@ -207,7 +208,7 @@ class Session:
             except ProtocolError as error:
                 self._end(str(error).rstrip("."))
                 raise
-            self.left = self._reader.farewell
+            self.left = self._reader.ended
             if count < len(buffer):  # the link had no more: a poll costs less than a read in vain
                 if count < STALL_BYTES and self._reader.begun:
                     self._watch_frame()
@@ -242,7 +243,7 @@ class Session:
         reader.watched = False
 
     def account_shared(self, *, sent: int = 0, read: int = 0) -> None:
-        """Count bytes of messages that lay in memory which both ends share (see `windows`), not on the link."""
+        """Count bytes of messages that lay in memory which both ends share (see `memory.SharedMemory`), not on the link."""
         self.bytes_sent += sent
         self.bytes_read += read
         self.bytes_shared += sent + read
@@ -252,7 +253,7 @@ class Session:
         return self.inbox.popleft() if self.inbox else None
 
     def leave(self) -> None:
-        """Say farewell after everything queued; the peer then knows that the end of the connection is no loss."""
+        """Say BYE after everything queued; the peer then knows that the end of the connection is no loss."""
         if self.alive and not self._leaving:
             self.queue(None, kind=Kind.BYE)
             self._leaving = True
@@ -284,3 +285,31 @@ class Session:
     def peer(self) -> str:
         """Who is at the other end, for people."""
         return f"node {self.node_id} ({self.link.peer})" if self.node_id is not None else self.link.peer
+
+
+CLOSE_SECONDS = 2.0
+
+
+def close_gracefully(sessions: Sequence[Session], wait: Waiter, clock: Clock) -> None:
+    """Say BYE to all peers, send what is left, and read until each closes too or two seconds have passed.
+
+    Closing over unread bytes would destroy sent ones. The sessions are still to be closed.
+    """
+    for session in sessions:
+        session.leave()
+    deadline = clock.monotonic() + CLOSE_SECONDS
+    finished: set[int] = set()
+    while True:
+        for session in (s for s in sessions if s.lost is None):
+            if session.send() and id(session) not in finished:
+                finished.add(id(session))
+                with contextlib.suppress(OSError):
+                    session.link.finish()
+            with contextlib.suppress(NetworkError):
+                session.receive()
+            session.inbox.clear()
+        open_sessions = [s for s in sessions if s.lost is None]
+        left = deadline - clock.monotonic()
+        if not open_sessions or left <= 0:
+            return
+        wait([s.link for s in open_sessions], [s.link for s in open_sessions if s.pending_bytes], left)

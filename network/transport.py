@@ -1,14 +1,28 @@
-"""What a connection must offer, whatever carries it: non-blocking bytes both ways, and waiting for several at once.
+"""Links: what a connection must offer, whatever carries it, and the TCP and Unix sockets that offer it.
 
-A link never blocks: `send` takes what fits, `receive` gives what is there. Waiting is the job of the transport's *waiter*,
-because only it knows what its links wait on (a poll object for sockets, a condition for memory).
+A link never blocks: `send` takes what fits, `receive` gives what is there. To wait is the job of the transport's *waiter*,
+because only it knows what its links wait on: poll for sockets, a condition for the memory links of the tests.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import pwd
+import select
+import socket
+import stat
+import struct
+import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
+
+from .errors import NetworkError, TimedOut
+from .nodes import Address, is_ip
 
 
 class Link(ABC):
@@ -46,3 +60,281 @@ class Waiter(Protocol):
 
     def __call__(self, reading: Sequence[Link], writing: Sequence[Link], timeout: float | None) -> None:
         """Return at the first event; spurious returns are fine."""
+
+
+UNIX_BUFFER = 1 << 20  # bytes; TCP sizes its buffers by itself, and better
+MAX_UNIX_PATH = 107
+_LISTENS = "0A"  # the state of a socket in /proc/net/tcp
+_MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once gains nothing
+
+
+class PortInUse(NetworkError):
+    """Another process listens on this port. `holder` says which, as far as the system tells us."""
+
+    def __init__(self, address: Address) -> None:
+        self.holder = _holder(address)
+        super().__init__(
+            f"Port {address.port} on {address.host} is in use, by {self.holder}. If it is another worker, "
+            f"choose another port with --port, or 0 for a free one."
+        )
+
+
+class SocketLink(Link):
+    """A connected TCP or Unix socket, owned from now on."""
+
+    def __init__(self, sock: socket.socket, peer: str = "") -> None:
+        sock.setblocking(False)
+        self.binding = b""
+        if sock.family == socket.AF_UNIX:
+            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                sock.setsockopt(socket.SOL_SOCKET, option, UNIX_BUFFER)
+            self.private = True  # in a folder that only we can enter: see `trusted_unix_path`
+            self.peer = peer or "a process of this host"
+            self.binding = b"unix uid %d" % _peer_uid(sock)
+        else:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            host, port = sock.getpeername()[:2]
+            self.private = False  # any user of the host may own the port that was called, and lead the bytes on
+            self.peer = peer or str(Address(host, port))
+        self._socket: socket.socket | None = sock
+
+    def fileno(self) -> int:
+        """The descriptor, for poll; -1 once closed."""
+        return -1 if self._socket is None else self._socket.fileno()
+
+    def _open(self) -> socket.socket:
+        if self._socket is None:
+            raise OSError(errno.EBADF, "the connection is closed")
+        return self._socket
+
+    def send(self, buffers: Sequence[bytes | memoryview]) -> int:
+        """See `Link`."""
+        try:
+            return self._open().sendmsg(buffers[:_MAX_BUFFERS])
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def receive(self, buffer: memoryview) -> int | None:
+        """See `Link`."""
+        try:
+            return self._open().recv_into(buffer)
+        except (BlockingIOError, InterruptedError):
+            return None
+
+    def finish(self) -> None:
+        """See `Link`."""
+        try:
+            self._open().shutdown(socket.SHUT_WR)
+        except OSError as error:
+            if error.errno not in (errno.ENOTCONN, errno.EBADF):
+                raise
+
+    def close(self) -> None:
+        """See `Link`."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def detach(self) -> socket.socket:
+        """Give the socket away; the link is closed without closing it."""
+        sock = self._open()
+        self._socket = None
+        return sock
+
+
+def _peer_uid(sock: socket.socket) -> int:
+    """The user at the other end of a Unix socket, as the kernel says.
+
+    Raises: NetworkError when it is another user than ours.
+    """
+    if hasattr(socket, "SO_PEERCRED"):
+        _pid, uid, _gid = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    else:  # macOS: struct xucred begins with version and uid; SOL_LOCAL is 0, LOCAL_PEERCRED is 1
+        _version, uid = struct.unpack("2I", sock.getsockopt(0, 1, 8))
+    if uid != os.getuid():
+        raise NetworkError(f"The process at the other end of a Unix socket belongs to user {uid}, not to us.")
+    return int(uid)
+
+
+def wait_sockets(
+    reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
+) -> None:
+    """The waiter of socket links; plain sockets (a waker, say) may be among them."""
+    _poll(reading, writing).poll(_milliseconds(timeout))
+
+
+def looking(seconds: float) -> Waiter:
+    """A waiter that looks again and again for so many seconds before it sleeps.
+
+    A core that has nothing to do sleeps deeply, and takes tens of microseconds to wake up when a byte comes: longer than a
+    worker waits for the others, if all have a core of their own. Where they share cores it takes time from those that work.
+    """
+
+    def wait(
+        reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
+    ) -> None:
+        poll = _poll(reading, writing)
+        end = time.perf_counter() + (seconds if timeout is None else min(seconds, timeout))
+        while not poll.poll(0):
+            if time.perf_counter() >= end:
+                poll.poll(_milliseconds(timeout))
+                return
+
+    return wait  # type: ignore[return-value]
+
+
+def _milliseconds(timeout: float | None) -> float | None:
+    return None if timeout is None else max(0.0, timeout) * 1000
+
+
+def _poll(reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket]) -> select.poll:
+    poll = select.poll()
+    events: dict[int, int] = {}
+    for links, event in ((reading, select.POLLIN), (writing, select.POLLOUT)):
+        for link in links:
+            descriptor = link.fileno()
+            if descriptor >= 0:
+                events[descriptor] = events.get(descriptor, 0) | event
+    for descriptor, event in events.items():
+        poll.register(descriptor, event)
+    return poll
+
+
+def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, tuple[object, ...]]]:
+    """Socket addresses of `address`, in the order to try; a name server gets `limit` seconds.
+
+    Raises: NetworkError naming the host that is unknown, TimedOut.
+    """
+    found: list[tuple[socket.AddressFamily, tuple[object, ...]]] = []
+    problem: list[str] = []
+
+    def look_up() -> None:
+        try:
+            infos = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            found.extend((family, sockaddr) for family, _, _, _, sockaddr in infos)
+        except (OSError, UnicodeError) as error:  # UnicodeError: a label that is empty or too long
+            problem.append(getattr(error, "strerror", None) or str(error))
+
+    if is_ip(address.host):
+        look_up()
+    else:  # getaddrinfo has no time limit of its own
+        thread = threading.Thread(target=look_up, name=f"resolve {address.host}", daemon=True)
+        thread.start()
+        thread.join(limit)
+        if thread.is_alive():
+            raise TimedOut(f"the name server to resolve {address.host}", limit)
+    if problem or not found:
+        reason = problem[0] if problem else "no address"
+        raise NetworkError(f"The host name in {address} cannot be resolved: {reason}.")
+    return found
+
+
+def listen_tcp(address: Address, backlog: int = 1024) -> socket.socket:
+    """A listening, non-blocking TCP socket; port 0 picks a free one.
+
+    Raises: NetworkError naming the address; PortInUse, which tells what to do.
+    """
+    family, sockaddr = resolve(address, 5.0)[0]
+    try:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:  # a family that this system lacks
+        raise NetworkError(f"Cannot listen on {address}: {error.strerror}.") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(sockaddr)
+        sock.listen(backlog)
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(address) from error
+        raise NetworkError(f"Cannot listen on {address}: {error.strerror}.") from error
+    sock.setblocking(False)
+    return sock
+
+
+def _holder(address: Address) -> str:
+    """Who listens on a port of this host, in words. Linux tells the user, and the process where we may look at it."""
+    for table in ("tcp6", "tcp") if ":" in address.host else ("tcp", "tcp6"):
+        try:
+            lines = Path("/proc/net", table).read_text("ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if int(fields[1].rpartition(":")[2], 16) == address.port and fields[3] == _LISTENS:
+                return f"{_process_with(fields[9])} of user {_user_name(int(fields[7]))}"
+    return "another process"
+
+
+def _process_with(inode: str) -> str:
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # of another user, or gone
+            if os.readlink(link) == f"socket:[{inode}]":
+                process = link.parents[1]
+                return f"process {process.name} ({(process / 'comm').read_text('utf-8', 'replace').strip()!r})"
+    return "a process"
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def listen_unix(path: Path, backlog: int = 1024) -> socket.socket:
+    """A listening, non-blocking Unix socket at `path`, mode 0600; a stale one of ours is replaced.
+
+    Raises: NetworkError when the path is too long for the system or cannot be used.
+    """
+    if len(os.fsencode(path)) > MAX_UNIX_PATH:
+        raise NetworkError(f"The path of a Unix socket may have {MAX_UNIX_PATH} bytes, got {path}.")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.unlink(missing_ok=True)
+        sock.bind(str(path))
+        path.chmod(0o600)
+        sock.listen(backlog)
+    except OSError as error:
+        sock.close()
+        raise NetworkError(f"Cannot listen on {path}: {error.strerror}.") from error
+    sock.setblocking(False)
+    return sock
+
+
+def trusted_unix_path(path: str) -> bool:
+    """Whether `path` is a socket of ours in a directory that only we can enter, so that nobody else can be behind it."""
+    try:
+        entry, folder = os.lstat(path), os.lstat(os.path.dirname(path))
+    except OSError:
+        return False
+    ours = entry.st_uid == os.getuid() == folder.st_uid
+    private = stat.S_ISDIR(folder.st_mode) and not folder.st_mode & 0o077
+    return ours and private and stat.S_ISSOCK(entry.st_mode) and len(os.fsencode(path)) <= MAX_UNIX_PATH
+
+
+class Waker:
+    """Wakes a thread that waits for sockets: `wake`, from any thread or signal handler, makes `sock` readable until `clear`."""
+
+    def __init__(self) -> None:
+        self._wake_end, self.sock = socket.socketpair()
+        self._wake_end.setblocking(False)
+        self.sock.setblocking(False)
+
+    def wake(self) -> None:
+        """Wake the thread that waits for `sock`, now or the next time."""
+        with contextlib.suppress(OSError):  # it is awake already, or closed
+            self._wake_end.send(b"!")
+
+    def clear(self) -> None:
+        """Forget all calls of `wake` so far."""
+        with contextlib.suppress(OSError):  # nobody woke it, or it is closed
+            self.sock.recv(1024)
+
+    def close(self) -> None:
+        """Close both ends; idempotent."""
+        self._wake_end.close()
+        self.sock.close()

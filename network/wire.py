@@ -23,13 +23,12 @@ import numpy as np
 
 from .budget import OBJECT_BYTES, check_sent, check_tree
 from .errors import ProtocolError
-from .patterns import MAX_HEAD, tail_of
-from .seal import Sealer
-from .slabs import SlabPool
+from .keys import MAC_SIZE, Sealer
+from .memory import SlabPool
+from .metadata_cache import MAX_HEAD, tail_of
 from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
 
 HEADER = struct.Struct("!BBHIQ")
-MAC_BYTES = 32
 _THREE = b"\x93"  # msgpack: a list of three follows
 SEALED_BYTES = 1 << 20  # data of a frame we seal: what is hashed at both ends stays in their caches
 
@@ -118,7 +117,7 @@ def pack(
     most = limits.data if sealer is None else min(limits.data, SEALED_BYTES)
     if raw <= most:  # one frame, as almost always
         start = HEADER.pack(kind, 0, 0, len(meta), raw) + meta
-        size = len(start) if sealer is None else len(start) + MAC_BYTES
+        size = len(start) if sealer is None else len(start) + MAC_SIZE
         return Packed([Frame([start, *[as_bytes(a) for a in arrays if a.nbytes]], sealer)], raw, size)
     frames: list[Frame] = []
     overhead = 0
@@ -126,7 +125,7 @@ def pack(
         first = b"" if number else meta
         header = HEADER.pack(Kind.MORE if number else kind, 0, 0, len(first), sum(len(c) for c in chunk))
         frames.append(Frame([part for part in (header, first, *chunk) if len(part)], sealer))
-        overhead += HEADER.size + len(first) + (MAC_BYTES if sealer is not None else 0)
+        overhead += HEADER.size + len(first) + (MAC_SIZE if sealer is not None else 0)
     return Packed(frames, raw, overhead)
 
 

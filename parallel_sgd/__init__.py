@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from network.lazy import lazily
-from network.version import VERSION
+from network import VERSION
+from network.names import lazily
 
 if TYPE_CHECKING:
     from .errors import JobFailed

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from network.sockets import SocketLink
-from network.testing import FaultPlan, LinkFault, Proxy, Route, perform
+from network.faults.fault import LinkFault
+from network.faults.plan import FaultPlan, perform
+from network.faults.proxy import Proxy, Route
+from network.transport import SocketLink
 from rpc import Communication
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from network.errors import NetworkError, ProtocolError
-from network.keyring import KEY_SIZE, Key
+from network.keys import KEY_SIZE, Key
 from network.nodes import PARAMETER_SERVER, NodeAssignment
 from network.request import Request
 from nn.data.store import load_arrays

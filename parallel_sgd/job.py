@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from network.faults.plan import FaultPlan
 from network.nodes import NodeAssignment
-from network.testing import FaultPlan
 from nn import arguments
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
@@ -137,7 +137,7 @@ class ParallelSGD:
                 for each host, a function that returns such lines, or the path of a worker.json or of a folder in which agents
                 register that is watched. `nodes` then says how many to begin with, and where the parameter server is.
             fault: what shall go wrong, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die
-                at the third batch of the first epoch, and so on (`network.testing.FaultPlan`); `seed` is that of the job.
+                at the third batch of the first epoch, and so on (`network.faults.FaultPlan`); `seed` is that of the job.
             checkpoint_every: when each node saves its state: 'epoch', a number of batches, seconds as in '30s', or None; by
                 default every epoch where `on_failure` starts again and on local workers, else never.
             commit_every: after how many batches each worker commits what survivors go on from. Where all have the same state,

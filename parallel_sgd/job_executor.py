@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from network.clock import SystemClock
-from network.testing import FaultPlan
+from network.faults.plan import FaultPlan
 from nn.blas import describe_blas
 from rpc import AbsExecutable, Communication, ReplyPackage
 

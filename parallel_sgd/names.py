@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from network.suggestions import did_you_mean
+from network.names import did_you_mean
 
 
 class UnknownName(ValueError):

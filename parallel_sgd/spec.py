@@ -9,7 +9,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from network.testing import FaultPlan
+from network.faults.plan import FaultPlan
 from network.values import encode
 from nn import arguments
 from nn.dataset import ArrayDataset

@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from network.lazy import lazily
+from network.names import lazily
 
 if sys.platform == "win32":
     raise ImportError("Parallel-SGD runs on Linux and macOS; on Windows use the Windows Subsystem for Linux.")

@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from network.controller import Controller
+from network.memory import SlabPool
+from network.names import did_you_mean
 from network.session import Session
-from network.slabs import SlabPool
-from network.suggestions import did_you_mean
 from network.values import Array
 
 from .slots import AHEAD, PIECE_BYTES, Slots

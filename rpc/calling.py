@@ -9,7 +9,7 @@ from network.clock import Clock, SystemClock
 from network.dial import CONNECT_SECONDS, Dialing, Target
 from network.errors import NetworkError, PeerLost
 from network.session import Session
-from network.sockets import SocketLink, wait_sockets
+from network.transport import SocketLink, wait_sockets
 
 PER_NODE_SECONDS = 0.5
 """What each node of the host that has most of them adds to a limit of the start: their interpreters share its cores."""

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from network import VERSION
 from network.clock import SystemClock
 from network.controller import Controller
 from network.errors import NetworkError
 from network.session import Session
-from network.version import VERSION
 
 from .attendant import Attendant
 from .calling import call_all

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Iterable
 
-from network.keyring import Key, derive_key
+from network.keys import Key, derive_key
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
 

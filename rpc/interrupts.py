@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType, TracebackType
 
-from network.bell import Bell
+from network.transport import Waker
 
 
 class Interrupts:
@@ -20,18 +20,18 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._bell = Bell()
-        self.sock = self._bell.sock
+        self._waker = Waker()
+        self.sock = self._waker.sock
         self._noted = False
         self._installed = False
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self._noted = True
-        self._bell.ring()
+        self._waker.wake()
 
     def take(self) -> bool:
         """Whether Ctrl-C was pressed since the last call."""
-        self._bell.silence()
+        self._waker.clear()
         noted, self._noted = self._noted, False
         return noted
 
@@ -46,7 +46,7 @@ class Interrupts:
         if self._installed:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._installed = False
-        self._bell.close()
+        self._waker.close()
 
 
 def interrupted() -> KeyboardInterrupt:

@@ -13,7 +13,7 @@ from network.controller import Controller
 from network.dial import Target
 from network.errors import ProtocolError
 from network.session import LOOK_SECONDS, Session
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 
 from .calling import Calling
 from .logs import clean

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from network.suggestions import did_you_mean
+from network.names import did_you_mean
 
 _CHOICE = re.compile(r"invalid choice: '?([^']*?)'? \(choose from (.*)\)$", re.DOTALL)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from network import VERSION
 from network.dial import Target
 from network.errors import ProtocolError
-from network.keyring import Key
+from network.keys import Key
 from network.nodes import Address
-from network.version import VERSION
 
 from .agent.admission import python_version
 from .host import host_name

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from network.controller import Controller
-from network.slabs import SlabPool
+from network.memory import SlabPool
 from network.values import Array
 
 from .allreduce import PART, RESULT, ShardedReduction

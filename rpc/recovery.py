@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any
 
-from network.suggestions import did_you_mean
+from network.names import did_you_mean
 
 from .liveness.verdict import Verdict
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from network.controller import Controller
+from network.names import did_you_mean
 from network.nodes import NodeAssignment
 from network.request import Request
-from network.suggestions import did_you_mean
 
 from .errors import SubmissionError
 from .executable import Resources

@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from network.controller import Controller
+from network.memory import Bytes, SharedMemory, SharedMemoryHandle, attach
 from network.session import Session
 from network.values import DTYPES, Array
-from network.windows import Bytes, Ticket, Window, look_into
 
 AHEAD: Final = 2  # pieces that may be under way to one peer: it combines one while the next ones come
 PIECE_BYTES: Final = 1 << 20  # at most: large enough that messages cost little, and a few of them stay in the caches
@@ -31,7 +31,7 @@ class Slots:
         self._controller = controller
         self._group = group
         self._size = len(group) * AHEAD * PIECE_BYTES
-        self._window: Window | None = None
+        self._shared: SharedMemory | None = None
         self._possible = True
         self._offered: dict[int, Session] = {}
         self._readers: dict[int, Session] = {}
@@ -43,34 +43,34 @@ class Slots:
             session = self._controller.sessions.get(peer)
             if session is None or not session.alive or not session.link.private or session.sealed:
                 continue
-            if self._offered.get(peer) is not session and (window := self._make()) is not None:
+            if self._offered.get(peer) is not session and (shared := self._make()) is not None:
                 self._offered[peer] = session
-                session.queue(tuple(window.ticket), (OFFER, 0, 0))
+                session.queue(tuple(shared.handle), (OFFER, 0, 0))
 
-    def _make(self) -> Window | None:
-        if self._window is None and self._possible:
+    def _make(self) -> SharedMemory | None:
+        if self._shared is None and self._possible:
             try:
-                self._window = Window(self._size)
+                self._shared = SharedMemory(self._size)
             except OSError:
                 self._possible = False
-        return self._window
+        return self._shared
 
     def negotiate(self, sender: int, kind: int, value: Any) -> None:
         """Take an offer of a peer, or its consent to ours."""
         session = self._controller.sessions[sender]
         if kind == ACCEPT:
-            if self._window is not None and value == self._window.ticket.name:  # else it was abandoned meanwhile
+            if self._shared is not None and value == self._shared.handle.name:  # else it was abandoned meanwhile
                 self._readers[sender] = session
         elif kind == OFFER and session.alive and session.link.private and not session.sealed:
-            with contextlib.suppress(OSError, TypeError, ValueError):  # no such window: its pieces come in messages
-                ticket = Ticket(*value)
-                if ticket.size == self._size:
-                    self._seen[sender] = look_into(ticket)
-                    session.queue(ticket.name, (ACCEPT, 0, 0))
+            with contextlib.suppress(OSError, TypeError, ValueError):  # no such memory: its pieces come in messages
+                handle = SharedMemoryHandle(*value)
+                if handle.size == self._size:
+                    self._seen[sender] = attach(handle)
+                    session.queue(handle.name, (ACCEPT, 0, 0))
 
     def abandon(self) -> None:
         """Leave the slots to peers that may still read them; the next operation begins with fresh ones."""
-        self._window = None
+        self._shared = None
         self._offered.clear()
         self._readers.clear()
 
@@ -81,11 +81,11 @@ class Slots:
 
     def fill(self, row: int, piece: int, content: Array) -> tuple[str, int]:
         """Write a piece into the slot of `row` and return what a reader must know of it: type and length."""
-        window = self._window
-        if window is None:
+        shared = self._shared
+        if shared is None:
             raise RuntimeError("Slots can be filled when a peer has accepted them.")
         at = self._place(row, piece)
-        np.copyto(window.memory[at : at + content.nbytes].view(content.dtype), content)
+        np.copyto(shared.memory[at : at + content.nbytes].view(content.dtype), content)
         return content.dtype.str, content.size
 
     def look(self, sender: int, row: int, piece: int, what: Any) -> Array:

@@ -9,7 +9,7 @@ from network.controller import Controller
 from network.errors import PeerLost, ProtocolError
 from network.nodes import SUBMITTER
 from network.session import Session
-from network.sockets import SocketLink
+from network.transport import SocketLink
 
 LINE_SECONDS = 30.0  # for the submitter to call
 _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 2, 1, 3

@@ -19,7 +19,7 @@ import pytest
 
 import nn
 import parallel_sgd
-from network.version import VERSION
+from network import VERSION
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.model import Model

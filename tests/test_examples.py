@@ -121,7 +121,7 @@ def test_codecs_train_on_local_workers(tmp_path: Path, name: str) -> None:
 def test_who_has_no_workers_reads_a_sentence(tmp_path: Path, program: str, options: list[str], code: int, message: str) -> None:
     if "-n" in options:
         (tmp_path / "worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
-    key = ["-c", f"from network.keys import create_key_file; create_key_file({str(tmp_path / 'config/psgd/key')!r})"]
+    key = ["-c", f"from network.key_files import create_key_file; create_key_file({str(tmp_path / 'config/psgd/key')!r})"]
     subprocess.run([sys.executable, *key], env=environment(tmp_path), check=True)
     finished = run(tmp_path, program, *options)
     assert finished.returncode == code

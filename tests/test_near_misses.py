@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import nn
-from network.suggestions import did_you_mean
-from network.testing import FaultPlan
+from network.faults.plan import FaultPlan
+from network.names import did_you_mean
 from nn import arguments
 from nn.callback import EarlyStopping
 from nn.model import History
@@ -125,4 +125,4 @@ def _uses(tree: ast.Module, name: str) -> list[str]:
 
 
 def test_there_are_no_more_of_them() -> None:
-    assert {found.split()[0] for found in findings(library_files(), _uses)} == {"network/suggestions.py", "nn/arguments.py"}
+    assert {found.split()[0] for found in findings(library_files(), _uses)} == {"network/names.py", "nn/arguments.py"}

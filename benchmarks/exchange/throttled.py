@@ -25,7 +25,7 @@ import nn
 import parallel_sgd
 from benchmarks.network.workload import held
 from benchmarks.pairing import take_turns
-from network.sockets import MAX_UNIX_PATH
+from network.transport import MAX_UNIX_PATH
 from nn.dataset import ArrayDataset
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd.codec import DummyCodec, GlobalSettings, Plain

@@ -13,12 +13,13 @@ import numpy as np
 
 from benchmarks.network.workload import WORKLOADS, held, other_end
 from network import Controller
+from network.acceptor import Accept, Acceptor, Authenticated
 from network.dial import Target, dial
-from network.door import Arrived, Door, Terms
-from network.keys import Keyring, create_key_file, load_key_file
+from network.key_files import create_key_file, load_key_file
+from network.keys import Keyring
 from network.nodes import SUBMITTER, Address
 from network.session import Session
-from network.sockets import listen_tcp, listen_unix, wait_sockets
+from network.transport import listen_tcp, listen_unix, wait_sockets
 
 NODE = 0
 
@@ -69,12 +70,12 @@ def serve(name: str, mode: str, folder: str) -> None:
 
 def admitted(listener: socket.socket, keys: Keyring) -> Session:
     """The session of the first that proves the key."""
-    door = Door(lambda _hello: Terms({"submitter": keys}, "agent"))
+    door = Acceptor(lambda _hello: Accept({"submitter": keys}, "agent"))
     wait_sockets([listener], [], None)
     door.add(listener.accept()[0])
     while True:
         for outcome in door.step():
-            if isinstance(outcome, Arrived):
+            if isinstance(outcome, Authenticated):
                 return outcome.session
         wait_sockets(door.links, [], None)
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from network.version import VERSION
+from network import VERSION
 from nn.model.tensors import ModelFileError, parse, seal
 from parallel_sgd.batches import FIXED
 from parallel_sgd.ledger.history import History

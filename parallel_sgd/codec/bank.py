@@ -9,7 +9,7 @@ from typing import Any
 
 from network.errors import BadContent, ProtocolError
 from network.frames import unpacked
-from network.suggestions import did_you_mean
+from network.names import did_you_mean
 from parallel_sgd.accounts import Accounts
 from parallel_sgd.channel import Channel, Key, Sent
 from parallel_sgd.profiles import ISetting

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from network.suggestions import did_you_mean
+from network.names import did_you_mean
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.reach import OWN_PACKAGES, is_user_module
 

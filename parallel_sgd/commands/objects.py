@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from network.suggestions import did_you_mean
+from network.names import did_you_mean
 
 from ..names import UnknownName, find_class
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from network.version import VERSION
+from network import VERSION
 from rpc.option_parser import OptionParser
 from rpc.recovery import POLICIES
 

@@ -153,7 +153,7 @@ class JobGroup:
     def leave(self, *, farewell: bool) -> None:
         """Close the connections of the round. With `farewell` what was sent arrives before; without, the others see a loss."""
         if self._controller is not None:
-            self._controller.close(farewell=farewell)
+            self._controller.close(graceful=farewell)
             self._controller = self._peers = None
 
     # ---- operations

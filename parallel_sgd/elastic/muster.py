@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 from rpc.membership import Worker
 
 from .news import News

@@ -7,7 +7,7 @@ import queue
 import socket
 from typing import Any
 
-from network.bell import Bell
+from network.transport import Waker
 
 
 class News:
@@ -15,21 +15,21 @@ class News:
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._bell = Bell()
+        self._waker = Waker()
 
     @property
     def sock(self) -> socket.socket:
         """What to poll."""
-        return self._bell.sock
+        return self._waker.sock
 
     def put(self, item: Any) -> None:
         """Bring something."""
         self._queue.put(item)
-        self._bell.ring()
+        self._waker.wake()
 
     def take(self) -> list[Any]:
         """All that was brought, oldest first."""
-        self._bell.silence()
+        self._waker.clear()
         items = []
         with contextlib.suppress(queue.Empty):
             while True:
@@ -38,4 +38,4 @@ class News:
 
     def close(self) -> None:
         """Let go of the sockets."""
-        self._bell.close()
+        self._waker.close()

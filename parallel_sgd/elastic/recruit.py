@@ -252,7 +252,7 @@ class Recruit:
         if self._line is not None:
             self._line.close()
         if self._com is not None:
-            self._com.close(farewell=False)
+            self._com.close(graceful=False)
 
     def join(self, seconds: float) -> None:
         """Wait for the end of the thread that starts it."""

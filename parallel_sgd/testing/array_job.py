@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from nn.gradient_descent import SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.batch_sync import SyncChoice, SynchronizedSGD

@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Collection
 
-from network.version import VERSION
+from network import VERSION
 
 from ..identity import is_job_id
 from ..logs import clean

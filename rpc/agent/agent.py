@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from network.bell import Bell
+from network import VERSION
+from network.acceptor import Accept, Acceptor, Authenticated, Dropped, Forward, Forwarded, Outcome
 from network.clock import SystemClock
-from network.door import Arrived, Door, Outcome, PassedOn, PassOn, Terms, TurnedAway
 from network.errors import NetworkError
 from network.hello import Hello, Hint
-from network.keys import Keyring, find_keys, take_key_from_environment
+from network.key_files import find_keys, take_key_from_environment
+from network.keys import Keyring
 from network.nodes import Address, is_loopback
 from network.session import LOOK_SECONDS
-from network.sockets import MAX_UNIX_PATH, PortInUse, listen_tcp, listen_unix, wait_sockets
-from network.version import VERSION
+from network.transport import MAX_UNIX_PATH, PortInUse, Waker, listen_tcp, listen_unix, wait_sockets
 
 from ..logs import attach_file, clean, get_logger
 from . import departure
@@ -93,10 +93,10 @@ class Agent:
             self._departure = departure.Departure()
             self._leave_asked: queue.SimpleQueue[departure.LeaveAsked] = queue.SimpleQueue()
             self._when_leaving: Callable[[], object] = lambda: None
-            self._door = Door(self._policy, self._clock)
+            self._door = Acceptor(self._policy, self._clock)
             held.callback(self._door.close)
-            self._bell = Bell()
-            held.callback(self._bell.close)
+            self._waker = Waker()
+            held.callback(self._waker.close)
             self._held = held.pop_all()
 
     def _listen_on_ipv6(self, at_end: Callable[..., object]) -> None:
@@ -139,10 +139,10 @@ class Agent:
         self._listeners.append(listener)
         return str(path)
 
-    def _policy(self, hello: Hello) -> Terms | PassOn | Hint:
+    def _policy(self, hello: Hello) -> Accept | Forward | Hint:
         if hello.job:
-            return PassOn(hello.job) if self._runs.find(hello.job) else Hint.NO_SUCH_JOB
-        return Terms({"submitter": self._keyring}, "agent", "", {"version": VERSION, "slots": self._settings.slots})
+            return Forward(hello.job) if self._runs.find(hello.job) else Hint.NO_SUCH_JOB
+        return Accept({"submitter": self._keyring}, "agent", "", {"version": VERSION, "slots": self._settings.slots})
 
     def serve_forever(self) -> None:
         """Serve job after job until `stop` is called."""
@@ -156,7 +156,7 @@ class Agent:
     def stop(self) -> None:
         """Make `serve_forever` return (from a signal handler or another thread)."""
         self._stopping = True
-        self._bell.ring()
+        self._waker.wake()
 
     def leave(self, reason: str, grace: float) -> None:
         """Let the jobs save their state and stop, then make `serve_forever` return, within `grace` seconds; called as `stop`.
@@ -164,7 +164,7 @@ class Agent:
         `reason` is some words. Only the first call counts.
         """
         self._leave_asked.put(departure.LeaveAsked(reason, grace))
-        self._bell.ring()
+        self._waker.wake()
 
     def when_leaving(self, call: Callable[[], object]) -> None:
         """Have `call` called, in the serving thread, before the jobs are told that the agent leaves."""
@@ -174,11 +174,11 @@ class Agent:
         pairs = [run.pair.sock for run in self._runs if run.pair is not None]
         outputs = [run.output for run in self._runs if run.output.is_open]
         wait_sockets(
-            [*self._listeners, self._bell.sock, *pairs, *outputs, *self._door.links, *self._desk.reading],  # type: ignore[list-item]
+            [*self._listeners, self._waker.sock, *pairs, *outputs, *self._door.links, *self._desk.reading],  # type: ignore[list-item]
             self._desk.writing,  # type: ignore[arg-type]
             0.0 if self._desk.hurried else self._patience(),
         )
-        self._bell.silence()
+        self._waker.clear()
         self._accept()
         for outcome in self._door.step():
             self._settle(outcome)
@@ -222,12 +222,12 @@ class Agent:
                 self._door.add(visitor)
 
     def _settle(self, outcome: Outcome) -> None:
-        if isinstance(outcome, TurnedAway):
+        if isinstance(outcome, Dropped):
             line = f"A visitor from {clean(outcome.peer)} was turned away: {clean(outcome.reason)}"
             for text in self._throttle.pass_on(outcome.peer, line):
                 self.logger.info("%s", text)
                 self._audit.write("turned away", text)
-        elif isinstance(outcome, PassedOn):
+        elif isinstance(outcome, Forwarded):
             run = self._runs.find(outcome.job)
             if run is not None:
                 run.pass_on(outcome)
@@ -236,7 +236,7 @@ class Agent:
         else:
             self._admit(outcome)
 
-    def _admit(self, arrived: Arrived) -> None:
+    def _admit(self, arrived: Authenticated) -> None:
         peer, hello = arrived.session.link.peer, arrived.hello
         self._audit.write("admitted", f"{peer} as {hello.role}, key {hello.key_id.hex()}")
         key = self._keyring.find(hello.key_id)

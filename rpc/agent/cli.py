@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from network import VERSION
 from network.errors import NetworkError
-from network.keys import create_key_file, default_key_path
-from network.version import VERSION
+from network.key_files import create_key_file, default_key_path
 
 from ..allocation import SYSTEMS
 from ..hardening import refuse_inspection

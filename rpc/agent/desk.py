@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from network.errors import ProtocolError
-from network.keyring import Key
+from network.keys import Key
 from network.session import Session
 from network.transport import Link
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from network.clock import Clock
 from network.errors import ProtocolError
-from network.keyring import Key
+from network.keys import Key
 from network.session import Session
 
 from ..lease import lease as who

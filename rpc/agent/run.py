@@ -13,10 +13,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from network.door import PassedOn
+from network.acceptor import Forwarded
 from network.errors import ProtocolError
 from network.hello import Hint, parse_hello
-from network.keyring import Key
+from network.keys import Key
 from network.session import Session
 
 from ..errors import JobAborted
@@ -155,7 +155,7 @@ class Run:
             return False
         return True
 
-    def pass_on(self, visitor: PassedOn) -> None:
+    def pass_on(self, visitor: Forwarded) -> None:
         """Give a connection to the job process, or turn it away when too many are waiting there."""
         if self._untaken >= MOST_UNTAKEN:
             with contextlib.suppress(OSError):
@@ -164,7 +164,7 @@ class Run:
             self._untaken += 1
         visitor.sock.close()  # our copy; the process has its own
 
-    def _caller_of(self, visitor: PassedOn) -> tuple[int, bytes]:
+    def _caller_of(self, visitor: Forwarded) -> tuple[int, bytes]:
         """The node that calls, and the key that it shares with ours, by the key that it is going to prove: then it is known who
         it is, whoever it claims to be. A node that came later than ours is not among those known: then by what it claims."""
         hello = parse_hello(visitor.hello)

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from network import VERSION
 from network.clock import Clock
-from network.keyring import Key
+from network.keys import Key
 from network.session import Session
-from network.version import VERSION
 
 from ..host import host_name
 from ..identity import process_name

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from network.keyring import Keyring
+from network.keys import Keyring
 from network.nodes import DEFAULT_PORT
 
 from ..files import parsed, read_text

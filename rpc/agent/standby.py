@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from network.errors import ProtocolError
-from network.keyring import Key
+from network.keys import Key
 from network.session import Session
 
 from ..files import write_private

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from network.keyring import Keyring, parse_keyring
+from network.keys import Keyring, parse_keyring
 
 from ..files import publish
 from .settings import SettingsError

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from network.errors import ProtocolError, TimedOut
 from network.session import LOOK_SECONDS, Session
-from network.sockets import SocketLink, wait_sockets
+from network.transport import SocketLink, wait_sockets
 
 from ..errors import JobAborted
 from ..messages import CODE_TO_JOB, Operation, parse

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from network.controller import Controller
-from network.sockets import looking
+from network.transport import looking
 
 from ..host import host_name
 
@@ -14,7 +14,7 @@ LOOKING_SECONDS = 0.0002  # before a wait sleeps
 
 
 def look_if_cores_suffice(controller: Controller, places: Iterable[Sequence[str]]) -> None:
-    """Have `controller` look before it sleeps, if there is a core for each process on this host; see `network.sockets.looking`.
+    """Have `controller` look before it sleeps, if this host has a core for each process; see `network.transport.looking`.
 
     `places` are [address, host, path] of all processes that work together, this one included.
     """

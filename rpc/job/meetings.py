@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from network.dial import Target
 from network.errors import NetworkError, PeerLost, Rejected, TimedOut
-from network.keyring import Key
+from network.keys import Key
 from network.nodes import Address
 from network.session import Session
 

@@ -10,14 +10,14 @@ import queue
 import threading
 from collections.abc import Callable
 
+from network.acceptor import Accept, Acceptor, Authenticated, Dropped, Outcome
 from network.clock import Clock, SystemClock
-from network.door import Arrived, Door, Outcome, Terms, TurnedAway
 from network.errors import Impostor, PeerLost, ProtocolError
 from network.hello import Hello
 from network.keys import Key, Keyring
 from network.nodes import SUBMITTER
 from network.session import Session
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 
 from ..hardening import end_process
 from ..identity import process_name
@@ -50,11 +50,11 @@ class Porter:
         self._on_halt = on_halt
         self._on_lose = on_lose
         self._clock: Clock = SystemClock()
-        self._terms = Terms(
+        self._terms = Accept(
             {"code": Keyring((Key(begin.code_key),))}, "peer", process_name(begin.job, begin.node), {"node": begin.node}
         )
         self.suspects = Suspects()  # what the failure detector says of the peers
-        self._door = Door(lambda _hello: self._terms, self._clock)
+        self._door = Acceptor(lambda _hello: self._terms, self._clock)
         self._lock = threading.Lock()
         self._admitted: dict[int, Session] = {}
         self._impostors: dict[int, str] = {}  # nodes that have called as others, and how
@@ -116,7 +116,7 @@ class Porter:
                     hello=operation.hello,
                     seconds=operation.seconds,
                     peer=operation.peer,
-                    terms=self._terms_of(operation),
+                    accept=self._terms_of(operation),
                 )
                 self.tell(Took())
             elif isinstance(operation, Halt):
@@ -126,17 +126,17 @@ class Porter:
             elif isinstance(operation, SuspectPeer):
                 self.suspects.note(operation.node, operation.seconds)
 
-    def _terms_of(self, visitor: Visitor) -> Terms | None:
+    def _terms_of(self, visitor: Visitor) -> Accept | None:
         """A peer must prove the key that it shares with this node; anybody else, as the door asks, that of the code."""
         if not visitor.key:
             return None
         return self._terms._replace(admits={"peer": Keyring((Key(visitor.key),))}, node=visitor.caller)
 
     def _settle(self, outcome: Outcome) -> None:
-        if isinstance(outcome, TurnedAway):
+        if isinstance(outcome, Dropped):
             logger.warning("A visitor from %s was turned away: %s", clean(outcome.peer), clean(outcome.reason))
             self.tell(Audit("turned away", clean(f"{outcome.peer}: {outcome.reason}")))
-        elif isinstance(outcome, Arrived):
+        elif isinstance(outcome, Authenticated):
             self._admit(outcome.session, outcome.hello)
 
     def _admit(self, session: Session, hello: Hello) -> None:

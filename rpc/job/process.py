@@ -23,12 +23,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from network import VERSION
 from network.controller import Controller
 from network.errors import ProtocolError, Rejected, TimedOut
 from network.nodes import SUBMITTER
 from network.session import Session
-from network.sockets import wait_sockets
-from network.version import VERSION
+from network.transport import wait_sockets
 
 from .. import monitor, shipping
 from ..calling import call_all, connect_seconds
@@ -94,7 +94,7 @@ class JobProcess:
             report = replace(report, exit_code=exit_code_of(problem))
         if state == "stopped":
             self._linger()
-        self.controller.close(farewell=state == "done")
+        self.controller.close(graceful=state == "done")
         logging.shutdown()
         self.porter.tell(report)
 

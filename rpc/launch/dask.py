@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from network.errors import NetworkError, TimedOut
-from network.keys import create_key_file, load_key_file
+from network.key_files import create_key_file, load_key_file
 from network.nodes import Address
 
 from ..logs import get_logger

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import network
 from network.errors import NetworkError
-from network.keys import create_key_file
+from network.key_files import create_key_file
 from network.nodes import Address
 
 from ..agent.work_dir import PLACED

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from network.suggestions import did_you_mean
+from network.names import did_you_mean
 
 from . import batch, dask, kubernetes, local, ssh
 from .launcher import KeyFile, Offer

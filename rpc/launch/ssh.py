@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO
 
 from network.errors import NetworkError, TimedOut
-from network.keyring import format_keyring
-from network.keys import create_key_file, load_key_file
+from network.key_files import create_key_file, load_key_file
+from network.keys import format_keyring
 from network.nodes import Address, is_loopback
 
 from ..logs import SUBMIT_LOGGER, clean, get_logger

@@ -11,12 +11,11 @@ from collections.abc import Collection
 from network.clock import Clock, SystemClock
 from network.controller import Controller
 from network.errors import NetworkError, PeerLost, ProtocolError
-from network.farewell import take_leave
-from network.keyring import Key
+from network.keys import Key
 from network.nodes import NodeAssignment
 from network.request import Request
-from network.session import Session
-from network.sockets import wait_sockets
+from network.session import Session, close_gracefully
+from network.transport import wait_sockets
 
 from ..logs import clean
 from ..messages import FROM_AGENT, Agreed, Conclude, Denied, Granted, Operation, parse
@@ -92,7 +91,7 @@ class Candidacy:
     def close(self) -> None:
         """Give up what was granted on these connections."""
         living = [session for session in self._sessions.values() if session.lost is None]
-        take_leave(living, wait_sockets, self._clock)  # type: ignore[arg-type]
+        close_gracefully(living, wait_sockets, self._clock)  # type: ignore[arg-type]
         for session in self._sessions.values():
             session.close()
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from network.errors import NetworkError
-from network.keys import find_keys
+from network.key_files import find_keys
 
 from ..registration import Registration, registrations
 from .discovery import DiscoveryError

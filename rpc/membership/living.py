@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from network.clock import Clock, SystemClock
 from network.dial import Target, dial_all
 from network.errors import NetworkError
-from network.keyring import Key
+from network.keys import Key
 from network.nodes import Address, is_loopback
 from network.session import Session
 

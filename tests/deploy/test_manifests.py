@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from network.keyring import KeyFileError, parse_keyring
+from network.keys import KeyFileError, parse_keyring
 from parallel_sgd.commands.options import make_parser
 from rpc.agent.cli import _parser as worker_parser
 from rpc.agent.origin import origin_of

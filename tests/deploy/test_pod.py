@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from network import NodeAssignment, Request
-from network.keys import create_key_file
+from network.key_files import create_key_file
 from network.nodes import Address
 from rpc.agent.environment import project_root
 from tests.processes.executors import Sum

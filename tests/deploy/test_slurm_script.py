@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import parallel_sgd
-from network.keys import create_key_file
+from network.key_files import create_key_file
 from nn.model import Model
 from parallel_sgd.profiles import FixedBlockAssignment
 from rpc.agent.environment import project_root

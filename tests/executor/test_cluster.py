@@ -292,7 +292,7 @@ def test_an_error_nobody_foresaw_breaks_the_executor(agents: NodeAssignment, mon
 
         def submit_late(task: Task, near: Collection[int]) -> None:
             monkeypatch.setattr(dispatcher, "_serve", fail)
-            dispatcher._bell.ring()
+            dispatcher._waker.wake()
             dispatcher.thread.join(0.5)  # it waits for us, or has failed all tasks before this one came
             submit(task, near)
 

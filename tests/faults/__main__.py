@@ -18,8 +18,8 @@ import time
 from functools import partial
 from pathlib import Path
 
-from network.keys import create_key_file
-from network.sockets import wait_sockets
+from network.key_files import create_key_file
+from network.transport import wait_sockets
 from parallel_sgd.checkpoint.position import Position
 from parallel_sgd.checkpoint.store import file_name
 from tests.processes.harness import AgentProcess, processes_below

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from network import VERSION
 from network.handshake import ServerHandshake
-from network.keyring import Keyring
-from network.version import VERSION
+from network.keys import Keyring
 from rpc.agent import slot
 from rpc.agent.jobs import JobFolders, JobRecord
 from rpc.agent.retrieval import send_files

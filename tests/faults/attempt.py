@@ -7,11 +7,11 @@ import platform
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from network import VERSION
 from network.dial import CONNECT_SECONDS
 from network.errors import NetworkError, PeerLost, TimedOut
 from network.handshake import ClientHandshake
 from network.nodes import Address
-from network.version import VERSION
 from rpc import submission as sub
 from rpc.collection import FILE_OPERATIONS, Collection
 from rpc.errors import SubmissionError

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from network.keyring import Key
-from network.testing.clock import VirtualClock
+from network.keys import Key
+from network.testing import VirtualClock
 from parallel_sgd.checkpoint import Store
 from parallel_sgd.checkpoint.places import stores_of
 from tests.rpc.net import Net

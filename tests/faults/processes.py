@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from network import VERSION
 from network.dial import CONNECT_SECONDS
 from network.errors import PeerLost, TimedOut
 from network.handshake import ClientHandshake, ServerHandshake
-from network.keyring import Key, Keyring
-from network.version import VERSION
+from network.keys import Key, Keyring
 from parallel_sgd.checkpoint import Resumption, Store
 from parallel_sgd.checkpoint.choice import Offer, choose
 from parallel_sgd.checkpoint.places import FOLDER, Holdings

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 from network.nodes import Address
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 
 PHASES = {  # what goes by, and in which direction: to the agent, or from it
     b"CanCommit": ("canCommit", True),

@@ -45,7 +45,7 @@ def test_modules_that_import_each_other_are_one_group_after_what_they_import() -
 
 def test_imports_of_packages_of_functions_and_for_types_are_told_apart() -> None:
     found = {(each.module, each.name): each.when_loaded for each in imports(ROOT / "parallel_sgd" / "__init__.py")}
-    assert found["network.lazy", "lazily"] and not found["parallel_sgd.job", "ParallelSGD"]
+    assert found["network.names", "lazily"] and not found["parallel_sgd.job", "ParallelSGD"]
 
 
 def test_the_way_of_a_gradient_goes_out_until_it_is_sent_and_back_until_the_rule() -> None:

@@ -5,11 +5,8 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from network.handshake import (
-    Caps,
-    ClientHandshake,
-    ServerHandshake,
-)
+from network.handshake import ClientHandshake, ServerHandshake
+from network.hello import Caps
 from network.keys import Key, Keyring
 
 CLUSTER, JOB, CONTROL, STRANGER = (Key(bytes([i]) * 32) for i in range(1, 5))

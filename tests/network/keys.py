@@ -3,11 +3,7 @@
 import base64
 from pathlib import Path
 
-from network.keyring import format_keyring
-from network.keys import (
-    Key,
-    Keyring,
-)
+from network.keys import Key, Keyring, format_keyring
 
 KEY = Key(bytes(range(32)))
 OTHER = Key(bytes(range(32, 64)))

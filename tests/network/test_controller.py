@@ -33,8 +33,8 @@ def nodes(kind: str = "memory", **more: Any) -> Iterator[tuple[Controller, Contr
         try:
             yield one, zero
         finally:
-            one.close(farewell=False)
-            zero.close(farewell=False)
+            one.close(graceful=False)
+            zero.close(graceful=False)
 
 
 @contextlib.contextmanager
@@ -45,7 +45,7 @@ def star(peers: int) -> Iterator[tuple[Controller, dict[int, Controller]]]:
         around = {n: Controller(n, {9: end.server}) for n, end in ends.items()}
         centre = Controller(9, {n: end.client for n, end in ends.items()})
         for com in (centre, *around.values()):
-            stack.callback(com.close, farewell=False)
+            stack.callback(com.close, graceful=False)
         yield centre, around
 
 
@@ -272,7 +272,7 @@ def test_arrays_may_change_when_everything_is_flushed() -> None:
 def test_a_loss_is_told_once_after_the_messages_and_names_node_and_address() -> None:
     with star(2) as (centre, around):
         around[0].send_one(9, "last words")
-        around[0].close(farewell=False)
+        around[0].close(graceful=False)
         start = time.monotonic()
         assert centre.get_one(timeout=LIMIT) == (0, "last words")
         address = centre.sessions[0].link.peer
@@ -293,7 +293,7 @@ def test_losing_a_peer_ends_a_wait_for_it_to_take_data() -> None:
         # again and again, for one look of the other end may take a whole message
         sending = Background(lambda: [one.send_one(0, np.zeros(1_000_000)) for _ in range(10_000)])
         zero.wait_until(lambda: zero.bytes_read > 100_000, LIMIT, lambda: "bytes")
-        zero.close(farewell=False)
+        zero.close(graceful=False)
         with pytest.raises(PeerLost, match=r"Node\(0\) at 127\.0\.0\.1:\d+ is lost"):
             sending.result()
 
@@ -325,7 +325,7 @@ def test_closing_delivers_what_is_in_line() -> None:
 
 def test_a_closed_controller_says_so() -> None:
     with nodes() as (one, _):
-        one.close(farewell=False)
+        one.close(graceful=False)
         one.close()
         with pytest.raises(ClosedByUs, match="was closed by this side"):
             one.send_one(0, "x")
@@ -402,7 +402,7 @@ def test_a_peer_that_comes_back_replaces_its_old_session_and_bytes_stay_counted(
         zero.send_one(1, "from the old one")
         assert one.get_one(timeout=LIMIT) == (0, "from the old one")
         sent, read = one.bytes_sent, one.bytes_read
-        zero.close(farewell=False)
+        zero.close(graceful=False)
         with pytest.raises(PeerLost):
             one.get_one(timeout=LIMIT)
         more = ends.client.bytes_sent, ends.client.bytes_read
@@ -415,7 +415,7 @@ def test_a_peer_that_comes_back_replaces_its_old_session_and_bytes_stay_counted(
 
 def test_a_newcomer_of_a_closed_controller_is_closed() -> None:
     with nodes() as (one, _), talk() as ends:
-        one.close(farewell=False)
+        one.close(graceful=False)
         one.admit(7, ends.client)
         assert isinstance(ends.client.lost, ClosedByUs)
 

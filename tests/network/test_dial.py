@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
+from network.acceptor import Accept, Acceptor, Authenticated
 from network.dial import Target, dial, dial_all
-from network.door import Arrived, Door, Terms
 from network.errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
-from network.handshake import Hint, Refused
+from network.hello import Hint, Refused
 from network.keys import Key, Keyring
 from network.nodes import Address
 from network.session import Session
-from network.sockets import PortInUse, listen_tcp, listen_unix, resolve, wait_sockets
+from network.transport import PortInUse, listen_tcp, listen_unix, resolve, wait_sockets
 
 KEY, OTHER_KEY = Key(b"1" * 32), Key(b"2" * 32)
 
@@ -30,9 +30,9 @@ KEY, OTHER_KEY = Key(b"1" * 32), Key(b"2" * 32)
 class Server:
     """An agent's door in a thread of its own."""
 
-    def __init__(self, listener: socket.socket, terms: Terms) -> None:
+    def __init__(self, listener: socket.socket, terms: Accept) -> None:
         self._listener = listener
-        self._door = Door(lambda _hello: terms)
+        self._door = Acceptor(lambda _hello: terms)
         self.sessions: list[Session] = []
         self._waker, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._run)
@@ -46,7 +46,7 @@ class Server:
                 return
             with contextlib.suppress(BlockingIOError):
                 self._door.add(self._listener.accept()[0])
-            self.sessions += [o.session for o in self._door.step() if isinstance(o, Arrived)]
+            self.sessions += [o.session for o in self._door.step() if isinstance(o, Authenticated)]
 
     def close(self) -> None:
         self._waker.send(b"!")
@@ -61,7 +61,7 @@ class Server:
 @contextlib.contextmanager
 def serving(host: str = "127.0.0.1", ring: Keyring = Keyring((KEY,)), **caps: Any) -> Iterator[Address]:  # noqa: B008
     listener = listen_tcp(Address(host, 0))
-    with contextlib.closing(Server(listener, Terms({"submitter": ring}, "agent", "", caps))):
+    with contextlib.closing(Server(listener, Accept({"submitter": ring}, "agent", "", caps))):
         yield Address(host, listener.getsockname()[1])
 
 
@@ -107,7 +107,7 @@ def test_a_session_opens(host: str) -> None:
 @pytest.mark.parametrize(("ours", "theirs"), [(True, False), (False, True), (False, False)])
 def test_either_side_of_a_unix_socket_may_ask_for_seals(private: Path, ours: bool, theirs: bool) -> None:
     """SEC-4: only there a session may have none; on loopback TCP it is sealed whatever the sides say."""
-    server = Server(listen_unix(private), Terms({"submitter": Keyring((KEY,))}, "agent", "", {"seal": theirs}))
+    server = Server(listen_unix(private), Accept({"submitter": Keyring((KEY,))}, "agent", "", {"seal": theirs}))
     with contextlib.closing(server):
         goal = target(Address("127.0.0.1", 1), caps={"seal": ours}, unix_path=str(private))
         with contextlib.closing(dial(goal)) as session:
@@ -257,7 +257,7 @@ def private(tmp_path: Path) -> Path:
 
 def test_a_trusted_unix_socket_is_preferred(private: Path) -> None:
     listener = listen_unix(private)
-    with contextlib.closing(Server(listener, Terms({"submitter": Keyring((KEY,))}, "agent"))):
+    with contextlib.closing(Server(listener, Accept({"submitter": Keyring((KEY,))}, "agent"))):
         session = dial(target(Address("127.0.0.1", 1), unix_path=str(private)))
         assert session.link.private
         assert session.link.binding == b"unix uid %d" % os.getuid()

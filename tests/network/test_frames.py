@@ -15,8 +15,8 @@ import pytest
 
 from network.errors import ProtocolError
 from network.frames import FrameReader, Message
-from network.seal import Opener, Sealer
-from network.wire import HEADER, MAC_BYTES, MAX_HEAD, Kind, Limits, allocate, pack, unpack
+from network.keys import MAC_SIZE, Opener, Sealer
+from network.wire import HEADER, MAX_HEAD, Kind, Limits, allocate, pack, unpack
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 SMALL = Limits(meta=1 << 12, data=20_000, message=1 << 20)
@@ -206,7 +206,7 @@ def test_replay_reorder_drop_and_splice_are_refused(name: str) -> None:
 def test_frames_of_one_message_cannot_be_exchanged() -> None:
     """SEC-4: MORE frames have no meta of their own, but a place in the sequence."""
     [data] = frames_of([np.arange(9_000, dtype=np.float64)])
-    size = HEADER.size + SMALL.data + MAC_BYTES
+    size = HEADER.size + SMALL.data + MAC_SIZE
     first = len(data) - 3 * size
     last = len(data) - first - 2 * size
     second, third = data[-last - 2 * size : -last - size], data[-last - size : -last]

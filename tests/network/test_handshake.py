@@ -13,14 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from network.errors import ProtocolError, Rejected
-from network.handshake import (
-    ClientHandshake,
-    HelloReader,
-    Hint,
-    Refused,
-    ServerHandshake,
-)
-from network.hello import parse_reply
+from network.handshake import ClientHandshake, ServerHandshake
+from network.hello import HelloReader, Hint, Refused, parse_reply
 from network.keys import Key, Keyring
 
 from .handshakes import (

@@ -5,13 +5,8 @@ from itertools import product
 import pytest
 
 from network.errors import ProtocolError, Rejected
-from network.handshake import (
-    ClientHandshake,
-    Hint,
-    Refused,
-    ServerHandshake,
-)
-from network.hello_fields import ROLES
+from network.handshake import ClientHandshake, ServerHandshake
+from network.hello import ROLES, Hint, Refused
 from network.keys import Key, Keyring
 
 from .handshakes import (

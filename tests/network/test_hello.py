@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from network.errors import ProtocolError, Rejected
-from network.handshake import Caps, ClientHandshake, Hello, HelloReader, ServerHandshake, parse_hello
-from network.hello import parse_reply
-from network.hello_fields import ROLES
+from network.handshake import ClientHandshake, ServerHandshake
+from network.hello import ROLES, Caps, Hello, HelloReader, parse_hello, parse_reply
 from network.keys import Key, Keyring
 
 CLUSTER = Key(b"c" * 32)

@@ -14,8 +14,7 @@ import pytest
 from network.errors import NetworkError
 from network.frames import FrameReader
 from network.handshake import ClientHandshake, ServerHandshake
-from network.keys import Key, Keyring
-from network.seal import Opener, Sealer
+from network.keys import Key, Keyring, Opener, Sealer
 from network.wire import Kind, Limits, pack
 
 KEY = Key(b"k" * 32)

@@ -9,16 +9,8 @@ from pathlib import Path
 import pytest
 
 from network.errors import NetworkError
-from network.keyring import format_keyring
-from network.keys import (
-    KeyFileError,
-    Keyring,
-    create_key_file,
-    default_key_path,
-    find_keys,
-    load_key_file,
-    take_key_from_environment,
-)
+from network.key_files import create_key_file, default_key_path, find_keys, load_key_file, take_key_from_environment
+from network.keys import KeyFileError, Keyring, format_keyring
 
 from .keys import KEY, OTHER, line, secret_forms, write
 
@@ -221,7 +213,7 @@ def test_key_file_errors_are_network_errors() -> None:
 
 FIRST_USE = """
 import sys
-from network.keys import find_keys
+from network.key_files import find_keys
 sys.stdout.write("ready\\n")
 sys.stdout.flush()
 sys.stdin.readline()

@@ -11,13 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from network.keyring import format_keyring, parse_keyring
-from network.keys import (
-    Key,
-    KeyFileError,
-    Keyring,
-    new_key,
-)
+from network.keys import Key, KeyFileError, Keyring, format_keyring, new_key, parse_keyring
 
 from .keys import KEY, OTHER, line, secret_forms
 

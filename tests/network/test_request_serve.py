@@ -18,8 +18,9 @@ import pytest
 
 from network import Controller, NetworkError, NodeAssignment, PeerLost, Request, Serve, TimedOut
 from network.errors import NotReached
-from network.keys import KeyFileError, create_key_file
-from network.sockets import wait_sockets
+from network.key_files import create_key_file
+from network.keys import KeyFileError
+from network.transport import wait_sockets
 
 LIMIT = 10.0
 
@@ -217,8 +218,8 @@ def test_off_loopback_a_key_file_must_be_named(address: str) -> None:
 def test_off_loopback_with_a_key_file_it_listens(key_file: Path) -> None:
     with Serve("0.0.0.0:0", key_file) as serve:
         com, served = connect(serve, key_file)
-        com.close(farewell=False)
-        served.close(farewell=False)
+        com.close(graceful=False)
+        served.close(graceful=False)
 
 
 def test_waiting_for_a_submitter_has_a_limit(key_file: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from network.errors import ProtocolError
-from network.seal import Opener, Sealer
+from network.keys import Opener, Sealer
 
 KEY = b"k" * 32
 FRAMES = [(b"header-1", b"meta", b"data"), (b"header-2", b"", b""), (b"header-3", b"more", bytes(1000))]

@@ -11,9 +11,9 @@ import pytest
 
 from network import session as session_module
 from network.errors import ClosedByUs, PeerLost, ProtocolError
-from network.memory import MemoryNetwork
 from network.session import INBOX_LIMIT, Session
 from network.wire import HEADER, Kind, Limits
+from tests.network.memory_links import MemoryNetwork
 
 from .wires import CLIENT_KEY, SEALED_WIRES, SERVER_KEY, WIRES, Talk, memory_wire, talk
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from network.slabs import SMALLEST, SlabPool
+from network.memory import SMALLEST, SlabPool
 
 SIZE = 2 * SMALLEST
 U1, F8 = np.dtype(np.uint8), np.dtype(np.float64)

@@ -18,8 +18,7 @@ import rpc.lines as lines_module
 from network.controller import Controller
 from network.dial import Target, dial
 from network.errors import NetworkError, PeerLost, ProtocolError
-from network.keys import Keyring, new_key
-from network.seal import Sealer
+from network.keys import Keyring, Sealer, new_key
 from network.session import (
     INBOX_LIMIT,
     JOB_STALL_SECONDS,
@@ -29,9 +28,8 @@ from network.session import (
     TURN_BYTES,
     Session,
 )
-from network.sockets import SocketLink, wait_sockets
 from network.testing import VirtualClock
-from network.transport import Link
+from network.transport import Link, SocketLink, wait_sockets
 from network.wire import HEADER, Kind, Limits, pack
 from rpc.agent.agent import Agent
 from rpc.agent.settings import AgentSettings

@@ -9,7 +9,7 @@ import pytest
 
 from network.controller import WAIT_SECONDS, Controller
 from network.errors import TimedOut
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 
 
 class Sleeper:

@@ -7,11 +7,10 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from network.memory import MemoryLink, MemoryNetwork
 from network.session import Session
-from network.sockets import SocketLink, wait_sockets
-from network.transport import Link
+from network.transport import Link, SocketLink, wait_sockets
 from network.wire import Limits
+from tests.network.memory_links import MemoryLink, MemoryNetwork
 
 CLIENT_KEY, SERVER_KEY = b"c" * 32, b"s" * 32
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import nn
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import ADAMOptimizer
 from nn.model import Model, SequentialModel

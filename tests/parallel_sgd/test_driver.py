@@ -33,8 +33,8 @@ def pair() -> Iterator[tuple[Controller, Controller]]:
         try:
             yield one, zero
         finally:
-            one.close(farewell=False)
-            zero.close(farewell=False)
+            one.close(graceful=False)
+            zero.close(graceful=False)
 
 
 def waiting(ready: Callable[[], bool], log: list[str], seconds: float | None = None) -> Generator[Wait, None, str]:
@@ -60,7 +60,7 @@ def test_a_loss_ends_the_process_and_closes_it(farewell: bool) -> None:
     with pair() as (one, zero):
         zero.sessions[1].leave() if farewell else None
         zero.push()
-        zero.close(farewell=False)
+        zero.close(graceful=False)
         if farewell:
             assert drive(waiting(lambda: not one.available_clients, log), one, SystemClock(), lambda lost: False) == "ready"
         else:
@@ -77,7 +77,7 @@ def test_packets_for_a_node_that_is_gone_go_nowhere() -> None:
         assert isinstance(sent, Sent) and sent.raw == 16 and sent.wire == sent.raw + sent.overhead
         with pytest.raises(ValueError, match=r"one of the nodes \[0\], got 2"):
             channel.post(2, KEY, 1)
-        zero.close(farewell=False)
+        zero.close(graceful=False)
         one.pump(1.0)
         assert channel.post(0, KEY, 1) is None
         assert list(channel.peers()) == []

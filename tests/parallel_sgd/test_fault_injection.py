@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from network.testing import FaultPlan
+from network.faults.plan import FaultPlan
 from parallel_sgd.fault_injection import FaultInjector
 
 

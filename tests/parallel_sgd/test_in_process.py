@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 import numpy as np
 import pytest
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from parallel_sgd.batch_sync import SynchronizedSGD
 from parallel_sgd.codec import GlobalSettings, Plain
 from parallel_sgd.codec.bank import CodecBank

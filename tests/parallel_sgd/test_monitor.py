@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd import MonitorCallback
 from parallel_sgd.memory_channel import MemoryChannel

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from parallel_sgd.codec import Plain
 from parallel_sgd.memory_channel import MemoryChannel
 from parallel_sgd.overdue import LOOK_SECONDS, MOST_SECONDS, await_verdict

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from parallel_sgd.accounts import RECEIVED, SENT
 from parallel_sgd.channel import Key, Sent
 from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, SyncPS, netEncapsulation

@@ -18,7 +18,7 @@ from network.errors import Impostor
 from network.hello import Refused
 from network.keys import Key
 from network.nodes import Address
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 from rpc import AbsExecutable, AbsSimpleExecutor, Communication, ReplyPackage
 from rpc.identity import process_name
 from rpc.messages import Begin

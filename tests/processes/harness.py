@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from network import Controller, NodeAssignment, Request
-from network.keys import create_key_file
+from network.key_files import create_key_file
 from network.nodes import Address
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 from rpc import Coordinator
 from rpc.agent.environment import project_root
 from tests.proc import children_of

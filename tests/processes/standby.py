@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from network.keyring import KEY_SIZE
+from network.keys import KEY_SIZE
 
 
 def main() -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from network.dial import Target, dial
-from network.keys import create_key_file, load_key_file
+from network.key_files import create_key_file, load_key_file
 from network.serve import Serve
 from network.session import Session
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 from rpc.agent.environment import project_root
 
 from .bombs import REFUSED, TAKEN, Bombed, JustSmallEnough, bomb, dishonest

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from network.sockets import wait_sockets
-from network.testing import FaultPlan, perform
+from network.faults.plan import FaultPlan, perform
+from network.transport import wait_sockets
 from parallel_sgd import JobResult
 from parallel_sgd.codec import BlockWeight
 from parallel_sgd.codec.plain import Plain

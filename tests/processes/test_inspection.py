@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from network.keys import load_key_file
+from network.key_files import load_key_file
 from rpc.agent.children import ChildProcesses
 from rpc.agent.standby import StandbyProcess
 

@@ -13,7 +13,7 @@ import pytest
 
 import parallel_sgd
 from network import NetworkError, Request
-from network.keys import create_key_file
+from network.key_files import create_key_file
 from parallel_sgd import cli
 from rpc.agent.environment import project_root
 from rpc.launch import BatchLauncher, SSHLauncher

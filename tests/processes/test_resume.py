@@ -15,7 +15,7 @@ import pytest
 
 import parallel_sgd
 from network import NodeAssignment
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer, ShardedPSGDOptimizer
 from parallel_sgd import JobFailed, JobResult, Parameter_Server, codec

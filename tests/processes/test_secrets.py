@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from network.keys import Key, load_key_file
+from network.key_files import load_key_file
+from network.keys import Key
 from rpc.agent.environment import project_root
 from rpc.identity import peer_key
 

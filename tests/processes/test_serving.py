@@ -16,9 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from network import NetworkError, NodeAssignment, Request
-from network.keys import create_key_file
-from network.version import VERSION
+from network import VERSION, NetworkError, NodeAssignment, Request
+from network.key_files import create_key_file
 from rpc import Cohort, Reclaimer
 from rpc.agent.settings import AgentSettings
 

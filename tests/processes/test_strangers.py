@@ -19,9 +19,10 @@ import pytest
 from network.dial import Target, dial
 from network.errors import NetworkError
 from network.handshake import ClientHandshake
-from network.keys import Key, load_key_file, new_key
+from network.key_files import load_key_file
+from network.keys import Key, new_key
 from network.nodes import Address
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 from network.wire import Kind, pack
 from rpc import Coordinator
 from rpc.agent.admission import python_version

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 from rpc import Coordinator, ReplyPackage, SubmissionError
 from rpc.agent.environment import project_root
 from rpc.attendant import Attendant

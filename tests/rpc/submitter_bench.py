@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from network.acceptor import Accept, Acceptor, Authenticated
 from network.controller import Controller
-from network.door import Arrived, Door, Terms
-from network.keyring import Key, Keyring
+from network.keys import Key, Keyring
 from network.nodes import Address
 from network.session import Session
-from network.sockets import wait_sockets
 from network.testing import VirtualClock
+from network.transport import wait_sockets
 from rpc import lines as lines_module
 from rpc.attendant import Attendant
 from rpc.executable import Resources
@@ -59,7 +59,7 @@ class FakeAgent:
     node: int
     session: Session
     listener: socket.socket
-    door: Door
+    door: Acceptor
     freeze_at: str | float = ""
     delays: dict[str, float] = field(default_factory=dict)  # seconds before it says a word
     worked: float = 0.0  # as its beats tell
@@ -109,7 +109,7 @@ class FakeAgent:
             while True:
                 self.door.add(self.listener.accept()[0])
         for outcome in self.door.step():
-            if isinstance(outcome, Arrived):
+            if isinstance(outcome, Authenticated):
                 self.process = outcome.session
         if self.process is not None:
             self._listen_to_code(self.process, now)
@@ -150,15 +150,15 @@ class Bench:
             at_end.callback(listener.close)
             listener.setblocking(False)
             key = Keyring((code_key(CLUSTER, JOB, node),))
-            terms = Terms({"code": key}, "peer", process_name(JOB, node), {"node": node})
-            door = Door(lambda _hello, terms=terms: terms, self.clock)  # type: ignore[misc]
+            terms = Accept({"code": key}, "peer", process_name(JOB, node), {"node": node})
+            door = Acceptor(lambda _hello, terms=terms: terms, self.clock)  # type: ignore[misc]
             at_end.callback(door.close)
             self.agents[node] = FakeAgent(node, ends.server, listener, door)
             at_end.callback(self._hang_up, self.agents[node])
             clients[node] = ends.client
             addresses[node] = Address("127.0.0.1", listener.getsockname()[1])
         com = Controller(-1, clients)
-        at_end.callback(com.close, farewell=False)
+        at_end.callback(com.close, graceful=False)
         com.addresses = addresses
         orders = Orders(JOB, "title", addresses, CLUSTER, 1, 60.0)
         self.attendant = Attendant(

@@ -17,7 +17,7 @@ import pytest
 from network.controller import Controller
 from network.errors import PeerLost, TimedOut
 from network.session import Session
-from network.sockets import SocketLink
+from network.transport import SocketLink
 from rpc.allreduce import WHOLE_BYTES, combined
 from rpc.communication import Communication
 from rpc.slots import AHEAD, PIECE_BYTES
@@ -39,7 +39,7 @@ def group(count: int, *, sealed: bool = False) -> Iterator[list[Communication]]:
         yield [Communication(com, range(count), Path(), Path(), lambda percent: None) for com in controllers]
     finally:
         for controller in controllers:
-            controller.close(farewell=False)
+            controller.close(graceful=False)
 
 
 def together(coms: list[Communication], work: Callable[[Communication], Any]) -> list[Any]:
@@ -189,7 +189,7 @@ def test_types_that_differ_are_refused_where_each_node_combines_a_part() -> None
 def test_a_node_that_is_lost_ends_the_operation() -> None:
     def work(com: Communication) -> object:
         if com.rank == 1:
-            com.controller.close(farewell=False)
+            com.controller.close(graceful=False)
             return None
         return com.allreduce(np.zeros(200_000, np.float32), "sum", LIMIT)
 

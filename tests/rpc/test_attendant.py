@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from network.controller import Controller
-from network.keyring import Key
+from network.keys import Key
 from network.nodes import Address
 from network.session import Session
-from network.sockets import wait_sockets
 from network.testing import VirtualClock
+from network.transport import wait_sockets
 from rpc.attendant import Attendant
 from rpc.messages import Beat, FetchEnd, FileBegin, FileChunk, FileEnd, Lose, Operation, State, Stop, Verdict, parse
 from rpc.orders import Orders
@@ -83,7 +83,7 @@ def team(tmp_path: Path) -> Iterator[Team]:
     with contextlib.ExitStack() as stack:
         ends = {node: stack.enter_context(talk("tcp")) for node in (0, 1)}
         com = Controller(-1, {node: end.client for node, end in ends.items()})
-        stack.callback(com.close, farewell=False)
+        stack.callback(com.close, graceful=False)
         yield Team(com, {node: end.server for node, end in ends.items()}, tmp_path)
 
 
@@ -207,7 +207,7 @@ def test_a_parameter_server_needs_no_result(tmp_path: Path) -> None:
     with talk("tcp") as end:
         com = Controller(-1, {-2: end.client})
         with contextlib.ExitStack() as at_end:
-            at_end.callback(com.close, farewell=False)
+            at_end.callback(com.close, graceful=False)
             team = Team(com, {-2: end.server}, tmp_path)
             team.say(-2, State("job", -2, "done", ""), *file("log", b"text"), FetchEnd("job", "done", "", "t"))
             team.step_until(lambda: team.attendant.all_home)

@@ -22,7 +22,7 @@ def fetch(directory: Path, told: FetchEnd, job: str | None = None) -> list[Path]
     """What the reclaimer saves of an agent that sends one file and ends with `told`."""
     with talk("tcp") as end, contextlib.ExitStack() as at_end:
         com = Controller(-1, {0: end.client})
-        at_end.callback(com.close, farewell=False)
+        at_end.callback(com.close, graceful=False)
         com.addresses = {0: Address("host", 1)}
         for operation in (FileBegin("log", 4), FileChunk(b"text"), FileEnd(hashlib.sha256(b"text").hexdigest()), told):
             end.server.queue(operation.to_value())

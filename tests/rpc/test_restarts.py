@@ -11,10 +11,10 @@ import pytest
 
 from network.controller import Controller
 from network.errors import NetworkError
-from network.keyring import Key
+from network.keys import Key
 from network.nodes import Address
 from network.session import Session
-from network.sockets import wait_sockets
+from network.transport import wait_sockets
 from rpc import coordinator as coordinator_module
 from rpc.coordinator import Coordinator
 from rpc.messages import Stop, parse
@@ -63,7 +63,7 @@ class Failed(NamedTuple):
 def failed(tmp_path: Path) -> Iterator[Failed]:
     with talk("tcp") as end, contextlib.ExitStack() as at_end:
         com = Controller(-1, {0: end.client})
-        at_end.callback(com.close, farewell=False)
+        at_end.callback(com.close, graceful=False)
         com.addresses, com.key = {0: Address("host0", 1)}, Key(b"k" * 32)
         coordinator = Coordinator(com, directory=tmp_path)
         coordinator._restarts.agree("restart", 3)

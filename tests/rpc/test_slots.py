@@ -12,10 +12,10 @@ import pytest
 
 from network.controller import Controller
 from network.session import Session
-from network.sockets import SocketLink
+from network.transport import SocketLink
 from rpc.slots import ACCEPT, AHEAD, OFFER, PIECE_BYTES, Slots
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="windows need Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
 KEY = b"k" * 32
 F4 = np.dtype(np.float32)
 
@@ -47,7 +47,7 @@ def pair(*, sealed: bool = False) -> Iterator[tuple[Node, Node]]:
         yield nodes
     finally:
         for node in nodes:
-            node.controller.close(farewell=False)
+            node.controller.close(graceful=False)
 
 
 def agree(one: Node, other: Node) -> None:

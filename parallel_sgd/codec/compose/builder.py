@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from network.suggestions import did_you_mean
+from network.names import did_you_mean
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline import Stage

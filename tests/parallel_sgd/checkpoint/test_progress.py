@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import nn
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from nn.gradient_descent import SGDOptimizer
 from nn.model import SequentialModel
 from nn.optimizer import GradientAveragingOptimizer, ShardedPSGDOptimizer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from parallel_sgd.checkpoint import Position, Schedule, checked_every
 
 EPOCHS, BATCHES = 3, 10

@@ -86,7 +86,7 @@ def test_a_lost_peer_ends_the_talk_at_once() -> None:
 
     def work(com: Communication) -> Any:
         if com.rank == 1:
-            return com.controller.close(farewell=False)
+            return com.controller.close(graceful=False)
         return agree(com, Holdings())
 
     with group(2) as coms:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from nn.dataset import Digits
 from nn.dataset.transforms import ImageCls
 from nn.optimizer import ParameterAveragingOptimizer

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.bank import CodecBank, choose_codecs

@@ -90,7 +90,7 @@ class Node(threading.Thread):
         except BaseException as error:  # the test raises it
             self.error = error
         finally:
-            self.controller.close(farewell=False)
+            self.controller.close(graceful=False)
 
     def train(self, exchange: BlockExchange) -> Generator[Wait, None, None]:
         rng = np.random.default_rng(self.node)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from network.nodes import Address
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from parallel_sgd.elastic import WorkerRemoved, WorkersLostError
 from parallel_sgd.elastic.group import Listener, using
 from rpc.membership import ElasticDriver, Host, Worker

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from network import NodeAssignment
-from network.keys import create_key_file
+from network.key_files import create_key_file
 from parallel_sgd import JobFailed, elastic
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from nn.model import Model
 from parallel_sgd.channel import Key
 from parallel_sgd.checkpoint import Keeper, Resumption, Store

@@ -18,7 +18,7 @@ import pytest
 import nn
 import rpc
 from network import NetworkError, NodeAssignment, Request
-from network.keys import create_key_file
+from network.key_files import create_key_file
 from nn.dataset.transforms import ImageCls
 from parallel_sgd import JobFailed, ParallelSGD, local_workers
 from parallel_sgd.codec import GlobalSettings

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from network import NetworkError
-from network.testing import Proxy, Route
+from network.faults.proxy import Proxy, Route
 from parallel_sgd import JobFailed, in_process
 from parallel_sgd.codec import GlobalSettings, netEncapsulation
 from parallel_sgd.codec.plain import Plain

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from network.version import VERSION
+from network import VERSION
 from rpc.agent.admission import LEAST_SILENCE, MOST_NODES, MOST_SECONDS, objection, python_version
 from rpc.messages import CanCommit
 

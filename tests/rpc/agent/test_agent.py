@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from network import sockets
-from network.keyring import new_key
-from network.keys import Keyring
+from network import transport
+from network.keys import Keyring, new_key
 from rpc.agent.agent import Agent
 from rpc.agent.settings import AgentSettings
 
@@ -32,7 +31,7 @@ def test_why_it_does_not_listen_on_ipv6(
             raise OSError(number, os.strerror(number))
         return make(family, *arguments)
 
-    monkeypatch.setattr(sockets.socket, "socket", refusing)
+    monkeypatch.setattr(transport.socket, "socket", refusing)
     settings = AgentSettings(port=0, work_dir=str(tmp_path / "work"), keyring=Keyring((new_key(),)))
     with contextlib.closing(Agent(settings)) as agent:
         told = f"Cannot listen on [::1]:{agent.address.port}: {os.strerror(number)}. Who calls this worker by a name"

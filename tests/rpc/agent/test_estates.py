@@ -17,7 +17,7 @@ import pytest
 from network.errors import ProtocolError
 from network.keys import new_key
 from network.session import Session
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from rpc.agent import estates, promises, standby
 from rpc.agent.admission import python_version
 from rpc.agent.audit import AuditLog

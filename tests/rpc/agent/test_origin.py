@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from network.keyring import KeyFileError, Keyring, format_keyring, new_key
+from network.keys import KeyFileError, Keyring, format_keyring, new_key
 from network.nodes import DEFAULT_PORT, Address
 from rpc.agent.cli import main
 from rpc.agent.origin import GRACE_SECONDS, origin_of

@@ -9,7 +9,7 @@ import pytest
 
 import parallel_sgd
 from network.errors import NetworkError, TimedOut
-from network.keys import create_key_file
+from network.key_files import create_key_file
 from network.nodes import Address
 from rpc.launch import LAUNCHERS, BatchLauncher, KubernetesLauncher, LocalLauncher, Offer, SSHLauncher, launcher_of
 from rpc.launch.kubernetes import resolve

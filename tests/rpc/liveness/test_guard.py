@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from network.sockets import wait_sockets
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
+from network.transport import wait_sockets
 from rpc.liveness.evidence import STACK_SECONDS, log_tail, process_status
 from rpc.liveness.guard import Guard
 from rpc.liveness.recorder import Reader, Recorder, make_memory

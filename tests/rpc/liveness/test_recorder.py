@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from rpc.liveness.recorder import CAPACITY, SIZE, Kind, Reader, Recorder, Signal, make_memory
 from rpc.monitor import Monitor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from network.nodes import Address
-from network.testing.clock import VirtualClock
+from network.testing import VirtualClock
 from rpc.membership import ElasticDriver, Host, Worker
 from rpc.membership.rounds import (
     HostsSeen,

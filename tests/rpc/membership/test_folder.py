@@ -12,8 +12,8 @@ import pytest
 
 from network.dial import Target
 from network.errors import NetworkError, PeerLost
-from network.keyring import new_key
-from network.keys import create_key_file
+from network.key_files import create_key_file
+from network.keys import new_key
 from network.testing import VirtualClock
 from rpc.membership import DiscoveryError, FolderDiscovery
 from rpc.membership.living import Living

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .fault import LinkFault
-from .faults import FaultPlan, begins
+from network.faults.fault import LinkFault
+from network.faults.plan import FaultPlan, begins
 
 SWAP_SECONDS = 0.001
 
@@ -46,7 +46,7 @@ class LinkFaults:
         for number, fault in self._faults:
             if not begins(fault, epoch, batch, attempt):
                 continue
-            if self.plan.fire_link(number, epoch, batch, attempt):
+            if self.plan._fire(number, epoch, batch, attempt):
                 self._begun[number, attempt] = now
             over = fault.seconds is not None and now >= self._begun[number, attempt] + fault.seconds
             if over or not fault.concerns(sender, receiver):

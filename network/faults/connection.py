@@ -13,16 +13,14 @@ from collections.abc import Callable
 from network.errors import ProtocolError
 from network.hello import Hello, HelloReader
 
-from .messages import MessageSplitter, Place, Seals
-from .shape import Shape
-from .stream import Stream
+from .stream import MessageSplitter, Place, Seals, Shape, Stream
 
 _CHUNK = 1 << 16
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, for no time at all, so that closing resets the connection
 _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN, errno.ETIMEDOUT)
 
 
-class Passage:
+class ProxiedConnection:
     """Moves bytes between `near` (who called) and `far`; both sockets are its own from now on. Nothing here waits.
 
     `there` and `back` shape what goes to `far` and what comes from it. With `selects` they hold only once the HELLO from
@@ -52,8 +50,8 @@ class Passage:
         self.closed = False
         self._near, self._far = near, far
         self._ways = [
-            _Way(near, far, Stream(first[0], own[0], splitters[0])),
-            _Way(far, near, Stream(first[1], own[1], splitters[1])),
+            _Direction(near, far, Stream(first[0], own[0], splitters[0])),
+            _Direction(far, near, Stream(first[1], own[1], splitters[1])),
         ]
         for sock in (near, far):
             sock.setblocking(False)
@@ -132,7 +130,7 @@ class Passage:
         self._far.close()
 
 
-class _Way:
+class _Direction:
     """One direction: where bytes come from, and where they go."""
 
     def __init__(self, source: socket.socket, sink: socket.socket, stream: Stream) -> None:

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from network.faults.stream import CAPACITY, HOLD_SECONDS, MessageSplitter, Place, Seals, Shape, Stream
 from network.hello import LENGTH, Hello, Reply
-from network.seal import Sealer
-from network.testing import Shape, VirtualClock
-from network.testing.messages import MessageSplitter, Place, Seals
-from network.testing.stream import CAPACITY, HOLD_SECONDS, Stream
+from network.keys import Sealer
+from network.testing import VirtualClock
 from network.wire import Kind, Limits, pack
 
 DATA = random.Random(1).randbytes(1 << 20)

@@ -1,8 +1,24 @@
-"""A clock that moves only when it is told to, so that a test of a one-hour limit takes no time."""
+"""Stand-ins for the world outside, for tests, lectures and simulations: time that moves when it is told to, and faults."""
 
 from __future__ import annotations
 
 import math
+
+from .faults import Fault, FaultPlan, InjectedFault, LinkFault, ProcessFault, Proxy, Route, Shape, Step, perform
+
+__all__ = [
+    "Fault",
+    "FaultPlan",
+    "InjectedFault",
+    "LinkFault",
+    "ProcessFault",
+    "Proxy",
+    "Route",
+    "Shape",
+    "Step",
+    "VirtualClock",
+    "perform",
+]
 
 _START_OF_2026 = 1767225600.0
 

@@ -1,4 +1,4 @@
-"""A plan of faults: public, seeded, replayable, written by node and step. It decides; `perform` and `LinkFaults` do.
+"""A plan of faults: public, seeded, replayable, written by node and step. It decides; `perform` and a `Proxy` do.
 
 How a job uses it. The submitter reads `FaultPlan.parse(text, seed)`, checks it with `check(nodes)` and ships `str(plan)` and
 the seed. Each job process reads them again and asks at BEGIN of every batch, with epoch and batch counted from 0:
@@ -8,19 +8,22 @@ the seed. Each job process reads them again and asks at BEGIN of every batch, wi
     for fault in plan.links_at(node, epoch, batch, attempt):
         routes[fault.receiver].inject(fault)            # the node's own connections lead through `Proxy.interpose`
 
-In one process over memory, `LinkFaults(plan, clock)` is the link of the nodes, and `at` serves the rest. Every process counts
-and logs its own firings; the log of a killed one ends with the line of its fault.
+Every process counts and logs its own firings; the log of a killed one ends with the line of its fault.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from .fault import Fault, LinkFault, ProcessFault, Step, node_text
-from .fault_grammar import parse_fault
+from .fault import Fault, LinkFault, ProcessFault, Step, node_text, parse_fault
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +50,7 @@ class FaultPlan:
 
     @classmethod
     def parse(cls, text: str, seed: int = 0) -> FaultPlan:
-        """Read clauses that are separated by ';' (see `fault_grammar`); a text without any is a plan without faults.
+        """Read clauses that are separated by ';' (see `fault`); a text without any is a plan without faults.
 
         Raises: ValueError naming the clause, what was expected, and what came.
         """
@@ -106,10 +109,6 @@ class FaultPlan:
                     due.append(replace(fault, sender=node, receiver=other))
         return due
 
-    def fire_link(self, number: int, epoch: int, batch: int, attempt: int) -> bool:
-        """Enter that link fault `number` begins; False when it had begun in this attempt before."""
-        return self._fire(number, epoch, batch, attempt)
-
     def _fire(self, number: int, epoch: int, batch: int, attempt: int, node: int | None = None) -> bool:
         if (number, attempt, node) in self._fired:
             return False
@@ -125,3 +124,65 @@ class FaultPlan:
 def begins(fault: LinkFault, epoch: int, batch: int, attempt: int) -> bool:
     """Whether a link fault has begun when (epoch, batch) of `attempt` is reached, counted from 0."""
     return fault.attempt in (None, attempt) and (fault.step is None or fault.step.has_come(epoch, batch))
+
+
+# Wakes up the process whose id it is given, after some seconds and then again, until that closes our stdin or dies.
+_WAKER = """
+import os, select, signal, sys
+pid, seconds = int(sys.argv[1]), float(sys.argv[2])
+print("here", flush=True)
+while not select.select([0], [], [], seconds)[0]:
+    os.kill(pid, signal.SIGCONT)
+    seconds = 0.05
+"""
+
+
+class InjectedFault(RuntimeError):
+    """What the fault `raise` raises."""
+
+
+def perform(
+    fault: ProcessFault, *, poison: Callable[[], None] | None = None, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Let `fault` happen to this process, in the calling thread.
+
+    `poison` makes the loss of the running batch not a number; `sleep` is how a hang passes its seconds. A stop returns when the
+    process goes on, whoever sent the SIGCONT.
+
+    Raises: InjectedFault for `raise`, SystemExit for `exit`, ValueError for `nan` without `poison`.
+    """
+    if fault.kind == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif fault.kind == "stop":
+        _stop(fault.seconds)
+    elif fault.kind == "hang":
+        _hang(fault.seconds, sleep)
+    elif fault.kind == "exit":
+        raise SystemExit(1 if fault.code is None else fault.code)
+    elif fault.kind == "raise":
+        raise InjectedFault(f"Injected fault: {fault}.")
+    elif fault.kind == "nan" and poison is not None:
+        poison()
+    else:
+        raise ValueError(f"perform needs 'poison' for the fault {str(fault)!r}, got None.")
+
+
+def _stop(seconds: float | None) -> None:
+    if seconds is None:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return
+    command = [sys.executable, "-I", "-S", "-c", _WAKER, str(os.getpid()), str(seconds)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as waker:
+        if waker.stdout is not None:
+            waker.stdout.readline()  # it counts from here on; should it wake us before we sleep, it does so again
+        os.kill(os.getpid(), signal.SIGSTOP)
+        if waker.stdin is not None:
+            waker.stdin.close()
+
+
+def _hang(seconds: float | None, sleep: Callable[[float], None]) -> None:
+    if seconds is not None:
+        sleep(seconds)
+        return
+    while True:
+        sleep(3600.0)

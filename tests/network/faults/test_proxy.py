@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from network.acceptor import Accept
 from network.dial import Target, dial
-from network.door import Terms
 from network.errors import NetworkError, PeerLost, TimedOut
+from network.faults.fault import LinkFault
+from network.faults.plan import FaultPlan
+from network.faults.proxy import Proxy, Route
 from network.keys import Keyring
 from network.nodes import Address
 from network.session import Session
-from network.sockets import SocketLink, listen_tcp, wait_sockets
-from network.testing import FaultPlan, LinkFault, Proxy, Route
+from network.transport import SocketLink, listen_tcp, wait_sockets
 from tests.network.test_dial import KEY, Server, target
 from tests.network.wires import talk
 
@@ -32,7 +34,7 @@ LIMIT = 10.0
 def agent(**caps: Any) -> Iterator[tuple[Address, Server]]:
     """A door that lets submitters in."""
     listener = listen_tcp(Address("127.0.0.1", 0))
-    with contextlib.closing(Server(listener, Terms({"submitter": Keyring((KEY,))}, "agent", "", caps))) as server:
+    with contextlib.closing(Server(listener, Accept({"submitter": Keyring((KEY,))}, "agent", "", caps))) as server:
         yield Address(*listener.getsockname()), server
 
 

@@ -6,9 +6,11 @@ import itertools
 
 import pytest
 
-from network.testing import FaultPlan, LinkFaults, VirtualClock
+from network.faults.plan import FaultPlan
+from network.testing import VirtualClock
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.worker import WorkerPlan
+from tests.network.link_faults import LinkFaults
 from tests.parallel_sgd.digits_job import ADAM, DigitsJob, mlp
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from network.testing import FaultPlan, InjectedFault, ProcessFault, perform
+from network.faults.fault import ProcessFault
+from network.faults.plan import FaultPlan, InjectedFault, perform
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -49,7 +50,7 @@ def await_state(pid: int, expected: str) -> float:
         ("kill 0@e1.b2", -signal.SIGKILL, "1\nnow\n", "Injected fault in attempt 1, e1.b2: kill 0@e1.b2."),
         ("exit 0@e1.b2 code 3", 3, "1\nnow\n", ""),
         ("exit 0@e1.b3", 1, "1\n2\nnow\n", ""),
-        ("raise 0@e1.b1", 1, "now\n", "network.testing.perform.InjectedFault: Injected fault: raise 0@e1.b1."),
+        ("raise 0@e1.b1", 1, "now\n", "network.faults.plan.InjectedFault: Injected fault: raise 0@e1.b1."),
         ("nan 0@e1.b2; hang 0@e1.b3 for 1ms", 0, "1\nnow\npoisoned\n2\nnow\n3\n", ""),
     ],
 )

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from network.testing import FaultPlan, LinkFault, ProcessFault, Step, faults
-from network.testing.fault import LINK_KINDS, PROCESS_KINDS
+from network.faults import plan as plan_module
+from network.faults.fault import LINK_KINDS, PROCESS_KINDS, LinkFault, ProcessFault, Step
+from network.faults.plan import FaultPlan
 
 EVERYTHING = (
     "kill 1@e1.b3; stop 2@e1.b5 for 4s; stop 2@e1.b5; hang 0@e1.b1 for 250ms; +500ms 0>1; +1.5s~20ms 0-1@e2.b7 for 2min; "
@@ -32,7 +33,7 @@ def test_every_kind_of_clause_is_read_and_printed() -> None:
 
 
 def test_the_example_runs() -> None:
-    assert doctest.testmod(faults) == (0, 3)
+    assert doctest.testmod(plan_module) == (0, 3)
 
 
 def test_what_clauses_mean() -> None:
@@ -169,7 +170,7 @@ def test_links_are_told_to_those_who_send_on_them() -> None:
 def test_the_log_is_the_same_for_the_same_plan_and_steps(caplog: pytest.LogCaptureFixture) -> None:
     """INV-13 for injections: it says attempt, step and clause, so that a killed process's last line names its fault."""
     plans = [FaultPlan.parse("kill 1@e1.b3; +500ms 0-1; nan 0@e2@a*", seed=3) for _ in range(2)]
-    with caplog.at_level(logging.WARNING, "network.testing.faults"):
+    with caplog.at_level(logging.WARNING, "network.faults.plan"):
         for plan in plans:
             told(plan)
             told(plan, attempt=1)

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from network.faults.proxy import Proxy, Route
 from network.hello import Hello
+from network.keys import Sealer
 from network.nodes import NodeAssignment
-from network.seal import Sealer
-from network.sockets import MAX_UNIX_PATH
-from network.testing import Proxy, Route
+from network.transport import MAX_UNIX_PATH
 from network.wire import Kind, pack
 from parallel_sgd import JobResult
 from tests.processes.harness import Cluster, cluster

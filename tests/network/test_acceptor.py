@@ -1,4 +1,4 @@
-"""The door: strangers cost little and get nowhere, honest visitors get in whatever strangers do."""
+"""The acceptor: strangers cost little and get nowhere, honest visitors get in whatever strangers do."""
 
 from __future__ import annotations
 
@@ -9,13 +9,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from network.door import MOST_PER_ADDRESS, MOST_VISITORS, Arrived, Door, Outcome, PassedOn, PassOn, Policy, Terms, TurnedAway
+from network.acceptor import (
+    MAX_PENDING,
+    MAX_PENDING_PER_ADDRESS,
+    Accept,
+    Acceptor,
+    Authenticated,
+    Dropped,
+    Forward,
+    Forwarded,
+    Outcome,
+    Policy,
+)
 from network.errors import NetworkError
-from network.handshake import HANDSHAKE_SECONDS, ClientHandshake, Hello, Hint, Refused
+from network.handshake import HANDSHAKE_SECONDS, ClientHandshake
+from network.hello import Hello, Hint, Refused
 from network.keys import Key, Keyring
 from network.session import Session
-from network.sockets import SocketLink, wait_sockets
 from network.testing import VirtualClock
+from network.transport import SocketLink, wait_sockets
 
 from .test_hostile import STRANGERS
 from .wires import tcp_sockets
@@ -25,27 +37,27 @@ RING = Keyring((KEY, OLD_KEY))
 
 
 class Entrance:
-    """A listening socket and its door, with the outcomes so far."""
+    """A listening socket and its acceptor, with the outcomes so far."""
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.clock = VirtualClock()
-        self.door = Door(policy or (lambda _hello: Terms({"submitter": RING}, "agent")), self.clock)
+        self.acceptor = Acceptor(policy or (lambda _hello: Accept({"submitter": RING}, "agent")), self.clock)
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.listener.setblocking(False)
         self.clients: list[socket.socket] = []
         self.outcomes: list[Outcome] = []
 
     def connect(self, data: bytes = b"", host: str = "127.0.0.1") -> socket.socket:
-        """A visitor that has said `data` and stands at the door."""
+        """A visitor that has said `data` and is pending."""
         client = socket.create_connection(self.listener.getsockname(), timeout=5, source_address=(host, 0))
         client.sendall(data)
         self.clients.append(client)
         wait_sockets([self.listener], [], 5)
-        self.door.add(self.listener.accept()[0])
+        self.acceptor.add(self.listener.accept()[0])
         return client
 
     def step(self) -> list[Outcome]:
-        new = self.door.step()
+        new = self.acceptor.step()
         self.outcomes += new
         return new
 
@@ -53,15 +65,15 @@ class Entrance:
         for _ in range(1000):
             if new := self.step():
                 return new
-            wait_sockets(self.door.links, [], 1.0)
-        raise AssertionError("nothing happened at the door")
+            wait_sockets(self.acceptor.links, [], 1.0)
+        raise AssertionError("nothing happened")
 
     def close(self) -> None:
-        self.door.close()
+        self.acceptor.close()
         for outcome in self.outcomes:
-            if isinstance(outcome, Arrived):
+            if isinstance(outcome, Authenticated):
                 outcome.session.close()
-            elif isinstance(outcome, PassedOn):
+            elif isinstance(outcome, Forwarded):
                 outcome.sock.close()
         for sock in (self.listener, *self.clients):
             sock.close()
@@ -74,11 +86,11 @@ def entrance() -> Iterator[Entrance]:
     made.close()
 
 
-def let_in(entrance: Entrance, client: socket.socket, handshake: ClientHandshake) -> Arrived:
+def let_in(entrance: Entrance, client: socket.socket, handshake: ClientHandshake) -> Authenticated:
     """Go through the handshake from the client's side, whose hello is sent already."""
 
-    def arrivals() -> list[Arrived]:
-        return [o for o in entrance.outcomes if isinstance(o, Arrived)]
+    def arrivals() -> list[Authenticated]:
+        return [o for o in entrance.outcomes if isinstance(o, Authenticated)]
 
     before = len(arrivals())
     client.setblocking(False)
@@ -113,8 +125,8 @@ def test_an_honest_visitor_arrives(entrance: Entrance) -> None:
     assert hello.caps["node"] == 4
     assert session.role == "submitter"
     assert session.alive
-    assert entrance.door.links == []
-    assert entrance.door.deadline is None
+    assert entrance.acceptor.links == []
+    assert entrance.acceptor.deadline is None
 
 
 @pytest.mark.parametrize("data", STRANGERS)
@@ -125,10 +137,10 @@ def test_whatever_a_stranger_says_he_is_turned_away(entrance: Entrance, data: by
     entrance.clock.advance(HANDSHAKE_SECONDS)
     entrance.step()
     [outcome] = entrance.outcomes
-    assert isinstance(outcome, TurnedAway)
+    assert isinstance(outcome, Dropped)
     assert outcome.peer == f"127.0.0.1:{client.getsockname()[1]}"
     assert is_closed(client)
-    assert entrance.door.links == []
+    assert entrance.acceptor.links == []
 
 
 def test_one_byte_at_a_time_is_cut_at_five_seconds_in_all(entrance: Entrance) -> None:
@@ -138,22 +150,22 @@ def test_one_byte_at_a_time_is_cut_at_five_seconds_in_all(entrance: Entrance) ->
     cut_after = 0
     for number in range(len(data)):
         client.send(data[number : number + 1])
-        wait_sockets(entrance.door.links, [], 5)
+        wait_sockets(entrance.acceptor.links, [], 5)
         entrance.clock.advance(0.1)
         cut_after = number + 1
         if entrance.step():
             break
     assert cut_after in (50, 51)  # fifty tenths may round to just below 5
-    assert entrance.outcomes == [TurnedAway(f"127.0.0.1:{client.getsockname()[1]}", "no key was proven within 5 s")]
+    assert entrance.outcomes == [Dropped(f"127.0.0.1:{client.getsockname()[1]}", "no key was proven within 5 s")]
     assert is_closed(client)
 
 
 def test_a_visitor_who_stops_after_the_hello_is_cut_too(entrance: Entrance) -> None:
     entrance.connect(ClientHandshake(KEY, "submitter", "agent").start())
     assert entrance.step() == []
-    assert entrance.door.deadline == HANDSHAKE_SECONDS
+    assert entrance.acceptor.deadline == HANDSHAKE_SECONDS
     entrance.clock.advance(HANDSHAKE_SECONDS)
-    assert isinstance(entrance.step()[0], TurnedAway)
+    assert isinstance(entrance.step()[0], Dropped)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +181,7 @@ def test_the_wrong_key_role_or_job_is_told_as_a_hint(entrance: Entrance, key: Ke
     handshake = ClientHandshake(key, role, "agent", job)
     client = entrance.connect(handshake.start())
     [outcome] = entrance.step_until_news()
-    assert isinstance(outcome, TurnedAway)
+    assert isinstance(outcome, Dropped)
     assert outcome.reason == f"refused: {hint.name}"
     with pytest.raises(Refused) as caught:
         handshake.feed(client.recv(100))
@@ -189,7 +201,7 @@ def test_knowing_only_the_name_of_a_key_does_not_help(entrance: Entrance) -> Non
     client.recv(1000)
     client.send(b"p" * 32)
     [outcome] = entrance.step_until_news()
-    assert isinstance(outcome, TurnedAway)
+    assert isinstance(outcome, Dropped)
     assert "did not prove" in outcome.reason
 
 
@@ -205,16 +217,16 @@ def test_idlers_of_one_address_push_out_each_other_and_an_honest_visitor_gets_in
     """SEC-9: at most 8 of one address that have not said hello, the oldest goes."""
     idlers = [entrance.connect() for _ in range(50)]
     entrance.step()
-    assert len(entrance.door.links) == MOST_PER_ADDRESS
-    assert all(is_closed(idler) for idler in idlers[:-MOST_PER_ADDRESS])
-    reasons = {o.reason for o in entrance.outcomes if isinstance(o, TurnedAway)}
-    assert reasons == {"more visitors came than may wait at the door"}
+    assert len(entrance.acceptor.links) == MAX_PENDING_PER_ADDRESS
+    assert all(is_closed(idler) for idler in idlers[:-MAX_PENDING_PER_ADDRESS])
+    reasons = {o.reason for o in entrance.outcomes if isinstance(o, Dropped)}
+    assert reasons == {"too many connections wait for their handshake"}
     handshake = ClientHandshake(KEY, "submitter", "agent")
     client = entrance.connect(handshake.start())
-    for _ in range(MOST_PER_ADDRESS):  # more idlers while the honest one is on its way
+    for _ in range(MAX_PENDING_PER_ADDRESS):  # more idlers while the honest one is on its way
         entrance.connect()
     assert let_in(entrance, client, handshake).session.alive
-    assert len(entrance.door.links) <= MOST_PER_ADDRESS
+    assert len(entrance.acceptor.links) <= MAX_PENDING_PER_ADDRESS
 
 
 @pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="only Linux has 127.0.0.2 without further ado")
@@ -224,9 +236,9 @@ def test_idlers_of_many_addresses_are_bounded_and_an_honest_visitor_gets_in(entr
     client = entrance.connect(handshake.start())
     for number in range(100):
         entrance.connect(host=f"127.0.0.{2 + number // 5}")
-        assert len(entrance.door.links) <= MOST_VISITORS
+        assert len(entrance.acceptor.links) <= MAX_PENDING
     entrance.step()
-    assert len(entrance.door.links) == MOST_VISITORS
+    assert len(entrance.acceptor.links) == MAX_PENDING
     assert let_in(entrance, client, handshake).session.alive
 
 
@@ -236,30 +248,30 @@ def test_many_honest_visitors_of_one_address_get_in_at_once(entrance: Entrance) 
     clients = [entrance.connect(h.start()) for h in handshakes]
     for client, handshake in zip(clients, handshakes, strict=True):
         assert let_in(entrance, client, handshake).session.alive
-    assert sum(isinstance(o, Arrived) for o in entrance.outcomes) == 40
+    assert sum(isinstance(o, Authenticated) for o in entrance.outcomes) == 40
 
 
 def test_a_hello_is_handed_on_exactly_and_nothing_is_read_beyond_it() -> None:
     """SEC: what follows the hello stays in the socket for the job process."""
-    with contextlib.closing(Entrance(lambda hello: PassOn(hello.job))) as entrance:
+    with contextlib.closing(Entrance(lambda hello: Forward(hello.job))) as entrance:
         handshake = ClientHandshake(KEY, "peer", "peer", "job.1")
         hello = handshake.start()
         entrance.connect(hello + b"behind the hello")
         entrance.clock.advance(1.5)
         [outcome] = entrance.step_until_news()
-        assert isinstance(outcome, PassedOn)
+        assert isinstance(outcome, Forwarded)
         assert (outcome.job, outcome.hello, outcome.seconds) == ("job.1", hello, HANDSHAKE_SECONDS - 1.5)
         outcome.sock.setblocking(True)
         assert outcome.sock.recv(100) == b"behind the hello"
 
 
 def test_a_visitor_who_is_handed_on_finishes_within_what_is_left_of_his_time() -> None:
-    terms = Terms({"peer": RING}, "peer", "job.1")
+    terms = Accept({"peer": RING}, "peer", "job.1")
 
     def second_door() -> Entrance:
         return Entrance(lambda _hello: terms)
 
-    with contextlib.closing(Entrance(lambda hello: PassOn(hello.job))) as agent, contextlib.closing(second_door()) as job:
+    with contextlib.closing(Entrance(lambda hello: Forward(hello.job))) as agent, contextlib.closing(second_door()) as job:
         handshake = ClientHandshake(KEY, "peer", "peer", "job.1", caps={"node": 2})
         hello = handshake.start()
         client = agent.connect(hello[:20])
@@ -267,11 +279,11 @@ def test_a_visitor_who_is_handed_on_finishes_within_what_is_left_of_his_time() -
         agent.clock.advance(3.0)
         client.send(hello[20:])
         [passed] = agent.step_until_news()
-        assert isinstance(passed, PassedOn)
+        assert isinstance(passed, Forwarded)
         assert passed.seconds == HANDSHAKE_SECONDS - 3.0
         agent.outcomes.clear()
-        job.door.add(passed.sock, hello=passed.hello, seconds=passed.seconds, peer=passed.peer)
-        assert job.door.deadline == HANDSHAKE_SECONDS - 3.0
+        job.acceptor.add(passed.sock, hello=passed.hello, seconds=passed.seconds, peer=passed.peer)
+        assert job.acceptor.deadline == HANDSHAKE_SECONDS - 3.0
         session = let_in(job, client, handshake).session
         assert session.link.peer == passed.peer
         assert session.bytes_read == len(hello) + 32
@@ -280,16 +292,16 @@ def test_a_visitor_who_is_handed_on_finishes_within_what_is_left_of_his_time() -
 def test_a_malformed_hello_from_elsewhere_is_turned_away(entrance: Entrance) -> None:
     left, right = tcp_sockets()
     with left:
-        entrance.door.add(right, hello=b"PSGX", peer="somebody")
+        entrance.acceptor.add(right, hello=b"PSGX", peer="somebody")
         [outcome] = entrance.step()
-        assert isinstance(outcome, TurnedAway)
+        assert isinstance(outcome, Dropped)
         assert outcome.peer == "somebody"
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(False, False), (True, False), (False, True), (True, True)])
 def test_frames_over_tcp_are_sealed_whatever_either_side_wants(ours: bool, theirs: bool) -> None:
     """SEC-5: nobody can talk us out of it, on loopback neither."""
-    terms = Terms({"submitter": RING}, "agent", "", {"seal": ours})
+    terms = Accept({"submitter": RING}, "agent", "", {"seal": ours})
     with contextlib.closing(Entrance(lambda _hello: terms)) as entrance:
         handshake = ClientHandshake(KEY, "submitter", "agent", caps={"seal": theirs})
         client = entrance.connect(handshake.start())
@@ -315,9 +327,9 @@ def test_a_visitor_that_is_gone_already_is_turned_away(entrance: Entrance) -> No
     left, right = tcp_sockets()
     left.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     left.close()  # resets the connection
-    entrance.door.add(right)
+    entrance.acceptor.add(right)
     [outcome] = entrance.step_until_news()
-    assert isinstance(outcome, TurnedAway)
+    assert isinstance(outcome, Dropped)
 
 
 def test_closing_the_door_closes_everything() -> None:
@@ -326,21 +338,21 @@ def test_closing_the_door_closes_everything() -> None:
     handshake = ClientHandshake(KEY, "submitter", "agent")
     let_in(entrance, entrance.connect(handshake.start()), handshake)
     entrance.close()
-    entrance.door.close()
+    entrance.acceptor.close()
 
 
-def test_a_door_without_visitors_has_nothing_to_do(entrance: Entrance) -> None:
+def test_an_acceptor_without_connections_has_nothing_to_do(entrance: Entrance) -> None:
     assert entrance.step() == []
-    assert entrance.door.links == []
-    assert entrance.door.deadline is None
+    assert entrance.acceptor.links == []
+    assert entrance.acceptor.deadline is None
 
 
 def test_errors_of_the_network_only_are_expected_from_a_policy(entrance: Entrance) -> None:
-    def refuse(_hello: Hello) -> Terms:
+    def refuse(_hello: Hello) -> Accept:
         raise NetworkError("The agent is closing.")
 
     with contextlib.closing(Entrance(refuse)) as closing:
         closing.connect(ClientHandshake(KEY, "submitter", "agent").start())
         [outcome] = closing.step_until_news()
-        assert isinstance(outcome, TurnedAway)
+        assert isinstance(outcome, Dropped)
         assert outcome.reason == "The agent is closing."

@@ -1,42 +1,42 @@
-"""What other threads bring to the one that owns a controller: newcomers, bad news, and orders to stop."""
+"""What other threads tell the one that owns a controller: newcomers, lost peers, and the order to stop."""
 
 from __future__ import annotations
 
 import threading
 from typing import NamedTuple
 
-from .bell import Bell
 from .errors import PeerLost
 from .session import Session
+from .transport import Waker
 
 
-class Brought(NamedTuple):
+class Requests(NamedTuple):
     """New sessions by peer, and peers that count as lost, with the reason."""
 
     newcomers: list[tuple[int, Session]]
-    condemned: list[tuple[int, str, type[PeerLost]]]
+    lost: list[tuple[int, str, type[PeerLost]]]
 
 
-class Calls:
-    """Any thread may call `admit`, `lose`, `interrupt` and `wake`; the owner waits for `bell` too, and takes what came.
+class ThreadInbox:
+    """Any thread may call `admit`, `lose`, `interrupt` and `wake`; the owner waits for `waker` too, and takes what came.
 
     Attributes: `waiting`, whether there is anything to take; `interruption`, what the owner is to raise.
     """
 
     def __init__(self) -> None:
-        self.bell = Bell()
+        self.waker = Waker()
         self.waiting = False
         self.interruption: BaseException | None = None
         self._lock = threading.Lock()
         self._closed = False
-        self._brought = Brought([], [])
+        self._requests = Requests([], [])
 
     def admit(self, peer: int, session: Session) -> None:
-        """Bring the session of a newcomer; it is closed when nobody takes newcomers any more."""
+        """Hand over the session of a newcomer; it is closed when the owner takes none any more."""
         with self._lock:
             closed = self._closed
             if not closed:
-                self._brought.newcomers.append((peer, session))
+                self._requests.newcomers.append((peer, session))
         if closed:
             session.close()
         self.wake()
@@ -44,7 +44,7 @@ class Calls:
     def lose(self, peer: int, reason: str, kind: type[PeerLost] = PeerLost) -> None:
         """`peer` counts as lost from now on."""
         with self._lock:
-            self._brought.condemned.append((peer, reason, kind))
+            self._requests.lost.append((peer, reason, kind))
         self.wake()
 
     def interrupt(self, error: BaseException) -> None:
@@ -55,16 +55,16 @@ class Calls:
 
     def wake(self) -> None:
         """The owner is to look."""
-        self.bell.ring()
-        self.waiting = True  # after the ring, so that whoever reacts to this finds it
+        self.waker.wake()
+        self.waiting = True  # after waking, so that whoever reacts to this finds it readable
 
-    def take(self) -> Brought:
-        """All that was brought since the last time; belongs to the owner."""
-        self.waiting = False  # before looking: who calls from here on is heard the next time
-        self.bell.silence()
+    def take(self) -> Requests:
+        """All requests since the last time; for the owner only."""
+        self.waiting = False  # before looking: what comes from here on is taken the next time
+        self.waker.clear()
         with self._lock:
-            brought, self._brought = self._brought, Brought([], [])
-        return brought
+            requests, self._requests = self._requests, Requests([], [])
+        return requests
 
     def end(self) -> None:
         """Take no newcomers any more."""
@@ -72,5 +72,5 @@ class Calls:
             self._closed = True
 
     def close(self) -> None:
-        """Let go of the bell."""
-        self.bell.close()
+        """Close the waker."""
+        self.waker.close()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from network.errors import ProtocolError
 from network.frames import FrameReader
-from network.patterns import MAX_HEAD, MOST_KNOWN, KnownTails, head_end, tail_of
+from network.metadata_cache import MAX_HEAD, MOST_KNOWN, KnownTails, head_end, tail_of
 from network.values import encode
 from network.wire import HEADER, Kind, pack, unpack
 

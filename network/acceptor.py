@@ -1,0 +1,247 @@
+"""The acceptor: connections that have proven nothing yet. Bounded in number, size and time, so that no stranger can block it.
+
+A peer has five seconds in all to say hello and prove a key. At most 64 connections are pending, of which at most 8 of one
+address without a hello; a new one evicts the oldest, those without a hello first, so idlers cannot keep an honest peer
+waiting, and many honest ones may come from one host at once. A *policy* decides by the hello what becomes of a connection:
+accept it here with some keys, forward it whole to a job process, or refuse it with a hint.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from .clock import Clock, SystemClock
+from .errors import NetworkError
+from .handshake import HANDSHAKE_SECONDS, ServerHandshake
+from .hello import Hello, HelloReader, Hint, Refused
+from .keys import Keyring
+from .session import Session
+from .transport import SocketLink
+
+MAX_PENDING = 64
+MAX_PENDING_PER_ADDRESS = 8
+
+
+class Accept(NamedTuple):
+    """How to serve a peer: which keys admit which role, our role, the job it must ask for, what we tell about us, and which
+    node has these keys, where it is one: that one is the peer of the session, whoever it claims to be."""
+
+    admits: Mapping[str, Keyring]
+    role: str
+    job: str = ""
+    caps: Mapping[str, Any] = {}
+    node: int | None = None
+
+
+class Forward(NamedTuple):
+    """Give the connection to the job process `job`."""
+
+    job: str
+
+
+Policy = Callable[[Hello], Accept | Forward | Hint]
+
+
+class Authenticated(NamedTuple):
+    """A peer proved its key."""
+
+    session: Session
+    hello: Hello
+
+
+class Forwarded(NamedTuple):
+    """A peer asked for a job: its connection, the hello read from it, and the seconds left to it."""
+
+    job: str
+    sock: socket.socket
+    hello: bytes
+    seconds: float
+    peer: str
+
+
+class Dropped(NamedTuple):
+    """A connection was closed before its proof, and why."""
+
+    peer: str
+    reason: str
+
+
+Outcome = Authenticated | Forwarded | Dropped
+
+
+class Acceptor:
+    """Pending connections and what becomes of them. Poll `links`, then call `step`; not thread-safe."""
+
+    def __init__(self, policy: Policy, clock: Clock | None = None) -> None:
+        self._policy = policy
+        self._clock = clock or SystemClock()
+        self._pending: list[_PendingConnection] = []
+        self._outcomes: list[Outcome] = []
+
+    @property
+    def links(self) -> list[SocketLink]:
+        """What to poll for reading."""
+        return [c.link for c in self._pending]
+
+    @property
+    def deadline(self) -> float | None:
+        """When the time of the first connection is up (monotonic), or None."""
+        return min((c.deadline for c in self._pending), default=None)
+
+    def add(
+        self,
+        sock: socket.socket,
+        *,
+        hello: bytes = b"",
+        seconds: float = HANDSHAKE_SECONDS,
+        peer: str = "",
+        accept: Accept | None = None,
+    ) -> None:
+        """Take in a fresh connection, or one whose `hello` was read elsewhere and that has `seconds` left; `accept` instead of
+        those of the policy."""
+        try:
+            connection = _PendingConnection(SocketLink(sock, peer), self._clock.monotonic() + seconds, hello, accept)
+        except (OSError, NetworkError) as error:
+            sock.close()
+            self._outcomes.append(Dropped(peer or "somebody", str(error)))
+            return
+        if len(self._silent(connection.host)) >= MAX_PENDING_PER_ADDRESS or len(self._pending) >= MAX_PENDING:
+            self._advance()  # their hello may have arrived by now
+        if len(silent := self._silent(connection.host)) >= MAX_PENDING_PER_ADDRESS:
+            self._evict(silent[0])
+        if len(self._pending) >= MAX_PENDING:
+            self._evict(next((c for c in self._pending if c.silent), self._pending[0]))
+        self._pending.append(connection)
+
+    def _silent(self, host: str) -> list[_PendingConnection]:
+        return [c for c in self._pending if c.silent and c.host == host]
+
+    def _evict(self, connection: _PendingConnection) -> None:
+        self._pending.remove(connection)
+        connection.link.close()
+        self._outcomes.append(Dropped(connection.link.peer, "too many connections wait for their handshake"))
+
+    def step(self) -> list[Outcome]:
+        """Serve every connection as far as its bytes go; returns what became of those that are through."""
+        self._advance()
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def _advance(self) -> None:
+        now = self._clock.monotonic()
+        for connection in list(self._pending):
+            outcome: Outcome | None
+            try:
+                outcome = connection.step(self._policy, now, self._clock)
+            except (NetworkError, OSError) as error:
+                outcome = Dropped(connection.link.peer, str(error))
+            if outcome is None and now >= connection.deadline:
+                outcome = Dropped(connection.link.peer, f"no key was proven within {HANDSHAKE_SECONDS:g} s")
+            if outcome is not None:
+                self._pending.remove(connection)
+                self._outcomes.append(outcome)
+                if isinstance(outcome, Dropped):
+                    connection.link.close()
+
+    def close(self) -> None:
+        """Close all connections, also those whose outcome nobody has asked for; idempotent."""
+        for connection in self._pending:
+            connection.link.close()
+        for outcome in self._outcomes:
+            if isinstance(outcome, Authenticated):
+                outcome.session.close()
+            elif isinstance(outcome, Forwarded):
+                outcome.sock.close()
+        self._pending.clear()
+        self._outcomes.clear()
+
+
+class _PendingConnection:
+    """One connection before its proof."""
+
+    def __init__(self, link: SocketLink, deadline: float, hello: bytes, accept: Accept | None) -> None:
+        self.link = link
+        self.host = link.peer.rpartition(":")[0] or link.peer
+        self.deadline = deadline
+        self._reader = HelloReader()
+        self._reader.feed(hello)
+        self._handshake: ServerHandshake | None = None
+        self._accept = accept
+        self._seal = not link.private
+        self._read = len(hello)
+        self._sent = 0
+
+    @property
+    def silent(self) -> bool:
+        """Whether it has not said a whole hello yet."""
+        return self._reader.need > 0
+
+    def step(self, policy: Policy, now: float, clock: Clock) -> Outcome | None:
+        """Read what is there and answer; None while more is needed. Never reads beyond the handshake."""
+        while self._reader.need:
+            data = self._receive(self._reader.need)
+            if data is None:
+                return None
+            self._reader.feed(data)
+        if self._handshake is None:
+            decision = self._accept or policy(self._reader.hello)
+            if isinstance(decision, Forward):
+                seconds, peer = self.deadline - now, self.link.peer
+                return Forwarded(decision.job, self.link.detach(), self._reader.data, seconds, peer)
+            if isinstance(decision, Hint):
+                return self._turn_away(decision)
+            self._accept, self._handshake = decision, self._serve(decision)
+            try:
+                self._put(self._handshake.feed(self._reader.data))
+            except Refused as refusal:
+                return self._turn_away(refusal.hint)
+        while not self._handshake.done:
+            data = self._receive(self._handshake.need)
+            if data is None:
+                return None
+            self._handshake.feed(data)
+        return self._admit(self._handshake, self._reader.hello, clock)
+
+    def _serve(self, accept: Accept) -> ServerHandshake:
+        self._seal = self._seal or bool(accept.caps.get("seal"))
+        return ServerHandshake(
+            accept.admits, accept.role, accept.job, {**accept.caps, "seal": self._seal}, binding=self.link.binding
+        )
+
+    def _receive(self, size: int) -> bytes | None:
+        """At most `size` bytes, None when none is there yet."""
+        view = memoryview(bytearray(size))
+        count = self.link.receive(view)
+        if count == 0:
+            raise OSError("it closed the connection before it proved a key")
+        self._read += count or 0
+        return None if count is None else bytes(view[:count])
+
+    def _turn_away(self, hint: Hint) -> Dropped:
+        self._put(bytes([hint]))
+        who = f" as node {self._accept.node}" if self._accept is not None and self._accept.node is not None else ""
+        return Dropped(self.link.peer, f"refused{who}: {hint.name}")
+
+    def _put(self, data: bytes) -> None:
+        # a handshake message is smaller than any socket buffer, so it goes out in one piece or the peer does not read
+        if data and self.link.send([data]) != len(data):
+            raise OSError("it does not take our answer")
+        self._sent += len(data)
+
+    def _admit(self, handshake: ServerHandshake, hello: Hello, clock: Clock) -> Authenticated:
+        session = Session(
+            self.link,
+            handshake.keys.server_key,
+            handshake.keys.client_key,
+            role=hello.role,
+            sealed=self._seal or bool(hello.caps.get("seal")),
+            is_server=True,
+            node_id=None if self._accept is None else self._accept.node,
+            caps=hello.caps,
+            clock=clock,
+        )
+        session.bytes_sent, session.bytes_read = self._sent, self._read
+        session.send()
+        return Authenticated(session, hello)

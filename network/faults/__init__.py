@@ -1,0 +1,43 @@
+"""Faults on purpose, by node and step: a written plan, what it does to a process, and a proxy that spoils connections.
+
+`parallel(fault=...)` takes such a plan; a job without one loads the plan and nothing else of this package.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..names import lazily
+
+if TYPE_CHECKING:
+    from .fault import Fault, LinkFault, ProcessFault, Step
+    from .plan import FaultPlan, InjectedFault, perform
+    from .proxy import Proxy, Route
+    from .stream import Shape
+
+__all__ = [
+    "Fault",
+    "FaultPlan",
+    "InjectedFault",
+    "LinkFault",
+    "ProcessFault",
+    "Proxy",
+    "Route",
+    "Shape",
+    "Step",
+    "perform",
+]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "Fault": "fault",
+        "FaultPlan": "plan",
+        "InjectedFault": "plan",
+        "LinkFault": "fault",
+        "ProcessFault": "fault",
+        "Proxy": "proxy",
+        "Route": "proxy",
+        "Shape": "stream",
+        "Step": "fault",
+        "perform": "plan",
+    },
+)

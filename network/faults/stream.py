@@ -1,0 +1,357 @@
+"""One direction of one connection under its faults: bytes go in and come out at times; no socket, thread or clock inside."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import math
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+
+from network.errors import ProtocolError
+from network.hello import HEAD, LENGTH, hello_length, reply_length
+from network.keys import MAC_SIZE
+from network.values import DTYPES, decode
+from network.wire import HEADER, KINDS, Kind, unpack
+
+
+class Shape:
+    """Faults of one direction; what is not asked for does not happen. `counts` tells how often each kind has acted, `passed`
+    how many bytes were brought.
+
+    Changes hold from the next byte on, for every connection that has this shape. Faults at a byte happen once: to the first
+    connection that comes there.
+    """
+
+    def __init__(self, changing: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext) -> None:
+        self.counts: Counter[str] = Counter()
+        self.passed = 0
+        self.rate: float | None = None
+        self.lag = self.jitter = 0.0
+        self.swallows = self.stalls = False
+        self.piece: int | None = None
+        self.flip_at: int | None = None
+        self.end_at: int | None = None
+        self.loss = self.repeats = self.swaps = 0.0
+        self._changing = changing  # keeps off whoever moves bytes, and wakes them up
+
+    def throttle(self, bytes_per_second: float | None) -> None:
+        """Let at most that many bytes pass in a second; None: no limit."""
+        if bytes_per_second is not None and not bytes_per_second > 0:
+            raise ValueError(f"throttle 'bytes_per_second' must be positive or None, got {bytes_per_second!r}.")
+        with self._changing():
+            self.rate = bytes_per_second
+
+    def delay(self, seconds: float, jitter: float = 0.0) -> None:
+        """Let everything arrive `seconds` later, and up to `jitter` seconds more, drawn from the proxy's seed; in order."""
+        with self._changing():
+            self.lag, self.jitter = _checked("delay", "seconds", seconds), _checked("delay", "jitter", jitter)
+
+    def swallow(self, on: bool = True) -> None:
+        """Take everything, bring nothing, and keep the end of the connection secret: a half-open link.
+
+        What was swallowed is gone: a connection that is healed has a hole. One that heals without is stalled, as a partition.
+        """
+        with self._changing():
+            self.swallows = on
+
+    def stall(self, on: bool = True) -> None:
+        """Read nothing: buffers fill, and the sender has to wait."""
+        with self._changing():
+            if on and not self.stalls:
+                self.counts["stall"] += 1
+            self.stalls = on
+
+    def segment(self, size: int | None) -> None:
+        """Bring at most `size` bytes at a time; None: as they come."""
+        if size is not None and not size >= 1:
+            raise ValueError(f"segment 'size' must be positive or None, got {size!r}.")
+        with self._changing():
+            self.piece = size
+
+    def flip(self, at: int) -> None:
+        """Flip the lowest bit of byte `at` of a connection, counted from 0."""
+        with self._changing():
+            self.flip_at = int(_checked("flip", "at", at))
+
+    def truncate(self, at: int) -> None:
+        """Let a connection end in this direction after `at` bytes."""
+        with self._changing():
+            self.end_at = int(_checked("truncate", "at", at))
+
+    def lose(self, share: float) -> None:
+        """Lose this share of the messages, drawn from the proxy's seed; only where frames are known."""
+        if not 0 <= share <= 1:
+            raise ValueError(f"lose 'share' must be from 0 to 1, got {share!r}.")
+        with self._changing():
+            self.loss = share
+
+    def duplicate(self, messages: float = math.inf) -> None:
+        """Bring each of the next messages (all) twice; only where frames are known."""
+        with self._changing():
+            self.repeats = _checked("duplicate", "messages", messages)
+
+    def reorder(self, pairs: float = math.inf) -> None:
+        """Swap each of the next pairs of messages (all); only where frames are known. A first one waits for its second, but
+        not for longer than 50 ms: it may be the last that its sender says before it waits for an answer."""
+        with self._changing():
+            self.swaps = _checked("reorder", "pairs", pairs)
+
+
+def _checked(method: str, name: str, value: float) -> float:
+    if not value >= 0:
+        raise ValueError(f"{method} '{name}' must not be negative, got {value!r}.")
+    return value
+
+
+CAPACITY = 1 << 18
+"""Bytes that wait inside at most; whoever sends more has to wait, as for any slow reader."""
+
+HOLD_SECONDS = 0.05  # for the second message of a pair to be swapped
+_TURN = 0.002  # seconds' worth of bytes that a throttled link brings at a time,
+_LARGEST = 1 << 16  # bytes at most
+
+
+class Stream:
+    """Bytes on their way. `shape` may change at any time; `splitter` finds the messages where they are to be handled whole."""
+
+    def __init__(self, shape: Shape, generator: random.Random, splitter: MessageSplitter | None = None) -> None:
+        self.shape = shape
+        self.ended = False  # the sender has ended, and its bytes are out
+        self._random = generator
+        self._splitter = splitter
+        self._queue: deque[tuple[float, memoryview]] = deque()  # (when it may leave, bytes)
+        self._size = 0
+        self._taken = 0
+        self._latest = 0.0
+        self._free_at = 0.0  # when a throttled link takes the next bytes
+        self._finished = self._cut_off = False
+        self._held = b""  # the first message of a pair to be swapped,
+        self._held_until = 0.0  # and when it goes on alone
+
+    @property
+    def room(self) -> int:
+        """How many bytes it takes now."""
+        shape = self.shape
+        if shape.stalls or self._finished:
+            return 0
+        most = CAPACITY if shape.rate is None or shape.swallows else 4 * self._portion(_LARGEST)
+        return max(0, most - self._size)
+
+    def take(self, data: bytes, now: float) -> None:
+        """Put bytes in."""
+        shape = self.shape
+        if shape.swallows:
+            shape.counts["swallow"] += 1
+            self._taken += len(data)
+            return
+        data = self._damage(data)
+        for part in self._messages(data, now):
+            self._put(part, now)
+
+    def finish(self, now: float) -> None:
+        """The sender ends; so does the other side, unless the link swallows."""
+        self._finished = True
+        self._release(now)
+        if self._splitter is not None:
+            self._put(self._splitter.rest(), now)
+
+    def due(self, now: float) -> list[bytes]:
+        """The pieces that leave now."""
+        out: list[bytes] = []
+        if now >= self._held_until:
+            self._release(now)
+        while self._queue and self._departure() <= now:
+            if self.shape.rate is not None:
+                self._free_at = self._departure()
+                self.shape.counts["throttle"] += 1
+            moment, data = self._queue.popleft()
+            size = self._portion(len(data))
+            if self.shape.piece == size < len(data):
+                self.shape.counts["segment"] += 1
+            if size < len(data):
+                self._queue.appendleft((moment, data[size:]))
+            self._size -= size
+            self.shape.passed += size
+            out.append(bytes(data[:size]))
+        over = self._finished or self._cut_off
+        self.ended = over and not self._queue and not self.shape.swallows and not self.shape.stalls
+        return out
+
+    def next_moment(self) -> float | None:
+        """When `due` has something, should nothing else happen; None: nothing waits."""
+        moments = [self._departure()] if self._queue else []
+        return min([*moments, self._held_until] if self._held else moments, default=None)
+
+    def _departure(self) -> float:
+        """When the next piece has passed: as a whole, at the end of its time on the link."""
+        moment, data = self._queue[0]
+        rate = self.shape.rate
+        return moment if rate is None else max(moment, self._free_at) + self._portion(len(data)) / rate
+
+    def _portion(self, size: int) -> int:
+        """How many of `size` bytes pass at a time."""
+        rate, piece = self.shape.rate, self.shape.piece
+        if rate is not None:
+            size = min(size, max(1, min(_LARGEST, int(rate * _TURN))))
+        return size if piece is None else min(size, piece)
+
+    def _damage(self, data: bytes) -> bytes:
+        """Flip and truncate."""
+        shape, start, end = self.shape, self._taken, self._taken + len(data)
+        self._taken = end
+        if self._cut_off:
+            return b""
+        if shape.flip_at is not None and start <= shape.flip_at < end:
+            place = shape.flip_at - start
+            data = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+            shape.flip_at = None
+            shape.counts["flip"] += 1
+        if shape.end_at is not None and shape.end_at < end:
+            data = data[: max(0, shape.end_at - start)]
+            shape.end_at = None
+            shape.counts["truncate"] += 1
+            self._cut_off = True
+        return data
+
+    def _messages(self, data: bytes, now: float) -> Iterable[bytes]:
+        """Lose, duplicate and reorder."""
+        if self._splitter is None:
+            yield data
+            return
+        shape = self.shape
+        for part, is_message in self._splitter.split(data):
+            if not is_message:
+                yield part
+            elif shape.loss and self._random.random() < shape.loss:
+                shape.counts["lose"] += 1
+            elif shape.swaps > 0 and not self._held:
+                self._held, self._held_until = part, now + HOLD_SECONDS
+            else:
+                yield part
+                if self._held:
+                    yield self._held
+                    self._held = b""
+                    shape.swaps -= 1
+                    shape.counts["reorder"] += 1
+                elif shape.repeats > 0:
+                    yield part
+                    shape.repeats -= 1
+                    shape.counts["duplicate"] += 1
+
+    def _release(self, now: float) -> None:
+        """Let a message go on whose second did not come."""
+        held, self._held = self._held, b""
+        self._put(held, now)
+
+    def _put(self, data: bytes, now: float) -> None:
+        if not data:
+            return
+        shape, moment = self.shape, now
+        if shape.lag or shape.jitter:
+            moment += shape.lag + shape.jitter * self._random.random()
+            shape.counts["delay"] += 1
+        self._latest = max(self._latest, moment)
+        self._queue.append((self._latest, memoryview(data)))
+        self._size += len(data)
+
+
+class Place(enum.Enum):
+    """Where in a connection one of its directions is."""
+
+    HELLO = enum.auto()
+    PROOF = enum.auto()
+    REPLY = enum.auto()
+    FRAMES = enum.auto()
+    UNKNOWN = enum.auto()
+
+
+class Seals:
+    """Whether the frames of a connection carry seals. Its two directions share one, because only READY tells."""
+
+    def __init__(self, sealed: bool = False) -> None:
+        self.sealed = sealed
+
+
+class MessageSplitter:
+    """Cuts one direction of a connection into what belongs together.
+
+    `place` is where it begins: HELLO for what a client sends from the start, REPLY for a server, FRAMES after the handshake.
+    Bytes that are no Parallel-SGD connection pass as they come.
+    """
+
+    def __init__(self, place: Place, seals: Seals) -> None:
+        self._place = place
+        self._seals = seals
+        self._data = bytearray()
+
+    def split(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
+        """Add bytes; yield the parts that are complete, and whether each is a message."""
+        self._data += data
+        while self._data:
+            try:
+                size, is_message = self._measure()
+            except ProtocolError:
+                self._place = Place.UNKNOWN
+                continue
+            if not size or size > len(self._data):
+                return
+            part = bytes(self._data[:size])
+            del self._data[:size]
+            if self._place is not Place.UNKNOWN:
+                self._place = Place.PROOF if self._place is Place.HELLO else Place.FRAMES
+            yield part, is_message
+
+    def rest(self) -> bytes:
+        """What came and is not complete."""
+        rest = bytes(self._data)
+        self._data.clear()
+        return rest
+
+    def _measure(self) -> tuple[int, bool]:
+        """The size of the part at the begin, 0 while it is not known, and whether it is a message."""
+        data = self._data
+        if self._place is Place.HELLO:
+            return (HEAD.size + hello_length(data[: HEAD.size]) if len(data) >= HEAD.size else 0), False
+        if self._place is Place.PROOF:
+            return MAC_SIZE, False
+        if self._place is Place.REPLY:
+            if data[0]:  # a refusal
+                raise ProtocolError("A reply must begin with 0.")
+            start = 1 + LENGTH.size
+            return (start + reply_length(bytes(data[1:start])) if len(data) >= start else 0), False
+        return self._measure_message() if self._place is Place.FRAMES else (len(data), False)
+
+    def _measure_message(self) -> tuple[int, bool]:
+        """A frame and those that continue it."""
+        data, end, missing, first = self._data, 0, 0, 0
+        while not end or missing > 0:
+            if len(data) < end + HEADER.size:
+                return 0, False
+            kind, _, _, meta_bytes, data_bytes = HEADER.unpack_from(data, end)
+            if kind not in KINDS:
+                raise ProtocolError(f"A frame of unknown kind {kind} came by.")
+            if not end:
+                first = kind
+                if len(data) < HEADER.size + meta_bytes:
+                    return 0, False
+                missing = self._array_bytes(kind, bytes(data[HEADER.size : HEADER.size + meta_bytes]))
+            missing -= data_bytes
+            sealed = self._seals.sealed or kind == Kind.READY
+            end += HEADER.size + meta_bytes + data_bytes + (MAC_SIZE if sealed else 0)
+        return end, first == Kind.MESSAGE
+
+    def _array_bytes(self, kind: int, metadata: bytes) -> int:
+        meta = unpack(metadata)
+        if not isinstance(meta, list) or len(meta) != 3:
+            raise ProtocolError("A malformed message came by.")
+        _, layout, tree = meta
+        if kind == Kind.READY:
+            value = decode(tree, [], ())
+            self._seals.sealed = isinstance(value, dict) and bool(value.get("sealed"))
+        try:
+            return sum(DTYPES[code].itemsize * math.prod(shape) for code, *shape in layout)
+        except (TypeError, ValueError, KeyError) as error:
+            raise ProtocolError("A message with a malformed layout came by.") from error

@@ -1,0 +1,169 @@
+"""Where keys are kept: a private file per user, or a variable of the environment for Kubernetes secrets."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+
+from .keys import KeyFileError, Keyring, format_keyring, new_key, parse_keyring
+
+KEY_FILE_VARIABLE = "PSGD_KEY_FILE"
+"""Environment variable that names a key file."""
+
+KEY_VARIABLE = "PSGD_KEY"
+"""Environment variable that holds the text of a key file."""
+
+_FILE_LIMIT = 1024
+
+
+def default_key_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """`$XDG_CONFIG_HOME/psgd/key`, else `~/.config/psgd/key`; KeyFileError when this user has no home directory."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    if os.path.isabs(base):  # the XDG specification has relative paths ignored
+        return Path(base, "psgd", "key")
+    home = environ.get("HOME", "")
+    try:
+        return Path(home if os.path.isabs(home) else Path.home(), ".config", "psgd", "key")
+    except RuntimeError:
+        raise KeyFileError(
+            f"This user has no home directory to keep a key in; give --key-file or set {KEY_FILE_VARIABLE}."
+        ) from None
+
+
+def create_key_file(path: str | os.PathLike[str]) -> Keyring:
+    """Write a new key to `path` (mode 0600; a missing parent becomes 0700) and return it.
+
+    The file appears complete or not at all, and an existing one is never touched: KeyFileError. Its directory must
+    be on a file system with hard links.
+    """
+    keyring = Keyring((new_key(),))
+    if not _publish(Path(path), format_keyring(keyring)):
+        raise KeyFileError(f"{path} exists already and is kept as it is; remove it first or name another file.")
+    return keyring
+
+
+def load_key_file(path: str | os.PathLike[str]) -> Keyring:
+    """Read the one or two keys of a file that belongs to this user alone.
+
+    Raises KeyFileError, which says what to do, for a missing or unreadable file, a symbolic link or anything else that
+    is no regular file, another owner, a mode that lets group or others in, and for every fault in the text.
+    """
+    keyring = _load(Path(path))
+    if keyring is None:
+        raise KeyFileError(
+            f"Key file {path} does not exist; copy it from a machine of the cluster and 'chmod 600' it, "
+            f"or make a new one with 'psgd-worker --new-key --key-file {path}'."
+        )
+    return keyring
+
+
+def take_key_from_environment(environ: MutableMapping[str, str]) -> Keyring | None:
+    """Remove `PSGD_KEY` from `environ` and return its keys, None where it is not set.
+
+    Call it with `os.environ` before the first child process starts: a variable left there would be inherited. Where the system
+    keeps what this process was started with, and shows it to others of the same user, the text is overwritten.
+    KeyFileError for a malformed text, which is removed too.
+    """
+    if environ is os.environ:
+        _overwrite(KEY_VARIABLE)
+    text = environ.pop(KEY_VARIABLE, None)
+    return None if text is None else parse_keyring(text, f"Environment variable {KEY_VARIABLE}")
+
+
+def find_keys(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str], create: bool) -> Keyring:
+    """The keys to use: from the file `explicit`, the file `$PSGD_KEY_FILE`, the text `$PSGD_KEY`, or the default file.
+
+    The first source that is named counts; if it is faulty, no other is tried. With `create` a missing default file is
+    made, and two processes that do so at once return the same key. `environ` is not changed; where it is `os.environ`,
+    call `take_key_from_environment` before starting children.
+    """
+    named = explicit if explicit is not None else environ.get(KEY_FILE_VARIABLE) or None
+    if named is not None:
+        return load_key_file(named)
+    if KEY_VARIABLE in environ:
+        return parse_keyring(environ[KEY_VARIABLE], f"Environment variable {KEY_VARIABLE}")
+    path = default_key_path(environ)
+    if create and _load(path) is None:
+        _publish(path, format_keyring(Keyring((new_key(),))))
+    return load_key_file(path)
+
+
+def _overwrite(variable: str) -> None:
+    """Put zeros in place of the value in the memory from which /proc/<pid>/environ is read; `os.environ` has a copy."""
+    getenv = ctypes.CDLL(None).getenv
+    getenv.argtypes, getenv.restype = [ctypes.c_char_p], ctypes.c_void_p
+    address = getenv(variable.encode())
+    if address:
+        ctypes.memset(address, 0, len(ctypes.string_at(address)))
+
+
+def _publish(path: Path, text: str) -> bool:
+    """Make `path` appear with its whole content; False if it exists. A link, unlike a rename, never replaces."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                os.fchmod(descriptor, 0o600)  # whatever the umask took away
+                file.write(text)
+                file.flush()
+                os.fsync(descriptor)
+            return _link(draft, path)
+        finally:
+            os.unlink(draft)
+    except OSError as error:
+        raise KeyFileError(f"Key file {path} cannot be written: {error.strerror}; name another with --key-file.") from None
+
+
+def _link(draft: Path, path: Path) -> bool:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _load(path: Path) -> Keyring | None:
+    """The keys in `path`, None if there is no such file."""
+    text = _read_private(path)
+    return None if text is None else parse_keyring(text, f"Key file {path}")
+
+
+def _read_private(path: Path) -> str | None:
+    try:
+        # O_NONBLOCK: a pipe of that name must not stop us before we see what it is
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        why = "it is a symbolic link; name the file itself" if error.errno == errno.ELOOP else error.strerror
+        raise KeyFileError(f"Key file {path} cannot be read: {why}.") from None
+    try:
+        _check_private(path, os.fstat(descriptor))
+        content = os.read(descriptor, _FILE_LIMIT + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > _FILE_LIMIT or not content.isascii():
+        raise KeyFileError(f"{path} is not a key file: it must be at most {_FILE_LIMIT} bytes of ASCII text.")
+    return content.decode("ascii")
+
+
+def _check_private(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise KeyFileError(f"Key file {path} must be a regular file.")
+    if status.st_uid != os.geteuid():
+        raise KeyFileError(
+            f"Key file {path} must belong to user {os.geteuid()}, who runs this program, but belongs to user "
+            f"{status.st_uid}; copy it to a file of your own."
+        )
+    if status.st_mode & 0o077:
+        raise KeyFileError(
+            f"Key file {path} has mode {stat.S_IMODE(status.st_mode):04o}, so others on this machine can use it; "
+            f"run 'chmod 600 {path}', and make a new key if someone may have read it."
+        )

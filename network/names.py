@@ -1,0 +1,56 @@
+"""Names: those of a package, imported when they are first asked for, and what somebody meant by one that does not exist."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Final
+
+
+def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` (PEP 562) of `package`; each name of `homes` comes from the module given there.
+
+    Those modules are attributes of the package, as if it had imported them.
+    Completion and `help()` go by `__dir__`: they show those names, and of what is loaded only modules of the package.
+    Type checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
+    """
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            if name in homes.values():
+                return import_module(f"{package}.{name}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        loaded = vars(sys.modules[package])
+        special = {name for name in loaded if name.startswith("__")}
+        return sorted(
+            special
+            | homes.keys()
+            | set(loaded.get("__all__", ()))
+            | {name for name in loaded if f"{package}.{name}" in sys.modules}
+        )
+
+    return get, names
+
+
+_NOTHING: Final = MappingProxyType[Any, str]({})
+
+
+def did_you_mean(name: object, known: Iterable[object], quoted: bool = True, meant: Mapping[Any, str] = _NOTHING) -> str:
+    """`; did you mean 'Plain'?` for `Plian`, to go behind what a message says; "" where nothing known is near to it.
+
+    Upper and lower case count as equal. `quoted`: whether texts stand in quotation marks, as other keys do by their `repr`;
+    `meant` tells what to say for some of those that are known.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - for messages only
+
+    spelt = {str(each).casefold(): meant.get(each, each) for each in known}
+    for near in get_close_matches(str(name).casefold()[:80], spelt, n=1):
+        return f"; did you mean {repr(spelt[near]) if quoted else spelt[near]}?"
+    return ""
