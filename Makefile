@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # one BLAS thread: several workers share these cores, and results stay comparable
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# thousands of imports: each of our modules, and each rewritten test, is compiled once
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-computing test-processes test-alone check house long steady soak faults golden audit bench clean
 
