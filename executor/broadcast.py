@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from rpc.result import read_result
+from rpc.files import read_result
 
 from .payload import Payload, pack_payload, unpack_payload
 from .values import DATA_ONLY
@@ -82,7 +82,7 @@ class Broadcast(Generic[T]):
 
 
 def from_file(path: str) -> Any:
-    """The value whose payload is in a file that `rpc.result.write_result` wrote, read once by each process."""
+    """The value whose payload is in a file that `rpc.files.write_result` wrote, read once by each process."""
     held = _held_files()
     if path not in held:
         held[path] = unpack_payload(*read_result(Path(path), ()))

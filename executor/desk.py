@@ -14,7 +14,7 @@ from network.errors import NetworkError, ProtocolError
 from network.session import Session
 from network.values import LONG_BYTES
 from rpc.errors import JobAborted
-from rpc.hardening import end_process
+from rpc.job.hardening import end_process
 from rpc.logs import get_logger
 
 from .broadcast import Arrived

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from network.session import Session
-from rpc.reach import is_user_module
+from rpc.code_closure import is_user_module
 from rpc.shipping import Bundle, pack
 
 from .names import Names

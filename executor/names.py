@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from rpc.reach import is_user_module
+from rpc.code_closure import is_user_module
 
 _MOST_LOOKED_AT = 256  # objects; beyond that changes are not noticed
 _NOTHING = object()  # where a name stands for none

@@ -11,12 +11,12 @@ from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
 from network.session import Session
-from rpc.coordinator import Coordinator
-from rpc.liveness.guard import STOPPED_SECONDS
-from rpc.liveness.verdict import signal_name
+from rpc.dialing import watch_for_silence
+from rpc.liveness.process_monitor import STOPPED_SECONDS
 from rpc.logs import get_logger
-from rpc.patience import Patience
-from rpc.submitter_line import watch_for_silence
+from rpc.submit.coordinator import Coordinator
+from rpc.submit.restarts import Retry
+from rpc.verdict import signal_name
 
 from .restarts import Ending
 from .task_server import TaskServer
@@ -70,7 +70,7 @@ class TaskJob:
         Raises: NetworkError.
         """
         self._attempts[node] += 1
-        return Patience(RETURN_SECONDS, NetworkError).call(partial(self._start_again, node))
+        return Retry(RETURN_SECONDS, NetworkError).call(partial(self._start_again, node))
 
     def _start_again(self, node: int) -> Session:
         com = Request(key=self._key).request(NodeAssignment().add(node, self._addresses[node]))

@@ -11,9 +11,9 @@ import numpy as np
 
 from network.errors import ProtocolError
 from rpc.communication import Communication
+from rpc.dialing import await_submitter, watch_for_silence
 from rpc.executable import AbsExecutable, ReplyPackage
 from rpc.monitor import job_monitor
-from rpc.submitter_line import await_line, watch_for_silence
 
 from .broadcast import HELD
 from .desk import Assignment, Desk
@@ -50,7 +50,7 @@ class TaskServer(AbsExecutable):
 
     def start(self, com: Communication) -> None:
         """Serve until the submitter says that there are no more tasks."""
-        session = await_line(com.controller)
+        session = await_submitter(com.controller)
         watch_for_silence(session)
         sys.setswitchinterval(_SWITCH_SECONDS)
         desk = Desk(com.controller, session)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rpc.coordinator import GROUP_SLACK_SECONDS
 from rpc.recovery import FAIL, REDUNDANT
-from rpc.submission import START_SECONDS
+from rpc.submit.coordinator import GROUP_SLACK_SECONDS
+from rpc.submit.submission import START_SECONDS
 
 from .codec.bank import CodecChoice
 from .codec.interfaces import Codec

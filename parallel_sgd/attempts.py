@@ -17,13 +17,13 @@ from network.request import Request
 from rpc import Coordinator, SubmissionError
 from rpc.errors import Deposed
 from rpc.lease.election import Office
-from rpc.listing import jobs_known
+from rpc.lease.handoff import Handoff
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.messages import MAX_TEXT
-from rpc.patience import Patience
 from rpc.recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
-from rpc.run_folder import RUNS, RunFolder
-from rpc.succession.will import Will
+from rpc.submit.diagnostics import jobs_known
+from rpc.submit.restarts import Retry
+from rpc.submit.run_folder import RUNS, RunFolder
 
 from .answers import answers, package_bytes
 from .driver import can_do_without
@@ -159,7 +159,7 @@ class Attempts:
         """Hand on what an heir needs to go on from here, if the job is to survive us."""
         if self._driver:
             charter = Charter.of(running.coordinator.attempt, running.nodes, self.recovery)
-            running.coordinator.entrust(Will(self._driver, HEIR, self._content, charter.to_json(), running.term))
+            running.coordinator.entrust(Handoff(self._driver, HEIR, self._content, charter.to_json(), running.term))
 
     def _coordinator(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
         estate = self._estate
@@ -327,7 +327,7 @@ class Attempts:
         Raises: JobFailed naming who could not be reached, Deposed.
         """
         seconds = WAIT_SECONDS if self.recovery.policy == WAIT else RETURN_SECONDS
-        patience = Patience(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority))
+        patience = Retry(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority))
         before = self._running
         try:
             return self._await_majority(lambda: patience.call(self._start_again))
@@ -382,7 +382,7 @@ class Attempts:
 
         Raises: Deposed when it does not, and what `act` raises.
         """
-        return Patience(DEPOSED_SECONDS, Deposed).call(act)
+        return Retry(DEPOSED_SECONDS, Deposed).call(act)
 
     def _say_goodbye(self) -> None:
         """Whoever leaves between two attempts leaves the next one to an heir."""

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 
 from network.errors import NetworkError
 from rpc import SubmissionError
-from rpc.console import verbosity
 from rpc.job.report import users_traceback
-from rpc.logs import attach_console
+from rpc.logs import attach_console, verbosity
 
 from .commands.attach import attach
 from .commands.codes import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nn.blas import describe_blas
-from rpc.configuration import keep_configuration
+from rpc.files import keep_configuration
 
 from .checkpoint.snapshot import versions
 from .worker import WorkerPlan

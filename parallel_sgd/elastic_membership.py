@@ -7,12 +7,10 @@ import time
 from collections.abc import Iterable
 
 from network.nodes import NodeAssignment
-from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.membership.discovery import Discovery
-from rpc.membership.driver import ElasticDriver
-from rpc.membership.folder import FolderDiscovery
-from rpc.membership.poller import Poller
-from rpc.membership.rounds import (
+from rpc.elastic.discovery import Discovery, Poller
+from rpc.elastic.discovery_sources import FolderDiscovery
+from rpc.elastic.driver import ElasticDriver
+from rpc.elastic.events import (
     DiscoveryFailed,
     Fail,
     HostsSeen,
@@ -26,6 +24,7 @@ from rpc.membership.rounds import (
     WorkerEnded,
     WorkerReady,
 )
+from rpc.logs import SUBMIT_LOGGER, get_logger
 
 from .errors import JobFailed
 from .membership import with_workers

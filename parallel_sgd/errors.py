@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from network.errors import BadContent, PeerLost
-from rpc.liveness.verdict import Verdict, in_causal_order
 from rpc.logs import clean, clean_text
+from rpc.verdict import Verdict, in_causal_order
 
 _REFUSED = re.compile(rf"{BadContent.__module__}\.{BadContent.__qualname__}: Node\((-?\d+)\) sent")
 _PEER_LOST = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"

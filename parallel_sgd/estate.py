@@ -14,11 +14,10 @@ from typing import Any
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
 from rpc import shipping
-from rpc.files import parsed
+from rpc.files import parsed, read_result
 from rpc.recovery import Recovery
-from rpc.result import read_result
 from rpc.shipping import Bundle
-from rpc.submitting import pack_executable
+from rpc.submit.groups import pack_executable
 
 from .answers import Replies, replies_of
 from .executors import WorkerExecutor

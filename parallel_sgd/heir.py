@@ -24,11 +24,11 @@ from rpc.agent.standby import CHARTER, ESTATE
 from rpc.files import parsed, read_regular
 from rpc.lease.candidacy import Candidacy
 from rpc.lease.election import OVER, Decision, Election, Newer, Office, later_term
+from rpc.lease.handoff import new_driver
 from rpc.lease.lease import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 from rpc.logs import CleanFormatter, get_logger
 from rpc.messages import NO_CODE
 from rpc.recovery import SHRINK, Recovery
-from rpc.succession.will import new_driver
 
 from .attempts import WAIT_SECONDS, Attempts, Running
 from .errors import JobFailed

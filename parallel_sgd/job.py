@@ -17,12 +17,11 @@ from nn.gradient_descent import ADAMOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import IOptimizer, PSGDOptimizer
-from rpc.console import NORMAL, verbosity
 from rpc.errors import NodeBusy
 from rpc.identity import new_job_id
-from rpc.interrupts import telling
-from rpc.logs import SUBMIT_LOGGER, attach_console, get_logger
-from rpc.patience import Patience
+from rpc.logs import NORMAL, SUBMIT_LOGGER, attach_console, get_logger, verbosity
+from rpc.submit.restarts import Retry
+from rpc.submit.terminal import telling
 
 from .batch_sync import SyncChoice, SynchronizedSGD
 from .checkpoint.given import Resume
@@ -168,7 +167,7 @@ class ParallelSGD:
                 raise ValueError(f"'nodes' must hold the workers 0..n-1, got {workers}")
             if not self._model.built:
                 raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
-            patience, folder = Patience(arguments.number("parallel()", "wait", wait, 0), NodeBusy), _folder(directory)
+            patience, folder = Retry(arguments.number("parallel()", "wait", wait, 0), NodeBusy), _folder(directory)
             arrays = self._data.load()
             spec = make_spec(
                 self._model,

@@ -9,8 +9,8 @@ from pathlib import Path
 from nn.blas import limited_to_one_thread
 from nn.model import Model
 from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.run_folder import RunFolder, node_folder
 from rpc.shipping import pack
+from rpc.submit.run_folder import RunFolder, node_folder
 
 from .batches import Batches
 from .checkpoint import CheckpointError, Keeper, Resumption, Store

@@ -14,9 +14,9 @@ from nn.model import Model
 from rpc import Coordinator
 from rpc.errors import Deposed
 from rpc.identity import new_job_id
+from rpc.lease.handoff import new_driver
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.recovery import SHRINK, Recovery
-from rpc.succession.will import new_driver
 
 from .accounts import AccountError, Entry, NodeAccounts, check_conserved, unread
 from .attempts import Attempts

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rpc.launch import LocalAgents
 from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.run_folder import Run, RunFolder, node_folder
+from rpc.submit.run_folder import Run, RunFolder, node_folder
 
 from .checkpoint.choice import choose
 from .checkpoint.given import NODES, RESUMES

@@ -19,13 +19,13 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import IOptimizer, OpContainer
 from nn.registry import custom_classes
-from rpc.agent.admission import LEAST_SILENCE, MOST_SECONDS
+from rpc.agent.checks import LEAST_SILENCE, MOST_SECONDS
+from rpc.elastic.discovery import Discovery
+from rpc.elastic.discovery_sources import discovery_of
 from rpc.files import is_safe_name
-from rpc.membership.discovery import Discovery
-from rpc.membership.script import discovery_of
 from rpc.recovery import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy
-from rpc.run_folder import run_name
 from rpc.shipping import pack
+from rpc.submit.run_folder import run_name
 
 from .admission import check_parts
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rpc import recovery
-from rpc.liveness.verdict import Verdict
+from rpc.verdict import Verdict
 
 from .errors import JobFailed
 

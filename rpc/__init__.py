@@ -9,12 +9,12 @@ if sys.platform == "win32":
     raise ImportError("Parallel-SGD runs on Linux and macOS; on Windows use the Windows Subsystem for Linux.")
 
 if TYPE_CHECKING:
-    from .cohort import Cohort
+    from .agent.agent import Cohort
     from .communication import Communication
-    from .coordinator import Coordinator
     from .errors import JobAborted, SubmissionError
     from .executable import AbsExecutable, AbsSimpleExecutor, ReplyPackage
-    from .reclaimer import Reclaimer
+    from .submit.attach import Reclaimer
+    from .submit.coordinator import Coordinator
 
 __all__ = [
     "AbsExecutable",
@@ -33,11 +33,11 @@ __getattr__, __dir__ = lazily(
     {
         "AbsExecutable": "executable",
         "AbsSimpleExecutor": "executable",
-        "Cohort": "cohort",
+        "Cohort": "agent.agent",
         "Communication": "communication",
-        "Coordinator": "coordinator",
+        "Coordinator": "submit.coordinator",
         "JobAborted": "errors",
-        "Reclaimer": "reclaimer",
+        "Reclaimer": "submit.attach",
         "ReplyPackage": "executable",
         "SubmissionError": "errors",
     },

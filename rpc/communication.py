@@ -13,11 +13,9 @@ from network.controller import BlockHandler, Controller
 from network.errors import BadContent, ProtocolError, Rejected
 from network.frames import Message
 
-from .allreduce import WHOLE_BYTES, check_op, combined
-from .job.meetings import Meetings
-from .operation import MOST_NOTE
-from .pieces import PIECE_HEAD, Pieces
-from .suspects import Suspects
+from .collective.allreduce import PIECE_HEAD, WHOLE_BYTES, Pieces, check_op, combined
+from .job.peers import PeerConnector, Suspects
+from .protocol import MOST_NOTE
 
 _GROUP_HEAD = 2  # ints in the head of a message of a group operation: its kind and its number
 _GATHER, _RESULT = 1, 2
@@ -45,7 +43,7 @@ class Communication:
         job: str = "",
         attempt: int = 0,
         load_code: LoadCode | None = None,
-        meetings: Meetings | None = None,
+        meetings: PeerConnector | None = None,
     ) -> None:
         self.controller = controller
         self.node_id = controller.node_id

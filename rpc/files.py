@@ -1,4 +1,4 @@
-"""Files that are changed wholly or not at all, on a disk that may be full for a moment.
+"""Files that are changed wholly or not at all, on a disk that may be full for a moment; the result of an executor among them.
 
 What could not be written then stands in the way of no later try, neither on the disk, as half a line or half a draft, nor in
 memory. Nothing is written through a link. And files and names of others, taken so that they can do no harm.
@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import logging
 import os
 import re
 import secrets
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from network.errors import ProtocolError
+from network.frames import read_one
+from network.wire import Kind, pack
 
 PRIVATE: Final = 0o600
 ROOM_SECONDS: Final = 20.0
@@ -182,3 +187,51 @@ def _write(descriptor: int, text: str) -> int:
     while written < len(data):
         written += os.write(descriptor, data[written:])
     return written
+
+
+RESULT_FILE = "result.psgd"
+
+
+def write_result(path: Path, content: object, classes: Sequence[type]) -> None:
+    """Write `content`, whose instances may be of `classes`.
+
+    Raises: TypeError for what cannot travel, ValueError for more than a message may hold, OSError from the disk.
+    """
+    packed = pack(Kind.MESSAGE, (), content, None, classes)
+    with open(path, "wb") as file:
+        for part in packed.buffers:
+            file.write(part)
+
+
+def read_result(path: Path, classes: Sequence[type]) -> Any:
+    """What `write_result` wrote with the same `classes`.
+
+    Raises: ProtocolError when the file is no complete result, OSError.
+    """
+    with open(path, "rb") as file:
+        try:
+            return read_one(file, classes)
+        except ProtocolError as error:
+            raise ProtocolError(f"{path} holds no result that can be read: {error}") from error
+
+
+CONFIGURATION: Final = "configuration.json"
+
+
+def keep_configuration(folder: Path, content: Mapping[str, Any]) -> None:
+    """Write `content` into `folder`, in place of that of an earlier attempt; what JSON does not know is written as its text.
+
+    Raises: OSError when the disk refuses; what was there before is there still.
+    """
+    draft = folder / f".{secrets.token_hex(6)}.new"
+    try:
+        with open(draft, "x", encoding="utf-8", opener=_private_text) as file:
+            json.dump(content, file, indent=1, default=str)
+        os.replace(draft, folder / CONFIGURATION)
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _private_text(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

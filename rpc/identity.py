@@ -1,11 +1,16 @@
-"""Names of jobs and of their processes, and the keys that are theirs."""
+"""Names of jobs, of their processes and of hosts, and the keys that are a job's own."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import secrets
+import socket
 import time
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
 from network.keys import Key, derive_key
 
@@ -40,3 +45,19 @@ def peer_key(cluster: Key, job: str, one: int, other: int) -> Key:
 def peer_keys(cluster: Key, job: str, node: int, nodes: Iterable[int]) -> dict[int, Key]:
     """All that `node` shares with others of `nodes`, by these."""
     return {other: peer_key(cluster, job, node, other) for other in sorted(set(nodes) - {node})}
+
+
+@cache
+def host_name() -> str:
+    """A name that processes share exactly if they run on one booted system, in one mount namespace, as one user."""
+    parts = [socket.gethostname(), str(os.getuid())]
+    for path in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
+        try:
+            parts.append(Path(path).read_text(encoding="ascii").strip())
+        except OSError:
+            continue
+    try:
+        parts.append(os.readlink("/proc/self/ns/mnt"))
+    except OSError:
+        parts.append("one namespace")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

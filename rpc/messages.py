@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from .liveness.news import Beat as Beat
-from .liveness.news import Notice as Notice
-from .liveness.verdict import ExitCode
-from .liveness.verdict import Verdict as Verdict
-from .operation import MAX_TEXT as MAX_TEXT
-from .operation import Attempt, Bytes, JobState, Length, Node, Note, Percent, RunState, Secret, Sha256
-from .operation import Operation as Operation
-from .operation import parse as parse
-from .operation import read_operation as read_operation
-from .succession.news import FROM_DRIVER as FROM_DRIVER
-from .succession.news import TO_DRIVER as TO_DRIVER
-from .succession.news import Agreed as Agreed
-from .succession.news import Conclude as Conclude
-from .succession.news import Denied as Denied
-from .succession.news import Entrust as Entrust
-from .succession.news import Granted as Granted
-from .succession.news import Halted as Halted
-from .succession.news import Keeps as Keeps
-from .succession.news import NextAttempt as NextAttempt
-from .succession.news import Part as Part
-from .succession.news import Standing as Standing
-from .succession.news import TakeOver as TakeOver
-from .succession.news import Term as Term
+from .lease.messages import FROM_DRIVER as FROM_DRIVER
+from .lease.messages import TO_DRIVER as TO_DRIVER
+from .lease.messages import Agreed as Agreed
+from .lease.messages import ClaimJob as ClaimJob
+from .lease.messages import Conclude as Conclude
+from .lease.messages import Denied as Denied
+from .lease.messages import Granted as Granted
+from .lease.messages import Halted as Halted
+from .lease.messages import KeepManifest as KeepManifest
+from .lease.messages import ManifestKept as ManifestKept
+from .lease.messages import ManifestPart as ManifestPart
+from .lease.messages import ProposeAttempt as ProposeAttempt
+from .lease.messages import Standing as Standing
+from .lease.messages import Term as Term
+from .protocol import MAX_TEXT as MAX_TEXT
+from .protocol import Attempt, Bytes, JobState, Length, Node, Note, Percent, RunState, Secret, Sha256
+from .protocol import Operation as Operation
+from .protocol import parse as parse
+from .protocol import read_operation as read_operation
+from .verdict import ExitCode
+from .verdict import Heartbeat as Heartbeat
+from .verdict import Notice as Notice
+from .verdict import Verdict as Verdict
 
 ANY_CODE, NO_CODE = "any", "none"
 """Of `Begin.code_policy`."""
@@ -99,7 +99,7 @@ class Lose(Operation):
 
 
 @dataclass(frozen=True)
-class Watch(Operation):
+class Subscribe(Operation):
     """Tell me what happens to this job from now on ("" for the newest)."""
 
     job: str
@@ -300,7 +300,7 @@ class Advanced(Operation):
 
 
 @dataclass(frozen=True)
-class Audit(Operation):
+class SecurityEvent(Operation):
     """Something for the agent's audit log: the hash of loaded code, a rejected visitor."""
 
     event: Annotated[str, ("code loaded", "turned away", "refused")]
@@ -347,10 +347,10 @@ class Prepared(Operation):
     """The executor has all it needs."""
 
 
-FROM_SUBMITTER = (CanCommit, Abort, Stop, StopNode, Lose, Suspect, Watch, ListJobs, Fetch, Examine, *FROM_DRIVER)
+FROM_SUBMITTER = (CanCommit, Abort, Stop, StopNode, Lose, Suspect, Subscribe, ListJobs, Fetch, Examine, *FROM_DRIVER)
 FILES = (FileBegin, FileChunk, FileEnd, FetchEnd)
-FROM_AGENT = (Accepted, Refused, State, Progress, Beat, Notice, Verdict, Jobs, *FILES, *TO_DRIVER)
+FROM_AGENT = (Accepted, Refused, State, Progress, Heartbeat, Notice, Verdict, Jobs, *FILES, *TO_DRIVER)
 TO_JOB_PROCESS = (Begin, Visitor, Halt, LosePeer, SuspectPeer)
-FROM_JOB_PROCESS = (Took, Reached, Advanced, Audit)
+FROM_JOB_PROCESS = (Took, Reached, Advanced, SecurityEvent)
 CODE_TO_JOB = (Load, Answers)
 CODE_FROM_JOB = (Loaded, Asks, Prepared)

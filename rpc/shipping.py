@@ -32,8 +32,8 @@ from network.errors import ProtocolError, Rejected
 from network.values import DTYPES, decode, encode
 from network.wire import allocate, unpack
 
+from .code_closure import CodeClosure, is_user_module, user_modules
 from .messages import ANY_CODE, MAX_TEXT, NO_CODE
-from .reach import Reach, is_user_module, user_modules
 
 MAX_CODE_BYTES = 8 << 20
 SOURCE_BYTES = 256 << 10  # of all texts; a record must not keep a job from starting
@@ -176,7 +176,7 @@ def _keep(item: Any, pickled: list[Any]) -> _Pickled:
 
 def _pickle(items: list[Any], classes: list[type]) -> bytes:
     """One pickle for all objects and their class table, so that classes in both are identical; fills `classes`."""
-    reach = Reach(items)
+    reach = CodeClosure(items)
     with _packing, _by_value():
         try:
             classes += [cls for cls in reach.classes if _travels(cls)]

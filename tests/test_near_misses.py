@@ -21,10 +21,10 @@ from parallel_sgd.codec.bank import by_variable
 from parallel_sgd.commands.options import make_parser
 from parallel_sgd.commands.parts import make_dataset, make_transform, settings_of
 from rpc.agent.cli import main as worker
-from rpc.allreduce import check_op
+from rpc.collective.allreduce import check_op
 from rpc.launch import launcher_of
 from rpc.recovery import checked_policy
-from rpc.restarts import Restarts
+from rpc.submit.restarts import Restarts
 
 from .nn.model.models import classifier
 from .sources import ROOT, findings, library_files

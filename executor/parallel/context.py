@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from network.nodes import NodeAssignment
-from rpc.result import write_result
+from rpc.files import write_result
 
 from ..broadcast import Broadcast, Held, from_file, pack_broadcast
 from ..cluster import ClusterExecutor

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from network.budget import Room
 from network.errors import ProtocolError
-from rpc.reach import OWN_PACKAGES
+from rpc.code_closure import OWN_PACKAGES
 
 from ..errors import ConversionError
 from . import arrays, frames, sparse, standard

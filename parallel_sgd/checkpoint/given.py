@@ -17,7 +17,7 @@ import numpy as np
 from nn.model import Model
 from rpc.identity import is_job_id
 from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.run_folder import RUNS, Run, find_run, runs_in
+from rpc.submit.run_folder import RUNS, Run, find_run, runs_in
 
 from .choice import Choice, choose
 from .places import Holdings, holdings_at, run_at, stores_of_run

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from network.names import did_you_mean
+from rpc.code_closure import OWN_PACKAGES, is_user_module
 from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.reach import OWN_PACKAGES, is_user_module
 
 from .compose.parts import Composition
 from .interfaces import Codec

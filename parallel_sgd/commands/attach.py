@@ -8,8 +8,8 @@ import sys
 from network.controller import Controller
 from network.errors import NetworkError
 from rpc import Reclaimer
-from rpc.listing import list_jobs
 from rpc.logs import clean_text
+from rpc.submit.diagnostics import list_jobs
 
 from .codes import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK
 from .nodes import reach_all

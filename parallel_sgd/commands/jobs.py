@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rpc.listing import list_jobs
 from rpc.logs import clean
+from rpc.submit.diagnostics import list_jobs
 
 from .codes import EXIT_OK
 from .nodes import reach_all

@@ -14,7 +14,7 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.model.tensors import ModelFileError
 from nn.optimizer import IOptimizer
-from rpc.console import NORMAL, QUIET, VERBOSE
+from rpc.logs import NORMAL, QUIET, VERBOSE
 
 from .. import batch_sync, codec, profiles
 from ..batch_sync import ISyncType, StaleSynchronous

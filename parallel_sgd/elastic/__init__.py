@@ -5,7 +5,7 @@ function decorated with `run` gets a state, commits it as it goes, and is called
 Started by itself, such a program is a group of one worker.
 """
 
-from rpc.membership import HostUpdateResult
+from rpc.elastic import HostUpdateResult
 
 from .decorator import run
 from .errors import HostsUpdatedInterrupt, WorkerRemoved, WorkersLostError

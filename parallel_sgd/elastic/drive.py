@@ -1,4 +1,4 @@
-"""The driver of an elastic job at work: what the machine of `rpc.membership` decides becomes processes, words and results."""
+"""The driver of an elastic job at work: what the machine of `rpc.elastic` decides becomes processes, words and results."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import signal
 import time
 from typing import Any
 
-from rpc.liveness.lookout import NEWS, Lookout
-from rpc.liveness.verdict import Verdict
-from rpc.logs import SUBMIT_LOGGER, clean, get_logger
-from rpc.membership import ElasticDriver, Worker
-from rpc.membership.driver import Stage
-from rpc.membership.rounds import (
+from rpc.elastic import ElasticDriver, Worker
+from rpc.elastic.driver import Stage
+from rpc.elastic.events import (
     CheckpointSeen,
     Fail,
     Finish,
@@ -27,7 +24,10 @@ from rpc.membership.rounds import (
     WorkerReady,
     WorkerStuck,
 )
-from rpc.operation import Operation
+from rpc.liveness.cluster_monitor import NEWS, ClusterMonitor
+from rpc.logs import SUBMIT_LOGGER, clean, get_logger
+from rpc.protocol import Operation
+from rpc.verdict import Verdict
 
 from ..errors import JobFailed
 from .muster import Muster
@@ -52,7 +52,7 @@ class Drive:
     def __init__(self, task: Task, driver: ElasticDriver, news: News, watching: Watching, vault: Vault | None = None) -> None:
         self._task, self._driver, self._news, self._watching, self._vault = task, driver, news, watching, vault
         self._nobody_holds = True  # the state, so that whoever begins takes what was kept
-        self._lookout = Lookout(task.job, 0, _log)
+        self._lookout = ClusterMonitor(task.job, 0, _log)
         self._muster = Muster(task, news)
         self._opening: StartRound | None = None  # some of its workers have not started yet
         self._members: tuple[Worker, ...] = ()  # of the round that was opened last, and its attempt

@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rpc.allreduce import check_op, combined
+from rpc.collective.allreduce import check_op, combined
 from rpc.communication import check_root
-from rpc.membership import HostUpdateResult
+from rpc.elastic import HostUpdateResult
 
 Array: TypeAlias = NDArray[Any]
 Listener: TypeAlias = Callable[[int, HostUpdateResult], None]

@@ -14,10 +14,9 @@ from network.controller import Controller
 from network.errors import NetworkError
 from network.session import Session
 from network.values import encode
-from rpc.allreduce import check_op
+from rpc.collective.allreduce import check_op
 from rpc.communication import Communication, check_root
-from rpc.job.cores import look_if_cores_suffice
-from rpc.job.meetings import Meetings
+from rpc.job.peers import PeerConnector, look_if_cores_suffice
 from rpc.logs import get_logger
 from rpc.monitor import job_monitor
 
@@ -42,7 +41,7 @@ class JobGroup:
     def __init__(
         self,
         com: Communication,
-        meetings: Meetings,
+        meetings: PeerConnector,
         liaison: Liaison,
         on_wait: Callable[[], None] | None = None,
         on_resume: Callable[[], None] | None = None,

@@ -11,14 +11,14 @@ from typing import Any
 from network.nodes import Address, NodeAssignment
 from network.values import encode
 from nn import arguments
+from rpc.elastic import CoolDown, ElasticDriver, Host, Poller, discovery_of
+from rpc.elastic.discovery import PERIOD_SECONDS
+from rpc.elastic.driver import ELASTIC_TIMEOUT
+from rpc.elastic.events import HostsSeen
 from rpc.identity import new_job_id
 from rpc.logs import attach_console
-from rpc.membership import CoolDown, ElasticDriver, Host, Poller, discovery_of
-from rpc.membership.driver import ELASTIC_TIMEOUT
-from rpc.membership.poller import PERIOD_SECONDS
-from rpc.membership.rounds import HostsSeen
 from rpc.shipping import Bundle
-from rpc.submitting import pack_executable
+from rpc.submit.groups import pack_executable
 
 from ..nodes import InProcessNodes
 from .drive import Drive

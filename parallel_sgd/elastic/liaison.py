@@ -13,12 +13,12 @@ from collections.abc import Callable
 from network.controller import Controller
 from network.errors import NetworkError
 from network.session import Session
+from rpc.elastic import HostUpdateResult
 from rpc.errors import JobAborted
-from rpc.hardening import end_process
+from rpc.job.hardening import end_process
 from rpc.logs import get_logger
-from rpc.membership import HostUpdateResult
 from rpc.monitor import monitor_alive
-from rpc.operation import Operation, parse
+from rpc.protocol import Operation, parse
 
 from .errors import WorkerRemoved, WorkersLostError
 from .group import Listener

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterator
 
 from network.transport import wait_sockets
-from rpc.membership import Worker
+from rpc.elastic import Worker
 
 from .news import News
 from .recruit import NotStarted, Recruit, Task

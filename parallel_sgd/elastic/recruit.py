@@ -18,13 +18,13 @@ from network.request import Request
 from network.session import Session
 from network.transport import Link
 from rpc import Coordinator
+from rpc.dialing import watch_for_silence
+from rpc.elastic import Worker
 from rpc.errors import JobAborted, NodeBusy, SubmissionError
 from rpc.logs import get_logger
-from rpc.membership import Worker
 from rpc.messages import FROM_AGENT, State, StopNode
-from rpc.operation import Operation, parse
+from rpc.protocol import Operation, parse
 from rpc.shipping import Bundle
-from rpc.submitter_line import watch_for_silence
 
 from .words import FROM_WORKER
 

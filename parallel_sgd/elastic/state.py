@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from rpc.membership import HostUpdateResult
+from rpc.elastic import HostUpdateResult
 
 from .errors import HostsUpdatedInterrupt
 

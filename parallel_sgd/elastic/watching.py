@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from rpc.elastic import Worker
 from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.membership import Worker
 
 from .stall import STOP_SECONDS, WARN_SECONDS, Completed, StallInspector, Stop, Submitted, Tick, Warn
 

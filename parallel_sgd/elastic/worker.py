@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from network.values import encode
 from rpc.communication import Communication
+from rpc.dialing import await_submitter, watch_for_silence
 from rpc.executable import AbsExecutable, ReplyPackage
 from rpc.monitor import monitor_train_end
-from rpc.submitter_line import await_line, watch_for_silence
 
 from .errors import WorkerRemoved
 from .group import using
@@ -49,7 +49,7 @@ class ElasticWorker(AbsExecutable):
         """Run the function, in round after round."""
         if com.meetings is None:
             raise RuntimeError("An elastic worker runs in a job process, which lets it meet its peers.")
-        line = await_line(com.controller)
+        line = await_submitter(com.controller)
         watch_for_silence(line)
         hooks = com.controller.on_wait, com.controller.on_resume
         com.controller.on_wait = com.controller.on_resume = None  # that the liaison waits shows nothing

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from network.budget import is_within
 from network.errors import ProtocolError
-from rpc.agent.evidence import KEPT, RECORD_COPY
-from rpc.agent.timeline import TIMELINE
-from rpc.configuration import CONFIGURATION
-from rpc.evidence import Found, Gathered
-from rpc.liveness.verdict import Verdict, in_causal_order
-from rpc.operation import parse
+from rpc.agent.event_log import EVENT_LOG
+from rpc.agent.files import KEPT, RECORD_COPY
+from rpc.files import CONFIGURATION
+from rpc.protocol import parse
+from rpc.submit.diagnostics import Diagnostics, NodeDiagnostics
+from rpc.verdict import Verdict, in_causal_order
 
 from .states import KeptState, kept_states
 
@@ -50,7 +50,7 @@ class NodeCase:
     `left_out`: the files that would have become too much in memory, and were not read.
     """
 
-    found: Found
+    found: NodeDiagnostics
     record: Mapping[str, Any] = field(default_factory=dict)
     configuration: Mapping[str, Any] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
@@ -58,13 +58,13 @@ class NodeCase:
     left_out: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, found: Found) -> NodeCase:
+    def read(cls, found: NodeDiagnostics) -> NodeCase:
         """From the files that the agent has sent."""
-        read = (RECORD_COPY, CONFIGURATION, TIMELINE, KEPT)
+        read = (RECORD_COPY, CONFIGURATION, EVENT_LOG, KEPT)
         large = [path.name for path in found.files if path.name in read and not _is_small(path)]
         files = {path.name: path for path in found.files if path.name not in large}
         case = cls(found, _mapping(files.get(RECORD_COPY)), _mapping(files.get(CONFIGURATION)))
-        case.events = list(_events(files.get(TIMELINE), found.node))
+        case.events = list(_events(files.get(EVENT_LOG), found.node))
         case.states = kept_states(_json(files.get(KEPT)))
         case.left_out = large
         return case
@@ -96,7 +96,7 @@ class Case:
     strangers: list[str]
 
     @classmethod
-    def read(cls, job: str, gathered: Gathered) -> Case:
+    def read(cls, job: str, gathered: Diagnostics) -> Case:
         """From what was gathered."""
         nodes = sorted((NodeCase.read(found) for found in gathered.found), key=lambda case: (case.found.node, case.name))
         return cls(job, nodes, dict(gathered.unreached), list(gathered.strangers))

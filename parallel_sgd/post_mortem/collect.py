@@ -8,8 +8,8 @@ from pathlib import Path
 
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
-from rpc.evidence import Gathered, gather
 from rpc.identity import is_job_id
+from rpc.submit.diagnostics import Diagnostics, gather_diagnostics
 
 from .archive import write_archive
 from .case import Case
@@ -36,13 +36,13 @@ def collect_post_mortem(nodes: NodeAssignment, job: str, directory: str | Path =
     target = Path(directory) / f"post-mortem-{job}.zip"
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="psgd-post-mortem-") as folder:
-        gathered = gather(nodes, job, Path(folder))
+        gathered = gather_diagnostics(nodes, job, Path(folder))
         _check(job, nodes, gathered)
         write_archive(Case.read(job, gathered), target, time.time())
     return target
 
 
-def _check(job: str, nodes: NodeAssignment, gathered: Gathered) -> None:
+def _check(job: str, nodes: NodeAssignment, gathered: Diagnostics) -> None:
     """Raises: UnknownJob, NetworkError."""
     if gathered.found:
         return

@@ -24,19 +24,16 @@ from network.session import LOOK_SECONDS
 from network.transport import MAX_UNIX_PATH, PortInUse, Waker, listen_tcp, listen_unix, wait_sockets
 
 from ..logs import attach_file, clean, get_logger
-from . import departure
-from .agent_logs import new_log
-from .audit import AuditLog
+from . import drain
 from .children import ChildProcesses
-from .desk import Desk
-from .estates import Estates
-from .jobs import JobFolders
-from .runs import Runs
+from .event_log import RateLimit, SecurityLog, new_log
+from .failover import DriverLeases
+from .process_table import ProcessTable
+from .scheduler_env import temporary_directory
+from .server import RequestHandler
 from .settings import AgentSettings, default_work_dir
-from .starter import temporary_directory
-from .throttle import Throttle
-from .watchers import Watchers
-from .work_dir import WorkDirectory
+from .store import JobFolders, WorkDirectory
+from .subscribers import Subscribers
 
 _PAUSE_SECONDS = 0.01
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # as on many a machine
@@ -67,15 +64,15 @@ class Agent:
             held.callback(_detach, attach_file(log))
             self._listen_on_ipv6(held.callback)
             unix_path = self._listen_unix(work.socket, held)
-            self._audit = AuditLog(work.audit)
-            self._throttle = Throttle(self._clock)
+            self._audit = SecurityLog(work.audit)
+            self._throttle = RateLimit(self._clock)
             folders = JobFolders(work.jobs, settings.keep_jobs, placed=work.placed)
             children = ChildProcesses(adopts=owns_process)
             held.callback(children.close)
-            watchers = Watchers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
-            self._estates = Estates(folders, watchers, work.cache, self._audit, self.logger, self._clock, children)
+            watchers = Subscribers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
+            self._estates = DriverLeases(folders, watchers, work.cache, self._audit, self.logger, self._clock, children)
             held.callback(self._estates.close)
-            self._runs = Runs(
+            self._runs = ProcessTable(
                 settings,
                 work,
                 folders,
@@ -87,11 +84,11 @@ class Agent:
                 unix_path,
                 children,
             )
-            self._desk = Desk(self._runs, folders, self._estates, watchers, self._audit, self.logger, work.log)
+            self._desk = RequestHandler(self._runs, folders, self._estates, watchers, self._audit, self.logger, work.log)
             held.callback(self._desk.close)
             held.callback(self._runs.close)  # before the desk, so that submitters hear of it
-            self._departure = departure.Departure()
-            self._leave_asked: queue.SimpleQueue[departure.LeaveAsked] = queue.SimpleQueue()
+            self._departure = drain.Drain()
+            self._leave_asked: queue.SimpleQueue[drain.LeaveAsked] = queue.SimpleQueue()
             self._when_leaving: Callable[[], object] = lambda: None
             self._door = Acceptor(self._policy, self._clock)
             held.callback(self._door.close)
@@ -163,7 +160,7 @@ class Agent:
 
         `reason` is some words. Only the first call counts.
         """
-        self._leave_asked.put(departure.LeaveAsked(reason, grace))
+        self._leave_asked.put(drain.LeaveAsked(reason, grace))
         self._waker.wake()
 
     def when_leaving(self, call: Callable[[], object]) -> None:
@@ -192,11 +189,11 @@ class Agent:
         while not self._leave_asked.empty():
             self._decide_on(self._leave_asked.get())
         if self._departure.deadline is not None:
-            self._decide_on(departure.Seen(len(self._runs), len(self._desk.reading), self._desk.sending))
+            self._decide_on(drain.Seen(len(self._runs), len(self._desk.reading), self._desk.sending))
 
-    def _decide_on(self, event: departure.LeaveAsked | departure.Seen) -> None:
+    def _decide_on(self, event: drain.LeaveAsked | drain.Seen) -> None:
         for action in self._departure.handle(event, self._clock.monotonic()):
-            if isinstance(action, departure.StopJobs):
+            if isinstance(action, drain.StopJobs):
                 self.logger.warning("Worker leaves: %s.", action.reason)
                 self._when_leaving()
                 self._runs.leave(action.reason, action.seconds)
@@ -279,3 +276,30 @@ def _own_address(listen: str) -> str:
         except OSError:
             return socket.gethostname()
     return listen.replace(":", "-")
+
+
+class Cohort:
+    """An agent that takes jobs, one after another.
+
+    >>> cohort = Cohort(AgentSettings(port=0))  # doctest: +SKIP
+    >>> cohort.slave_forever()  # doctest: +SKIP
+    """
+
+    def __init__(self, settings: AgentSettings | None = None) -> None:
+        self._agent = Agent(settings or AgentSettings())
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return self._agent.address
+
+    def slave_forever(self) -> None:
+        """Serve until `stop` is called (from another thread or a signal handler), then end all jobs."""
+        try:
+            self._agent.serve_forever()
+        finally:
+            self._agent.close()
+
+    def stop(self) -> None:
+        """Make `slave_forever` return."""
+        self._agent.stop()

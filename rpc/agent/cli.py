@@ -19,15 +19,14 @@ from network import VERSION
 from network.errors import NetworkError
 from network.key_files import create_key_file, default_key_path
 
-from ..allocation import SYSTEMS
-from ..hardening import refuse_inspection
+from ..job.hardening import refuse_inspection
 from ..logs import attach_console
 from ..messages import ANY_CODE, NO_CODE
 from ..option_parser import OptionParser
 from .agent import Agent
-from .origin import origin_of
+from .registration import SYSTEMS
+from .scheduler_env import announced, read_keys, scheduler_environment, temporary_directory
 from .settings import LEVELS, SettingsError, gather
-from .starter import announced, read_keys, temporary_directory
 
 EXIT_OK, EXIT_USAGE = 0, 2
 COMMAND = "psgd-worker"
@@ -100,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise SettingsError(f"--temporary makes a work directory of its own, got --work-dir {options['work_dir']!r} too.")
         if allowed and not os.path.isfile(allowed):
             raise SettingsError(f"--allow-code must name a file, got {allowed!r}.")
-        origin = origin_of(**place, environ=os.environ, hostname=socket.gethostname())
+        origin = scheduler_environment(**place, environ=os.environ, hostname=socket.gethostname())
         file = default_key_path(os.environ).with_name("worker.toml")
         settings = gather({"code_policy": ANY_CODE, **options}, os.environ, file, origin.defaults)
         if new_key:

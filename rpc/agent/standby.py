@@ -1,4 +1,4 @@
-"""What a node of a job keeps for the time when its driver is lost: the manifest of the job, and the standby driver."""
+"""What a node of a job keeps for the time when its driver is lost: its promises, the manifest of the job, a standby driver."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from network.errors import ProtocolError
 from network.keys import Key
 from network.session import Session
 
-from ..files import write_private
-from ..hardening import REFUSE_INSPECTION
-from ..messages import Entrust
-from .children import ChildProcesses
-from .environment import child_environment
+from ..files import parsed, read_regular, write_private
+from ..job.hardening import REFUSE_INSPECTION
+from ..lease.lease import DriverLease, Promise
+from ..messages import Denied, KeepManifest
+from .children import ChildProcesses, child_environment
 
 ESTATE, CHARTER = "estate", "charter.json"
 MOST_BYTES = 4 << 30
@@ -43,11 +43,11 @@ class Standby:
         self._folder, self._node, self._cache, self._children = folder, node, cache, children
         self._upload: ManifestUpload | None = None
         self._uploader: Session | None = None  # whose parts make up the upload
-        self.order: Entrust | None = None
+        self.order: KeepManifest | None = None
         self.whole = ""
         self.process: StandbyProcess | None = None
 
-    def keep(self, order: Entrust, session: Session) -> bool:
+    def keep(self, order: KeepManifest, session: Session) -> bool:
         """Keep what changes from attempt to attempt; whether the manifest is here, too: else its parts come by `session`."""
         write_private(self._folder / CHARTER, json.dumps(asdict(order)))
         self.order = order  # where the disk is full, the file before is the one that a standby driver reads
@@ -204,3 +204,35 @@ class StandbyProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._line.close()
+
+
+LEASE = "lease.json"
+
+
+def write_promise(folder: Path, promise: Promise) -> None:
+    """Keep it, so that a host that loses power knows it, too.
+
+    Raises: OSError when the disk refuses; then the one before is kept.
+    """
+    write_private(folder / LEASE, json.dumps(asdict(promise)), lasting=True)
+
+
+def read_promise(folder: Path) -> Promise:
+    """What was kept last; one to nobody where there is none, or none that can be read."""
+    try:
+        promise = Promise(**parsed(json.loads, read_regular(folder / LEASE)))
+    except (OSError, ValueError, TypeError):
+        return Promise()
+    kinds = [type(getattr(Promise(), name)) for name in asdict(promise)]
+    return promise if [type(value) for value in asdict(promise).values()] == kinds else Promise()
+
+
+def content_of(promise: Promise) -> tuple[int, int, bool, str, int, int, str]:
+    """What an answer to a driver tells of a promise."""
+    own = (promise.own, promise.own_attempt, promise.own_charter)
+    return promise.attempt, promise.agreed, promise.begun, promise.charter, *own
+
+
+def denied(job: str, node: int, lease: DriverLease, reason: str, outcome: str = "") -> Denied:
+    """The answer to somebody who does not drive."""
+    return Denied(job, node, *content_of(lease.promise), lease.promise.term, lease.driver != "", reason, outcome)

@@ -31,25 +31,20 @@ from network.session import Session
 from network.transport import wait_sockets
 
 from .. import monitor, shipping
-from ..calling import call_all, connect_seconds
 from ..communication import Communication
+from ..dialing import connect_seconds, dial_processes
 from ..errors import ROLLED_BACK, JobAborted
 from ..executable import AbsExecutable, ReplyPackage, content_of
-from ..files import when_there_is_room
-from ..hardening import adopt_orphans, end_descendants, wake_when_orphaned
-from ..liveness.recorder import Kind, Recorder
+from ..files import RESULT_FILE, when_there_is_room, write_result
+from ..liveness.recorder import SIZE, STACK_SIGNAL, Kind, Recorder
 from ..logs import CleanFormatter, get_logger
-from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Audit, Begin, Load, Loaded, Prepared, Reached
-from ..pair import Pair
-from ..result import RESULT_FILE, write_result
+from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Begin, Load, Loaded, Prepared, Reached, SecurityEvent
+from ..process_channel import ProcessChannel
 from . import rendezvous
+from .acceptor import ORPHANED, JobAcceptor
 from .code_session import CodeSession
-from .cores import look_if_cores_suffice
-from .limits import set_limits
-from .lobby import Lobby
-from .meetings import Meetings, peer_target
-from .porter import ORPHANED, Porter
-from .recording import open_recorder
+from .hardening import adopt_orphans, end_descendants, set_limits, wake_when_orphaned
+from .peers import PeerConnector, PendingPeers, look_if_cores_suffice, peer_target
 from .report import exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
 
 OUTPUT = "out"
@@ -62,13 +57,13 @@ _READY = (1,)  # head of the READY message between peers
 class JobProcess:
     """One run of one executor."""
 
-    def __init__(self, pair: Pair, begin: Begin, recorder: Recorder) -> None:
+    def __init__(self, pair: ProcessChannel, begin: Begin, recorder: Recorder) -> None:
         self.begin = begin
         self._recorder = recorder
         self.logger = get_logger(f"Fit-{begin.node}")
         self.output = Path(OUTPUT).absolute()  # an executor may change the current directory
         self.controller = Controller(begin.node, {})
-        self.porter = Porter(pair, begin, self.controller.admit, self.halt, self.controller.lose)
+        self.porter = JobAcceptor(pair, begin, self.controller.admit, self.halt, self.controller.lose)
         self.executable: AbsExecutable | None = None
         self._sources: list[str] = []
 
@@ -135,7 +130,7 @@ class JobProcess:
 
     def _load_code(self, objects: bytes, code: bytes) -> tuple[dict[str, Any], Sequence[type]]:
         """Load code that the submitter has sent, if the agent's policy lets it; the hash goes to the agent's audit log."""
-        self.porter.tell(Audit("code loaded", shipping.bundle_hash(objects, code)))
+        self.porter.tell(SecurityEvent("code loaded", shipping.bundle_hash(objects, code)))
         return shipping.load(objects, code, self.begin.code_policy)
 
     def _load(self, load: Load, code: CodeSession) -> AbsExecutable:
@@ -157,7 +152,7 @@ class JobProcess:
         made.cache_directory = Path(self.begin.cache)
         self.porter.serves_submitter = made.serves_submitter
         if made.meets_peers:
-            self.porter.lobby = Lobby()
+            self.porter.lobby = PendingPeers()
         return made
 
     def _satisfy(self, executable: AbsExecutable, code: CodeSession) -> None:
@@ -233,7 +228,7 @@ class JobProcess:
             for node in [*(peer for peer in begin.group if peer < begin.node), *companions]
         }
         hosts = Counter(host for _, host, _ in load.roster.values())
-        sessions, errors = call_all(targets, connect_seconds(max(hosts.values(), default=1)))
+        sessions, errors = dial_processes(targets, connect_seconds(max(hosts.values(), default=1)))
         for node, session in sessions.items():
             self.controller.admit(node, session)
         if errors:
@@ -251,7 +246,7 @@ class JobProcess:
             self.begin.job,
             self.begin.attempt,
             self._load_code,
-            None if lobby is None else Meetings(begin.job, begin.node, begin.peer_keys, place, lobby),
+            None if lobby is None else PeerConnector(begin.job, begin.node, begin.peer_keys, place, lobby),
         )
         com.suspects = self.porter.suspects
         return com
@@ -271,7 +266,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     recorder = open_recorder(int(sys.argv[2]))
     monitor.attach(recorder)
-    pair = Pair(socket.socket(fileno=int(sys.argv[1])), TO_JOB_PROCESS)
+    pair = ProcessChannel(socket.socket(fileno=int(sys.argv[1])), TO_JOB_PROCESS)
     wait_sockets([pair.sock], [], _BEGIN_SECONDS)
     received = pair.receive()
     if received is None or not isinstance(received[0], Begin):
@@ -294,6 +289,15 @@ def main() -> None:
     sys.stdout.flush()
     end_descendants()
     os._exit(0)  # the report is out and the logs are flushed; tearing the interpreter down would only keep the node busy
+
+
+def open_recorder(descriptor: int) -> Recorder:
+    """The recorder in the memory that the agent gave; behind it goes the stack of every thread when the agent asks for it."""
+    os.set_inheritable(descriptor, False)
+    recorder = Recorder(descriptor)
+    os.lseek(descriptor, SIZE, os.SEEK_SET)
+    faulthandler.register(STACK_SIGNAL, file=descriptor, all_threads=True, chain=False)
+    return recorder
 
 
 if __name__ == "__main__":

@@ -8,12 +8,11 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ..code_closure import OWN_PACKAGES, is_user_file
 from ..errors import JobAborted
 from ..executable import AbsExecutable
-from ..files import is_safe_name
+from ..files import RESULT_FILE, is_safe_name
 from ..messages import Reached
-from ..reach import OWN_PACKAGES, is_user_file
-from ..result import RESULT_FILE
 
 DETAIL_BYTES = 48 << 10  # of a traceback, its end; with the file names it fits into one packet to the agent
 MOST_FILES = 300  # more than an agent hands out, so that it can say that there are too many

@@ -9,11 +9,10 @@ from pathlib import Path
 from network.errors import NetworkError, TimedOut
 from network.nodes import Address
 
-from ..allocation import shared_folder
+from ..agent.registration import Registration, shared_folder
+from ..elastic.discovery import DiscoveryError
+from ..elastic.discovery_sources import FolderDiscovery
 from ..logs import SUBMIT_LOGGER, clean, get_logger
-from ..membership.discovery import DiscoveryError
-from ..membership.folder import FolderDiscovery
-from ..registration import Registration
 from .launcher import Closing, KeyFile, Offer, checked_count
 
 START_SECONDS = 300.0  # a scheduler starts the machines of a job one after the other

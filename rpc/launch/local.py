@@ -19,9 +19,9 @@ from network.errors import NetworkError
 from network.key_files import create_key_file
 from network.nodes import Address
 
-from ..agent.work_dir import PLACED
-from ..interrupts import telling
+from ..agent.store import PLACED
 from ..logs import SUBMIT_LOGGER, get_logger
+from ..submit.terminal import telling
 from .launcher import Closing, KeyFile, Offer, checked_count
 
 START_SECONDS = 20.0  # for all agents to listen, on the slowest machine

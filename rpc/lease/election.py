@@ -21,7 +21,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..machine import Machine
-from ..messages import Agreed, Denied, Granted, NextAttempt, Operation, TakeOver
+from ..messages import Agreed, ClaimJob, Denied, Granted, Operation, ProposeAttempt
 from .lease import LIVING, NONE
 
 ANSWER_SECONDS = 1.5
@@ -190,14 +190,14 @@ class Election(Machine):
     def _claim(self, nodes: set[int], now: float) -> list[object]:
         self._claims += 1
         self._asked, self.deadline = set(nodes), now + ANSWER_SECONDS
-        return [Send(node, TakeOver(self._job, node, self._driver, self._sha256, self.term)) for node in sorted(nodes)]
+        return [Send(node, ClaimJob(self._job, node, self._driver, self._sha256, self.term)) for node in sorted(nodes)]
 
     def _propose(self, event: Propose, now: float) -> list[object]:
         self._proposal, self._agreed = (event.attempt, event.charter), set()
         self._asked = {node for node, answer in self.granted.items() if answer.voice != NONE}
         self.deadline = now + ANSWER_SECONDS
         content = (self._driver, self.term, event.attempt, event.charter)
-        return [Send(node, NextAttempt(self._job, node, *content)) for node in sorted(self._asked)]
+        return [Send(node, ProposeAttempt(self._job, node, *content)) for node in sorted(self._asked)]
 
     def _hear(self, event: Said) -> None:
         node, answer = event.node, event.answer

@@ -100,12 +100,12 @@ class DriverGone:
 
 
 @dataclass(frozen=True)
-class HeirGone:
+class StandbyGone:
     """The heir that was started here has ended."""
 
 
 @dataclass(frozen=True)
-class HeirHere:
+class StandbyHere:
     """An heir that was started here for this job, when the node had another number."""
 
 
@@ -123,7 +123,7 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class StartHeir:
+class StartStandby:
     """Start a process that claims the job and drives it."""
 
 
@@ -193,7 +193,7 @@ class DriverLease(Machine):
             return self._on_proposal(event)
         if isinstance(event, Begun):
             return self._on_begin(event)
-        if isinstance(event, HeirGone):
+        if isinstance(event, StandbyGone):
             self._heir = False
             self._wait(now + self._pause)
             self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
@@ -206,7 +206,7 @@ class DriverLease(Machine):
             known = self.promise
             own = (event.term, event.attempt, event.charter)
             return self._change(Promise(known.term, known.driver, event.attempt, event.term, True, event.charter, *own))
-        elif isinstance(event, HeirHere):
+        elif isinstance(event, StandbyHere):
             self._heir = True
         elif isinstance(event, Inherited):
             self._inherits = True
@@ -266,7 +266,7 @@ class DriverLease(Machine):
         if self.deadline is None or now < self.deadline:
             return []
         self._heir, self.deadline = True, None
-        return [StartHeir()]
+        return [StartStandby()]
 
 
 def who(driver: str) -> str:

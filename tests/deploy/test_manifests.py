@@ -12,7 +12,7 @@ import pytest
 from network.keys import KeyFileError, parse_keyring
 from parallel_sgd.commands.options import make_parser
 from rpc.agent.cli import _parser as worker_parser
-from rpc.agent.origin import origin_of
+from rpc.agent.scheduler_env import scheduler_environment
 from rpc.launch import KubernetesLauncher, launcher_of
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the extra dev")
@@ -77,7 +77,7 @@ def test_the_worker_takes_its_options(pod: dict[str, Any]) -> None:
     assert (options.system, options.listen, options.port) == ("kubernetes", "0.0.0.0", 15387)
     assert container["ports"] == [{"name": "psgd", "containerPort": options.port}]
     assert {"name": "HOME", "value": "/var/lib/psgd"} in container["env"] and options.key_file == KEY_FILE
-    origin = origin_of(
+    origin = scheduler_environment(
         system=options.system,
         rendezvous=None,
         advertise=None,

@@ -13,7 +13,7 @@ import pytest
 from network import NodeAssignment, Request
 from network.key_files import create_key_file
 from network.nodes import Address
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 from tests.processes.executors import Sum
 from tests.processes.harness import start_job, wait_for
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 
 pytestmark = pytest.mark.processes
 FOLDER = Path(project_root()) / "examples" / "executor"

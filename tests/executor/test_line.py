@@ -13,8 +13,8 @@ from network.dial import Target, dial
 from network.errors import NetworkError, Rejected
 from network.session import Session
 from rpc import Communication, Coordinator
+from rpc.dialing import watch_for_silence
 from rpc.identity import peer_key, process_name
-from rpc.submitter_line import watch_for_silence
 from tests.processes.harness import wait_for
 
 pytestmark = pytest.mark.processes

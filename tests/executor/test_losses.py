@@ -16,7 +16,7 @@ import pytest
 from executor import ClusterExecutor, NodeLost
 from network import NodeAssignment, Rejected, Request
 from rpc import Reclaimer
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 from tests.proc import children_of, is_gone
 from tests.processes.harness import cluster, wait_for
 

@@ -21,7 +21,7 @@ from executor.functions import Functions
 from executor.messages import PICKLED
 from executor.values import REGISTRY
 from network import NodeAssignment
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 from tests.processes.harness import wait_for
 
 from .calls import LIMIT, add

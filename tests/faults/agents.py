@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from network import VERSION
 from network.handshake import ServerHandshake
 from network.keys import Keyring
-from rpc.agent import slot
-from rpc.agent.jobs import JobFolders, JobRecord
-from rpc.agent.retrieval import send_files
-from rpc.liveness.guard import Guard
+from rpc.agent import job_state
+from rpc.agent.files import send_files
+from rpc.agent.store import JobFolders, JobRecord
+from rpc.liveness.process_monitor import ProcessMonitor
 from rpc.liveness.recorder import Reader, make_memory
 from rpc.messages import (
     Abort,
@@ -45,10 +45,10 @@ class SimRun:
 
     def __init__(self, life: Life, order: CanCommit, record: JobRecord, folders: JobFolders) -> None:
         self.order, self.record = order, record
-        self.slot = slot.Slot(order.prepare_limit + order.start_limit, life.now)
+        self.slot = job_state.JobStateMachine(order.prepare_limit + order.start_limit, life.now)
         self.memory = make_memory()
         folder = folders.folder(record)
-        self.guard = Guard(order, Reader(self.memory), folder / record.log, life.now)
+        self.guard = ProcessMonitor(order, Reader(self.memory), folder / record.log, life.now)
         self.guard.begin(_NO_PID + 1 + abs(order.node))
         self.has_run = False
         self.watched = True
@@ -104,7 +104,7 @@ class SimAgent:
         """The submitter of the running job is gone."""
         if self.running is not None and self.running.watched:
             self.running.watched = False
-            self._decide(slot.SubmitterGone())
+            self._decide(job_state.SubmitterGone())
 
     def _obey(self, operation: Operation) -> None:
         if isinstance(operation, CanCommit):
@@ -115,9 +115,9 @@ class SimAgent:
         elif self.running is None:
             return
         elif isinstance(operation, Abort):
-            self._decide(slot.AbortAsked(operation.reason))
+            self._decide(job_state.AbortAsked(operation.reason))
         elif isinstance(operation, Stop):
-            self._decide(slot.StopAsked(operation.reason))
+            self._decide(job_state.StopAsked(operation.reason))
         elif isinstance(operation, Lose):
             self.life.send(self.name, self.child, LosePeer(operation.node, operation.reason))
 
@@ -149,44 +149,44 @@ class SimAgent:
 
     def _from_child(self, message: Any) -> None:
         if message == "End":
-            self._decide(slot.ProcessGone(self.life.ends[self.child][0]))
+            self._decide(job_state.ProcessGone(self.life.ends[self.child][0]))
         elif isinstance(message, Progress):
             self._news(message)
         elif isinstance(message, Reached):
-            self._decide(slot.Reported(message.state, message.detail, tuple(message.files)))
+            self._decide(job_state.Reported(message.state, message.detail, tuple(message.files)))
 
     # ---- what it decides
 
     def tick(self) -> None:
-        self._decide(slot.Tick())
+        self._decide(job_state.Tick())
         self._look()
 
     def _look(self) -> None:
         running = self.running
         if running is None or not running.has_run:
             return
-        for news in running.guard.look(self.life.now, leaving=running.slot.stage is slot.Stage.LEAVING):
+        for news in running.guard.look(self.life.now, leaving=running.slot.stage is job_state.Stage.LEAVING):
             self._news(news)
             if isinstance(news, Verdict):
-                self._decide(slot.Condemned(news.reason))
+                self._decide(job_state.Condemned(news.reason))
 
     def _decide(self, event: object) -> None:
         running = self.running
         if running is None:
             return
         for action in running.slot.handle(event, self.life.now):
-            if isinstance(action, slot.Kill):
+            if isinstance(action, job_state.Kill):
                 if self.life.actors[self.child] is not None:
                     self.life.strike(self.child, "kill")
-            elif isinstance(action, slot.OrderHalt):
+            elif isinstance(action, job_state.OrderHalt):
                 self.life.send(self.name, self.child, Halt(action.reason))
-            elif isinstance(action, slot.Tell):
+            elif isinstance(action, job_state.Tell):
                 self._record(running, action)
             else:
                 running.guard.close()
                 self.running, self.freed_at = None, self.life.now
 
-    def _record(self, running: SimRun, tell: slot.Tell) -> None:
+    def _record(self, running: SimRun, tell: job_state.Tell) -> None:
         record = running.record
         record.state, record.detail = tell.state, tell.detail
         if tell.state == "failed" and running.has_run and running.guard.verdict is None:

@@ -12,11 +12,9 @@ from network.dial import CONNECT_SECONDS
 from network.errors import NetworkError, PeerLost, TimedOut
 from network.handshake import ClientHandshake
 from network.nodes import Address
-from rpc import submission as sub
-from rpc.collection import FILE_OPERATIONS, Collection
 from rpc.errors import SubmissionError
 from rpc.identity import code_key
-from rpc.liveness.lookout import NEWS, Lookout
+from rpc.liveness.cluster_monitor import NEWS, ClusterMonitor
 from rpc.messages import (
     Abort,
     Accepted,
@@ -33,8 +31,10 @@ from rpc.messages import (
     State,
     Stop,
 )
-from rpc.run_folder import RunFolder
-from rpc.submission import Phase, Submission
+from rpc.submit import submission as sub
+from rpc.submit.downloads import FILE_OPERATIONS, Downloads
+from rpc.submit.run_folder import RunFolder
+from rpc.submit.submission import Phase, Submission
 
 from .greetings import READY, Calls
 
@@ -62,9 +62,9 @@ class SimAttempt:
         self.problem: Exception | None = None
         self.has_ended = False
         self.failures: dict[int, tuple[str, str]] = {}
-        self.lookout = Lookout(job, number, _log)
+        self.lookout = ClusterMonitor(job, number, _log)
         run = RunFolder(life.directory / "home", job, "title")
-        self.collection = Collection(run.directory, lambda _: run, self._request_files, _log, life.clock)
+        self.collection = Downloads(run.directory, lambda _: run, self._request_files, _log, life.clock)
         self._calls = Calls(life, "S")
         self._machines: list[Submission] = []
         self._stage = "connecting"

@@ -96,7 +96,7 @@ class Tap:
             self.runs = self.runs or _RUNNING in data
             if _DONE in data:
                 self._on_phase("done")
-        elif self.runs and b"Beat" not in data and b"Progress" not in data:
+        elif self.runs and b"Heartbeat" not in data and b"Progress" not in data:
             self._on_phase("step-reduce" if inward else "step-send")
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ OLD_WORDS = {
     ),
 }  # fmt: skip
 #: `parallel_sgd/driver` pumped sockets; elsewhere a driver is who drives a job.
-STANDARD_HERE = {"rpc/elastic/driver.py", "rpc/membership/driver.py"}
+STANDARD_HERE = {"rpc/elastic/driver.py"}
 
 _IMPORT = re.compile(
     r"^[ \t]*(?:from|import)[ ]+(?P<module>(?:" + "|".join(PACKAGES) + r")[\w.]*)(?:[ ]+import[ ]+(?P<names>\([^)]*\)|.*))?",

@@ -14,7 +14,7 @@ import pytest
 
 import rpc.agent.agent as agent_module
 import rpc.job.code_session as code_session_module
-import rpc.lines as lines_module
+import rpc.submit.connections as lines_module
 from network.controller import Controller
 from network.dial import Target, dial
 from network.errors import NetworkError, PeerLost, ProtocolError
@@ -35,8 +35,8 @@ from rpc.agent.agent import Agent
 from rpc.agent.settings import AgentSettings
 from rpc.errors import JobAborted
 from rpc.job.code_session import CodeSession
-from rpc.lines import Gone, Lines
 from rpc.messages import Load
+from rpc.submit.connections import Connections, Gone
 
 from .wires import CLIENT_KEY, SEALED_WIRES, SERVER_KEY, WIRES
 
@@ -188,7 +188,7 @@ def test_the_lines_of_a_submitter_look(monkeypatch: pytest.MonkeyPatch, caplog: 
         monkeypatch.setattr(lines_module, "wait_sockets", passing(it.clock))
         it.say(frames("x")[:-1])
         with contextlib.closing(Controller(-1, {0: it.session})) as com:
-            lines = Lines(com, {0: "Node(0)"}, lines_module.logging.getLogger("lines test"), it.clock)
+            lines = Connections(com, {0: "Node(0)"}, lines_module.logging.getLogger("lines test"), it.clock)
             news: list[Any] = []
             while not news:
                 news = lines.wait(None)

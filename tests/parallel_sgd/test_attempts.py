@@ -11,8 +11,8 @@ from network.nodes import NodeAssignment
 from parallel_sgd import JobFailed
 from parallel_sgd.membership import SameNodes, Survivors
 from parallel_sgd.verdicts import places_of
-from rpc.liveness.verdict import Verdict
 from rpc.recovery import AGAIN, DETERMINISTIC, SHRINK, Place, Recovery
+from rpc.verdict import Verdict
 
 PLACES = st.tuples(st.integers(1, 2), st.integers(1, 2))
 

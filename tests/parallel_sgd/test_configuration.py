@@ -10,7 +10,7 @@ from parallel_sgd.codec.plain import Plain
 from parallel_sgd.configuration import describe_node, keep_description
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.worker import WorkerPlan
-from rpc.configuration import CONFIGURATION
+from rpc.files import CONFIGURATION
 from rpc.logs import get_logger
 
 

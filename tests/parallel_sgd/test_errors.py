@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from network.errors import BadContent, PeerLost
 from parallel_sgd import JobFailed
-from rpc.liveness.verdict import Verdict
+from rpc.verdict import Verdict
 
 LOST = f"Traceback ...\n{PeerLost.__module__}.{PeerLost.__qualname__}: Node(2) at a.b:1 is lost: the connection was closed.\n"
 

@@ -13,7 +13,7 @@ from parallel_sgd.overdue import LOOK_SECONDS, MOST_SECONDS, await_verdict
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
 from parallel_sgd.wait import Wait
-from rpc.suspects import SLACK_SECONDS, Suspects
+from rpc.job.peers import SLACK_SECONDS, Suspects
 
 T = 2.0
 

@@ -15,9 +15,9 @@ from network.testing import VirtualClock
 from parallel_sgd import JobFailed, attempts
 from parallel_sgd.attempts import DEPOSED_SECONDS, RETURN_SECONDS, WAIT_SECONDS, Attempts
 from parallel_sgd.quorum import NoMajority
-from rpc import patience
 from rpc.errors import Deposed
 from rpc.recovery import AGAIN, SHRINK, WAIT, Recovery
+from rpc.submit import restarts
 
 FAILED = JobFailed({1: ("lost", "its connection ended")}, {}, "job", [])
 
@@ -69,7 +69,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
     made = VirtualClock(100.0)
     time = SimpleNamespace(monotonic=made.monotonic, sleep=made.advance)
     monkeypatch.setattr(attempts, "time", time)
-    monkeypatch.setattr(patience, "time", time)
+    monkeypatch.setattr(restarts, "time", time)
     return made
 
 

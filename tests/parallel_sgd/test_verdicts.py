@@ -7,8 +7,8 @@ from typing import Any
 from network.errors import BadContent, PeerLost
 from parallel_sgd import JobFailed
 from parallel_sgd.verdicts import places_of
-from rpc.liveness.verdict import Verdict
 from rpc.recovery import Place, Recovery
+from rpc.verdict import Verdict
 
 LOST = f"Traceback ...\n{PeerLost.__module__}.{PeerLost.__qualname__}: Node(2) at a.b:1 is lost: the connection was closed.\n"
 REFUSED = f"Traceback ...\n{BadContent.__module__}.BadContent: {BadContent(2, 'Plain, variable 0', 'it is not finite')}"

@@ -18,7 +18,7 @@ from network.key_files import create_key_file
 from network.nodes import Address
 from network.transport import wait_sockets
 from rpc import Coordinator
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 from tests.proc import children_of
 
 LIMIT = 20.0

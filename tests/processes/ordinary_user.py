@@ -11,7 +11,7 @@ import tempfile
 
 import pytest
 
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 
 NOBODY = 65534
 _CAP_SYS_PTRACE = 19

@@ -16,7 +16,7 @@ from network.key_files import create_key_file, load_key_file
 from network.serve import Serve
 from network.session import Session
 from network.transport import wait_sockets
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 
 from .bombs import REFUSED, TAKEN, Bombed, JustSmallEnough, bomb, dishonest
 from .executors import Sum
@@ -93,13 +93,13 @@ import logging, resource, sys, time
 from network.clock import SystemClock
 from network import NodeAssignment, Request
 from network.nodes import Address
-from rpc.lines import Lines
+from rpc.submit.connections import Connections
 
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 nodes = NodeAssignment(key_file=sys.argv[1])
 nodes.add(0, Address.parse(sys.argv[2]))
 with Request(sys.argv[1]).request(nodes) as com:
-    lines = Lines(com, {0: "Node(0)"}, logging.getLogger(), SystemClock())
+    lines = Connections(com, {0: "Node(0)"}, logging.getLogger(), SystemClock())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print("ready", flush=True)
     end = time.monotonic() + 20
@@ -113,7 +113,7 @@ from pathlib import Path
 from network.errors import ProtocolError
 from parallel_sgd.elastic.vault import Vault
 from parallel_sgd.estate import Estate
-from rpc.result import read_result
+from rpc.files import read_result
 
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for name in sys.argv[1:]:

@@ -12,8 +12,8 @@ import pytest
 from network import NetworkError, NodeAssignment
 from rpc import Coordinator, Reclaimer, SubmissionError
 from rpc.errors import NodeBusy
-from rpc.listing import list_jobs
-from rpc.succession.will import new_driver
+from rpc.lease.handoff import new_driver
+from rpc.submit.diagnostics import list_jobs
 
 from .executors import Alone, Stepping, Sum
 from .harness import Cluster, start_job, wait_for

@@ -15,7 +15,7 @@ import parallel_sgd
 from network import NetworkError, Request
 from network.key_files import create_key_file
 from parallel_sgd import cli
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 from rpc.launch import BatchLauncher, SSHLauncher
 from tests.proc import children_of
 

@@ -18,8 +18,8 @@ from parallel_sgd import JobFailed, Parameter_Server
 from parallel_sgd.codec import SyncPS
 from parallel_sgd.codec.plain import Plain
 from rpc import AbsSimpleExecutor, Communication
-from rpc.liveness.verdict import Verdict
 from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_epoch_end, monitor_train_end
+from rpc.verdict import Verdict
 from tests.processes.training.jobs import digits_job
 
 from .harness import Cluster, start_job, wait_for

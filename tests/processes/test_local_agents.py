@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from network import NetworkError, NodeAssignment, Request
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 from rpc.launch import LocalAgents, local_agents
 from tests.proc import is_gone
 

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from rpc.liveness.evidence import process_status
+from rpc.liveness.process_monitor import process_status
 
 from .executors import Stepping
 from .harness import Cluster, start_job, wait_for

@@ -15,7 +15,7 @@ import pytest
 
 from network import NetworkError
 from rpc import Coordinator, Reclaimer
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 
 from .executors import Briefly, Chattering, Printing, Reporting, Stepping, Sum, Talkative
 from .harness import Cluster, start_job, wait_for

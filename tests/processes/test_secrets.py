@@ -12,7 +12,7 @@ import pytest
 
 from network.key_files import load_key_file
 from network.keys import Key
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 from rpc.identity import peer_key
 
 from .executors import Environment, Raising, Stepping, Sum

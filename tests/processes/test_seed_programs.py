@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rpc import Coordinator, SubmissionError
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 
 from .executors import Hungry, Sum
 from .harness import Cluster

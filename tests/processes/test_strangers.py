@@ -25,28 +25,28 @@ from network.nodes import Address
 from network.transport import wait_sockets
 from network.wire import Kind, pack
 from rpc import Coordinator
-from rpc.agent.admission import python_version
+from rpc.agent.checks import python_version
 from rpc.identity import peer_key, process_name
 from rpc.messages import (
     FROM_AGENT,
     FROM_SUBMITTER,
     Abort,
     CanCommit,
+    ClaimJob,
     Conclude,
-    Entrust,
     Examine,
     Fetch,
+    KeepManifest,
     ListJobs,
     Load,
     Lose,
-    NextAttempt,
+    ManifestPart,
     Operation,
-    Part,
+    ProposeAttempt,
     Stop,
     StopNode,
+    Subscribe,
     Suspect,
-    TakeOver,
-    Watch,
 )
 
 from .executors import Stepping, Sum
@@ -60,14 +60,14 @@ OPERATIONS: tuple[Operation, ...] = (
     StopNode("", 0, "x"),
     Lose("", 0, "x"),
     Suspect("", 0, 1.0),
-    Watch(""),
+    Subscribe(""),
     ListJobs(),
     Fetch(""),
     Examine("", 0),
-    Entrust("", 0, 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.heir", ""),
-    Part("", 0, b"x"),
-    TakeOver("", 0, "Node(0)/0123456789abcdef", "0f" * 32, 1),
-    NextAttempt("", 0, "Node(0)/0123456789abcdef", 1, 1, ""),
+    KeepManifest("", 0, 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.heir", ""),
+    ManifestPart("", 0, b"x"),
+    ClaimJob("", 0, "Node(0)/0123456789abcdef", "0f" * 32, 1),
+    ProposeAttempt("", 0, "Node(0)/0123456789abcdef", 1, 1, ""),
     Conclude("", 0, "done", "", ""),
 )
 

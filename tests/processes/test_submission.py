@@ -15,8 +15,8 @@ import pytest
 
 from network.transport import wait_sockets
 from rpc import Coordinator, ReplyPackage, SubmissionError
-from rpc.agent.environment import project_root
-from rpc.attendant import Attendant
+from rpc.agent.children import project_root
+from rpc.submit.event_loop import EventLoop
 
 from .executors import Hungry, NeverReady, SlowEater, Stepping, Sum
 from .harness import Cluster, start_job, wait_for
@@ -91,7 +91,7 @@ SUBMITTER = """
 import os, signal, sys
 import network, rpc
 from network.nodes import Address
-import rpc.attendant
+import rpc.submit.event_loop
 from tests.processes.executors import Hungry
 
 moment, key_file, folder, *addresses = sys.argv[1:]
@@ -104,7 +104,7 @@ def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def mortal(self, node, operation, hear=rpc.attendant.Attendant.hear):
+def mortal(self, node, operation, hear=rpc.submit.event_loop.EventLoop.hear):
     if type(operation).__name__ == moment:
         die()
     hear(self, node, operation)
@@ -119,7 +119,7 @@ def reply(node, request):
 with network.Request().request(nodes) as com:
     if moment == "connected":
         die()
-    rpc.attendant.Attendant.hear = mortal
+    rpc.submit.event_loop.EventLoop.hear = mortal
     coordinator = rpc.Coordinator(com, directory=folder)
     coordinator.submit_group(Hungry)
     if moment == "submitted":
@@ -150,15 +150,15 @@ def at_first(monkeypatch: pytest.MonkeyPatch) -> AtFirst:
 
     def install(kind: str, act: Callable[[], object]) -> list[str]:
         seen: list[str] = []
-        hear = Attendant.hear
+        hear = EventLoop.hear
 
-        def watch(attendant: Attendant, node: int, operation: Any) -> None:
+        def watch(attendant: EventLoop, node: int, operation: Any) -> None:
             if type(operation).__name__ == kind and not seen:
                 seen.append(kind)
                 act()
             hear(attendant, node, operation)
 
-        monkeypatch.setattr(Attendant, "hear", watch)
+        monkeypatch.setattr(EventLoop, "hear", watch)
         return seen
 
     return install

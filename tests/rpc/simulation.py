@@ -13,10 +13,10 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpc import submission as sub
-from rpc.agent import slot
+from rpc.agent import job_state
 from rpc.job import rendezvous as meet
-from rpc.submission import Phase
+from rpc.submit import submission as sub
+from rpc.submit.submission import Phase
 
 from .net import Net
 
@@ -40,7 +40,7 @@ class Agent:
     """`slot` of the running job, `busy` with a job of somebody else; `told` are the states of its job, in order."""
 
     busy: bool = False
-    slot: slot.Slot | None = None
+    slot: job_state.JobStateMachine | None = None
     told: list[str] = field(default_factory=list)
     freed_at: float = 0.0
 
@@ -155,28 +155,28 @@ class World(Net):
             if agent.busy or agent.slot is not None:
                 self.send(f"A{node}", "S", "Refused")
                 return
-            agent.slot, agent.told = slot.Slot(self.start_limit, self.now), []
+            agent.slot, agent.told = job_state.JobStateMachine(self.start_limit, self.now), []
             self.actors[f"J{node}"] = Process(deadline=self.now + self.start_limit)
             self.connect(f"A{node}", f"J{node}")
             self.send(f"A{node}", "S", "Accepted")
         elif agent.slot is not None:
             if what == "Reached":
-                event: Any = slot.Reported(*rest)
+                event: Any = job_state.Reported(*rest)
             elif what == "End":
-                event = slot.SubmitterGone() if source == "S" else slot.ProcessGone("it died")
+                event = job_state.SubmitterGone() if source == "S" else job_state.ProcessGone("it died")
             else:
-                event = slot.AbortAsked(rest[0])
+                event = job_state.AbortAsked(rest[0])
             self.feed_slot(node, agent, event)
 
     def feed_slot(self, node: int, agent: Agent, event: Any) -> None:
         if agent.slot is None:
             return
         for action in agent.slot.handle(event, self.now):
-            if isinstance(action, slot.Kill):
+            if isinstance(action, job_state.Kill):
                 self.die(f"J{node}")
-            elif isinstance(action, slot.OrderHalt):
+            elif isinstance(action, job_state.OrderHalt):
                 self.send(f"A{node}", f"J{node}", "Halt")
-            elif isinstance(action, slot.Tell):
+            elif isinstance(action, job_state.Tell):
                 agent.told.append(action.state)
                 self.send(f"A{node}", "S", "State", action.state, action.detail)
             else:
@@ -299,7 +299,7 @@ class World(Net):
         if isinstance(actor, Submitter):
             self.feed_submitter(sub.Tick())
         elif isinstance(actor, Agent):
-            self.feed_slot(int(name[1:]), actor, slot.Tick())
+            self.feed_slot(int(name[1:]), actor, job_state.Tick())
         elif actor.stage == "meeting":
             self.feed_rendezvous(int(name[1:]), actor, meet.Tick())
         elif actor.deadline is not None and self.now >= actor.deadline:

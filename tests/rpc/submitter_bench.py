@@ -22,19 +22,17 @@ from network.nodes import Address
 from network.session import Session
 from network.testing import VirtualClock
 from network.transport import wait_sockets
-from rpc import lines as lines_module
-from rpc.attendant import Attendant
 from rpc.executable import Resources
 from rpc.identity import code_key, process_name
-from rpc.liveness.guard import BEAT_SECONDS
+from rpc.liveness.process_monitor import HEARTBEAT_SECONDS
 from rpc.messages import (
     FROM_SUBMITTER,
     Abort,
     Accepted,
     Answers,
     Asks,
-    Beat,
     CanCommit,
+    Heartbeat,
     Load,
     Loaded,
     Operation,
@@ -42,9 +40,11 @@ from rpc.messages import (
     State,
     parse,
 )
-from rpc.orders import Orders
-from rpc.run_folder import RunFolder
 from rpc.shipping import Bundle
+from rpc.submit import connections as lines_module
+from rpc.submit.connections import JobMessages
+from rpc.submit.event_loop import EventLoop
+from rpc.submit.run_folder import RunFolder
 from tests.network.wires import talk
 
 JOB = "20260101-000000-abcdef"
@@ -91,8 +91,8 @@ class FakeAgent:
             self._send(operation)
             said.append(word)
         if self.has_job and now >= self.beat_at:
-            self.beat_at = now + BEAT_SECONDS
-            self._send(Beat(JOB, self.node, 0, "host", 1, "unwatched", 0, 0, 0.0, 0.0, 60.0, worked=self.worked))
+            self.beat_at = now + HEARTBEAT_SECONDS
+            self._send(Heartbeat(JOB, self.node, 0, "host", 1, "unwatched", 0, 0, 0.0, 0.0, 60.0, worked=self.worked))
         return said
 
     def _listen(self, now: float) -> None:
@@ -160,8 +160,8 @@ class Bench:
         com = Controller(-1, clients)
         at_end.callback(com.close, graceful=False)
         com.addresses = addresses
-        orders = Orders(JOB, "title", addresses, CLUSTER, 1, 60.0)
-        self.attendant = Attendant(
+        orders = JobMessages(JOB, "title", addresses, CLUSTER, 1, 60.0)
+        self.attendant = EventLoop(
             com,
             orders,
             logging.getLogger("submitter bench"),

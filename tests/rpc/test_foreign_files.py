@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from parallel_sgd import parse_worker
-from rpc.agent.jobs import JobRecord
+from rpc.agent.registration import registrations
+from rpc.agent.scheduler_env import announced
 from rpc.agent.settings import SettingsError, gather
-from rpc.agent.starter import announced
+from rpc.agent.store import JobRecord
+from rpc.elastic.discovery import DiscoveryError, FileDiscovery
 from rpc.files import MOST_BYTES, publish
-from rpc.membership.discovery import DiscoveryError, FileDiscovery
-from rpc.registration import registrations
-from rpc.run_folder import Run
+from rpc.submit.run_folder import Run
 
 DEEP = "[" * 90_000
 READERS: dict[str, tuple[str, Callable[[Path], Any], type[Exception] | None]] = {

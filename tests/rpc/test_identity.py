@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from rpc.host import host_name
-from rpc.identity import is_job_id, new_job_id, process_name
+from rpc.identity import host_name, is_job_id, new_job_id, process_name
 
 from .travel import ROOT
 
@@ -43,7 +42,7 @@ def test_process_names_are_unique() -> None:
 
 
 def test_processes_of_one_host_share_its_name() -> None:
-    script = "from rpc.host import host_name; print(host_name())"
+    script = "from rpc.identity import host_name; print(host_name())"
     other = subprocess.run(
         [sys.executable, "-c", script], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
     )

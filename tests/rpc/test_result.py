@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from network.errors import ProtocolError
-from rpc.result import read_result, write_result
+from rpc.files import read_result, write_result
 
 
 @dataclass

@@ -17,9 +17,9 @@ import pytest
 from network.errors import NetworkError, ProtocolError, Rejected
 from network.values import encode
 from rpc import AbsSimpleExecutor, shipping
+from rpc.code_closure import CodeClosure, is_user_module, user_modules
 from rpc.executable import ReplyPackage
 from rpc.messages import ANY_CODE, NO_CODE, parse
-from rpc.reach import Reach, is_user_module, user_modules
 from rpc.shipping import Bundle, load, pack
 
 
@@ -158,10 +158,10 @@ def test_too_much() -> None:
         ("rpc.shipping", "MAX_CODE_BYTES"),
         ("rpc.shipping", "no_such"),
         ("rpc.shipping", ""),
-        ("rpc.agent.run", "subprocess.Popen"),
+        ("rpc.agent.supervisor", "subprocess.Popen"),
         ("rpc.messages", "dataclass"),
         ("rpc.shipping", "load"),
-        ("rpc.agent.run", "Run"),
+        ("rpc.agent.supervisor", "Supervisor"),
         ("network.request", "Request"),
         ("parallel_sgd.nodes", "parse_worker"),
         ("rpc.executable", "dataclass"),
@@ -240,11 +240,11 @@ def test_reach() -> None:
     def uses() -> tuple[Any, ...]:
         return Part(Mine()), parse
 
-    classes = Reach([uses]).classes
+    classes = CodeClosure([uses]).classes
     assert set(classes[:2]) == {Part, Mine}
     assert set(classes) >= {Part, Mine}
     assert all(cls.__module__ == __name__ for cls in classes)
-    assert Reach([parse, 5, None, np.zeros(2)]).classes == []
+    assert CodeClosure([parse, 5, None, np.zeros(2)]).classes == []
 
 
 def test_which_modules_are_the_users() -> None:

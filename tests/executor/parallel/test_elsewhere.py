@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from executor.parallel import Context
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 from tests.dask_cluster import dask
 
 from . import elsewhere

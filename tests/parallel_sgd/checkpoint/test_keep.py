@@ -10,7 +10,7 @@ from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.checkpoint.places import WORK
 from parallel_sgd.checkpoint.store import Store
 from parallel_sgd.runs import keep_checkpoints
-from rpc.run_folder import RunFolder
+from rpc.submit.run_folder import RunFolder
 
 from .states import snapshot
 

@@ -10,7 +10,7 @@ import pytest
 
 from parallel_sgd.checkpoint import CheckpointError
 from parallel_sgd.checkpoint.given import NODES, ON_AGENTS, RESUMES, Origin, checked_resume
-from rpc.run_folder import RunFolder, node_folder
+from rpc.submit.run_folder import RunFolder, node_folder
 
 from .jobs import bits, network, run
 from .test_progress import other

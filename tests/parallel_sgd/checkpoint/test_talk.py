@@ -16,7 +16,7 @@ from parallel_sgd.checkpoint.places import Holdings
 from parallel_sgd.checkpoint.talk import OFFERS, Talk
 from rpc.communication import Communication
 from tests.parallel_sgd.checkpoint.states import content, snapshot
-from tests.rpc.test_allreduce import group, together
+from tests.rpc.collective.test_allreduce import group, together
 
 BLOCKS = [[0], [1], [2]]
 

@@ -17,8 +17,8 @@ from network.nodes import Address
 from network.testing import VirtualClock
 from parallel_sgd.elastic import WorkerRemoved, WorkersLostError
 from parallel_sgd.elastic.group import Listener, using
-from rpc.membership import ElasticDriver, Host, Worker
-from rpc.membership.rounds import (
+from rpc.elastic import ElasticDriver, Host, Worker
+from rpc.elastic.events import (
     Fail,
     Finish,
     HostsSeen,

@@ -10,7 +10,7 @@ import pytest
 import nn
 from parallel_sgd.elastic import ElasticSampler, ModelState, ObjectState, decorator, model_state, object_state, run, sampler
 from parallel_sgd.elastic import functions as group_functions
-from rpc.membership import hosts
+from rpc.elastic import hosts
 
 NAMES = {
     "nn": nn,

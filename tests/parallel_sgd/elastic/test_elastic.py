@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import nn
 from nn.gradient_descent import ADAMOptimizer
 from parallel_sgd.elastic import ElasticSampler, HostsUpdatedInterrupt, ModelState, ObjectState, run
-from rpc.membership import CoolDown
-from rpc.membership.rounds import Fail, Finish, NotifyRankZero, Pause, RemoveWorker
+from rpc.elastic import CoolDown
+from rpc.elastic.events import Fail, Finish, NotifyRankZero, Pause, RemoveWorker
 
 from .cluster import Cluster, Member
 

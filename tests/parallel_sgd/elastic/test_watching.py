@@ -10,7 +10,7 @@ import pytest
 
 from network.nodes import Address
 from parallel_sgd.elastic.watching import Watching
-from rpc.membership import Worker
+from rpc.elastic import Worker
 
 A, B, C = MEMBERS = tuple(Worker(Address(name, 1), 0, 0) for name in "abc")
 

@@ -17,9 +17,9 @@ from parallel_sgd import collect_post_mortem
 from parallel_sgd.post_mortem.archive import write_archive
 from parallel_sgd.post_mortem.case import Case, NodeCase
 from parallel_sgd.post_mortem.states import kept_states
-from rpc.agent.evidence import RECORD_COPY
-from rpc.evidence import Found, Gathered
-from rpc.liveness.verdict import Verdict
+from rpc.agent.files import RECORD_COPY
+from rpc.submit.diagnostics import Diagnostics, NodeDiagnostics
+from rpc.verdict import Verdict
 from tests.processes.training.test_failures import closed_port
 
 LOST = "Traceback\n  line\nnetwork.errors.PeerLost: Node(1) at h:1 is lost: gone."
@@ -33,20 +33,20 @@ def event(at: float, verdict: Verdict) -> str:
     return json.dumps({"time": at, "attempt": 0, "event": "verdict", **asdict(verdict)})
 
 
-def node(folder: Path, number: int, **files: Any) -> Found:
+def node(folder: Path, number: int, **files: Any) -> NodeDiagnostics:
     (folder / str(number)).mkdir(parents=True)
     paths = []
     for name, content in files.items():
         path = folder / str(number) / name.replace("_", ".")
         path.write_text(content if isinstance(content, str) else json.dumps(content))
         paths.append(path)
-    return Found(number, Address("h", 1 + number), paths)
+    return NodeDiagnostics(number, Address("h", 1 + number), paths)
 
 
 def test_the_first_cause_comes_first(tmp_path: Path) -> None:
     """FD-18: whichever agent was asked first, and whatever else lies in their files."""
     record = {"state": "failed", "detail": LOST, "title": "T", "attempt": 0}
-    gathered = Gathered(
+    gathered = Diagnostics(
         [
             node(tmp_path, 0, record_json=record, events_jsonl=event(1.0, CRASHED) + "\nhalf a li"),
             node(tmp_path, 1, record_json=record, events_jsonl=event(2.0, STUCK), kept_json={"no": "list"}),
@@ -81,7 +81,7 @@ def test_the_first_cause_comes_first(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_left_out(tmp_path: Path, content: str) -> None:
     """SEC-17: and nothing of it can act on a terminal."""
     names = ("record_json", "events_jsonl", "kept_json", "configuration_json")
-    case = Case.read("job", Gathered([node(tmp_path, 0, **dict.fromkeys(names, content))]))
+    case = Case.read("job", Diagnostics([node(tmp_path, 0, **dict.fromkeys(names, content))]))
     assert case.verdicts == []
     write_archive(case, tmp_path / "a.zip", 1e9)
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
@@ -122,7 +122,7 @@ def test_a_record_that_would_fill_the_memory_is_left_out(tmp_path: Path) -> None
     bomb = '{"title": [' + "[]," * (1 << 21) + "[]]}"
     (tmp_path / RECORD_COPY).write_text(bomb)
     tracemalloc.start()
-    read = NodeCase.read(Found(0, Address("h", 1), [tmp_path / RECORD_COPY]))
+    read = NodeCase.read(NodeDiagnostics(0, Address("h", 1), [tmp_path / RECORD_COPY]))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert read.record == {}

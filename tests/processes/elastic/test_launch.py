@@ -20,9 +20,9 @@ from parallel_sgd import JobFailed, elastic
 from parallel_sgd.elastic.recruit import NotStarted, Recruit, Running, Task
 from parallel_sgd.elastic.vault import Vault
 from parallel_sgd.elastic.worker import ElasticWorker
+from rpc.elastic import Worker
 from rpc.identity import new_job_id
-from rpc.membership import Worker
-from rpc.submitting import pack_executable
+from rpc.submit.groups import pack_executable
 from tests.processes.elastic.jobs import SAMPLES, Stage, learn_each_sample_once, log_of, pause, three_epochs
 from tests.processes.harness import Cluster, cluster, wait_for
 

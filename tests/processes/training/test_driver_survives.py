@@ -21,7 +21,7 @@ from parallel_sgd import JobFailed, attempts
 from parallel_sgd.codec.plain import Plain
 from rpc import Coordinator
 from rpc.errors import Deposed
-from rpc.succession.will import new_driver
+from rpc.lease.handoff import new_driver
 from tests.processes.executors import Sum
 from tests.processes.harness import AgentProcess, Cluster, cluster, wait_for
 from tests.processes.training import lonely_submitter

@@ -21,7 +21,7 @@ from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import JobResult, codec
 from parallel_sgd.checkpoint.snapshot import VALUE
 from parallel_sgd.checkpoint.store import Store
-from rpc.run_folder import runs_in
+from rpc.submit.run_folder import runs_in
 from tests.processes.harness import processes_below, wait_for
 
 from .jobs import digits_job, weights

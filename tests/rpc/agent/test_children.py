@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rpc.agent import children
-from rpc.agent.environment import project_root
+from rpc.agent.children import project_root
 
 # a process of its own, whose only children are these
 _PROGRAM = """

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rpc.agent.jobs import JobRecord
-from rpc.agent.output import JobOutput
-from rpc.agent.retrieval import send_files
-from rpc.liveness.evidence import log_tail
-from rpc.log_parts import parts_of
+from rpc.agent.files import send_files
+from rpc.agent.output import JobOutput, parts_of
+from rpc.agent.store import JobRecord
+from rpc.liveness.process_monitor import log_tail
 from rpc.messages import FileBegin, FileChunk
 from tests.fulldisk import FullDisk
 

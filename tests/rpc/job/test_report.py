@@ -12,9 +12,9 @@ import pytest
 
 from network.values import encode
 from rpc import AbsSimpleExecutor, Communication, JobAborted
+from rpc.files import RESULT_FILE
 from rpc.job.report import MOST_FILES, exit_code_of, make_report, outcome_of, shown_to_submitter
-from rpc.pair import MAX_PACKET
-from rpc.result import RESULT_FILE
+from rpc.process_channel import MAX_PACKET
 
 logger = logging.getLogger("report test")
 

@@ -1,4 +1,4 @@
-"""What agents and drivers say to each other here, and an agent: `rpc.agent.estates` without sockets, processes and disks."""
+"""What agents and drivers say to each other here, and an agent: `rpc.agent.failover` without sockets, processes and disks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpc.lease import lease as who
 from rpc.lease.election import Newer
-from rpc.messages import Agreed, Denied, Granted, NextAttempt, TakeOver
+from rpc.messages import Agreed, ClaimJob, Denied, Granted, ProposeAttempt
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -62,7 +62,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Entrust:
+class KeepManifest:
     config: Config
     place: int
 
@@ -98,7 +98,7 @@ class Agent:
         if self.lease.deadline is not None:
             self.world.at(self.lease.deadline, self._tick, self.lives, host=self.host)
         for action in actions:
-            if isinstance(action, who.StartHeir) and self.charter is not None:
+            if isinstance(action, who.StartStandby) and self.charter is not None:
                 self.heir = self.world.start_heir(self.host, self.charter)
         return actions
 
@@ -118,9 +118,9 @@ class Agent:
         driver = connection.driver
         if message == "bye":
             self.hang_up(connection)
-        elif isinstance(message, TakeOver) and self.begun < 0:
+        elif isinstance(message, ClaimJob) and self.begun < 0:
             self.say(connection, Granted(*self.content(), message.term, who.NONE, 0, "unknown", ""))
-        elif isinstance(message, TakeOver):
+        elif isinstance(message, ClaimJob):
             answer = self.feed(who.Claimed(message.driver, message.term))[-1]
             if isinstance(answer, who.Grant):
                 self.drop_others(connection)
@@ -128,14 +128,14 @@ class Agent:
                 self.say(connection, Granted(*self.content(), *told))
             else:
                 self.say(connection, self.denied(answer))
-        elif isinstance(message, NextAttempt):
+        elif isinstance(message, ProposeAttempt):
             event = who.Proposed(message.driver, message.term, message.attempt, message.charter)
             answer = self.feed(event)[-1]
             agreed = Agreed(JOB, self.host, message.term, message.attempt)
             self.say(connection, agreed if isinstance(answer, who.Agree) else self.denied(answer))
         elif isinstance(message, CanCommit):
             self.commit(connection, message)
-        elif isinstance(message, Entrust):
+        elif isinstance(message, KeepManifest):
             if self.lease.driver == driver.name and not self.lease.over:
                 self.charter = message.config
                 self.feed(who.Entrusted(message.place, message.config.attempt, message.config.term, message.config.charter))
@@ -184,4 +184,4 @@ class Agent:
     def heir_ended(self, heir: Driver) -> None:
         if self.up and self.heir is heir:
             self.heir = None
-            self.feed(who.HeirGone())
+            self.feed(who.StandbyGone())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rpc.lease.election import Ask, Decision, Election, Missing, Office, Propose, Said, Send, Settled, Tick, later_term
 from rpc.messages import Agreed, Denied, Granted
 
-from .agent import JOB, CanCommit, Conclude, Config, Connection, Entrust, Refused
+from .agent import JOB, CanCommit, Conclude, Config, Connection, KeepManifest, Refused
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -196,7 +196,7 @@ class Driver:
 
     def entrust(self) -> None:
         for place, host in enumerate(self.config.hosts):
-            self.tell(host, Entrust(self.config, place))
+            self.tell(host, KeepManifest(self.config, place))
 
     def drive(self, config: Config) -> None:
         """The attempt has begun everywhere."""

@@ -22,7 +22,7 @@ from rpc.lease.election import (
     Tick,
     later_term,
 )
-from rpc.messages import Agreed, Denied, Granted, NextAttempt, TakeOver
+from rpc.messages import Agreed, ClaimJob, Denied, Granted, ProposeAttempt
 
 JOB, ME, SHA = "job", "Node(0)/000000000000000a", "0f" * 32
 Known = tuple[int, int, bool, str, int, int, str]
@@ -152,7 +152,7 @@ def test_a_later_claim_is_answered_by_a_later_one() -> None:
     higher = later_term(4, ME)
     assert higher > 4 and later_term(4, "Node(1)/000000000000000b") not in (higher, 4)
     again = round_of(machine, grant(0), grant(1), deny(2, term=4))
-    assert again == [Send(node, TakeOver(JOB, node, ME, SHA, higher)) for node in range(3)]
+    assert again == [Send(node, ClaimJob(JOB, node, ME, SHA, higher)) for node in range(3)]
     assert machine.handle(grant(0, 1), 0.2) == []  # to the claim before
     for node in range(3):
         actions = machine.handle(grant(node, higher), 0.2)
@@ -175,7 +175,7 @@ def test_the_next_attempt_begins_when_enough_have_agreed() -> None:
     machine = election(3, SUBMITTER)
     round_of(machine, grant(0), grant(1), grant(2))
     asked = machine.handle(Propose(1, "next"), 1.0)
-    assert asked == [Send(node, NextAttempt(JOB, node, ME, 1, 1, "next")) for node in range(3)]
+    assert asked == [Send(node, ProposeAttempt(JOB, node, ME, 1, 1, "next")) for node in range(3)]
     assert machine.handle(Said(0, Agreed(JOB, 0, 1, 1)), 1.1) == []
     assert machine.handle(Said(1, Agreed(JOB, 1, 1, 7)), 1.1) == []  # to another proposal
     assert decision(machine.handle(Tick(), 2.5)) is PAUSE
@@ -192,7 +192,7 @@ def test_who_hears_of_a_newer_attempt_goes_on_from_there() -> None:
     assert machine.newer == Newer(2, 1, "begun")
     machine = election(3, HEIR, term=2)
     asked = round_of(machine, grant(0, 2), grant(1, 2, known=proposed(1, 1, "proposed")), Missing(2, False))
-    assert asked == [Send(node, NextAttempt(JOB, node, ME, 2, 1, "proposed")) for node in (0, 1)]
+    assert asked == [Send(node, ProposeAttempt(JOB, node, ME, 2, 1, "proposed")) for node in (0, 1)]
     machine.handle(Said(0, Agreed(JOB, 0, 2, 1)), 0.2)
     assert decision(machine.handle(Said(1, Agreed(JOB, 1, 2, 1)), 0.2)) is Decision.NEWER
     assert machine.newer == Newer(1, 2, "proposed")

@@ -33,7 +33,7 @@ def test_seniors_come_first(place: int) -> None:
     machine = driven(place)
     machine.handle(who.DriverGone(SUBMITTER), 10.0)
     assert machine.deadline == 10.0 + place * PLACE_SECONDS
-    assert machine.handle(who.Tick(), machine.deadline) == [who.StartHeir()]
+    assert machine.handle(who.Tick(), machine.deadline) == [who.StartStandby()]
     assert machine.deadline is None and machine.handle(who.Tick(), 100.0) == []
 
 
@@ -136,8 +136,8 @@ def test_an_heir_that_ends_for_nothing_is_started_again_ever_more_rarely() -> No
         assert machine.deadline is not None
         pauses.append(machine.deadline - now)
         now = machine.deadline
-        assert machine.handle(who.Tick(), now) == [who.StartHeir()]
-        machine.handle(who.HeirGone(), now)
+        assert machine.handle(who.Tick(), now) == [who.StartStandby()]
+        machine.handle(who.StandbyGone(), now)
     assert pauses == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
@@ -149,17 +149,17 @@ def test_heirs_may_end_for_nothing_for_weeks() -> None:
         assert machine.deadline is not None
         now = machine.deadline
         machine.handle(who.Tick(), now)
-        machine.handle(who.HeirGone(), now)
+        machine.handle(who.StandbyGone(), now)
     assert machine.deadline == now + LONGEST_PAUSE_SECONDS
 
 
 def test_an_heir_of_an_earlier_number_is_the_heir_here() -> None:
     """While it lives nobody else is started; when it dies as the driver, its agent waits a second, and the others do not."""
     machine = driven()
-    machine.handle(who.HeirHere(), 1.0)
+    machine.handle(who.StandbyHere(), 1.0)
     machine.handle(who.DriverGone(SUBMITTER), 2.0)
     assert machine.deadline is None
-    machine.handle(who.HeirGone(), 3.0)
+    machine.handle(who.StandbyGone(), 3.0)
     assert machine.deadline == 4.0
 
 
@@ -167,7 +167,7 @@ def test_what_is_over_stays_over() -> None:
     machine = driven()
     machine.handle(who.Concluded(), 1.0)
     machine.handle(who.DriverGone(SUBMITTER), 2.0)
-    machine.handle(who.HeirGone(), 3.0)
+    machine.handle(who.StandbyGone(), 3.0)
     assert machine.deadline is None
     assert machine.handle(who.Claimed(ONE, 1), 4.0) == [who.Deny(ONE, "the job is over")]
 

@@ -10,12 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from rpc.liveness.cluster import SILENT_SECONDS, ClusterWatch, Deadlock, HasEnded, Heard, Silent
-from rpc.liveness.cluster import Tick as Look
-from rpc.liveness.heartbeats import LOOK_SECONDS
+from rpc.liveness.cluster_monitor import LOOK_SECONDS, SILENT_SECONDS, Deadlock, HasEnded, Heard, SilenceDetector, Silent
+from rpc.liveness.cluster_monitor import Tick as Look
 from rpc.liveness.limits import Limits, Phase
 from rpc.liveness.recorder import Kind, Signal
-from rpc.liveness.watch import WAITING_SECONDS, WARN_AT, Declare, Signs, Tick, Warn, Watch, Withdraw
+from rpc.liveness.stall_detector import WAITING_SECONDS, WARN_AT, Declare, Signs, StallDetector, Tick, Warn, Withdraw
 
 NODES, ATTEMPT = 3, 2
 STEP, START, BETWEEN, SAVE = 5.0, 6.0, 8.0, 7.0
@@ -35,7 +34,7 @@ class Node:
     """A process, its recorder, and its agent; `shown` is the last sign of life that the agent has seen."""
 
     def __init__(self, now: float) -> None:
-        self.watch = Watch(Limits(STEP, START, BETWEEN, SAVE), now)
+        self.watch = StallDetector(Limits(STEP, START, BETWEEN, SAVE), now)
         self.shown = self.begun_to_wait = self.beaten = now
         self.waits = self.stopped = self.silent_host = self.over = self.known_silent = False
         self.warned = False
@@ -50,7 +49,7 @@ class Detector(RuleBasedStateMachine):
     def begin(self) -> None:
         self.now = 100.0
         self.nodes = [Node(self.now) for _ in range(NODES)]
-        self.cluster = ClusterWatch(range(NODES), ATTEMPT, self.now)
+        self.cluster = SilenceDetector(range(NODES), ATTEMPT, self.now)
         self.deadlock: Deadlock | None = None
         self.settled = False  # somebody's failure is known
         for node in self.nodes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from network.errors import PeerLost, TimedOut
-from rpc.liveness.verdict import Verdict, in_causal_order
+from rpc.verdict import Verdict, in_causal_order
 
 STUCK = Verdict(
     "job", 2, 1, "stuck", "alpha", 4711, "step", 3, 17, 10.25, "The limit was 10 s.", trace="File x, line 7", log=["one", "two"]

@@ -1,0 +1,153 @@
+"""What an agent writes down: its own logs, the audit log, the events of a job, and how many lines a peer can cause."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from network.clock import Clock
+
+from ..files import append
+from ..liveness.recorder import Signal
+from ..logs import clean
+
+EVENT_LOG: Final = "events.jsonl"
+MAX_EVENT_BYTES: Final = 4 << 20
+"""What comes after so much is left out; a job has some ten events per attempt."""
+
+
+class EventLog:
+    """Appends events of one attempt to `folder/events.jsonl`, readable by its owner only; times in seconds since 1970.
+
+    A full disk does not keep the agent from serving: what cannot be written is left out.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        attempt: int,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = folder / EVENT_LOG
+        self._attempt = attempt
+        self._clock, self._monotonic = clock, monotonic
+
+    def note(self, event: str, **fields: Any) -> None:
+        """Something has happened just now; `fields` are data that JSON knows."""
+        self._write([self._entry(self._clock(), event, fields)])
+
+    def note_signals(self, signals: Iterable[Signal]) -> None:
+        """The last that the process has signalled, each at its time."""
+        now, ticks = self._clock(), self._monotonic()
+        self._write(self._entry(now - (ticks - signal.time), "signal", _told(signal)) for signal in signals)
+
+    def _entry(self, at: float, event: str, fields: dict[str, Any]) -> str:
+        return json.dumps({"time": round(at, 4), "attempt": self._attempt, "event": event, **fields}) + "\n"
+
+    def _write(self, lines: Iterable[str]) -> None:
+        size = 0
+        with contextlib.suppress(OSError):
+            size = self._path.lstat().st_size
+        kept = []
+        for line in lines:
+            if size + len(line) <= MAX_EVENT_BYTES:
+                kept.append(line)
+                size += len(line)
+        with contextlib.suppress(OSError):
+            append(self._path, "".join(kept))
+
+
+def _told(signal: Signal) -> dict[str, str | int]:
+    """What it says; epoch and batch are counted from 1 as people do."""
+    return {"kind": signal.kind.name, "epoch": signal.epoch + 1, "batch": signal.batch + 1}
+
+
+MAX_AUDIT_BYTES = 10 << 20
+"""Size at which the log moves to `audit.jsonl.1`, over the one before; strangers cannot fill the disk."""
+
+
+class SecurityLog:
+    """Appends to `path`, which only its owner can read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, event: str, detail: str) -> None:
+        """Note `event`; what peers have a say in is cleaned and cut. A full disk must not end the agent."""
+        entry = {"time": round(time.time(), 3), "event": event, "detail": clean(detail)}
+        with contextlib.suppress(OSError):
+            if append(self._path, json.dumps(entry) + "\n") > MAX_AUDIT_BYTES:
+                os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
+
+
+KEPT = 20
+_STAMP = "%Y-%m-%d %H%M"
+
+
+def new_log(folder: Path, name: str) -> Path:
+    """Where an agent that starts now writes; the oldest files beyond those that are kept are removed."""
+    for path in sorted(folder.glob("*.log*"), key=_last_written)[: -KEPT + 1]:
+        path.unlink(missing_ok=True)
+    return folder / f"{name} {time.strftime(_STAMP)}.log"
+
+
+def logs_between(folder: Path, begin: float, end: float) -> list[Path]:
+    """The files that were written while a job ran, oldest first; times in seconds since 1970."""
+    found = [path for path in folder.glob("*.log*") if _last_written(path) >= begin and _begun(path) <= end]
+    return sorted(found, key=_last_written)
+
+
+def _last_written(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
+
+
+def _begun(path: Path) -> float:
+    """When the agent that wrote `path` was started: its name says it, to the minute."""
+    stamp = path.name.partition(".log")[0].rpartition(" ")
+    day = stamp[0].rpartition(" ")[2]
+    with contextlib.suppress(ValueError, OverflowError):
+        return time.mktime(time.strptime(f"{day} {stamp[2]}", _STAMP))
+    return 0.0
+
+
+LINES_PER_PEER = 10
+LINES_IN_ALL = 100
+WINDOW_SECONDS = 60.0
+
+
+class RateLimit:
+    """Counts lines per peer host and window; what is left out is told when the window ends and something happens again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._end = clock.monotonic() + WINDOW_SECONDS
+        self._lines: Counter[str] = Counter()
+        self._left_out = 0
+
+    def pass_on(self, peer: str, line: str) -> list[str]:
+        """The lines to write now that `peer` (an address) caused `line`: usually that one, none in a flood."""
+        lines = self._turn_window()
+        host = peer.rpartition(":")[0] or peer
+        if self._lines[host] >= LINES_PER_PEER or self._lines.total() >= LINES_IN_ALL:
+            self._left_out += 1
+            return lines
+        self._lines[host] += 1
+        return [*lines, line]
+
+    def _turn_window(self) -> list[str]:
+        now = self._clock.monotonic()
+        if now < self._end:
+            return []
+        self._end = now + WINDOW_SECONDS
+        self._lines.clear()
+        left_out, self._left_out = self._left_out, 0
+        return [f"{left_out} more lines of this kind were left out."] if left_out else []

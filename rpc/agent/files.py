@@ -1,0 +1,261 @@
+"""What an agent sends of a job: its files when they are fetched, and all that is known of it when it has failed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import struct
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ..files import CONFIGURATION, is_safe_name
+from ..logs import clean
+from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation
+from .event_log import EVENT_LOG
+from .output import JoinedParts, parts_of
+from .standby import log_name
+from .store import JobRecord
+
+CHUNK = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Source(NamedTuple):
+    """A file: a folder that is trusted, and the way below it. A log that is kept `in_parts` goes as one file."""
+
+    root: Path
+    way: tuple[str, ...]
+    in_parts: bool = False
+
+
+def send_files(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterator[Operation]:
+    """The files of a job: its log at any time, its reports once it has ended, and the agent's own `logs`.
+
+    What the job registered and cannot be sent is named in the `problem` of the last operation.
+    """
+    sources = log_sources(record, folder, logs)
+    if record.ended:
+        sources += [Source(folder.parent, (folder.name, "out", name)) for name in record.files]
+    yield from send_sources(record, sources)
+
+
+def log_sources(record: JobRecord, folder: Path, logs: Sequence[Path]) -> list[Source]:
+    """Where the logs are: the agent's own, the job's, and that of a driver if one was started here."""
+    driven = [name] if (folder / (name := log_name(record.node))).exists() else []
+    return [
+        *(Source(log.parent, (log.name,)) for log in logs),
+        Source(folder.parent, (folder.name, record.log), in_parts=True),
+        *(Source(folder.parent, (folder.name, log)) for log in driven),
+    ]
+
+
+def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Operation]:
+    """The files at `sources`, and the end."""
+    problems: list[str] = []
+    seen: set[str] = set()
+    total = 0
+    for source in sources:
+        name = source.way[-1]
+        if not is_safe_name(name) or name.casefold() in seen:
+            problems.append(f"{clean(name, 80)} has no name that may travel, or one that was used before.")
+            continue
+        if len(seen) >= MAX_FILES:
+            problems.append(f"The job has {len(sources)} files, more than {MAX_FILES}; the rest was left out.")
+            break
+        try:
+            file = _open_parts(source)
+        except OSError as error:
+            problems.append(f"{name} cannot be read: {error.strerror}.")
+            continue
+        with contextlib.closing(file):
+            size = file.size  # a log may grow while it is read; what is there now is sent
+            if total + size > MAX_BYTES:
+                problems.append(f"The files of the job exceed {MAX_BYTES} bytes; {name} was left out.")
+                continue
+            total += size
+            seen.add(name.casefold())
+            yield FileBegin(name, size)
+            yield from _contents(file, size)
+    yield FetchEnd(record.job, record.state, " ".join(problems)[:4096], record.title)
+
+
+def _contents(file: JoinedParts, size: int) -> Iterator[Operation]:
+    """Exactly `size` bytes; where the file has become shorter meanwhile, zeros take the place of what is gone."""
+    digest = hashlib.sha256()
+    while size > 0:
+        data = file.read(min(CHUNK, size)) or bytes(min(CHUNK, size))
+        size -= len(data)
+        digest.update(data)
+        yield FileChunk(data)
+    yield FileEnd(digest.hexdigest())
+
+
+def _open_parts(source: Source) -> JoinedParts:
+    """A file with what continues it.
+
+    Raises: OSError when there is nothing to send.
+    """
+    root, way, in_parts = source
+    parts = parts_of(root.joinpath(*way)) if in_parts else []
+    with contextlib.ExitStack() as opened:
+        files = [(begin, opened.enter_context(_open(root, (*way[:-1], path.name)))) for begin, path in parts]
+        files = files or [(0, opened.enter_context(_open(root, way)))]
+        opened.pop_all()
+    return JoinedParts(files)
+
+
+def _open(root: Path, path: Sequence[str]) -> BufferedReader:
+    """Open `root/path...`, refusing links on the way below `root`, special files and files with a second name."""
+    folder = os.open(root, _FOLDER)
+    try:
+        for name in path[:-1]:
+            outer, folder = folder, os.open(name, _FOLDER, dir_fd=folder)
+            os.close(outer)
+        descriptor = os.open(path[-1], _FILE, dir_fd=folder)
+    finally:
+        os.close(folder)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        os.close(descriptor)
+        raise OSError(0, "it is no regular file of its own")
+    return open(descriptor, "rb")
+
+
+# What an agent sends to whoever looks for the cause of a failure: all that it knows of one job on one node.
+#
+# record.json     state, times, attempts
+# events.jsonl    what happened, verdicts and the last signals included (see `timeline`)
+# kept.json       the checkpoints and other files that the job keeps here, and whether they are whole (see `sealed`)
+# configuration.json, logs, tables    what the job process has said of itself, the logs of both, and the registered reports
+# unless they are large
+
+RECORD_COPY: Final = "record.json"
+KEPT: Final = "kept.json"
+_OUT: Final = "out"
+_MOST_REPORT: Final = 8 << 20  # bytes; trained models tell nothing about a failure
+
+
+def send_diagnostics(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterator[Operation | None]:
+    """The files above, at any time; None where the next step comes later, so that others are served first."""
+    kept = yield from kept_files(folder, _OUT)
+    yield from _text(RECORD_COPY, asdict(record))
+    yield from _text(KEPT, [asdict(file) for file in kept])
+    sources = log_sources(record, folder, logs)
+    sources += [Source(folder.parent, (folder.name, name)) for name in (EVENT_LOG, CONFIGURATION)]
+    if record.ended:
+        sources += [
+            Source(folder.parent, (folder.name, _OUT, name)) for name in record.files if _is_small(folder / _OUT / name)
+        ]
+    yield from send_sources(record, sources)
+
+
+def _text(name: str, content: Any) -> Iterator[Operation]:
+    data = json.dumps(content, indent=1).encode()
+    yield FileBegin(name, len(data))
+    for start in range(0, len(data), CHUNK):
+        yield FileChunk(data[start : start + CHUNK])
+    yield FileEnd(hashlib.sha256(data).hexdigest())
+
+
+def _is_small(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return path.lstat().st_size <= _MOST_REPORT
+    return True  # so that it is named as one that cannot be read
+
+
+# Files that carry a SHA-256 over themselves: what lies in the folders of a job, and whether it is whole.
+#
+# The hash is taken over the whole file with its own field as zeros; that field is the first of a header of JSON, behind the
+# header's length (`nn.model.tensors`, which this package does not know; a test compares the two). What stands in the header
+# travels as text; nobody here reads it.
+
+_LENGTH = struct.Struct("<Q")
+_PREFIX = b'{"__metadata__":{"sha256":"'
+_HASH_BYTES: Final = 64
+_MOST_HEADER: Final = 1 << 20
+_MOST_TEXT: Final = 32 << 10
+MOST_FILES: Final = 64
+MOST_CHECKED: Final = 8 << 30  # bytes in all; reading more would keep the asker waiting for minutes
+STEP: Final = 1 << 20
+
+
+@dataclass
+class KeptFile:
+    """A file that a job has kept; `whole` is None where that was not checked, and `why` says what is wrong or was not done."""
+
+    folder: str
+    name: str
+    size: int
+    modified: float
+    whole: bool | None = None
+    why: str = ""
+    about: dict[str, str] = field(default_factory=dict)
+
+
+def kept_files(folder: Path, left_out: str) -> Generator[None, None, list[KeptFile]]:
+    """The files in the folders of a job but `left_out`, newest first; yields between steps, so that others can be served."""
+    found: list[KeptFile] = []
+    checked = 0
+    for path in _files(folder, left_out):
+        with contextlib.suppress(OSError):  # it has been replaced meanwhile
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                status = os.fstat(descriptor)
+                kept = KeptFile(path.parent.name, path.name, status.st_size, status.st_mtime)
+                if not stat.S_ISREG(status.st_mode):
+                    continue
+                checked += status.st_size
+                if checked > MOST_CHECKED:
+                    kept.why = f"it was not read: the files of this job here exceed {MOST_CHECKED >> 30} GiB"
+                else:
+                    yield from _check(descriptor, kept)
+                found.append(kept)
+            finally:
+                os.close(descriptor)
+    return found
+
+
+def _files(folder: Path, left_out: str) -> list[Path]:
+    """The newest files one level below `folder`, without those that are being written."""
+    with contextlib.suppress(OSError):
+        inner = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink() and path.name != left_out]
+        files = [path for each in inner for path in each.iterdir() if not path.name.startswith(".")]
+        return sorted(files, key=lambda path: path.lstat().st_mtime, reverse=True)[:MOST_FILES]
+    return []
+
+
+def _check(descriptor: int, kept: KeptFile) -> Generator[None, None, None]:
+    """Fill in `whole`, `why` and `about`."""
+    begin = _LENGTH.size + len(_PREFIX)
+    head = os.pread(descriptor, begin + _HASH_BYTES, 0)
+    if head[_LENGTH.size : begin] != _PREFIX or len(head) < begin + _HASH_BYTES:
+        kept.whole, kept.why = False, "it does not begin like a file that carries its SHA-256"
+        return
+    (length,) = _LENGTH.unpack_from(head)
+    kept.about = _about(os.pread(descriptor, min(length, _MOST_HEADER), _LENGTH.size))
+    digest = hashlib.sha256(head[:begin] + b"0" * _HASH_BYTES)
+    at = len(head)
+    while data := os.pread(descriptor, STEP, at):
+        digest.update(data)
+        at += len(data)
+        yield
+    kept.whole = digest.hexdigest().encode() == head[begin:]
+    if not kept.whole:
+        kept.why = "its content does not match its SHA-256: it was cut off, damaged or changed"
+
+
+def _about(header: bytes) -> dict[str, str]:
+    """The texts in the header, unless it is no JSON."""
+    with contextlib.suppress(ValueError, RecursionError):
+        content: Any = json.loads(header)
+        texts = content.get("__metadata__") if isinstance(content, dict) else None
+        if isinstance(texts, dict):
+            return {str(key): value[:_MOST_TEXT] for key, value in texts.items() if isinstance(value, str) and key != "sha256"}
+    return {}

@@ -1,0 +1,184 @@
+"""What an agent decides about one job: a state machine from acceptance to the free slot.
+
+starting    the job process exists; the submitter may still take everything back
+running     the executor works; the submitter may leave
+leaving     the outcome is known or the end was ordered; the process is expected to exit
+free        the process is gone, the outcome is told
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+from ..machine import Machine
+
+HALT_SECONDS = 5.0  # from the order to stop until the process is killed
+EXIT_SECONDS = 3.0  # from the report of the outcome until the process is killed
+ROLL_BACK_SECONDS = 2.0  # a job process rolls back by itself at the start limit; this much later it counts as hung
+
+
+class Stage(enum.Enum):
+    """Where the job is."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    LEAVING = "leaving"
+    FREE = "free"
+
+
+@dataclass(frozen=True)
+class Reported:
+    """The job process has reached a state: running, done, failed or stopped."""
+
+    state: str
+    detail: str = ""
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProcessGone:
+    """The job process has ended; `how` says it in words."""
+
+    how: str
+
+
+@dataclass(frozen=True)
+class SubmitterGone:
+    """The submitter's connection has ended."""
+
+
+@dataclass(frozen=True)
+class AbortAsked:
+    """The submitter takes the job back."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class StopAsked:
+    """The job is to end within `seconds`: somebody with the cluster's key wants it ("stopped"), or the agent goes ("left")."""
+
+    reason: str
+    seconds: float = HALT_SECONDS
+    state: str = "stopped"
+
+
+@dataclass(frozen=True)
+class Condemned:
+    """The failure detector has found the process stuck, or before the start stopped by a signal."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True)
+class Kill:
+    """End the process and its children at once."""
+
+
+@dataclass(frozen=True)
+class OrderHalt:
+    """Ask the process to stop."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Record the state and tell everybody who watches."""
+
+    state: str
+    detail: str
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Free:
+    """The slot can take the next job."""
+
+
+class JobStateMachine(Machine):
+    """See the module. `deadline` is when to send the next Tick, or None."""
+
+    def __init__(self, start_limit: float, now: float) -> None:
+        super().__init__()
+        self.stage = Stage.STARTING
+        self.deadline: float | None = now + start_limit + ROLL_BACK_SECONDS
+        self._outcome: Tell | None = None
+        self._stopped = "stopped"  # what the end by order is called
+
+    def _decide(self, event: object, now: float) -> list[object]:
+        if self.stage is Stage.FREE:
+            raise self._impossible(event)
+        if isinstance(event, Reported):
+            return self._on_report(event, now)
+        if isinstance(event, ProcessGone):
+            return self._on_gone(event)
+        if isinstance(event, SubmitterGone):
+            # before the start nobody else could roll this node back; afterwards the submitter may leave
+            return self._end("aborted", "The submitter left before the job had started.", now) if self._starting else []
+        if isinstance(event, AbortAsked):
+            return self._end("aborted", event.reason, now) if self._outcome is None else []
+        if isinstance(event, StopAsked):
+            return self._on_stop(event, now)
+        if isinstance(event, Condemned):
+            return self._end("failed", event.reason, now) if self.stage is not Stage.LEAVING else []
+        if isinstance(event, Tick):
+            return self._on_tick(now)
+        raise self._impossible(event)
+
+    @property
+    def _starting(self) -> bool:
+        return self.stage is Stage.STARTING
+
+    def _on_report(self, event: Reported, now: float) -> list[object]:
+        if self._outcome is not None:
+            return []
+        if event.state == "running":
+            if not self._starting:
+                return []
+            self.stage, self.deadline = Stage.RUNNING, None
+            return [Tell("running", "")]
+        state = self._stopped if event.state == "stopped" else event.state
+        self._outcome = Tell(state, event.detail, event.files)
+        self.stage, self.deadline = Stage.LEAVING, now + EXIT_SECONDS
+        return []
+
+    def _on_stop(self, event: StopAsked, now: float) -> list[object]:
+        self._stopped = event.state
+        if self.stage is Stage.LEAVING:
+            if self._outcome is not None and self._outcome.state == "stopped":  # by the signal that the agent got, too
+                self._outcome = replace(self._outcome, state=event.state)
+            return []
+        if self._starting:
+            return self._end("aborted", event.reason, now)
+        self.stage, self.deadline = Stage.LEAVING, now + event.seconds
+        return [OrderHalt(event.reason)]
+
+    def _end(self, state: str, detail: str, now: float) -> list[object]:
+        self._outcome = Tell(state, detail)
+        self.stage, self.deadline = Stage.LEAVING, now + EXIT_SECONDS
+        return [Kill()]
+
+    def _on_tick(self, now: float) -> list[object]:
+        if self.deadline is None or now < self.deadline:
+            return []
+        if self._starting:
+            return self._end("failed", "The job process did not start its executor in time.", now)
+        if self._outcome is None:
+            self._outcome = Tell(self._stopped, "The job did not react to the order to stop and was killed.")
+        self.deadline = now + EXIT_SECONDS
+        return [Kill()]
+
+    def _on_gone(self, event: ProcessGone) -> list[object]:
+        outcome = self._outcome
+        if outcome is None:
+            state = self._stopped if self.stage is Stage.LEAVING else "failed"
+            outcome = Tell(state, f"The job process ended without a report: {event.how}.")
+        self.stage, self.deadline = Stage.FREE, None
+        return [outcome, Free()]

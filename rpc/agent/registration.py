@@ -1,0 +1,223 @@
+"""Agents that a batch system has started: which of how many each is, and the shared folder where they tell their addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from network.nodes import Address
+
+from ..files import parsed, publish, read_regular
+
+MAX_SLOTS = 4096  # of one host; more is a slip of the pen
+_SUFFIX = ".agent.json"
+_MOST_BYTES = 4096
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+class RegistrationError(ValueError):
+    """A registration cannot be written or read; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What an agent says of itself: its `rank` among the `size` (0: unknown) of the `run` that `system` started.
+
+    `host` is the name of its machine, `address` where it can be called, `slots` how many jobs it runs at once; `started` is in
+    seconds since 1970.
+    """
+
+    system: str
+    run: str
+    rank: int
+    size: int
+    address: str
+    slots: int
+    host: str
+    started: float
+
+    def __post_init__(self) -> None:
+        whole = all(type(number) is int for number in (self.rank, self.size, self.slots)) and type(self.started) is float
+        texts = all(type(text) is str for text in (self.system, self.run, self.address, self.host))
+        if not (whole and texts and 0 <= self.rank < (self.size or self.rank + 1) and 1 <= self.slots <= MAX_SLOTS):
+            raise RegistrationError(
+                f"A registration needs texts, 0 <= rank < size and 1 to {MAX_SLOTS} slots, got {self!r:.300}."
+            )
+        if not _NAME.fullmatch(self.name):
+            raise RegistrationError(f"The name of a run must be letters, digits, '.', '_' and '-', got {self.run[:80]!r}.")
+        Address.parse(self.address)
+
+    @property
+    def name(self) -> str:
+        """Which agent this is, also after it was started anew."""
+        return "-".join(part for part in (self.system, self.run, str(self.rank)) if part)
+
+    @property
+    def line(self) -> str:
+        """The agent as discovery has it."""
+        return f"{self.address} slots={self.slots}"
+
+
+@contextlib.contextmanager
+def registered(folder: Path, registration: Registration) -> Iterator[None]:
+    """Keep `registration` in `folder`, which is made if it is missing, for as long as the block lasts.
+
+    Whoever replaces the file meanwhile (the same rank, started anew) keeps it.
+    Raises: RegistrationError when it cannot be written.
+    """
+    path = folder / f"{registration.name}{_SUFFIX}"
+    content = json.dumps(asdict(registration)) + "\n"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        publish(path, content, 0o644)
+    except OSError as error:
+        raise RegistrationError(f"The agent cannot be registered in {folder}: {error.strerror or error}.") from error
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            if read_regular(path, _MOST_BYTES) == content:
+                path.unlink()
+
+
+def registrations(folder: Path) -> list[Registration]:
+    """All that `folder` holds, by rank, the newest first where ranks are equal; of one address only the newest.
+
+    What is no registration is left out: it may be half of one that another machine is about to replace.
+    Raises: OSError when the folder cannot be read; a folder that does not exist yet is empty.
+    """
+    found: dict[Address, Registration] = {}
+    try:
+        paths = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    for path in paths:
+        if path.name.endswith(_SUFFIX) and not path.name.startswith("."):
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                read = _read(path)
+                address = Address.parse(read.address)
+                if address not in found or found[address].started < read.started:
+                    found[address] = read
+    return sorted(found.values(), key=lambda one: (one.rank, -one.started, one.name))
+
+
+def _read(path: Path) -> Registration:
+    return Registration(**parsed(json.loads, read_regular(path, _MOST_BYTES)))
+
+
+_STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
+_MPI_RANKS = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
+    ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),  # MVAPICH
+)
+_MPI_RUNS = ("PMIX_NAMESPACE", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
+
+
+class AllocationError(ValueError):
+    """The environment is not that of a process which the batch system has started; the message names the variables."""
+
+
+class Allocation(NamedTuple):
+    """The `rank` of this process among `size` (0: unknown) of one `run` of `system`; `host` is how others reach its machine.
+
+    `job` names what the scheduler knows as one job: it is told to the submitter too, where that runs inside the job.
+    """
+
+    system: str
+    run: str
+    rank: int
+    size: int
+    host: str
+    job: str = ""
+
+    @property
+    def name(self) -> str:
+        """The same for the same rank when the scheduler starts the job anew; "" where nothing tells runs apart."""
+        return f"{self.system}-{self.run}-{self.rank}" if self.run else ""
+
+
+def allocation_of(system: str, environ: Mapping[str, str], hostname: str) -> Allocation:
+    """The place of this process; `hostname` is the name that the machine has for itself.
+
+    Raises: AllocationError naming the variable, the expectation and what came.
+    """
+    if system not in SYSTEMS:
+        raise AllocationError(f"--from must be one of {', '.join(SYSTEMS)}, got {system!r}.")
+    return SYSTEMS[system](environ, hostname)
+
+
+def shared_folder(system: str, environ: Mapping[str, str], home: Path) -> Path | None:
+    """Where agents of this job register if nobody says: `$PSGD_RENDEZVOUS`, or under Slurm a folder in the user's home, which
+    all machines of a cluster share, named after the job. None where neither can be had."""
+    named = environ.get("PSGD_RENDEZVOUS")
+    if named:
+        return Path(named)
+    job = environ.get("SLURM_JOB_ID", "") if system == "slurm" else ""
+    return home / ".local" / "state" / "psgd" / "rendezvous" / f"slurm-{_STRANGE.sub('-', job)}" if job else None
+
+
+def _slurm(environ: Mapping[str, str], hostname: str) -> Allocation:
+    job, step = environ.get("SLURM_JOB_ID", ""), environ.get("SLURM_STEP_ID", "0")
+    rank, size = _rank(environ, "SLURM_PROCID", "slurm"), _number(environ, "SLURM_NTASKS", 0)
+    size = _number(environ, "SLURM_STEP_NUM_TASKS", size)  # of this srun, which may have fewer than the job
+    run = _STRANGE.sub("-", f"{job}.{step}") if job else ""
+    return _checked(Allocation("slurm", run, rank, size, environ.get("SLURMD_NODENAME") or hostname, job))
+
+
+def _mpi(environ: Mapping[str, str], hostname: str) -> Allocation:
+    for rank, size in _MPI_RANKS:
+        if rank in environ:
+            run = next((environ[name] for name in _MPI_RUNS if environ.get(name)), "")
+            run = _STRANGE.sub("-", run).strip("-")
+            return _checked(Allocation("mpi", run, _rank(environ, rank, "mpi"), _number(environ, size, 0), hostname))
+    names = ", ".join(rank for rank, _ in _MPI_RANKS)
+    raise AllocationError(
+        f"--from mpi needs one of {names}, which mpiexec sets: start with 'mpiexec -n 4 python worker.py ...'."
+    )
+
+
+def _kubernetes(environ: Mapping[str, str], hostname: str) -> Allocation:
+    """An Indexed Job sets JOB_COMPLETION_INDEX; the pods of a StatefulSet end in their number."""
+    name, _, ordinal = hostname.partition(".")[0].rpartition("-")
+    found = next((environ[key] for key in ("JOB_COMPLETION_INDEX", "POD_INDEX") if environ.get(key)), ordinal)
+    if not (found.isascii() and found.isdigit()):
+        raise AllocationError(
+            "--from kubernetes needs JOB_COMPLETION_INDEX (an Indexed Job), POD_INDEX, or a host name that ends in the pod's "
+            f"number (a StatefulSet), got the host name {hostname!r}."
+        )
+    return Allocation("kubernetes", _STRANGE.sub("-", name), int(found), 0, environ.get("POD_IP") or hostname)
+
+
+def _rank(environ: Mapping[str, str], name: str, system: str) -> int:
+    if name not in environ:
+        raise AllocationError(f"--from {system} needs {name}, which the scheduler sets for each process that it starts.")
+    return _number(environ, name, 0)
+
+
+def _number(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = environ.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit()):
+        raise AllocationError(f"{name} must be a number of 0 or more, got {text!r}.")
+    return int(text)
+
+
+def _checked(made: Allocation) -> Allocation:
+    if made.size and made.rank >= made.size:
+        raise AllocationError(
+            f"The rank of a process of {made.system} must be below their number, {made.size}, got {made.rank}."
+        )
+    return made
+
+
+SYSTEMS: Mapping[str, Callable[[Mapping[str, str], str], Allocation]] = MappingProxyType(
+    {"slurm": _slurm, "mpi": _mpi, "kubernetes": _kubernetes}
+)

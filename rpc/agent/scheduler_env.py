@@ -1,0 +1,139 @@
+"""Agents that a program or a scheduler has started: what follows for their settings, their key, and who hears of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from network.keys import Keyring, parse_keyring
+from network.nodes import DEFAULT_PORT, Address
+
+from ..files import publish
+from .registration import Allocation, AllocationError, Registration, RegistrationError, allocation_of, registered, shared_folder
+from .settings import SettingsError, state_directory
+
+GRACE_SECONDS = 25.0  # of the 30 s that Slurm and Kubernetes wait by default before they kill
+_ANYWHERE = ("0.0.0.0", "::")  # noqa: S104  compared, not bound
+
+
+@dataclass(frozen=True)
+class SchedulerEnvironment:
+    """`allocation`: the place that a batch system gave it; `folder`: where it registers; `advertise`: the host that it tells
+    there, "" to find out; `grace`: seconds for running jobs when it is told to go, 0 for none."""
+
+    allocation: Allocation | None
+    folder: Path | None
+    advertise: str
+    grace: float
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Settings that hold unless somebody says otherwise. A rank that is started anew finds its jobs again."""
+        if self.allocation is None:
+            return {}
+        found: dict[str, Any] = {"port": DEFAULT_PORT if self.allocation.system == "kubernetes" else 0}
+        if self.allocation.name:
+            found["work_dir"] = str(state_directory() / self.allocation.name)
+        return found
+
+    @contextlib.contextmanager
+    def registered(self, address: Address, slots: int, hostname: str) -> Iterator[None]:
+        """Be registered in the folder, if there is one, for as long as the block lasts.
+
+        Raises: SettingsError.
+        """
+        if self.allocation is None or self.folder is None:
+            yield
+            return
+        place = self.allocation
+        host = self.advertise or (place.host if address.host in _ANYWHERE else address.host)
+        told = Address(host, address.port)
+        try:
+            one = Registration(place.system, place.run, place.rank, place.size, str(told), slots, hostname, time.time())
+            with registered(self.folder, one):
+                yield
+        except RegistrationError as error:
+            raise SettingsError(str(error)) from error
+
+
+def scheduler_environment(
+    *,
+    system: str | None,
+    rendezvous: str | None,
+    advertise: str | None,
+    grace: float | None,
+    environ: Mapping[str, str],
+    hostname: str,
+) -> SchedulerEnvironment:
+    """What the command line (None: not given), the environment and the machine's own name say.
+
+    Raises: SettingsError naming the option or variable, the expectation and what came.
+    """
+    if grace is not None and not 0 <= grace < float("inf"):
+        raise SettingsError(f"--grace must be a number of seconds of 0 or more, got {grace:g}.")
+    if system is None:
+        for option, value in (("--rendezvous", rendezvous), ("--advertise", advertise)):
+            if value is not None:
+                raise SettingsError(f"{option} needs --from, which tells who this worker is, got {value!r} alone.")
+        return SchedulerEnvironment(None, None, "", grace or 0.0)
+    try:
+        allocation = allocation_of(system, environ, hostname)
+    except AllocationError as error:
+        raise SettingsError(str(error)) from error
+    found = Path(rendezvous) if rendezvous else shared_folder(system, environ, Path.home())
+    if found is None and system != "kubernetes":  # whose DNS knows all pods
+        raise SettingsError(f"--from {system} needs --rendezvous DIR, a folder that all machines and the submitter share.")
+    return SchedulerEnvironment(allocation, found, advertise or "", GRACE_SECONDS if grace is None else grace)
+
+
+STDOUT = "-"
+_MOST_KEY_BYTES = 4096
+
+
+def read_keys(descriptor: int) -> Keyring:
+    """The keys that whoever started this agent sends: the text of a key file and an empty line.
+
+    Raises: KeyFileError.
+    """
+    text = b""
+    while not text.endswith(b"\n\n") and len(text) < _MOST_KEY_BYTES and (part := os.read(descriptor, _MOST_KEY_BYTES)):
+        text += part
+    return parse_keyring(text.decode("ascii", "replace"), "Standard input")
+
+
+@contextlib.contextmanager
+def temporary_directory(parent: str | None = None) -> Iterator[str]:
+    """A directory of our own in `parent`, by default where temporary files go, which goes with the block."""
+    path = tempfile.mkdtemp(prefix="psgd-agent-", dir=parent)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def announced(path: str | None, address: str, say: Callable[[str], object]) -> Iterator[None]:
+    """Keep `address` in the file `path`, which appears with its whole content, for as long as the block lasts.
+
+    With the path `-` it is said once instead. Raises: SettingsError when it cannot be written.
+    """
+    if path is None or path == STDOUT:
+        if path == STDOUT:
+            say(f"{address}\n")
+        yield
+        return
+    try:
+        publish(Path(path), f"{address}\n")
+    except OSError as error:
+        raise SettingsError(f"--announce must name a file that can be written, got {path!r}: {error.strerror}.") from error
+    try:
+        yield
+    finally:
+        Path(path).unlink(missing_ok=True)

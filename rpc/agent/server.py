@@ -1,0 +1,235 @@
+"""Where an agent serves submitters: their sessions, what they ask for, and the files that they fetch."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from network.errors import ProtocolError
+from network.keys import Key
+from network.session import Session
+from network.transport import Link
+
+from ..logs import clean
+from ..messages import (
+    FROM_DRIVER,
+    FROM_SUBMITTER,
+    Abort,
+    CanCommit,
+    ClaimJob,
+    Conclude,
+    Examine,
+    Fetch,
+    FetchEnd,
+    Jobs,
+    KeepManifest,
+    ListJobs,
+    Lose,
+    ManifestPart,
+    Operation,
+    Progress,
+    ProposeAttempt,
+    State,
+    Stop,
+    StopNode,
+    Subscribe,
+    Suspect,
+    read_operation,
+)
+from . import job_state
+from .event_log import SecurityLog, logs_between
+from .failover import DriverLeases
+from .files import send_diagnostics, send_files
+from .process_table import ProcessTable
+from .store import JobFolders, JobRecord
+from .subscribers import Subscribers, deliver
+
+MOST_SESSIONS = 256
+_STREAM_AHEAD = 4 << 20  # bytes in line for one session before a transfer pauses
+_END = object()
+_Send = Callable[[JobRecord, Path, Sequence[Path]], Iterator[Operation | None]]
+
+
+class RequestHandler:
+    """`logs` is the folder of the agent's own logs; what was written while a job ran goes with the files of the job."""
+
+    def __init__(
+        self,
+        runs: ProcessTable,
+        folders: JobFolders,
+        estates: DriverLeases,
+        watchers: Subscribers,
+        audit: SecurityLog,
+        logger: logging.Logger,
+        logs: Path,
+    ) -> None:
+        self._runs, self._folders, self._audit, self._logger, self._logs = runs, folders, audit, logger, logs
+        self._estates, self._watchers = estates, watchers
+        self._sessions: list[Session] = []
+        self._keys: dict[Session, Key] = {}
+        self._streams: dict[Session, Iterator[Operation | None]] = {}
+
+    @property
+    def reading(self) -> list[Link]:
+        """What to poll for bytes."""
+        return [session.link for session in self._sessions]
+
+    @property
+    def writing(self) -> list[Link]:
+        """What to poll for room."""
+        return [session.link for session in self._sessions if session.pending_bytes]
+
+    @property
+    def sending(self) -> bool:
+        """Whether somebody is still being sent something."""
+        return bool(self._streams) or bool(self.writing)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether a transfer can go on at once, so nobody should wait."""
+        return any(session.pending_bytes < _STREAM_AHEAD for session in self._streams)
+
+    def admit(self, session: Session, key: Key) -> None:
+        """Serve a session, which has proven `key`, from now on, unless there are too many."""
+        if len(self._sessions) >= MOST_SESSIONS:
+            session.close()
+        else:
+            self._sessions.append(session)
+            self._keys[session] = key
+
+    def step(self) -> None:
+        """Read, obey and send, for every session; one that misbehaves is closed and harms nobody else."""
+        for session in list(self._sessions):
+            try:
+                self._serve(session)
+            except ProtocolError as error:
+                self._logger.warning("%s broke the protocol: %s", clean(session.link.peer), clean(str(error)))
+                self._audit.write("protocol", f"{session.link.peer}: {error}")
+                session.close()
+            except Exception:  # whatever one submitter causes, the others are served
+                self._logger.exception("Serving %s failed", clean(session.link.peer))
+                session.close()
+            if session.lost is not None or session.left:
+                session.close()
+                self._sessions.remove(session)
+                del self._keys[session]
+                self._streams.pop(session, None)
+                self._watchers.forget(session)
+                self._runs.forget(session)
+                self._estates.forget(session)
+
+    def _serve(self, session: Session) -> None:
+        session.receive()
+        while (message := session.take()) is not None:
+            self._obey(session, read_operation(message, FROM_SUBMITTER))
+        stream = self._streams.get(session)
+        while stream is not None and session.lost is None and session.pending_bytes < _STREAM_AHEAD:
+            part = next(stream, _END)
+            if part is _END:
+                del self._streams[session]
+            elif isinstance(part, Operation):
+                deliver(session, part)
+                continue
+            break  # or it has much to read first, and others come before that
+        session.send()
+
+    def _obey(self, session: Session, operation: Operation) -> None:
+        if isinstance(operation, CanCommit):
+            deliver(session, self._runs.take(operation, session, self._keys[session]))
+        elif isinstance(operation, Abort):
+            self._audit.write("abort", f"job {operation.job} by {session.link.peer}")
+            self._runs.end(operation.job, job_state.AbortAsked(operation.reason))
+        elif isinstance(operation, Stop):
+            self._audit.write("stop", f"job {operation.job} by {session.link.peer}")
+            self._estates.halt(operation.job, operation.reason, session)
+            self._runs.end(operation.job, job_state.StopAsked(operation.reason))
+        elif isinstance(operation, FROM_DRIVER):
+            self._serve_driver(session, operation)
+        elif isinstance(operation, StopNode):
+            self._audit.write("stop", f"node {operation.node} of job {operation.job} by {session.link.peer}")
+            self._runs.end_node(operation.job, operation.node, operation.reason)
+        elif isinstance(operation, (Lose, Suspect)):
+            self._runs.pass_on(operation)
+        elif isinstance(operation, Subscribe):
+            self._watch(session, operation.job)
+        elif isinstance(operation, ListJobs):
+            deliver(session, Jobs([self._entry(record) for record in self._folders]))
+        elif isinstance(operation, (Fetch, Examine)):
+            if session in self._streams:
+                raise ProtocolError("It asked for files before it had those it asked for.")
+            self._audit.write("retrieve", f"job {operation.job or '(newest)'} by {session.link.peer}")
+            if isinstance(operation, Examine):
+                self._runs.write_down(operation.job)
+                record = self._folders.find(operation.job, operation.node)
+                self._streams[session] = self._fetch(operation.job, record, send_diagnostics)
+            else:
+                self._streams[session] = self._fetch(operation.job, self._record(operation.job, session), send_files)
+
+    def _serve_driver(self, session: Session, operation: Operation) -> None:
+        answer: Operation | None = None
+        if isinstance(operation, KeepManifest):
+            answer = self._estates.entrust(operation, session)
+        elif isinstance(operation, ManifestPart):
+            answer = self._estates.part(operation, session)
+        elif isinstance(operation, ClaimJob):
+            for said in self._estates.claim(operation, session, self._keys[session]):
+                deliver(session, said)
+        elif isinstance(operation, ProposeAttempt):
+            answer = self._estates.propose(operation, session)
+        elif isinstance(operation, Conclude):
+            self._audit.write("conclude", f"job {operation.job}: {operation.outcome}, by {session.link.peer}")
+            for node in self._estates.conclude(operation, session):
+                self._runs.end_node(operation.job, node, f"The job goes on without this node. {operation.detail}".rstrip())
+        if answer is not None:
+            deliver(session, answer)
+
+    def _watch(self, session: Session, job: str) -> None:
+        record = self._record(job, session)
+        if record is None:
+            deliver(session, State(job, 0, "unknown", "This worker knows no such job."))
+            return
+        standing = self._estates.standing(record)
+        if standing is not None:  # first, so that the end of a process is not taken for that of its job
+            deliver(session, standing)
+        deliver(session, State(record.job, record.node, record.state, record.detail))
+        for run in self._runs:
+            if run.record is record and run.percent:
+                deliver(session, Progress(record.job, record.node, run.percent, run.note))
+        named = session.caps.get("node")
+        self._watchers.add(session, record.job, named if isinstance(named, int) else None)
+
+    def _entry(self, record: JobRecord) -> dict[str, str | int | float]:
+        standing = self._estates.standing(record)
+        return {
+            "job": record.job,
+            "title": record.title,
+            "node": record.node,
+            "state": record.state,
+            "started": record.started,
+            "attempt": record.attempt,
+            "driver": "" if standing is None else standing.driver,
+            "outcome": record.outcome,
+        }
+
+    def _record(self, job: str, session: Session) -> JobRecord | None:
+        """The newest record of `job` ("" for any); where this agent ran several nodes of it, that of the session's node."""
+        node = session.caps.get("node")
+        return self._folders.newest(job, node if isinstance(node, int) else None)
+
+    def _fetch(self, job: str, record: JobRecord | None, send: _Send) -> Iterator[Operation | None]:
+        if record is None:
+            what = f"job {clean(job)}" if job else "any job"
+            yield FetchEnd(job, "unknown", f"This worker knows nothing of {what}.")
+            return
+        logs = logs_between(self._logs, record.started, record.ended or math.inf)
+        yield from send(record, self._folders.folder(record), logs)
+
+    def close(self) -> None:
+        """Send what goes out at once, and close all sessions."""
+        for session in self._sessions:
+            session.send()
+            session.close()
+        self._sessions.clear()
+        self._streams.clear()

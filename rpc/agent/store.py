@@ -1,0 +1,293 @@
+"""The folders of jobs at an agent: one per job and node, with its record, log and reports; kept for a while, then removed.
+
+<work>/placed/<job>                      a link, made by who has started this agent, to where the folders of that job shall be
+<work>/jobs/<job>.<node>/job.json            the record: title, state, times, registered reports
+                         Fit-<node> <date>.log
+                         out/                what the executor wrote
+                         estate, charter.json   what an heir needs to drive the job (see `estates`), until it is over
+                         Drive-<node>.log    what heirs here have done
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from network.clock import Clock, SystemClock
+from network.errors import NetworkError
+
+from ..files import is_safe_name, parsed, read_regular, write_private
+from ..identity import process_name
+
+KEEP_SECONDS = 14 * 86400.0
+KEEP_BYTES = 1 << 30
+RETRY_SECONDS = 1.0  # between two tries to write what the disk has refused
+_UNFINISHED = ("starting", "running")
+_RECORD = "job.json"
+
+
+@dataclass
+class JobRecord:
+    """What is remembered of a job; times in seconds since 1970.
+
+    `state` is that of the process here, `outcome` that of the whole job as its last `driver` has told it.
+    """
+
+    job: str
+    node: int
+    title: str
+    state: str = "starting"
+    detail: str = ""
+    started: float = field(default_factory=time.time)
+    ended: float = 0.0
+    files: list[str] = field(default_factory=list)
+    log: str = ""
+    attempt: int = 0
+    driver: str = ""
+    outcome: str = ""
+    outcome_detail: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> JobRecord:
+        """The record in the file `path`.
+
+        Raises: OSError, ValueError when it is none, or not of the folder that it lies in.
+        """
+        try:
+            record = cls(**parsed(json.loads, read_regular(path)))
+            texts = (record.job, record.title, record.state, record.detail, record.log, *record.files)
+            texts += (record.driver, record.outcome, record.outcome_detail)
+        except TypeError as error:
+            raise ValueError(f"{path} is no record of a job: {error}.") from error
+        whole = type(record.node) is int and type(record.attempt) is int
+        right = whole and type(record.started) is float and type(record.ended) is float
+        if not right or not all(type(text) is str for text in texts):
+            raise ValueError(f"{path} has a field of a wrong type.")
+        if record.name != path.parent.name:
+            raise ValueError(f"{path} is the record of {record.name}.")
+        return record
+
+    @property
+    def name(self) -> str:
+        """Name of its process and folder."""
+        return process_name(self.job, self.node)
+
+
+class JobFolders:
+    """All jobs below `root`, oldest first; `keep` of those that have ended, and none longer or more than the limits above.
+
+    Jobs that had not ended when the last agent did are recorded as lost. `placed` holds links by job id: the folders of such a
+    job lie where its link leads, and belong to whoever has set it: they are not removed here.
+    """
+
+    def __init__(self, root: Path, keep: int, clock: Clock | None = None, placed: Path | None = None) -> None:
+        self.root = root
+        self._placed = placed
+        self._keep = keep
+        self._clock = clock or SystemClock()
+        self._unsaved: dict[str, JobRecord] = {}  # by name
+        self._next_try = 0.0
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._records = sorted(self._read_all(), key=lambda r: r.started)
+        for record in self._records:
+            if record.state in _UNFINISHED:
+                record.state, record.detail, record.ended = "lost", "The agent ended while this job ran.", self._clock.time()
+                with contextlib.suppress(OSError):  # a full disk does not keep the agent from serving
+                    self.save(record)
+
+    def _read_all(self) -> Iterator[JobRecord]:
+        for path in self.root.glob(f"*/{_RECORD}"):
+            with contextlib.suppress(OSError, ValueError):  # half a record of a machine that lost power; see clean_up
+                yield JobRecord.read(path)
+
+    def __iter__(self) -> Iterator[JobRecord]:
+        return iter(self._records)
+
+    def find(self, job: str, node: int | None = None) -> JobRecord | None:
+        """The newest record of `job` ("" for any job)."""
+        for record in reversed(self._records):
+            if job in ("", record.job) and node in (None, record.node):
+                return record
+        return None
+
+    def newest(self, job: str, node: int | None) -> JobRecord | None:
+        """The record of the newest attempt at `job` ("" for any job) here: that of `node`, if it took part in it."""
+        found = self.find(job)
+        same = [] if found is None else [record for record in self._records if record.job == found.job]
+        last = max((record.attempt for record in same), default=0)
+        took_part = [record for record in same if record.attempt == last]
+        return next((record for record in took_part if record.node == node), took_part[-1] if took_part else None)
+
+    def create(self, job: str, node: int, title: str, attempt: int = 0) -> JobRecord:
+        """A new folder and its record; a later attempt of a job goes on in the folder of the earlier ones, with its log.
+
+        Raises: FileExistsError when this attempt, or a later one, was here before; OSError when the disk refuses.
+        """
+        earlier = next((known for known in self._records if (known.job, known.node) == (job, node)), None)
+        if earlier is not None and earlier.attempt < attempt and earlier.state not in _UNFINISHED:
+            begun = replace(earlier, state="starting", detail="", ended=0.0, files=[], attempt=attempt)
+            self._write(begun)  # first: an attempt that the disk refuses has not been here, and may be tried again
+            vars(earlier).update(vars(begun))
+            return earlier
+        record = JobRecord(job, node, title, started=self._clock.time(), attempt=attempt)
+        record.log = f"Fit-{node} {time.strftime('%Y-%m-%d %H%M', time.localtime(record.started))}.log"
+        folder = self.folder(record)
+        folder.mkdir(mode=0o700)
+        try:
+            (folder / "out").mkdir(mode=0o700)
+            self._write(record)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self._records.append(record)
+        return record
+
+    def folder(self, record: JobRecord) -> Path:
+        """Where the files of a job are."""
+        return (self._place(record.job) or self.root) / record.name
+
+    def _place(self, job: str) -> Path | None:
+        """Where the link of a job leads, if it has one."""
+        if self._placed is not None:
+            with contextlib.suppress(OSError):
+                return Path(os.readlink(self._placed / job))
+        return None
+
+    def save(self, record: JobRecord) -> None:
+        """Write the record, wholly or not at all; one that the disk refuses is written later, by `save_again`.
+
+        Raises: OSError when the disk refuses.
+        """
+        self._unsaved[record.name] = record
+        self._write(record)
+        del self._unsaved[record.name]
+
+    @property
+    def deadline(self) -> float | None:
+        """When to call `save_again` (monotonic), or None."""
+        return self._next_try if self._unsaved else None
+
+    def save_again(self) -> None:
+        """Write what the disk has refused before, if it is time for that."""
+        now = self._clock.monotonic()
+        if not self._unsaved or now < self._next_try:
+            return
+        self._next_try = now + RETRY_SECONDS
+        for record in list(self._unsaved.values()):
+            with contextlib.suppress(OSError):  # it was told of the first time
+                self.save(record)
+
+    def _write(self, record: JobRecord) -> None:
+        write_private(self.folder(record) / _RECORD, json.dumps(asdict(record)))
+
+    def clean_up(self, needed: Collection[str] = ()) -> list[str]:
+        """Remove the oldest ended jobs beyond number, age and size; returns their names. A running job stays, and so does one
+        of `needed`, which may be started again from what it has kept, until it is too old."""
+        removed: list[str] = []
+        now, total, number = self._clock.time(), 0, 0
+        for record in [record for record in reversed(self._records) if record.state not in _UNFINISHED]:
+            is_old = now - record.ended > KEEP_SECONDS
+            if record.job in needed and not is_old:
+                continue
+            placed = self._place(record.job) is not None
+            total += 0 if placed else _size(self.folder(record))
+            if number >= self._keep or is_old or (total > KEEP_BYTES and number):
+                if not placed:
+                    shutil.rmtree(self.folder(record), ignore_errors=True)
+                self._records.remove(record)
+                self._unsaved.pop(record.name, None)
+                removed.append(record.name)
+            number += 1
+        return removed + self._remove_unknown(now)
+
+    def _remove_unknown(self, now: float) -> list[str]:
+        """Folders whose record cannot be read stay as long as a job does, for whoever wants to look into them."""
+        known = {record.name for record in self._records}
+        removed: list[str] = []
+        for folder in self.root.iterdir():
+            if folder.name not in known and now - folder.lstat().st_mtime > KEEP_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+                removed.append(folder.name)
+        return removed
+
+
+def _size(folder: Path) -> int:
+    """Bytes of all files below `folder`; what vanishes meanwhile or cannot be read counts nothing."""
+    total = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(base, name)).st_size
+    return total
+
+
+def keep_verdict(record: JobRecord, folder: Path, detail: str, report: str) -> None:
+    """Write `VERDICT-<title>-N(<node>).json` and register it; `report` is a text in JSON.
+
+    Raises: OSError when the disk refuses.
+    """
+    name = f"VERDICT-{record.title}-N({record.node}).json"
+    if not is_safe_name(name):
+        name = f"VERDICT-N({record.node}).json"
+    try:
+        verdicts = json.loads(report)
+    except (ValueError, RecursionError):
+        verdicts = []
+    content = {"job": record.job, "outcome": record.outcome, "detail": detail, "verdicts": verdicts}
+    write_private(folder / "out" / name, json.dumps(content, indent=1))
+    if name not in record.files:
+        record.files.append(name)
+
+
+# An agent's work directory: private, and used by one agent at a time.
+#
+# <work>/lock  agent.sock  audit.jsonl  log/  jobs/  placed/  cache/
+
+PLACED = "placed"
+
+
+class WorkDirectory:
+    """Makes `path` and its folders with mode 0700 and holds it until `close`.
+
+    Raises: NetworkError when another agent uses it or it cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.log, self.jobs, self.placed, self.cache = (self.path / name for name in ("log", "jobs", PLACED, "cache"))
+        self.socket = self.path / "agent.sock"
+        self.audit = self.path / "audit.jsonl"
+        self._lock = -1
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = self.path.stat()
+            if status.st_uid != os.getuid() or status.st_mode & 0o077:
+                raise NetworkError(
+                    f"The work directory {self.path} must belong to this user and be closed to others (mode 0700); "
+                    f"choose another --work-dir, or 'chmod 700' it if it is meant for this alone."
+                )
+            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for folder in (self.log, self.jobs, self.placed, self.cache):
+                folder.mkdir(mode=0o700, exist_ok=True)
+        except BlockingIOError:
+            self.close()
+            raise NetworkError(
+                f"The work directory {self.path} is used by another worker; choose another --work-dir."
+            ) from None
+        except OSError as error:
+            self.close()
+            raise NetworkError(f"The work directory {self.path} cannot be used: {error.strerror}.") from error
+
+    def close(self) -> None:
+        """Let another agent have it; idempotent."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1

@@ -1,0 +1,60 @@
+"""Who is told what happens to the jobs of an agent, from attempt to attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from network.session import Session
+
+from ..messages import Operation
+
+
+class _Subscription(NamedTuple):
+    session: Session
+    job: str
+    node: int | None
+
+
+class Subscribers:
+    """Sessions by job. Who names a node that is here is told of that node alone, anybody else of all.
+
+    `is_here(job, node)` says whether the newest attempt has that node here: after a job has been started again with fewer
+    nodes, the same agent may go by another number.
+    """
+
+    def __init__(self, is_here: Callable[[str, int], bool]) -> None:
+        self._is_here = is_here
+        self._watchers: list[_Subscription] = []
+
+    def add(self, session: Session, job: str, node: int | None) -> None:
+        """Tell `session` of `job` from now on; once is enough."""
+        watcher = _Subscription(session, job, node)
+        if watcher not in self._watchers:
+            self._watchers.append(watcher)
+
+    def forget(self, session: Session) -> None:
+        """The session has ended."""
+        self._watchers = [watcher for watcher in self._watchers if watcher.session is not session]
+
+    def tell(self, job: str, node: int, operation: Operation) -> None:
+        """Something has happened to a node of a job."""
+        for watcher in self._watchers:
+            others = watcher.node is None or watcher.node == node or not self._is_here(job, watcher.node)
+            if watcher.job == job and others:
+                deliver(watcher.session, operation)
+
+
+MOST_PENDING = 64 << 20
+"""Bytes in line for one session; who lets more pile up does not read, and is let go."""
+
+
+def deliver(session: Session, operation: Operation) -> None:
+    """Queue `operation` and send what goes out at once; a session that is gone or does not read gets nothing."""
+    if session.lost is not None:
+        return
+    if session.pending_bytes > MOST_PENDING:
+        session.close()
+        return
+    session.queue(operation.to_value())
+    session.send()

@@ -1,0 +1,342 @@
+"""One job process of an agent: started, spoken to, watched, ended; the slot machine decides, this acts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from network.acceptor import Forwarded
+from network.errors import ProtocolError
+from network.hello import Hint, parse_hello
+from network.keys import Key
+from network.session import Session
+
+from ..errors import JobAborted
+from ..identity import code_key, peer_key, peer_keys
+from ..liveness.process_monitor import STOPPED_SECONDS, ProcessMonitor
+from ..liveness.recorder import Reader, make_memory
+from ..logs import get_logger
+from ..messages import (
+    FROM_JOB_PROCESS,
+    Advanced,
+    Begin,
+    CanCommit,
+    Halt,
+    LosePeer,
+    Operation,
+    Reached,
+    SecurityEvent,
+    SuspectPeer,
+    Took,
+    Verdict,
+    Visitor,
+)
+from ..process_channel import ProcessChannel, make_channel
+from ..protocol import is_node
+from . import job_state
+from .checks import threads_of
+from .children import ChildProcesses, child_environment
+from .event_log import EventLog
+from .output import JobOutput
+from .store import JobRecord
+
+MOST_UNTAKEN = 64  # visitors sent to the process that it has not taken yet
+_MOST_READ = 256  # operations of one process per round, so that a talkative one cannot hold up the others
+_LEFT_SECONDS = 5.0  # until a node counts as free though something of its job lives: another user's, or one in the kernel
+_CHILD = "from rpc.job.process import main; main()"
+
+logger = get_logger(__name__)
+
+
+class Supervisor:
+    """A job process and its slot. `submitter` is the session that started it; `percent` and `note` are its progress.
+
+    `cluster` is the key that the submitter has proven. `on_tell(run, tell)`, `on_progress(run, percent)` and
+    `on_news(run, operation)`, with what watchers are to be told besides, are called as things happen.
+    Raises: OSError when it cannot be started.
+    """
+
+    def __init__(
+        self,
+        order: CanCommit,
+        record: JobRecord,
+        folder: Path,
+        submitter: Session,
+        cluster: Key,
+        *,
+        children: ChildProcesses,
+        cache: Path,
+        code_policy: str,
+        output_limit: int,
+        now: float,
+        on_tell: Callable[[Supervisor, job_state.Tell], None],
+        on_progress: Callable[[Supervisor, int], None],
+        on_news: Callable[[Supervisor, Operation], None],
+        on_audit: Callable[[str, str], None],
+    ) -> None:
+        self.order = order
+        self.record = record
+        self.submitter = submitter
+        self.percent, self.note = 0, ""
+        self.slot = job_state.JobStateMachine(order.prepare_limit + order.start_limit, now)
+        self.free = False
+        self._on_tell, self._on_progress, self._on_news, self._on_audit = on_tell, on_progress, on_news, on_audit
+        self._children = children
+        self._reaped: float | None = None
+        self._untaken = 0
+        self._order_to_halt: str | None = None
+        self._exit_code = -1
+        self._has_run = False
+        memory = make_memory()
+        self.timeline = EventLog(folder, order.attempt)
+        self._guard = ProcessMonitor(order, Reader(memory), folder / record.log, now)
+        try:
+            self.output = JobOutput(folder / record.log, output_limit)
+            try:
+                self._process, ours = _start(children, folder, self.output, threads_of(order), memory)
+            except BaseException:
+                self.output.close()
+                raise
+        except BaseException:
+            self._guard.close()
+            raise
+        self._guard.begin(self._process.pid)
+        self.timeline.note("accepted", host=socket.gethostname(), pid=self._process.pid, **_told(order))
+        self.pair: ProcessChannel | None = ProcessChannel(ours, FROM_JOB_PROCESS)
+        keys = peer_keys(cluster, order.job, order.node, [*order.group, *order.others])
+        self._cluster, self._callers = cluster, {key.id: node for node, key in keys.items()}
+        self._send(
+            Begin(
+                order.job,
+                order.title,
+                order.node,
+                order.group,
+                order.attempt,
+                code_key(cluster, order.job, order.node).secret,
+                {node: key.secret for node, key in keys.items()},
+                order.prepare_limit,
+                order.start_limit,
+                str(cache),
+                code_policy,
+            )
+        )
+
+    @property
+    def pid(self) -> int:
+        """Process id of the job process."""
+        return self._process.pid
+
+    @property
+    def name(self) -> str:
+        """What connections ask for that want this process."""
+        return self.record.name
+
+    @property
+    def deadline(self) -> float | None:
+        """When to call `look`, or to let it handle a Tick (monotonic)."""
+        deadlines = [self.slot.deadline, self._guard.deadline]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _send(self, operation: Operation, connection: socket.socket | None = None) -> bool:
+        if self.pair is None:
+            return False
+        try:
+            self.pair.send(operation, connection.fileno() if connection else None)
+        except OSError:  # gone, which `read` will see, or hung with a full pair, which its limit will end
+            return False
+        return True
+
+    def pass_on(self, visitor: Forwarded) -> None:
+        """Give a connection to the job process, or turn it away when too many are waiting there."""
+        if self._untaken >= MOST_UNTAKEN:
+            with contextlib.suppress(OSError):
+                visitor.sock.send(bytes([Hint.FULL]))
+        elif self._send(Visitor(visitor.hello, visitor.seconds, visitor.peer, *self._caller_of(visitor)), visitor.sock):
+            self._untaken += 1
+        visitor.sock.close()  # our copy; the process has its own
+
+    def _caller_of(self, visitor: Forwarded) -> tuple[int, bytes]:
+        """The node that calls, and the key that it shares with ours, by the key that it is going to prove: then it is known who
+        it is, whoever it claims to be. A node that came later than ours is not among those known: then by what it claims."""
+        hello = parse_hello(visitor.hello)
+        own, claimed = self.order.node, hello.caps.get("node")
+        caller = self._callers.get(hello.key_id, claimed if is_node(claimed) else own)
+        if hello.role != "peer" or caller == own:
+            return own, b""
+        return caller, peer_key(self._cluster, self.order.job, own, caller).secret
+
+    def lose_peer(self, node: int, reason: str) -> None:
+        """Tell the process that another node of the job is lost."""
+        self._send(LosePeer(node, reason))
+
+    def suspect_peer(self, node: int, seconds: float) -> None:
+        """Tell the process that another node of the job is late, and how soon it will be lost or well; 0: it is well."""
+        self._send(SuspectPeer(node, seconds))
+
+    def write_down(self) -> None:
+        """Put what the process has signalled last into the timeline, once."""
+        self.timeline.note_signals(self._guard.recent)
+        self._guard.recent.clear()
+
+    def read(self, now: float) -> list[object]:
+        """Take in what the process has said up to `now`; returns events for `handle`."""
+        events: list[object] = []
+        self.output.take()
+        for _ in range(_MOST_READ):
+            if self.pair is None:
+                break
+            try:
+                received = self.pair.receive()
+            except BlockingIOError:
+                break
+            except (ProtocolError, OSError) as error:
+                logger.error("Job %s: its process spoke out of turn and is ended: %s", self.name, error)
+                received = None
+            if received is None:
+                self._hang_up()
+                break
+            operation, connection = received
+            if connection is not None:
+                connection.close()
+            events += self._take(operation)
+        if self.pair is None and self._process.poll() is not None and self._nothing_left(now):
+            self.output.close()
+            events.append(job_state.ProcessGone(_how(self._process.returncode)))
+        return events
+
+    def _nothing_left(self, now: float) -> bool:
+        """Whether what the process, which has ended, has started is gone too, or cannot be ended."""
+        left = self._children.end_adopted()
+        self._reaped = now if self._reaped is None else self._reaped
+        if left and now < self._reaped + _LEFT_SECONDS:
+            return False
+        if left:
+            self._children.give_up(left)
+            logger.warning("Job %s has left processes that cannot be ended: %s.", self.name, ", ".join(map(str, sorted(left))))
+        return True
+
+    def _take(self, operation: Operation) -> list[object]:
+        if isinstance(operation, Took):
+            self._untaken = max(0, self._untaken - 1)
+        elif isinstance(operation, Advanced):
+            self.percent, self.note = operation.percent, operation.note
+            self._on_progress(self, operation.percent)
+        elif isinstance(operation, SecurityEvent):
+            self._on_audit(operation.event, f"job {self.name}: {operation.detail}")
+        elif isinstance(operation, Reached):
+            state, detail, self._exit_code = operation.state, operation.detail, operation.exit_code
+            if self._order_to_halt is not None and state == "failed":
+                # it may have failed because the others had stopped before it heard of the order
+                state, detail = "stopped", str(JobAborted(self._order_to_halt))
+            return [job_state.Reported(state, detail, tuple(operation.files))]
+        return []
+
+    def look(self, now: float) -> None:
+        """Look after the process: whether it makes progress up to `now`, and what the watchers are to be told of it."""
+        if self.free:
+            return
+        if not self._has_run:
+            for operation in self._guard.look_at_start(now):
+                self._on_news(self, operation)
+            if self._guard.stopped >= STOPPED_SECONDS:
+                self.handle(
+                    job_state.Condemned(f"Its process was stopped by a signal (state T) for {STOPPED_SECONDS:g} s."), now
+                )
+            return
+        for operation in self._guard.look(now, leaving=self.slot.stage is job_state.Stage.LEAVING):
+            self._on_news(self, operation)
+            if isinstance(operation, Verdict):
+                self.handle(job_state.Condemned(operation.reason), now)
+
+    def handle(self, event: object, now: float) -> None:
+        """Let the slot decide on `event`, and do as it says."""
+        if self.free:
+            return
+        for action in self.slot.handle(event, now):
+            if isinstance(action, job_state.Kill):
+                self._kill()
+            elif isinstance(action, job_state.OrderHalt):
+                self._order_to_halt = action.reason
+                self._send(Halt(action.reason))
+            elif isinstance(action, job_state.Tell):
+                self._tell(action, now)
+            elif isinstance(action, job_state.Free):
+                self.free = True
+                self._guard.close()
+
+    def _tell(self, tell: job_state.Tell, now: float) -> None:
+        """Pass a state on; a failure of a job that has run goes with a verdict."""
+        if tell.state == "failed" and self._has_run and self._guard.verdict is None:
+            code = self._process.returncode
+            self._on_news(self, self._guard.failed(now, tell.detail, code, self._exit_code))
+        elif tell.state == "done" and self._has_run:
+            for operation in self._guard.farewell(now):
+                self._on_news(self, operation)
+        elif tell.state != "running" and self._has_run:
+            self._guard.catch_up(now)
+        self._has_run = self._has_run or tell.state == "running"
+        self._on_tell(self, tell)
+
+    def _kill(self) -> None:
+        """End the process and all it has started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _hang_up(self) -> None:
+        """The process has ended, or must: its children are ended with it, and its exit code stays what it was."""
+        self._kill()
+        if self.pair is not None:
+            self.pair.close()
+            self.pair = None
+
+    def end(self) -> None:
+        """End the process and all it has started, and wait for that."""
+        self._hang_up()
+        self._process.wait()
+        self.output.close()
+
+
+def _start(
+    children: ChildProcesses, folder: Path, output: JobOutput, blas_threads: int, memory: int
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A fresh interpreter with its output in the job's log, and our end of the pair with it; `memory` is its recorder's."""
+    ours, theirs = make_channel()
+    try:
+        process = children.start(
+            [sys.executable, "-c", _CHILD, str(theirs.fileno()), str(memory)],
+            cwd=folder,
+            env=child_environment(os.environ, blas_threads),
+            stdin=subprocess.DEVNULL,
+            stdout=output.theirs,
+            stderr=output.theirs,
+            pass_fds=[theirs.fileno(), memory],
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()  # else connections in flight would outlive a dead process
+    output.started()
+    return process, ours
+
+
+def _told(order: CanCommit) -> dict[str, Any]:
+    """The order without what names it, for the timeline."""
+    return {name: value for name, value in asdict(order).items() if name not in ("job", "attempt")}
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"killed by signal {-code}"

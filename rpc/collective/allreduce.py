@@ -1,0 +1,271 @@
+"""Combining an array of every node of a group so that all get the same bits: reduce-scatter, then all-gather, in pieces.
+
+With W nodes the array is cut into W shards. Everybody sends its pieces of shard s to the node of rank s, which combines them
+in the order of ranks, along a binary tree, and sends the results to all. A node sends and receives 2 (W - 1) / W times the
+array, the least that is possible. Both halves run at once: part k + `AHEAD` of a shard follows only when result k has come
+back, so what moves stays in the caches, and whoever is ahead fills nobody's memory. Between nodes of one host a piece lies in
+memory that the other one reads (`slots`), and a message tells of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from network.controller import Controller
+from network.memory import SlabPool
+from network.names import did_you_mean
+from network.session import Session
+from network.values import Array
+
+from .shared_slots import AHEAD, PIECE_BYTES, SharedSlots
+
+Combine = Callable[..., Any]
+
+COMBINE: Final[dict[str, Combine]] = {"mean": np.add, "sum": np.add, "max": np.maximum, "min": np.minimum}
+WHOLE_BYTES: Final = 32 << 10  # an array of at most this size goes to everybody in one message: one way is faster than two
+SMALL_PIECE_BYTES: Final = 256 << 10  # cutting less than that costs more than it gains
+PART, RESULT = 3, 4  # kinds of pieces
+
+
+def check_op(op: str) -> None:
+    """Raise ValueError unless arrays can be combined by `op`."""
+    if op not in COMBINE:
+        raise ValueError(f"allreduce 'op' must be one of {', '.join(COMBINE)}, got {op!r}{did_you_mean(op, COMBINE) or '.'}")
+
+
+def combined(parts: Sequence[Array], op: str) -> Array:
+    """The parts of all ranks, combined in their order along a binary tree."""
+    result = tree(parts, COMBINE[op])
+    return np.asarray(result / len(parts)) if op == "mean" else result
+
+
+def tree(parts: Sequence[Array], combine: Combine) -> Array:
+    """Combine parts pairwise: the first half, with the larger number of them, and the second."""
+    if len(parts) == 1:
+        return parts[0]
+    half = (len(parts) + 1) // 2
+    return np.asarray(combine(tree(parts[:half], combine), tree(parts[half:], combine)))
+
+
+class Scratch:
+    """Memory for what is between the leaves of a tree and its root; fresh memory costs more than the sums."""
+
+    def __init__(self) -> None:
+        self._spare: dict[int, Array] = {}
+
+    def tree(self, parts: Sequence[Array], combine: Combine, target: Array, depth: int = 0) -> Array:
+        """`tree` of two parts or more, in `target`, which has their type."""
+        half = (len(parts) + 1) // 2
+        left, right = parts[0], parts[-1]
+        if half > 1:
+            left = self.tree(parts[:half], combine, target, depth + 1)
+        if len(parts) - half > 1:
+            spare = self._spare.get(depth)
+            if spare is None or spare.dtype != target.dtype or spare.size < target.size:
+                spare = self._spare[depth] = np.empty_like(target)
+            right = self.tree(parts[half:], combine, spare[: target.size], depth + 1)
+        combine(left, right, out=target)
+        return target
+
+
+class ShardedReduction:
+    """One operation on an array of more than `WHOLE_BYTES`; `group` holds the nodes by rank.
+
+    `take` is given what arrives, `place` says where it goes; `done` tells whether `result`, in memory of `pool`, is complete,
+    and `missing` from whom something is lacking. `mine` and `result` must stay unchanged until everything has left.
+
+    A slot is free when it is filled: the one of part k towards a peer since that peer's result k - AHEAD has come, which was
+    made of what was in it; the one of result k since all parts k are here, which everybody sends after it has copied result
+    k - AHEAD. A peer that sends parts of this operation has ended the one before.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        group: Sequence[int],
+        number: int,
+        mine: Array,
+        op: str,
+        pool: SlabPool,
+        slots: SharedSlots,
+    ) -> None:
+        self._controller = controller
+        self._group = group
+        self._rank = group.index(controller.node_id)
+        self._number = number
+        self._op = op
+        self._slots = slots
+        self._mine = np.ascontiguousarray(mine).reshape(-1)
+        self._shape = mine.shape
+        none = self._mine[:0]
+        dtype = combined([none] * len(group), op).dtype
+        self.result = pool.empty(mine.shape, dtype, mine.size * dtype.itemsize)
+        self._flat = self.result.reshape(-1)
+        self._scratch = Scratch()
+        itemsize = max(self._mine.itemsize, dtype.itemsize)
+        half = mine.size * itemsize // len(group) // 2 + 1  # of a shard: it is combined while the other half comes
+        self._length = max(1, min(PIECE_BYTES, max(SMALL_PIECE_BYTES, half)) // itemsize)
+        self._cuts = [list(self._cut(rank)) for rank in range(len(group))]
+        self._parts: dict[int, dict[int, Array]] = {piece: {} for piece in range(len(self._cuts[self._rank]))}
+        self._awaited = {  # pieces that each peer has yet to bring: parts of the own shard, and results of its shard
+            peer: len(self._cuts[self._rank]) + len(self._cuts[rank]) for rank, peer in enumerate(group) if rank != self._rank
+        }
+
+    def _cut(self, rank: int) -> Iterator[slice]:
+        size, count = self._mine.size, len(self._group)
+        start, end = size * rank // count, size * (rank + 1) // count
+        return (slice(at, min(at + self._length, end)) for at in range(start, end, self._length))
+
+    def start(self) -> None:
+        """Send the first parts, to every peer the same number of them before the next, and not all to the same peer first."""
+        self._slots.offer()
+        ranks = [(self._rank + step) % len(self._group) for step in range(1, len(self._group))]
+        for piece in range(AHEAD):
+            for rank in ranks:
+                self._send_part(rank, piece)
+            self._controller.push()
+
+    def _send_part(self, rank: int, piece: int) -> None:
+        """Put part `piece` of the shard of `rank` in line, if there is one."""
+        peer = self._group[rank]
+        session = self._alive(peer)
+        if session is None or piece >= len(self._cuts[rank]):
+            return
+        part = self._mine[self._cuts[rank][piece]]
+        if self._slots.read_by(peer, part.dtype):
+            session.queue((self._shape, self._slots.fill(rank, piece, part)), (PART, self._number, piece))
+            session.account_shared(sent=part.nbytes)
+        else:
+            session.queue((self._shape, part), (PART, self._number, piece))
+
+    def place(self, sender: int, kind: int, piece: int) -> Array | None:
+        """Where a piece shall be read to; None: anywhere."""
+        cuts = self._cuts[self._group.index(sender)] if kind == RESULT and sender in self._awaited else []
+        return self._flat[cuts[piece]] if 0 <= piece < len(cuts) else None
+
+    def take(self, sender: int, kind: int, piece: int, value: Any) -> None:
+        """Take a piece; the last part of one is combined with the others and sent on, a result lets the next part go.
+
+        Raises: ValueError when the sender reduces an array of another shape or type.
+        """
+        if kind == RESULT:
+            rank = self._group.index(sender)
+            target = self._flat[self._cuts[rank][piece]]
+            if not np.may_share_memory(target, value):  # it was not read to its place: it lies in a slot
+                np.copyto(target, value)
+            self._send_part(rank, piece + AHEAD)
+        else:
+            shape, part = value
+            if shape != self._shape or part.dtype != self._mine.dtype:
+                raise ValueError(
+                    f"allreduce needs one shape and type; node {sender} has {shape} of {part.dtype}, "
+                    f"node {self._controller.node_id} {self._shape} of {self._mine.dtype}."
+                )
+            parts = self._parts[piece]
+            parts[sender] = part
+            if len(parts) == len(self._group) - 1:
+                self._finish(piece, self._parts.pop(piece))
+        self._awaited[sender] -= 1
+
+    def _finish(self, piece: int, parts: dict[int, Array]) -> None:
+        cut = self._cuts[self._rank][piece]
+        parts[self._controller.node_id] = self._mine[cut]
+        target = self._flat[cut]
+        in_order = [parts[node] for node in self._group]
+        if target.dtype == self._mine.dtype:
+            self._scratch.tree(in_order, COMBINE[self._op], target)
+            if self._op == "mean":
+                np.divide(target, len(in_order), out=target)
+        else:
+            np.copyto(target, combined(in_order, self._op))
+        filled: tuple[str, int] | None = None
+        for peer in self._awaited:
+            if (session := self._alive(peer)) is None:
+                continue
+            if self._slots.read_by(peer, target.dtype):
+                filled = filled or self._slots.fill(self._rank, piece, target)
+                session.queue(filled, (RESULT, self._number, piece))
+                session.account_shared(sent=target.nbytes)
+            else:
+                session.queue(target, (RESULT, self._number, piece))
+
+    def missing(self) -> list[int]:
+        """The peers that have yet to bring something."""
+        return [peer for peer, count in self._awaited.items() if count]
+
+    def done(self) -> bool:
+        """Push what `take` has put in line; whether the result is complete."""
+        self._controller.push()
+        return not any(self._awaited.values())
+
+    def _alive(self, peer: int) -> Session | None:
+        """The session with `peer`; None when it is gone, which shows where its pieces are awaited."""
+        session = self._controller.sessions.get(peer)
+        return session if session is not None and session.alive else None
+
+
+PIECE_HEAD = 3  # ints in the head of a piece: its kind, the number of the operation, and its own number
+
+
+class Pieces:
+    """One node's pieces. One operation runs at a time; a peer may be ahead."""
+
+    def __init__(self, controller: Controller, group: Sequence[int]) -> None:
+        self._controller = controller
+        self._group = group
+        self._rank = group.index(controller.node_id)
+        self._early: dict[int, list[tuple[int, int, int, Any]]] = {}
+        self._running: ShardedReduction | None = None
+        self._number = 0
+        self._pool = SlabPool()
+        self._slots = SharedSlots(controller, group)
+        controller.use_place(self._place)
+
+    def begin(self, number: int, mine: Array, op: str) -> ShardedReduction:
+        """Start operation `number`, with the pieces that have come already."""
+        self._number = number
+        self._running = running = ShardedReduction(self._controller, self._group, number, mine, op, self._pool, self._slots)
+        running.start()
+        for sender, kind, piece, value in self._early.pop(number, []):
+            running.take(sender, kind, piece, value)
+        return running
+
+    def end(self) -> None:
+        """The running operation is over."""
+        if self._running is None or self._running.missing():  # peers may still read what it has sent
+            self._slots.abandon()
+        self._running = None
+
+    def take(self, sender: int, head: tuple[int, ...], value: Any) -> None:
+        """Take a piece that has arrived."""
+        kind, number, piece = head
+        if kind not in (PART, RESULT):
+            self._slots.negotiate(sender, kind, value)
+        elif number >= self._number:  # else of an operation that has failed here
+            value = self._found(sender, kind, piece, value)
+            if self._running is not None and number == self._number:
+                self._running.take(sender, kind, piece, value)
+            elif number > self._number:
+                self._early.setdefault(number, []).append((sender, kind, piece, value))
+
+    def _found(self, sender: int, kind: int, piece: int, value: Any) -> Any:
+        """The value with the array that it has left in a slot. It is sought now: a later offer would tell of other slots."""
+        if kind == PART and isinstance(value[1], tuple):
+            return value[0], self._slots.look(sender, self._rank, piece, value[1])
+        if kind == RESULT and isinstance(value, tuple):
+            return self._slots.look(sender, self._group.index(sender), piece, value)
+        return value
+
+    def check_none(self, number: int, node: int) -> None:
+        """Raise ValueError when a piece has come for an operation in which `node` has an array too small to be cut."""
+        for sender, kind, _, value in self._early.get(number, ()):
+            if kind == PART:
+                raise ValueError(f"allreduce needs one shape; node {sender} has {value[0]}, node {node} a smaller one.")
+
+    def _place(self, sender: int, head: tuple[int, ...]) -> Array | None:
+        if self._running is None or len(head) != PIECE_HEAD or head[1] != self._number:
+            return None
+        return self._running.place(sender, head[0], head[2])

@@ -1,0 +1,145 @@
+"""Sessions with many job processes at once, and the one that a running process keeps with its submitter."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+
+from network.clock import Clock, SystemClock
+from network.controller import Controller
+from network.dial import CONNECT_SECONDS, Dialing, Target
+from network.errors import NetworkError, PeerLost, ProtocolError
+from network.nodes import SUBMITTER
+from network.session import Session
+from network.transport import SocketLink, wait_sockets
+
+PER_NODE_SECONDS = 0.5
+"""What each node of the host that has most of them adds to a limit of the start: their interpreters share its cores."""
+_FEW_NODES = 8  # of one host can be called within the usual limit, at which it is told who does not answer
+_PAUSE_SECONDS = 0.05
+_ATTEMPTS = 20
+
+
+def connect_seconds(fullest: int) -> float:
+    """The limit of a call among all nodes of a job, where the host that has most of them has `fullest`."""
+    return CONNECT_SECONDS + PER_NODE_SECONDS * max(0, fullest - _FEW_NODES)
+
+
+def dial_processes(
+    targets: Mapping[int, Target], limit: float = CONNECT_SECONDS, clock: Clock | None = None
+) -> tuple[dict[int, Session], dict[int, NetworkError]]:
+    """As `network.dial.dial_all`, by `Calling`."""
+    clock = clock or SystemClock()
+    calling = ProcessDialer(targets, limit, clock)
+    sessions: dict[int, Session] = {}
+    try:
+        while not calling.is_over:
+            wait_sockets(calling.reading, calling.writing, max(0.0, calling.deadline - clock.monotonic()))
+            sessions |= calling.step()
+    except BaseException:
+        for session in sessions.values():
+            session.close()
+        raise
+    finally:
+        calling.close()
+    return sessions, calling.errors
+
+
+class ProcessDialer:
+    """Calls to `targets` within `limit` seconds in all; polled and stepped as `network.dial.Dialing`.
+
+    Whoever hangs up without a word is called again for about a second: an agent that has more visitors than it can hold turns
+    the oldest away, whoever that is. `errors` tell who is not called any more, and why.
+    """
+
+    def __init__(self, targets: Mapping[int, Target], limit: float, clock: Clock) -> None:
+        self.errors: dict[int, NetworkError] = {}
+        self._targets, self._clock = targets, clock
+        self._dialing = Dialing(targets, limit, clock)
+        self._again: dict[int, float] = {}  # when those are called again that have hung up
+        self._left = dict.fromkeys(targets, _ATTEMPTS)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every target has answered, or is not called any more."""
+        return self._dialing.is_over and not self._dialing.errors and not self._again
+
+    @property
+    def deadline(self) -> float:
+        """When to call `step` at the latest."""
+        return min([self._dialing.deadline, *self._again.values()])
+
+    @property
+    def reading(self) -> list[socket.socket | SocketLink]:
+        """What to poll for bytes."""
+        return self._dialing.reading
+
+    @property
+    def writing(self) -> list[socket.socket | SocketLink]:
+        """What to poll for room."""
+        return self._dialing.writing
+
+    def step(self) -> dict[int, Session]:
+        """Go as far as the sockets let us; returns the sessions that have opened since, for the caller to own."""
+        now = self._clock.monotonic()
+        for node in [node for node, when in self._again.items() if now >= when]:
+            del self._again[node]
+            self._dialing.call(node, self._targets[node])
+        self._dialing.step()
+        for node, error in self._dialing.errors.items():
+            if isinstance(error, PeerLost) and self._left[node] and now + _PAUSE_SECONDS < self._dialing.deadline:
+                self._left[node] -= 1
+                self._again[node] = now + _PAUSE_SECONDS
+            else:
+                self.errors[node] = error
+        self._dialing.errors.clear()
+        opened = dict(self._dialing.sessions)
+        self._dialing.sessions.clear()
+        return opened
+
+    def close(self) -> None:
+        """Give up what is on its way; idempotent."""
+        self._dialing.close()
+        self._again.clear()
+
+
+SUBMITTER_SECONDS = 30.0  # for the submitter to call
+_IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 2, 1, 3
+UNTAKEN_SECONDS = 60  # that sent bytes may stay unacknowledged, or untaken by a process that does not read
+
+
+def await_submitter(controller: Controller, limit: float = SUBMITTER_SECONDS) -> Session:
+    """The submitter's session, which it opens once the executor runs (`Coordinator.call`, `AbsExecutable.serves_submitter`).
+
+    Raises: TimedOut, PeerLost, ProtocolError when a peer poses as the submitter.
+    """
+    controller.wait_until(lambda: SUBMITTER in controller.sessions, limit, lambda: "the submitter to call")
+    session = controller.sessions[SUBMITTER]
+    if session.role != "code":
+        raise ProtocolError("Only who has the key for code may be the submitter.")
+    if session.lost is not None:
+        raise PeerLost(SUBMITTER, session.link.peer, str(session.lost))
+    return session
+
+
+def watch_for_silence(session: Session, seconds: float = UNTAKEN_SECONDS) -> None:
+    """Have the kernels ask each other whether they are there: a host that vanishes is lost after `seconds` at the latest, also
+    when nobody has anything to say to it.
+
+    A process that is busy, or holds Python's lock for long, is not: its kernel answers for it. On Linux the limit for bytes
+    that are not taken is that for probes, too, and a stopped process may take none for long: so it is not shorter.
+    """
+    link = session.link
+    if not isinstance(link, SocketLink) or link.fileno() < 0:
+        return
+    with socket.socket(fileno=os.dup(link.fileno())) as twin:  # options belong to the connection, not to the descriptor
+        if twin.family not in (socket.AF_INET, socket.AF_INET6):
+            return  # the other end is on this host
+        idle = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)  # the name on macOS
+        if idle is not None:
+            twin.setsockopt(socket.IPPROTO_TCP, idle, _IDLE_SECONDS)
+        twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_SECONDS)
+        twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))

@@ -1,0 +1,182 @@
+"""The job process's second thread: takes connections from the agent, proves keys, and passes on the order to stop.
+
+It costs nothing while training runs: it sleeps in poll. The training thread never waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+
+from network.acceptor import Accept, Acceptor, Authenticated, Dropped, Outcome
+from network.clock import Clock, SystemClock
+from network.errors import Impostor, PeerLost, ProtocolError
+from network.hello import Hello
+from network.keys import Key, Keyring
+from network.nodes import SUBMITTER
+from network.session import Session
+from network.transport import wait_sockets
+
+from ..identity import process_name
+from ..logs import clean, get_logger
+from ..messages import Begin, Halt, LosePeer, Operation, SecurityEvent, SuspectPeer, Took, Visitor
+from ..process_channel import ProcessChannel
+from .hardening import end_process
+from .peers import PendingPeers, Suspects
+
+ORPHANED = 70  # exit code of a job process whose agent is gone
+TELL_SECONDS = 30.0
+logger = get_logger(__name__)
+
+
+class JobAcceptor:
+    """Owns the socket pair. `on_peer(node, session)`, `on_halt(reason)` and `on_lose(node, reason, kind)` are called in the
+    porter's thread."""
+
+    def __init__(
+        self,
+        pair: ProcessChannel,
+        begin: Begin,
+        on_peer: Callable[[int, Session], None],
+        on_halt: Callable[[str], None],
+        on_lose: Callable[[int, str, type[PeerLost]], None],
+    ) -> None:
+        self._pair = pair
+        self._begin = begin
+        self._on_peer = on_peer
+        self._on_halt = on_halt
+        self._on_lose = on_lose
+        self._clock: Clock = SystemClock()
+        self._terms = Accept(
+            {"code": Keyring((Key(begin.code_key),))}, "peer", process_name(begin.job, begin.node), {"node": begin.node}
+        )
+        self.suspects = Suspects()  # what the failure detector says of the peers
+        self._door = Acceptor(lambda _hello: self._terms, self._clock)
+        self._lock = threading.Lock()
+        self._admitted: dict[int, Session] = {}
+        self._impostors: dict[int, str] = {}  # nodes that have called as others, and how
+        self._has_code_session = False
+        self.serves_submitter = False  # whether the executor wants to be called by the submitter while it runs
+        self.lobby: PendingPeers | None = None  # where peers go whose executor meets them by itself
+        self.code_sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="porter", daemon=True)
+
+    def start(self) -> None:
+        """Begin to take connections."""
+        self._thread.start()
+
+    def tell(self, operation: Operation) -> None:
+        """Send an operation to the agent (any thread); waits up to 30 s while the agent does not read."""
+        deadline = self._clock.monotonic() + TELL_SECONDS
+        with self._lock, contextlib.suppress(OSError):  # when it is gone, so are we: see `_take_all`
+            while True:
+                try:
+                    self._pair.send(operation)
+                    return
+                except BlockingIOError:
+                    left = deadline - self._clock.monotonic()
+                    if left <= 0:
+                        logger.error("The agent does not read, so it is not told of %s.", type(operation).__name__)
+                        return
+                    wait_sockets([], [self._pair.sock], left)
+
+    def _run(self) -> None:
+        try:
+            while True:
+                deadline = self._door.deadline
+                left = None if deadline is None else deadline - self._clock.monotonic()
+                wait_sockets([self._pair.sock, *self._door.links], [], left)
+                self._take_all()
+                for outcome in self._door.step():
+                    self._settle(outcome)
+        except BaseException:  # without this thread nobody could reach or stop the process
+            logger.exception("The porter failed")
+            end_process(ORPHANED)
+
+    def _take_all(self) -> None:
+        while True:
+            try:
+                received = self._pair.receive()
+            except BlockingIOError:
+                return
+            except ProtocolError as error:
+                logger.error("The agent sent something wrong: %s", error)
+                end_process(ORPHANED)
+                return
+            if received is None:  # the agent has died; nobody would ever ask for our result
+                end_process(ORPHANED)
+                return
+            operation, connection = received
+            if isinstance(operation, Visitor) and connection is not None:
+                self._door.add(
+                    connection,
+                    hello=operation.hello,
+                    seconds=operation.seconds,
+                    peer=operation.peer,
+                    accept=self._terms_of(operation),
+                )
+                self.tell(Took())
+            elif isinstance(operation, Halt):
+                self._on_halt(operation.reason)
+            elif isinstance(operation, LosePeer):
+                self._on_lose(operation.node, operation.reason, PeerLost)
+            elif isinstance(operation, SuspectPeer):
+                self.suspects.note(operation.node, operation.seconds)
+
+    def _terms_of(self, visitor: Visitor) -> Accept | None:
+        """A peer must prove the key that it shares with this node; anybody else, as the door asks, that of the code."""
+        if not visitor.key:
+            return None
+        return self._terms._replace(admits={"peer": Keyring((Key(visitor.key),))}, node=visitor.caller)
+
+    def _settle(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Dropped):
+            logger.warning("A visitor from %s was turned away: %s", clean(outcome.peer), clean(outcome.reason))
+            self.tell(SecurityEvent("turned away", clean(f"{outcome.peer}: {outcome.reason}")))
+        elif isinstance(outcome, Authenticated):
+            self._admit(outcome.session, outcome.hello)
+
+    def _admit(self, session: Session, hello: Hello) -> None:
+        node, claimed, attempt = session.node_id, hello.caps.get("node"), hello.caps.get("attempt")
+        if node is not None and (type(claimed) is not int or claimed != node):
+            self._refuse_impostor(session, node, claimed)
+        elif session.role == "code" and not self._has_code_session:
+            self._has_code_session = True
+            self.code_sessions.put(session)
+        elif session.role == "code" and self.serves_submitter and self._is_free(SUBMITTER):
+            self._admitted[SUBMITTER] = session
+            self._on_peer(SUBMITTER, session)
+        elif session.role == "peer" and self.lobby is not None and self.lobby.arrive(attempt, node, session):
+            pass
+        elif node is not None and self.lobby is None and self._expects(node) and attempt == self._begin.attempt:
+            self._admitted[node] = session
+            self._on_peer(node, session)
+            if node in self._impostors:
+                self._on_lose(node, self._impostors[node], Impostor)
+        else:
+            who = clean(f"{session.role} {node} of attempt {attempt!r}", 80)
+            logger.warning("A second or unexpected visitor was refused: %s", who)
+            self.tell(SecurityEvent("refused", f"{who} from {clean(session.link.peer)}"))
+            session.close()
+
+    def _refuse_impostor(self, session: Session, node: int, claimed: object) -> None:
+        """Node `node`, which has proven who it is, says that it is another one: nobody can rely on what it says elsewhere."""
+        reason = clean(f"its process has called node {self._begin.node} under the id {claimed!r}", 120)
+        logger.error("Node %s is an impostor: %s.", node, reason)
+        self.tell(SecurityEvent("refused", f"node {node}, an impostor: {reason}, from {clean(session.link.peer)}"))
+        session.close()
+        self._impostors[node] = reason
+        if self.lobby is None:
+            self._on_lose(node, reason, Impostor)
+
+    def _expects(self, node: int) -> bool:
+        """Whether `node` may call: one of the job, within the group only the higher ids, of groups submitted later all, and
+        nobody twice while its first call lasts."""
+        called_by_us = node in self._begin.group and node <= self._begin.node
+        return node in self._begin.peer_keys and not called_by_us and self._is_free(node)
+
+    def _is_free(self, node: int) -> bool:
+        first = self._admitted.get(node)
+        return first is None or first.lost is not None

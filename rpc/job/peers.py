@@ -1,0 +1,196 @@
+"""How the processes of a job find and wait for each other, in each round anew, and which of them are in doubt."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from network.controller import Controller
+from network.dial import Target
+from network.errors import NetworkError, PeerLost, Rejected, TimedOut
+from network.keys import Key
+from network.nodes import Address
+from network.session import Session
+from network.transport import looking
+
+from ..dialing import dial_processes
+from ..identity import host_name, process_name
+
+MEET_SECONDS = 30.0  # for all of a round to be connected
+CALL_SECONDS = 1.0  # for one call, which then is repeated
+_LOOK_SECONDS = 0.05
+
+
+def peer_target(job: str, key: bytes, caller: int, attempt: int, node: int, place: Sequence[str]) -> Target:
+    """How node `caller` calls the process of `node`; `place` is its agent's address, its host, and a path there."""
+    address, host, unix_path = place
+    return Target(
+        Address.parse(address),
+        Key(key),
+        "peer",
+        "peer",
+        process_name(job, node),
+        node,
+        {"node": caller, "attempt": attempt},
+        unix_path if host == host_name() else "",
+    )
+
+
+class PeerConnector:
+    """Brings the processes of a round together, whichever they are. The higher id calls the lower one.
+
+    `place` tells others where the process is: the address of its agent, its host, and a path there for peers on this host;
+    `keys` are those that it shares with the nodes that it may call.
+    """
+
+    def __init__(self, job: str, node: int, keys: Mapping[int, bytes], place: Sequence[str], lobby: PendingPeers) -> None:
+        self.node = node
+        self.place = list(place)
+        self._job, self._keys, self._lobby = job, keys, lobby
+
+    def meet(
+        self, attempt: int, places: Mapping[int, Sequence[str]], go_on: Callable[[], bool], limit: float = MEET_SECONDS
+    ) -> dict[int, Session]:
+        """Sessions with all other nodes of `places`, which belong to the caller. Who calls for an earlier attempt is refused.
+
+        `go_on` is asked again and again whether the round is still to be; it may show that this process lives.
+        Raises: PeerLost, TimedOut, Rejected for a node that was not named as one of the job; nothing stays open then.
+        """
+        unknown = [node for node in places if node < self.node and node not in self._keys]
+        if unknown:
+            raise Rejected(f"Node {self.node} shares no key with nodes {unknown}, so it cannot call them.")
+        self._lobby.begin(attempt)
+        deadline = time.monotonic() + limit
+        met: dict[int, Session] = {}
+        try:
+            while True:
+                for node, session in self._lobby.take(attempt).items():
+                    if node in places:
+                        met[node] = session
+                    else:  # of the job, but not of this round
+                        session.close()
+                missing = [node for node in places if node != self.node and node not in met]
+                if not missing:
+                    return met
+                if not go_on():
+                    raise PeerLost(missing[0], places[missing[0]][0], f"round {attempt + 1} was given up")
+                if time.monotonic() >= deadline:
+                    raise TimedOut(f"{', '.join(f'node {node} at {places[node][0]}' for node in missing)} to meet", limit)
+                met.update(self._call(attempt, {node: places[node] for node in missing if node < self.node}))
+                if len(met) < len(places) - 1:
+                    self._lobby.wait(_LOOK_SECONDS)
+        except BaseException:
+            self._lobby.begin(attempt + 1)  # who calls for this one now would take itself to have met us
+            for session in met.values():
+                session.close()
+            raise
+
+    def close(self) -> None:
+        """Nobody gets in any more."""
+        self._lobby.close()
+
+    def _call(self, attempt: int, places: Mapping[int, Sequence[str]]) -> dict[int, Session]:
+        """Call once; who does not answer is called again later, until the round is given up."""
+        try:
+            targets = {
+                node: peer_target(self._job, self._keys[node], self.node, attempt, node, place)
+                for node, place in places.items()
+            }
+            return dial_processes(targets, CALL_SECONDS)[0]
+        except NetworkError:  # an address that no name server knows just now
+            return {}
+
+
+MOST_WAITING = 1024  # a call beyond that is refused
+
+
+class PendingPeers:
+    """Sessions by the attempt and the node that they came with. Any thread may call everything.
+
+    An attempt is open from the first call on, so that whoever hears of a round first may call at once; `begin` closes all that
+    came before it: a node that was left behind does not get in any more.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[int, int], Session] = {}
+        self._attempt = 0
+        self._arrived = threading.Condition()
+
+    def arrive(self, attempt: object, node: int | None, session: Session) -> bool:
+        """Node `node` has proven its key. False, and the session is not ours, when it comes too late, or is none of a round."""
+        if type(attempt) is not int or node is None or node < 0:
+            return False
+        with self._arrived:
+            if attempt < self._attempt or len(self._waiting) >= MOST_WAITING:
+                return False
+            earlier = self._waiting.pop((attempt, node), None)
+            if earlier is not None:  # it has called again because that call came to nothing
+                earlier.close()
+            self._waiting[attempt, node] = session
+            self._arrived.notify_all()
+            return True
+
+    def begin(self, attempt: int) -> None:
+        """This attempt begins here: who calls for an earlier one is refused from now on."""
+        with self._arrived:
+            self._attempt = attempt
+            for key in [key for key in self._waiting if key[0] < attempt]:
+                self._waiting.pop(key).close()
+
+    def take(self, attempt: int) -> dict[int, Session]:
+        """The sessions of all that have called for `attempt`; they belong to the caller."""
+        with self._arrived:
+            keys = [key for key in self._waiting if key[0] == attempt]
+            return {key[1]: self._waiting.pop(key) for key in keys}
+
+    def wait(self, seconds: float) -> None:
+        """Return when somebody arrives, or after `seconds`."""
+        with self._arrived:
+            self._arrived.wait(seconds)
+
+    def close(self) -> None:
+        """Refuse everybody."""
+        self.begin(1 << 62)
+
+
+SLACK_SECONDS: Final = 2.0
+"""What a verdict may need beyond its limit: the stack of the process is taken, the process ended, and the loss of it seen."""
+
+
+class Suspects:
+    """Told by one thread, asked by another. A doubt that nobody confirms or takes back ends by itself."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._until: dict[int, float] = {}
+
+    def note(self, node: int, seconds: float) -> None:
+        """Within `seconds` it will be known what is the matter with `node`; 0: it is well again."""
+        with self._lock:
+            self._until.pop(node, None)
+            if seconds > 0:
+                self._until[node] = self._clock() + seconds + SLACK_SECONDS
+
+    def __call__(self) -> list[int]:
+        """Those of which a doubt stands, ascending."""
+        now = self._clock()
+        with self._lock:
+            return sorted(node for node, until in self._until.items() if now < until)
+
+
+LOOKING_SECONDS = 0.0002  # before a wait sleeps
+
+
+def look_if_cores_suffice(controller: Controller, places: Iterable[Sequence[str]]) -> None:
+    """Have `controller` look before it sleeps, if this host has a core for each process; see `network.transport.looking`.
+
+    `places` are [address, host, path] of all processes that work together, this one included.
+    """
+    here = sum(host == host_name() for _, host, _ in places)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if here <= cores:
+        controller.use_wait(looking(LOOKING_SECONDS))

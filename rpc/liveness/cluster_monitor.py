@@ -1,0 +1,348 @@
+"""The submitter's view of its job: takes in beats, notices and verdicts, watches for silent hosts and deadlocks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..machine import Machine
+from ..messages import Heartbeat, Notice, Operation, Verdict
+from ..verdict import in_causal_order
+from .limits import Phase
+
+NEWS = (Heartbeat, Notice, Verdict)
+
+
+class ClusterMonitor:
+    """For one attempt at a job. `verdicts` are in the order in which they came, `causes` the first of them first.
+
+    With `causes_first` nothing is logged of bystanders before `named` was called, or somebody named who has failed by itself.
+    """
+
+    def __init__(self, job: str, attempt: int, logger: logging.Logger, *, causes_first: bool = False) -> None:
+        self._job, self._attempt, self._logger = job, attempt, logger
+        self._cluster: SilenceDetector | None = None
+        self._beats: dict[int, Heartbeat] = {}  # the last of each node that has not ended, and
+        self._beaten: dict[int, float] = {}  # when it came
+        self._bystanders: list[str] | None = [] if causes_first else None  # lines that wait; None: they wait no more
+        self._ended: dict[int, bool] = {}  # the nodes that have, and whether well
+        self.verdicts: list[Verdict] = []
+
+    @property
+    def causes(self) -> list[Verdict]:
+        """All verdicts, first causes before what followed from them."""
+        return in_causal_order(self.verdicts)
+
+    def follows(self, node: int) -> bool:
+        """Whether the end of a node is known to follow from that of another one."""
+        return any(verdict.node == node and verdict.rank == 2 for verdict in self.verdicts)
+
+    @property
+    def deadline(self) -> float | None:
+        """When to call `look` (monotonic), or None."""
+        return None if self._cluster is None else self._cluster.deadline
+
+    def begin(self, nodes: Iterable[int], now: float, *, anew: bool = False) -> None:
+        """All `nodes` have started; from now on their agents must beat.
+
+        They may begin `anew` with other companions: whoever has waited until now, has waited for others.
+        """
+        self._cluster = SilenceDetector(nodes, self._attempt, now)
+        if anew:
+            self._ended.clear()
+            return
+        for beat in self._beats.values():  # that came while others were starting
+            self._cluster.handle(_heard(beat), now)
+        for node, well in self._ended.items():  # meanwhile, too: their agents do not beat any more
+            self._cluster.handle(HasEnded(node, well), now)
+
+    def take(self, node: int, news: Operation, now: float) -> None:
+        """The agent of `node` says something; what is of another job or attempt, or of another node, is left out."""
+        if not isinstance(news, NEWS) or (news.job, news.node, news.attempt) != (self._job, node, self._attempt):
+            return
+        if isinstance(news, Heartbeat):
+            if node not in self._ended:  # it was on its way when the end was told
+                self._beats[node], self._beaten[node] = news, now
+            if self._cluster is not None:
+                self._cluster.handle(_heard(news), now)
+        elif isinstance(news, Notice):
+            self._logger.warning("%s", news.describe())
+        else:
+            self._note(news, now)
+
+    def ended(self, node: int, well: bool, now: float) -> None:
+        """The job has ended on `node`, or its agent is gone."""
+        self._beats.pop(node, None)
+        self._ended[node] = well
+        if self._cluster is not None:
+            self._cluster.handle(HasEnded(node, well), now)
+
+    def named(self) -> None:
+        """Somebody who has failed by itself was told of, or nobody will be: what follows from that may be told now."""
+        lines, self._bystanders = self._bystanders, None
+        for line in lines or ():
+            self._logger.info("%s", line)
+
+    def tell_of_bystander(self, line: str) -> None:
+        """Log what follows from the failure of another node, but not before that one is named."""
+        if self._bystanders is None:
+            self._logger.info("%s", line)
+        else:
+            self._bystanders.append(line)
+
+    def explain(self, node: int, reason: str, now: float) -> str:
+        """Why a node was lost, and where it was; as it came for one that has ended, has not beaten, or does not signal."""
+        last = self._beats.get(node)
+        if last is None or last.phase == Phase.UNWATCHED.value:
+            return reason
+        return f"{reason.rstrip('.')}. By its last beat, {now - self._beaten[node]:.1f} s before, it was {last.place}."
+
+    def look(self, now: float) -> list[Verdict]:
+        """See what the silence of all says; returns the new verdicts."""
+        if self._cluster is None:
+            return []
+        found = []
+        for action in self._cluster.handle(Tick(), now):
+            if isinstance(action, Silent):
+                words = "Its agent has not beaten, though its connection stands: the host or the network is gone. "
+                words += "Where it was, its last beat said."
+                found.append(self._verdict("silent", action.node, action.seconds, words))
+            elif isinstance(action, CutOff):
+                links = ", ".join(f"Node({x.sender}) to Node({x.receiver}) ({x.read} of {x.sent} came)" for x in action.links)
+                words = f"All that train wait, and messages are lost on the way from {links}."
+                found.append(self._verdict("cut", action.node, action.last.waiting, words))
+            elif isinstance(action, Deadlock):
+                names = ", ".join(map(str, action.nodes))
+                words = f"All that train wait, and no byte comes: nodes {names}."
+                found.append(self._verdict("deadlock", action.longest.node, action.longest.waiting, words))
+        for verdict in found:
+            self._note(verdict, now)
+        return found
+
+    def _note(self, verdict: Verdict, now: float) -> None:
+        self.verdicts.append(verdict)
+        reported = verdict.kind in ("crashed", "exited")  # the traceback comes with the state of the node
+        told = verdict.summary if reported else verdict.describe()
+        if verdict.rank < 2:
+            self._logger.error("%s", told)
+            self.named()
+        else:
+            self.tell_of_bystander(told)
+        if verdict.kind not in ("deadlock", "cut"):  # whose processes are there, and will say how they end
+            self.ended(verdict.node, False, now)
+
+    def _verdict(self, kind: str, node: int, seconds: float, detail: str) -> Verdict:
+        unknown = Heartbeat(self._job, node, self._attempt, "an unknown host", 0, Phase.UNWATCHED.value, 0, 0, 0.0, 0.0, 0.0)
+        last = self._beats.get(node, unknown)
+        place = (last.host, last.pid, last.phase, last.epoch, last.batch)
+        return Verdict(self._job, node, self._attempt, kind, *place, seconds, detail)
+
+
+def _heard(beat: Heartbeat) -> Heard:
+    links = tuple((peer, sent, read) for peer, sent, read in beat.links)
+    return Heard(beat.node, beat.attempt, Phase(beat.phase), beat.epoch, beat.batch, beat.waiting, beat.limit, links)
+
+
+# The failure detector for a whole job, at whoever watches all its agents: silent hosts, and deadlocks.
+#
+# All nodes run when the watch begins. Their agents beat twice a second; one that has not for 2.25 s is silent, whatever its
+# connection says. A host that hears nothing is found so, too: what it sends is not confirmed to it, so its system sends the
+# first beat again and again, and no further one. When all that still train wait for their peers, longer than a step may take
+# and without a byte, nobody will go on: a deadlock, unless messages were sent that have not come: then the link that swallows
+# them is dead.
+
+SILENT_SECONDS = 2.25
+_TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A beat. epoch and batch count from 1; `waiting` seconds for peers without a byte; `limit` for a step there."""
+
+    node: int
+    attempt: int
+    phase: Phase
+    epoch: int
+    batch: int
+    waiting: float
+    limit: float
+    links: tuple[tuple[int, int, int], ...] = ()  # peer, messages sent to it, messages that came from it
+
+
+@dataclass(frozen=True)
+class HasEnded:
+    """The job has ended on the node, or its agent is gone for another reason."""
+
+    node: int
+    well: bool
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed, and everything that had arrived before `now` has been handed over."""
+
+
+@dataclass(frozen=True)
+class Silent:
+    """The host of the node is silent; `last` is what it said last, if anything."""
+
+    node: int
+    seconds: float
+    last: Heard | None
+
+
+@dataclass(frozen=True)
+class Deadlock:
+    """These nodes wait for each other; `longest` is who has waited longest."""
+
+    nodes: tuple[int, ...]
+    longest: Heard
+
+
+@dataclass(frozen=True)
+class DeadLink:
+    """Of `sent` messages from one node to another, `read` have come, and no more do, while all wait."""
+
+    sender: int
+    receiver: int
+    sent: int
+    read: int
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """Nobody goes on because links of `node` are dead; without it, no dead link of these is left."""
+
+    node: int
+    links: tuple[DeadLink, ...]
+    last: Heard
+
+
+class SilenceDetector(Machine):
+    """See the module. `deadline` is when to send the next Tick, or None; `strangers` counts beats of other jobs."""
+
+    def __init__(self, nodes: Iterable[int], attempt: int, now: float) -> None:
+        super().__init__()
+        self._nodes = frozenset(nodes)
+        self._attempt = attempt
+        self._heartbeats = HeartbeatTable(self._nodes, SILENT_SECONDS, now)
+        self._last: dict[int, Heard] = {}
+        self._ended: set[int] = set()
+        self._settled = False  # somebody has failed: what the others wait for is known
+        self.strangers = 0
+
+    @property
+    def deadline(self) -> float | None:
+        """When to look next."""
+        return self._heartbeats.deadline
+
+    def _decide(self, event: object, now: float) -> list[object]:
+        if isinstance(event, Heard):
+            self._on_beat(event, now)
+            return []
+        if isinstance(event, HasEnded):
+            self._forget(event.node)
+            self._settled = self._settled or not event.well
+            return []
+        if isinstance(event, Tick):
+            return self._on_tick(now)
+        raise self._impossible(event)
+
+    def _on_beat(self, beat: Heard, now: float) -> None:
+        if beat.node not in self._nodes or beat.attempt != self._attempt:
+            self.strangers += 1  # of an attempt before, or of nobody
+        elif beat.node not in self._ended:  # a beat may have been on its way when the end was told
+            self._heartbeats.hear(beat.node, now)
+            self._last[beat.node] = beat
+
+    def _forget(self, node: int) -> None:
+        self._ended.add(node)
+        self._heartbeats.forget(node)
+        self._last.pop(node, None)
+
+    def _on_tick(self, now: float) -> list[object]:
+        silent: list[object] = []
+        for node, seconds in self._heartbeats.look(now):
+            silent.append(Silent(node, seconds, self._last.get(node)))
+            self._forget(node)
+            self._settled = True
+        return silent + self._deadlock()
+
+    def _deadlock(self) -> list[object]:
+        training = [beat for beat in self._last.values() if beat.phase in _TRAINING]
+        unheard = self._nodes - self._ended - self._last.keys()
+        if self._settled or unheard or not training or any(beat.waiting <= beat.limit for beat in training):
+            return []
+        self._settled = True
+        cut_off = self._cut_off()
+        if cut_off:
+            return cut_off
+        longest = max(training, key=lambda beat: (beat.waiting, -beat.node))
+        return [Deadlock(tuple(sorted(beat.node for beat in training)), longest)]
+
+    def _cut_off(self) -> list[object]:
+        """The fewest nodes, one after the other, without which no dead link is left: who has most of them, of equals the worker
+        with the highest number."""
+        counts = {(node, peer): (sent, read) for node, beat in self._last.items() for peer, sent, read in beat.links}
+        dead = [
+            DeadLink(node, peer, sent, counts[peer, node][1])
+            for (node, peer), (sent, _) in sorted(counts.items())
+            if (peer, node) in counts and sent > counts[peer, node][1]
+        ]
+        found: list[object] = []
+        while dead:
+            partners: dict[int, set[int]] = {}
+            for link in dead:
+                partners.setdefault(link.sender, set()).add(link.receiver)
+                partners.setdefault(link.receiver, set()).add(link.sender)
+            worst = max(partners, key=lambda node: (len(partners[node]), node))
+            own = tuple(link for link in dead if worst in (link.sender, link.receiver))
+            dead = [link for link in dead if link not in own]
+            found.append(CutOff(worst, own, self._last[worst]))
+        return found
+
+
+LOOK_SECONDS = 0.1
+_PAUSE_SECONDS = 1.0  # a look that comes so much too late means that we were suspended or busy, and could not hear anybody
+
+
+class HeartbeatTable:
+    """Nodes that are silent for more than `limit` seconds are found by `look`, within `LOOK_SECONDS` if that is called by
+    `deadline`."""
+
+    def __init__(self, nodes: Iterable[int], limit: float, now: float) -> None:
+        self._limit = limit
+        self._heard = dict.fromkeys(nodes, now)
+        self._looked = now
+
+    @property
+    def deadline(self) -> float | None:
+        """When to look next; None when nobody is listened to."""
+        return self._looked + LOOK_SECONDS if self._heard else None
+
+    def expect(self, nodes: Iterable[int], now: float) -> None:
+        """Listen to these nodes, too."""
+        if not self._heard:
+            self._looked = now
+        self._heard.update(dict.fromkeys(nodes, now))
+
+    def hear(self, node: int, now: float) -> None:
+        """A sign of life; of a node that is not listened to it is none."""
+        if node in self._heard:
+            self._heard[node] = now
+
+    def forget(self, node: int) -> None:
+        """Listen to the node no more."""
+        self._heard.pop(node, None)
+
+    def look(self, now: float) -> list[tuple[int, float]]:
+        """The nodes that are silent, and for how many seconds; they are forgotten. All that came before `now` was heard."""
+        late = now - self._looked - LOOK_SECONDS
+        self._looked = now
+        if late > _PAUSE_SECONDS:
+            self._heard = {node: min(now, heard + late) for node, heard in self._heard.items()}
+        silent = [(node, now - heard) for node, heard in sorted(self._heard.items()) if now - heard > self._limit]
+        for node, _ in silent:
+            self.forget(node)
+        return silent

@@ -1,0 +1,294 @@
+"""The agent's watch over one job process: reads the recorder, warns, beats, and gathers the evidence for a verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections import deque
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ..agent.output import last_bytes
+from ..logs import clean
+from ..messages import CanCommit, Heartbeat, Notice, Operation, Verdict
+from ..verdict import LOG_LINES
+from .limits import Limits, Phase
+from .recorder import STACK_SIGNAL, Reader, Signal
+from .stall_detector import Declare, Signs, StallDetector, Tick, Warn, Withdraw
+
+HEARTBEAT_SECONDS = 0.5
+STOPPED_SECONDS = 8.0  # for which a process may be stopped by a signal before its executor starts
+LINKS_SECONDS = 1.0  # of waiting in vain, after which a beat tells what came over each link
+_RECOVERY_SECONDS = 0.1  # between looks while a warning stands
+_LEAST_LOOK_SECONDS = 0.02
+_MOST_READ = 64  # signals per look: the newest of a fast program tell all that matters
+_MOST_TRACE = 16 << 10
+_REMEMBERED = 64  # signals, for whoever looks for a cause later
+
+
+class ProcessMonitor:
+    """Made before the process is started; `deadline` is when to call `look` again. `log` is the job's log.
+
+    Attributes: `verdict`, once there is one; `recent`, the signals that were read last; `stopped`, before the start and
+    where the order asks for it, for how many seconds every look has found the process stopped by a signal.
+    """
+
+    def __init__(self, order: CanCommit, reader: Reader, log: Path, now: float) -> None:
+        self._order, self._reader, self._log = order, reader, log
+        self._watch = StallDetector(Limits(order.stall, order.begin, order.between, order.save), now)
+        self._pid = 0
+        self._next_beat = self.deadline = now
+        self._declared: Declare | None = None
+        self._request: StackRequest | None = None
+        self.verdict: Verdict | None = None
+        self.stopped = 0.0
+        self._seconds = 0.0  # of processor time at the last beat
+        self.recent: deque[Signal] = deque(maxlen=_REMEMBERED)
+
+    def begin(self, pid: int) -> None:
+        """The process has the id `pid`."""
+        self._pid = pid
+
+    def look_at_start(self, now: float) -> list[Operation]:
+        """As `look`, before the executor starts: nothing is signalled yet, but a process that works, or is stopped, is seen."""
+        if now < self.deadline:
+            return []
+        self.deadline = self._next_beat = now + HEARTBEAT_SECONDS
+        status = self._see()
+        worked, self._seconds = max(0.0, status.seconds - self._seconds), status.seconds
+        return [replace(self._beat(now), worked=worked)]
+
+    def look(self, now: float, leaving: bool = False) -> list[Operation]:
+        """See what the process has signalled up to `now`; returns what the watchers are to be told, a verdict last.
+
+        Of a process that is `leaving` only the beats are told.
+        """
+        if now < self.deadline:
+            return []
+        leaving = leaving or self.verdict is not None
+        news = [] if leaving else self._watch_over(now)
+        if now >= self._next_beat:
+            self._next_beat = now + HEARTBEAT_SECONDS
+            news.insert(0, self._beat(now))
+        self.deadline = self._next_beat if leaving else self._next_look(now)
+        return news
+
+    def farewell(self, now: float) -> list[Operation]:
+        """The process has ended well: what is still to be told, a warning to be withdrawn."""
+        return [self._notice(action) for action in self._read(now) if isinstance(action, Withdraw)]
+
+    def _watch_over(self, now: float) -> list[Operation]:
+        news: list[Operation] = []
+        for action in self._read(now):
+            if isinstance(action, Declare):
+                self._declared, self._request = action, StackRequest(self._pid, self._reader, now)
+            elif isinstance(action, (Warn, Withdraw)):
+                news.append(self._notice(action))
+        if self._order.standstill and self._declared is None and now >= self._next_beat:
+            self._look_if_stopped(now)
+        stack = None if self._request is None else self._request.answer(now)
+        if self._declared is not None and stack is not None:
+            news.append(self._condemn(self._declared, stack, now))
+        return news
+
+    def _read(self, now: float) -> list[object]:
+        watch = self._watch
+        actions: list[object] = []
+        signs = self._reader.signs(now)  # before the signals: a sign is no older than the signal before it
+        for signal in self._reader.read(now, _MOST_READ):
+            self.recent.append(signal)
+            actions += watch.handle(signal, now)
+        actions += watch.handle(Signs(*signs), now)
+        return actions + watch.handle(Tick(), now)
+
+    def _see(self) -> ProcessStatus:
+        """Look at the process from outside, once a beat."""
+        status = process_status(self._pid)
+        # counted, not measured: if we are suspended it may well be, too
+        self.stopped = self.stopped + HEARTBEAT_SECONDS if status.is_stopped else 0.0
+        return status
+
+    def _look_if_stopped(self, now: float) -> None:
+        """The one silence that cannot be mistaken for work: a process that computes for an hour, or holds Python's lock for as
+        long, runs, sleeps or waits for a disk, whatever its threads can say; one that was sent SIGSTOP does not."""
+        watch, limit = self._watch, self._order.standstill
+        if self._see().state == "t":
+            self.stopped = 0.0  # by a debugger, whose user wants it to stand still
+        if self.stopped >= limit:
+            self._declared = Declare(watch.phase, watch.epoch, watch.batch, self.stopped, limit)
+            self._request = StackRequest(self._pid, self._reader, now)
+
+    def _next_look(self, now: float) -> float:
+        looks = [self._next_beat, now + max(_LEAST_LOOK_SECONDS, self._watch.step_limit / 2)]
+        if self._request is not None:
+            looks.append(self._request.deadline)
+        if self._watch.warned:
+            looks.append(now + _RECOVERY_SECONDS)
+        if self._watch.deadline is not None:
+            looks.append(self._watch.deadline)
+        return min(looks)
+
+    # ---- what it says
+
+    def _beat(self, now: float) -> Heartbeat:
+        order, watch = self._order, self._watch
+        waiting = watch.waiting(now)
+        return Heartbeat(
+            order.job,
+            order.node,
+            order.attempt,
+            _host(),
+            self._pid,
+            watch.phase.value,
+            watch.epoch,
+            watch.batch,
+            watch.seconds(now),
+            waiting,
+            watch.step_limit,
+            [list(link) for link in self._reader.links()] if waiting > LINKS_SECONDS else [],
+        )
+
+    def _notice(self, found: Warn | Withdraw) -> Notice:
+        order, kind = self._order, "warned" if isinstance(found, Warn) else "recovered"
+        return Notice(order.job, order.node, order.attempt, kind, found.phase.value, found.epoch, found.batch, found.silent)
+
+    def _condemn(self, found: Declare, stack: str, now: float) -> Verdict:
+        stopped = self._request is not None and self._request.stopped
+        signals = self._watch.phase is not Phase.UNWATCHED
+        silent = max(found.silent, now - self._watch.silent_since) if signals else found.silent
+        detail = f"The limit was {found.limit:.3g} s."
+        self.verdict = self._verdict(
+            "stuck", silent, f"{detail} {stack}" if stopped else detail, "" if stopped else stack, log_tail(self._log).lines
+        )
+        return self.verdict
+
+    def catch_up(self, now: float) -> None:
+        """The process has ended: read what it signalled before."""
+        for signal in self._reader.read(now, _MOST_READ):
+            self.recent.append(signal)
+            self._watch.handle(signal, now)
+
+    def failed(self, now: float, detail: str, code: int | None, exit_code: int) -> Verdict:
+        """The verdict on a process that has ended badly: `detail` is the traceback, or how it ended; `code` is its return code,
+        `exit_code` what the executor called sys.exit with, or -1."""
+        self.catch_up(now)
+        by_signal = -code if code is not None and code < 0 else 0
+        if code is not None and code > 0 and exit_code < 0:
+            exit_code = code  # os._exit, or an end that no report went before
+        kind = "crashed" if exit_code < 0 else "exited"
+        log = log_tail(self._log)
+        words = "" if by_signal else detail.strip().rpartition("\n")[2]
+        trace = detail[-_MOST_TRACE:] if "\n" in detail.strip() else log.dump
+        silent = max(0.0, now - self._watch.silent_since)
+        self.verdict = self._verdict(kind, silent, words[:400], trace, log.lines, exit_code, by_signal)
+        return self.verdict
+
+    def _verdict(
+        self, kind: str, seconds: float, detail: str, trace: str, log: list[str], exit_code: int = -1, number: int = 0
+    ) -> Verdict:
+        order, watch = self._order, self._watch
+        return Verdict(
+            order.job,
+            order.node,
+            order.attempt,
+            kind,
+            _host(),
+            self._pid,
+            watch.phase.value,
+            watch.epoch,
+            watch.batch,
+            seconds,
+            detail,
+            exit_code,
+            number,
+            trace,
+            log,
+            self._reader.work(),
+        )
+
+    def close(self) -> None:
+        """Let go of the recorder; idempotent."""
+        self._reader.close()
+
+
+@cache
+def _host() -> str:
+    """The name of this host, for people."""
+    return socket.gethostname()
+
+
+STACK_SECONDS = 0.3
+_POLL_SECONDS = 0.02
+_TAIL_BYTES = 16 << 10
+_LINE_LENGTH = 400
+_DUMP = "Fatal Python error:"
+_USER_TIME, _SYSTEM_TIME = 11, 12  # places in /proc/<pid>/stat behind the name
+
+
+class ProcessStatus(NamedTuple):
+    """The state of a process as /proc names it (R, S, D, T, Z...), and the seconds of processor time that it has used."""
+
+    state: str
+    seconds: float
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it."""
+        return self.state in ("T", "t")
+
+
+def process_status(pid: int) -> ProcessStatus:
+    """How a process is; "" and 0 where that cannot be seen."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
+        return ProcessStatus(fields[0], ticks / os.sysconf("SC_CLK_TCK"))
+    return ProcessStatus("", 0.0)
+
+
+class LogTail(NamedTuple):
+    """The last lines of a job's log, fit for a terminal; `dump` is what faulthandler wrote at its end when a signal came."""
+
+    lines: list[str]
+    dump: str = ""
+
+
+def log_tail(path: Path) -> LogTail:
+    """Read the end of a log; empty where that cannot be done."""
+    data, is_all = last_bytes(path, _TAIL_BYTES)
+    lines = data.decode("utf-8", "replace").splitlines()[0 if is_all else 1 :]
+    end = next((place for place, line in enumerate(lines) if line.startswith(_DUMP)), len(lines))
+    shown = [clean(line, _LINE_LENGTH) for line in lines]
+    return LogTail(shown[:end][-LOG_LINES:], "\n".join(shown[end:]))
+
+
+class StackRequest:
+    """Asks a job process for the stacks of its threads, which takes some milliseconds; `deadline` is when to look again."""
+
+    def __init__(self, pid: int, reader: Reader, now: float) -> None:
+        self._pid, self._reader = pid, reader
+        self._end, self._last = now + STACK_SECONDS, ""
+        self.deadline = now
+        self.stopped = process_status(pid).is_stopped
+        if not self.stopped:
+            with contextlib.suppress(OSError):
+                os.kill(pid, STACK_SIGNAL)
+            self.deadline = now + _POLL_SECONDS
+
+    def answer(self, now: float) -> str | None:
+        """The stacks, or why there are none; None while it is too early to say."""
+        if self.stopped:
+            return "It is stopped by a signal (state T), so it cannot say where it is."
+        if now < self.deadline:
+            return None
+        stack = self._reader.stack()
+        if stack and stack == self._last:  # it has written all that it wants to
+            return stack
+        if now >= self._end:
+            state = process_status(self._pid).state or "unknown"
+            return stack or f"It did not say where it is within {STACK_SECONDS:g} s (state {state})."
+        self._last, self.deadline = stack, min(self._end, now + _POLL_SECONDS)
+        return None

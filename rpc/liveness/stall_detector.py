@@ -1,0 +1,186 @@
+"""The failure detector for one job process: from its signals and the time to a warning, its withdrawal, or a declaration.
+
+unwatched   until the process says that it signals, or begins a batch
+start       until the first batch begins
+step        from BEGIN to END
+between     from END to the next BEGIN: validation, shuffling
+save        from SAVE_BEGIN to SAVE_END, and from an EPOCH that comes within a step to the END of that step
+ended       after TRAIN_END nobody watches any more
+
+A process that waits for its peers and shows it is not stuck, whoever it waits for is: silence counts from the last signal or
+from the last sign of life while it waited, whichever is later. One that is stopped while it waits shows no more signs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..machine import Machine
+from .limits import Limits, Phase, RecentSteps
+from .recorder import Kind, Signal
+
+WARN_AT = 0.5  # of the limit
+PAUSE_SECONDS = 1.0  # a look that comes so much too late means that the watcher was suspended, and perhaps the watched too
+WAITING_SECONDS = 0.5  # whoever waits shows it twice as often
+_BEGINNINGS = (Kind.STARTED, Kind.BEGIN, Kind.TRAIN_END)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """The last sign of life while waiting, and when bytes last came or went (monotonic seconds)."""
+
+    alive: float
+    moved: float
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed, and everything that was signalled before `now` has been handed over."""
+
+
+@dataclass(frozen=True)
+class Warn:
+    """Half of the limit has passed in silence; epoch and batch count from 1, 0 before the first."""
+
+    phase: Phase
+    epoch: int
+    batch: int
+    silent: float
+
+
+@dataclass(frozen=True)
+class Withdraw:
+    """Who was warned of has recovered, after `silent` seconds."""
+
+    phase: Phase
+    epoch: int
+    batch: int
+    silent: float
+
+
+@dataclass(frozen=True)
+class Declare:
+    """The process is stuck."""
+
+    phase: Phase
+    epoch: int
+    batch: int
+    silent: float
+    limit: float
+
+
+class StallDetector(Machine):
+    """See the module. `deadline` is when to send the next Tick, or None; `phase`, `epoch` and `batch` (from 1) where it is."""
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        super().__init__()
+        self.phase = Phase.UNWATCHED
+        self.epoch = self.batch = 0
+        self.declared = False
+        self._steps = RecentSteps(limits)
+        self._since = now  # the last signal
+        self._alive = self._moved = 0.0
+        self._step_begun: float | None = None
+        self._whole = False  # the step is nothing but a step, so its duration counts
+        self._warned_of: float | None = None  # since when the silence lasted that was warned of
+        self._not_before = 0.0
+
+    # ---- what it knows
+
+    @property
+    def silent_since(self) -> float:
+        """The last sign of life of any kind."""
+        return max(self._since, self._alive)
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds of silence allowed now."""
+        return None if self.declared else self._steps.of(self.phase)
+
+    @property
+    def step_limit(self) -> float:
+        """N as it is now."""
+        return self._steps.step
+
+    @property
+    def warned(self) -> bool:
+        """Whether a warning stands."""
+        return self._warned_of is not None
+
+    @property
+    def deadline(self) -> float | None:
+        """When to look next."""
+        limit = self.limit
+        if limit is None:
+            return None
+        return max(self._not_before, self.silent_since + limit * (1.0 if self.warned else WARN_AT))
+
+    def seconds(self, now: float) -> float:
+        """How long the phase has lasted."""
+        return max(0.0, now - self._since)
+
+    def waiting(self, now: float) -> float:
+        """For how long the process has waited for its peers without a byte; 0 when it does not wait."""
+        if now - self._alive > WAITING_SECONDS or self._alive < self._since:
+            return 0.0
+        return max(0.0, now - max(self._since, self._moved))
+
+    # ---- what it decides
+
+    def _decide(self, event: object, now: float) -> list[object]:
+        if isinstance(event, Signal):
+            return self._on_signal(event)
+        if isinstance(event, Signs):
+            self._alive, self._moved = max(self._alive, event.alive), max(self._moved, event.moved)
+            return self._recovered()
+        if isinstance(event, Tick):
+            return self._on_tick(now)
+        raise self._impossible(event)
+
+    def _on_signal(self, signal: Signal) -> list[object]:
+        kind = signal.kind
+        if self.declared or self.phase is Phase.ENDED or (self.phase is Phase.UNWATCHED and kind not in _BEGINNINGS):
+            return []
+        actions = self._recovered(signal.time)
+        if kind is Kind.BEGIN:
+            self.phase, self._step_begun, self._whole = Phase.STEP, signal.time, True
+            self.epoch, self.batch = signal.epoch + 1, signal.batch + 1
+        elif kind is Kind.END:
+            if self._whole and self._step_begun is not None:
+                self._steps.add(signal.time - self._step_begun)
+            self.phase, self._step_begun = Phase.BETWEEN, None
+        elif kind is Kind.SAVE_BEGIN or (kind is Kind.EPOCH and self._step_begun is not None):
+            self.phase, self._whole = Phase.SAVE, False
+        elif kind is Kind.SAVE_END:
+            self.phase = Phase.BETWEEN if self._step_begun is None else Phase.STEP
+        elif kind is Kind.STARTED:
+            self.phase = Phase.START
+        elif kind is Kind.TRAIN_END:
+            self.phase = Phase.ENDED
+        self._since = signal.time
+        return actions
+
+    def _recovered(self, at: float | None = None) -> list[object]:
+        """Take a warning back if there is a sign of life since."""
+        since = self._warned_of
+        alive = self.silent_since if at is None else max(at, self.silent_since)
+        if since is None or alive <= since or self.declared:  # what is declared is not taken back
+            return []
+        self._warned_of = None
+        return [Withdraw(self.phase, self.epoch, self.batch, alive - since)]
+
+    def _on_tick(self, now: float) -> list[object]:
+        limit, deadline = self.limit, self.deadline
+        if limit is None or deadline is None:
+            return []
+        if now - deadline > PAUSE_SECONDS:
+            self._not_before = now + PAUSE_SECONDS  # if both were suspended, the process must have a chance to signal first
+            return []
+        silent = now - self.silent_since
+        if now > self._not_before and silent > limit:
+            self.declared = True
+            return [Declare(self.phase, self.epoch, self.batch, silent, limit)]
+        if not self.warned and silent > limit * WARN_AT:
+            self._warned_of = self.silent_since
+            return [Warn(self.phase, self.epoch, self.batch, silent)]
+        return []

@@ -1,0 +1,239 @@
+"""Coming back to a job, from any machine that holds the key: how it stands, its files, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from network.clock import SystemClock
+from network.controller import Controller
+from network.errors import NetworkError, PeerLost, ProtocolError, TimedOut
+from network.nodes import SUBMITTER
+
+from ..dialing import watch_for_silence
+from ..files import is_safe_name
+from ..identity import is_job_id
+from ..logs import SUBMIT_LOGGER, attach_console, clean, cleaned
+from ..messages import Fetch, FetchEnd, Heartbeat, Notice, Operation, Progress, Standing, State, Stop, Subscribe, Verdict, parse
+from .downloads import FILE_OPERATIONS, Downloads
+from .run_folder import RunFolder, run_name
+from .terminal import ProgressDisplay
+
+_FROM_AGENT = (State, Standing, Progress, Heartbeat, Notice, Verdict)
+
+
+class Reclaimer:
+    """Brings logs and reports of a job from the nodes that `com` is connected with.
+
+    >>> with network.Request().request(nodes) as com:  # doctest: +SKIP
+    ...     rpc.Reclaimer(com).require_client_log()
+    """
+
+    def __init__(self, com: Controller, logger: logging.Logger | None = None) -> None:
+        self._com = com
+        self._clock = SystemClock()
+        self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
+        self.outcome = self.detail = ""
+        self._outdated: dict[str, list[int]] = {}
+
+    def require_client_log(self, job: str | None = None, directory: str | Path = ".") -> dict[int, list[Path]]:
+        """Save the files of `job` (None: the newest of each node) into the folder of its run, `directory/runs/<title>-<number>/
+        Node-<i>-Retrieve/`; paths per node. A run that is not in `directory` gets a folder there.
+
+        Logs can be fetched at any time, reports once the job has ended on that node. A node that is lost, or silent for a
+        minute, is logged and left out; so is, after `follow`, one without which the job has gone on.
+        Raises: NetworkError when no node has files of the job.
+        """
+        attach_console()
+        runs: dict[str, RunFolder] = {}
+
+        def run_of(end: FetchEnd) -> RunFolder:
+            if not is_job_id(end.job) or job not in (None, "", end.job):
+                raise ProtocolError(f"It sends files of job {end.job[:80]!r}, {job or 'the newest'!r} was asked for.")
+            title = end.title if is_safe_name(run_name(end.title)) else "job"
+            return runs.setdefault(end.job, RunFolder(Path(directory), end.job, title))
+
+        def ask(node: int) -> None:
+            try:
+                self._com.send_one(node, Fetch(job or "").to_value())
+            except NetworkError as error:
+                collection.give_up(node, str(error))
+
+        collection = Downloads(Path(directory), run_of, ask, self._logger, self._clock)
+        try:
+            for node in self._com.available_clients:
+                if node in self._outdated.get(job or "", ()):
+                    self._logger.warning("Node(%s): its files are left out, for the job has gone on without it.", node)
+                    continue
+                collection.expect(node)
+            while collection.open:
+                self._step(collection)
+        finally:
+            collection.close()
+        for node in sorted(collection.files):
+            collection.report(node)
+        if not any(collection.files.values()):
+            raise NetworkError(f"None of the nodes has files of {f'job {job}' if job else 'any job'}.")
+        return dict(sorted(collection.files.items()))
+
+    def follow(self, job: str | None = None) -> dict[int, tuple[str, str]]:
+        """Show the progress of `job` (None: the newest of each node) until it is over; {node: (state, detail)}.
+
+        A job that is started again is followed from attempt to attempt; afterwards `outcome` says how it has ended ("done",
+        "failed", "stopped") and `detail` what its driver said to that. A node without which it has gone on is not among them.
+        Raises: NetworkError when no node knows the job. A node that is lost, or whose host is silent, has the state "lost".
+        """
+        attach_console()
+        nodes = self._com.available_clients
+        following = JobStatus(nodes, self._logger)
+        for node in nodes:
+            watch_for_silence(self._com.sessions[node])
+        try:
+            self._com.send_one(nodes, Subscribe(job or "").to_value())
+            while not following.is_over:
+                with contextlib.suppress(PeerLost):
+                    node, value = self._com.get_one() or (SUBMITTER, None)
+                    following.take(node, parse(value, _FROM_AGENT))
+                for node in set(nodes) - set(self._com.available_clients):
+                    following.lose(node, str(self._com.loss_of(node)))
+        finally:
+            following.close()
+        states = following.states
+        if all(state == "unknown" for state, _ in states.values()):
+            raise NetworkError(f"None of the nodes knows {f'job {job}' if job else 'any job'}.")
+        self.outcome, self.detail = following.outcome, following.detail
+        self._outdated[job or ""] = outdated = following.outdated
+        return {node: state for node, state in sorted(states.items()) if node not in outdated}
+
+    def stop(self, job: str, reason: str = "It was stopped by the submitter.") -> None:
+        """Tell every node to end `job`: nobody starts it again. `follow` waits for its end."""
+        self._com.send_one(self._com.available_clients, Stop(job, reason).to_value())
+
+    def _step(self, collection: Downloads) -> None:
+        left = (collection.deadline or 0.0) - self._clock.monotonic()
+        received = None
+        with contextlib.suppress(PeerLost, TimedOut):  # seen below, per node
+            received = self._com.get_one(timeout=max(0.0, left))
+        if received is not None:
+            node, value = received
+            try:
+                operation = parse(value, (*FILE_OPERATIONS, *_FROM_AGENT))
+                if not isinstance(operation, _FROM_AGENT):  # of a job that was followed over this connection before
+                    collection.take(node, operation)
+            except ProtocolError as error:
+                collection.give_up(node, str(error))
+        for node in collection.open:
+            if node not in self._com.available_clients and not self._com.sessions[node].inbox:
+                collection.give_up(node, str(self._com.loss_of(node)))
+        collection.check()
+
+
+_UNFINISHED = ("starting", "running")
+_OVER = ("done", "failed", "stopped")
+
+
+class JobStatus:
+    """Feed it what the agents of `nodes` say until `is_over`.
+
+    Attributes: `states`, {node: (state, detail)} of the processes, as the sessions number them; `outcome` ("done", "failed",
+    "stopped") and `detail` of the job as a whole, once it is over.
+    """
+
+    def __init__(self, nodes: Iterable[int], logger: logging.Logger) -> None:
+        self._nodes = list(nodes)
+        self._logger = logger
+        self.states: dict[int, tuple[str, str]] = {}
+        self._standings: dict[int, Standing] = {}
+        self._attempt: int | None = None
+        self._driver = ""
+        self._display = ProgressDisplay([], logger)
+        self.detail = ""
+
+    def take(self, node: int, news: Operation) -> None:
+        """Take in what the agent of a node says."""
+        if isinstance(news, State):
+            self.states[node] = (news.state, news.detail)
+        elif isinstance(news, Standing):
+            self._take_standing(node, news)
+        elif isinstance(news, Progress):
+            self._show(news)
+        elif isinstance(news, Verdict) and news.rank == 2:  # what follows from the loss of another node
+            self._logger.info("%s", news.headline)
+        elif isinstance(news, (Notice, Verdict)):
+            self._logger.warning("%s", news.describe())
+
+    def lose(self, node: int, reason: str) -> None:
+        """The agent of a node is gone."""
+        self.states[node] = ("lost", reason)
+        self._standings.pop(node, None)
+
+    def _take_standing(self, node: int, news: Standing) -> None:
+        known = self._standings.get(node)
+        if known is not None and _age(news) < _age(known):
+            return
+        self._standings[node] = news
+        if news.outcome == "left":
+            return
+        if self._attempt is not None and news.attempt > self._attempt:
+            self._logger.warning("The job has been started again: attempt %s.", news.attempt + 1)
+            self._display.close()
+            self._display = ProgressDisplay([], self._logger)
+        self._attempt = max(news.attempt, self._attempt or 0)
+        if news.driver not in ("", "nobody", self._driver):
+            if self._driver:
+                self._logger.warning("%s drives the job from now on.", clean(news.driver))
+            else:
+                self._logger.info("%s drives the job.", clean(news.driver))
+            self._driver = news.driver
+
+    def _show(self, news: Progress) -> None:
+        if news.node in self._display:
+            self._display.update(news.node, news.percent, news.note)
+        elif news.node >= 0:
+            self._display.add(news.node, news.percent, news.note)
+
+    @property
+    def outcome(self) -> str:
+        """How the whole job has ended; "" for a job that goes on."""
+        newest = self._newest
+        told = next((told for told in self._standings.values() if told.outcome in _OVER and _age(told) == newest), None)
+        if told is not None:
+            self.detail = told.detail
+            return told.outcome
+        if not all(self._is_settled(node) for node in self._nodes):
+            return ""
+        ends = {state for state, _ in self.states.values()}
+        return "done" if ends <= {"done", "unknown"} else "stopped" if "stopped" in ends and "failed" not in ends else "failed"
+
+    def _is_settled(self, node: int) -> bool:
+        """Whether nothing more is to be expected of a node: its process has ended, and nobody starts it again."""
+        standing = self._standings.get(node)
+        driven = standing is not None and standing.driver != "" and standing.outcome == ""
+        return self.states.get(node, ("starting", ""))[0] not in _UNFINISHED and not driven
+
+    @property
+    def _newest(self) -> tuple[int, int]:
+        return max(map(_age, self._standings.values()), default=(0, 0))
+
+    @property
+    def outdated(self) -> list[int]:
+        """The nodes of attempts from which the job has gone on without them: what they have is not its result."""
+        newest = self._newest
+        return [node for node, told in self._standings.items() if _age(told) < newest]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all has been told: the job is over, and so is every process of which we hear."""
+        ended = all(self.states.get(node, ("starting", ""))[0] not in _UNFINISHED for node in self._nodes)
+        return self.outcome != "" and ended
+
+    def close(self) -> None:
+        """Leave the display as it is."""
+        self._display.close()
+
+
+def _age(standing: Standing) -> tuple[int, int]:
+    """Which attempt it is of: a later driver counts on, but may not know how often the one before it has tried."""
+    return standing.term, standing.attempt

@@ -1,0 +1,155 @@
+"""The end of a job: waiting for it, leaving before, and what has become of it as far as its driver knows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from network.clock import Clock
+from network.controller import Controller
+
+from ..errors import Deposed
+from ..lease.handoff import HandoffTracker
+from ..logs import clean
+from ..messages import Verdict
+from .connections import Connections
+from .event_loop import EventLoop
+from .restarts import Restarts
+from .terminal import Interrupts, interrupted
+
+
+class JobOutcome:
+    """What a coordinator can be asked for, while the job runs and afterwards; its attempts follow each other."""
+
+    _com: Controller
+    _attendant: EventLoop
+    _restarts: Restarts
+    _lines: Connections
+    _handover: HandoffTracker
+
+    @property
+    def failures(self) -> dict[int, tuple[str, str]]:
+        """State and detail of the nodes that did not end well."""
+        return self._attendant.failures
+
+    @property
+    def connected(self) -> list[int]:
+        """The nodes whose agents can be told something."""
+        return self._com.available_clients
+
+    @property
+    def mourned(self) -> set[int]:
+        """The nodes whose agents have ended while we were connected with them: they had no other driver."""
+        return set(self._attendant.mourned)
+
+    @property
+    def halted(self) -> str:
+        """Why somebody has ended the job for good; "" if nobody has."""
+        return self._handover.halted
+
+    @property
+    def done(self) -> set[int]:
+        """The nodes that have ended well."""
+        return {node for machine in self._attendant.machines for node, (state, _) in machine.ended.items() if state == "done"}
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """What the failure detector says of nodes that did not end well, attempt after attempt; in each the first causes come
+        before what followed from them."""
+        return [*self._restarts.verdicts, *self._attendant.lookout.causes]
+
+    @property
+    def restarts(self) -> int:
+        """How often the job was started again."""
+        return self._restarts.count
+
+    @property
+    def files(self) -> dict[int, list[Path]]:
+        """Paths of the saved files of each node."""
+        return self._attendant.collection.files
+
+    @property
+    def unsaved(self) -> dict[int, str]:
+        """The nodes that have left files which were not all saved, and why."""
+        collection = self._attendant.collection
+        return {**collection.problems, **collection.missing}
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes sent to agents and job processes so far."""
+        return self._com.bytes_sent + self._lines.process_bytes[0]
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read from agents and job processes so far."""
+        return self._com.bytes_read + self._lines.process_bytes[1]
+
+
+LEAVE_SECONDS = 2.0
+LOOK_SECONDS = 1.0
+ENTRUST_SECONDS = 30.0  # for what agents still lack when the submitter leaves
+
+
+class EndOfJob:
+    """`step(seconds)` handles what happens next, `is_over()` says whether all is home, `stop(reason)` ends the job."""
+
+    def __init__(
+        self,
+        job: str,
+        step: Callable[[float | None], None],
+        is_over: Callable[[], bool],
+        stop: Callable[[str], None],
+        handover: HandoffTracker,
+        logger: logging.Logger,
+        clock: Clock,
+    ) -> None:
+        self._job, self._step, self._is_over, self._stop = job, step, is_over, stop
+        self._handover, self._logger, self._clock = handover, logger, clock
+
+    def wait(self, interrupts: Interrupts, stop_on_interrupt: bool, look: Callable[[], None] | None) -> None:
+        """Until it is over; `look` is called once a second.
+
+        Raises: KeyboardInterrupt when the program leaves, or has stopped the job; Deposed when somebody else drives it.
+        """
+        stopping = False
+        while not self._is_over():
+            self._step(None if look is None else LOOK_SECONDS)
+            if self._handover.deposed:
+                raise Deposed(f"The job is not driven from here any more: {clean(self._handover.deposed)}.")
+            if look is not None:
+                look()
+            if interrupts.take() and not stopping:
+                if not (stop_on_interrupt or self._second_interrupt(interrupts)):
+                    self._leave()
+                    raise interrupted()
+                stopping = True
+                self._handover.halted = "It was interrupted."
+                self._stop(self._handover.halted)
+        if stopping:
+            raise interrupted()
+
+    def _second_interrupt(self, interrupts: Interrupts) -> bool:
+        self._logger.warning("Leaving in %g s; the job goes on. Press Ctrl-C again to stop it on all nodes.", LEAVE_SECONDS)
+        deadline = self._clock.monotonic() + LEAVE_SECONDS
+        while not self._is_over() and (left := deadline - self._clock.monotonic()) > 0:
+            self._step(left)
+            if interrupts.take():
+                return True
+        return False
+
+    def _leave(self) -> None:
+        """Wait until the agents have what they need to go on without us, and say how to come back."""
+        deadline = self._clock.monotonic() + ENTRUST_SECONDS
+        while self._handover.lacking and not self._is_over() and (left := deadline - self._clock.monotonic()) > 0:
+            self._step(left)
+        if self._handover.lacking:
+            lacking = ", ".join(map(str, self._handover.lacking))
+            self._logger.warning("Nodes ({%s}) do not have all they need to start the job again without us.", lacking)
+        self._logger.warning(
+            "The job %s goes on without us%s. 'psgd-submit --attach %s' shows its progress again, '--retrieve %s' fetches its "
+            "files, '--stop %s' ends it; in a program, rpc.Reclaimer(com) has follow(), require_client_log() and stop().",
+            self._job,
+            ", driven by one of its nodes" if self._handover.is_entrusted else "",
+            *[self._job] * 3,
+        )

@@ -1,0 +1,240 @@
+"""The submitter's connections with agents and job processes, and what it tells the nodes of a job over them."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from network import VERSION
+from network.clock import Clock
+from network.controller import Controller
+from network.dial import Target
+from network.errors import ProtocolError
+from network.keys import Key
+from network.nodes import Address
+from network.session import LOOK_SECONDS, Session
+from network.transport import wait_sockets
+
+from ..agent.checks import python_version
+from ..dialing import ProcessDialer
+from ..identity import code_key, host_name, process_name
+from ..logs import clean
+from ..messages import CODE_FROM_JOB, FROM_AGENT, Accepted, CanCommit, Load, Operation, read_operation
+from ..shipping import Bundle
+
+
+class Heard(NamedTuple):
+    """The agent or the job process of `node` says `operation`."""
+
+    node: int
+    operation: Operation
+
+
+class Opened(NamedTuple):
+    """The job process of `node` has answered our call."""
+
+    node: int
+
+
+class Unreached(NamedTuple):
+    """It has not, and is not called any more."""
+
+    node: int
+    reason: str
+
+
+class Gone(NamedTuple):
+    """The agent of `node` cannot be reached any more."""
+
+    node: int
+    reason: str
+
+
+Event = Heard | Opened | Unreached | Gone
+
+
+class Connections:
+    """Nothing here blocks but `wait`. Whoever breaks the protocol is hung up on."""
+
+    def __init__(self, com: Controller, names: dict[int, str], logger: logging.Logger, clock: Clock) -> None:
+        self._agents = com.sessions
+        self._processes: dict[int, Session] = {}
+        self._calling: ProcessDialer | None = None  # job processes
+        self._classes: Sequence[type] = ()  # of those that are called
+        self._names, self._logger, self._clock = names, logger, clock
+        self._gone: set[int] = set()
+        weakref.finalize(self, _close, self._processes)  # for a program that submits and never dispatches
+
+    def tell_agent(self, node: int, operation: Operation) -> None:
+        """Send to the agent of `node`, if it is still there."""
+        if node in self._agents:
+            _tell(self._agents[node], operation)
+
+    def tell_process(self, node: int, operation: Operation) -> None:
+        """Send to the job process of `node`, if it is still there."""
+        if node in self._processes:
+            _tell(self._processes[node], operation)
+
+    def call_processes(self, targets: Mapping[int, Target], classes: Sequence[type], limit: float) -> None:
+        """Begin to open a session with each job process, within `limit` seconds; `wait` tells what comes of it."""
+        if self._calling is not None:
+            self._calling.close()
+        self._calling, self._classes = ProcessDialer(targets, limit, self._clock), classes
+
+    def wait(self, timeout: float | None, waker: socket.socket | None = None) -> list[Event]:
+        """Move bytes both ways; returns what has come of it.
+
+        Waits up to `timeout` seconds, `LOOK_SECONDS` at most, for some, or for `waker`.
+        """
+        sessions = [s for s in (*self._agents.values(), *self._processes.values()) if s.lost is None]
+        if not any(session.inbox for session in sessions):
+            reading: list[Any] = [*(s.link for s in sessions), *([waker] if waker is not None else [])]
+            writing: list[Any] = [s.link for s in sessions if s.pending_bytes]
+            limit = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
+            if self._calling is not None:
+                reading += self._calling.reading
+                writing += self._calling.writing
+                limit = max(0.0, min(limit, self._calling.deadline - self._clock.monotonic()))
+            wait_sockets(reading, writing, limit)
+        news: list[Event] = []
+        for node, session in self._agents.items():
+            news += self._read(node, session, FROM_AGENT)
+            if not session.alive and node not in self._gone:
+                self._gone.add(node)
+                reason = "its worker has ended" if session.left else str(session.lost)
+                news.append(Gone(node, reason))
+        for node, session in self._processes.items():
+            news += self._read(node, session, CODE_FROM_JOB)
+        return news + self._call()
+
+    def _call(self) -> list[Event]:
+        """Go on calling job processes."""
+        calling = self._calling
+        if calling is None:
+            return []
+        opened = calling.step()
+        for session in opened.values():
+            session.use_classes(self._classes)
+        self._processes.update(opened)
+        failed, calling.errors = calling.errors, {}
+        if calling.is_over:
+            self._calling = None
+        return [*map(Opened, opened), *(Unreached(node, str(error)) for node, error in failed.items())]
+
+    def _read(self, node: int, session: Session, allowed: Iterable[type[Operation]]) -> list[Heard]:
+        news: list[Heard] = []
+        session.send()
+        try:
+            session.receive()
+            while (message := session.take()) is not None:
+                news.append(Heard(node, read_operation(message, allowed)))
+        except ProtocolError as error:
+            self.hang_up(node, error)
+        return news
+
+    def hang_up(self, node: int, error: ProtocolError) -> None:
+        """End the conversation with a node that breaks the protocol."""
+        self._logger.error("%s broke the protocol: %s", self._names[node], clean(str(error)))
+        self._agents[node].close()
+
+    def close_processes(self) -> None:
+        """The job processes need us no more."""
+        if self._calling is not None:
+            self._calling.close()
+            self._calling = None
+        _close(self._processes)
+
+    @property
+    def process_bytes(self) -> tuple[int, int]:
+        """Bytes sent to and read from job processes so far."""
+        sessions = self._processes.values()
+        return sum(s.bytes_sent for s in sessions), sum(s.bytes_read for s in sessions)
+
+
+def _tell(session: Session, operation: Operation) -> None:
+    if session.lost is None:
+        session.queue(operation.to_value())
+        session.send()
+
+
+def _close(sessions: dict[int, Session]) -> None:
+    for session in sessions.values():
+        session.close()
+
+
+class JobMessages:
+    """Makes the messages of one job. Every node gets a key for its code; those for talking to each other its agent derives.
+
+    `others` are nodes of the job that are not among `addresses`, and that may call these or be called by them.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        title: str,
+        addresses: Mapping[int, Address],
+        cluster: Key,
+        blas_threads: int,
+        start_limit: float,
+        attempt: int = 0,
+        stall: float = 0.0,
+        driver: str = "",
+        others: Iterable[int] = (),
+        term: int = 0,
+        standstill: float = 0.0,
+        charter: str = "",
+    ) -> None:
+        self._standstill, self._charter = standstill, charter
+        self.job, self._title, self.attempt = job, title, attempt
+        self._stall, self._driver, self._term = stall, driver, term
+        self._addresses = addresses
+        self._blas_threads, self._start_limit = blas_threads, start_limit
+        self.code_keys = {node: code_key(cluster, job, node) for node in addresses}
+        self._nodes = {*addresses, *others}
+        self._roster: dict[int, list[str]] = {}  # of the nodes that have accepted
+
+    def can_commit(self, node: int, group: Sequence[int], prepare_limit: float) -> CanCommit:
+        """The question to the agent of `node`."""
+        host = self._addresses[node].host
+        return CanCommit(
+            self.job,
+            self._title,
+            node,
+            list(group),
+            self.attempt,
+            python_version(),
+            VERSION,
+            self._blas_threads,
+            sum(address.host == host for address in self._addresses.values()),
+            prepare_limit,
+            self._start_limit,
+            self._stall,
+            driver=self._driver,
+            others=sorted(self._nodes.difference(group)),
+            term=self._term,
+            charter=self._charter,
+            standstill=self._standstill,
+        )
+
+    def note(self, node: int, accepted: Accepted) -> None:
+        """The agent of `node` has accepted, and told how others on its host may call it.
+
+        Raises: ProtocolError when it speaks for another node.
+        """
+        if accepted.node != node:
+            raise ProtocolError(f"The agent of node {node} accepted in the name of node {accepted.node}.")
+        self._roster[node] = [str(self._addresses[node]), accepted.host, accepted.unix_path]
+
+    def target(self, node: int) -> Target:
+        """How to call the job process of `node`: where it runs on this host, straight through its agent's Unix socket."""
+        name = process_name(self.job, node)
+        _, host, unix_path = self._roster.get(node, ("", "", ""))
+        near = unix_path if host == host_name() else ""
+        return Target(self._addresses[node], self.code_keys[node], "code", "peer", name, node, unix_path=near)
+
+    def load(self, bundle: Bundle) -> Load:
+        """The code, and where the nodes are that have accepted so far."""
+        return Load(bundle.objects, bundle.code, self._roster, bundle.sources)

@@ -1,0 +1,376 @@
+"""The submitter's side of a job: three-phase submission, answering requests, waiting, stopping, bringing the files home."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from network import VERSION
+from network.clock import SystemClock
+from network.controller import Controller
+from network.errors import NetworkError
+from network.session import Session
+
+from ..dialing import dial_processes
+from ..executable import AbsExecutable, Resources
+from ..files import is_safe_name
+from ..identity import new_job_id
+from ..lease.handoff import Handoff
+from ..logs import HEADLINE, SUBMIT_LOGGER, attach_console, cleaned
+from ..messages import MAX_TEXT, Conclude, Granted, Operation, State, Verdict
+from ..recovery import FAIL
+from ..shipping import Bundle
+from .completion import EndOfJob, JobOutcome
+from .connections import JobMessages
+from .event_loop import EventLoop
+from .restarts import RETURN_SECONDS, Group, Restarts, Retry, reconnect
+from .run_folder import RunFolder, run_name
+from .submission import START_SECONDS
+from .terminal import Interrupts
+
+GROUP_SLACK_SECONDS, SINGLE_SLACK_SECONDS = 1.0, 0.6
+
+
+class _StoppedError(NetworkError):
+    """Nothing starts again, for somebody has stopped the job."""
+
+
+class Coordinator(JobOutcome):
+    """Runs executors on the nodes of `com` (from `network.Request().request(nodes)`).
+
+    A group connects with the groups that were submitted before it, so what others need (a parameter server) goes first, and
+    stays until they have come. Nothing starts before `resources_dispatch`, or `join` where there is nothing to dispatch.
+
+    Args:
+        com: sessions with the agents.
+        estimate_bandwidth: bytes per second; sets the limit of preCommit.
+        logger: where the story of the job is told; default "P-SGD Submit", on stderr unless the program configured logging.
+        title: what others see while the job keeps their node busy.
+        blas_threads: BLAS threads of each job process; 0 for the cores of its host divided by the job's nodes there.
+        start_limit: seconds for doCommit.
+        directory: where the folder of the run goes, `runs/<title>-<number>/`, with the files of its nodes; or that folder.
+        job: id of a job that failed and is tried again; default a new one.
+        attempt: which attempt at the job this is, counted from 0; its nodes refuse one that they have had.
+        stall: seconds of silence within a step beyond which a node counts as stuck; 0 for the default (see `Limits`).
+        driver: by which name agents know who drives the job (`succession.will.new_driver`), if it is to be handed on.
+        term: of the driver's claim (`lease.Election`); 0 for who has submitted it.
+        charter: what its heirs must know of this attempt (`succession.Will.charter`).
+        collects: whether `join` fetches files and results; else they stay with the agents.
+        others: ids of nodes of the job that `com` does not reach, and that its nodes may call.
+        standstill: seconds for which SIGSTOP may stop a process of the job until it counts as stuck, also one that does not
+            signal its progress; 0: for ever.
+
+    Raises: ValueError for a title that cannot be a file name.
+
+    Attributes: `job`, its id; `failures`, {node: (state, detail)} of nodes that did not end well; `files`, the saved paths
+    of each node; `verdicts`, what the failure detector says, first causes first; `ended_for`, why `look` has ended it;
+    `restarts`, how often the job was started again.
+    """
+
+    def __init__(
+        self,
+        com: Controller,
+        estimate_bandwidth: float = 1048576,
+        logger: logging.Logger | None = None,
+        *,
+        title: str = "job",
+        blas_threads: int = 1,
+        start_limit: float = START_SECONDS,
+        directory: str | Path | RunFolder = ".",
+        job: str | None = None,
+        attempt: int = 0,
+        stall: float = 0.0,
+        driver: str = "",
+        term: int = 0,
+        charter: str = "",
+        collects: bool = True,
+        others: Iterable[int] = (),
+        standstill: float = 0.0,
+    ) -> None:
+        if com.key is None:
+            raise ValueError(
+                "Coordinator 'com' must come from network.Request().request(nodes), which knows the cluster's key."
+            )
+        if collects and not is_safe_name(run_name(title)):
+            raise ValueError(
+                f"Coordinator 'title' must be able to stand in a file name (ASCII letters, digits, spaces or any of ._()+-), "
+                f"got {title!r}"
+            )
+        if logger is None:
+            attach_console()
+        self.job = job or new_job_id()
+        self.attempt = attempt
+        self.ended_for = ""
+        self._com = com
+        self._bandwidth = estimate_bandwidth
+        self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
+        self._orders = JobMessages(
+            self.job,
+            title,
+            com.addresses,
+            com.key,
+            blas_threads,
+            start_limit,
+            attempt,
+            stall,
+            driver,
+            others,
+            term,
+            standstill,
+            charter,
+        )
+        clock = SystemClock()
+        run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)
+        self._attendant = attendant = EventLoop(
+            com, self._orders, self._logger, clock, run=run, start_limit=start_limit, collects=collects
+        )
+        self._submitting, self._lines, self._handover = attendant.submitting, attendant.lines, attendant.handover
+        self._waiting = EndOfJob(
+            self.job, attendant.step, lambda: attendant.all_home, attendant.stop, self._handover, self._logger, clock
+        )
+        self._news: list[tuple[int, Operation]] = []  # of an attempt that was taken over
+        self._missing: dict[int, str] = {}
+        self._restarts = Restarts()
+        self._stopped = ""  # why nothing follows the end
+        again: dict[str, Any] = {"title": title, "blas_threads": blas_threads, "start_limit": start_limit, "stall": stall}
+        again |= {"directory": run, "job": self.job, "collects": collects, "standstill": standstill}
+        self._next = partial(Coordinator, com, estimate_bandwidth, logger, **again)
+
+    # ---- submission
+
+    def submit_group(
+        self,
+        executable: Callable[..., AbsExecutable] | Bundle,
+        working_group: Iterable[int] | None = None,
+        package_size: int = 0,
+        objects: Mapping[str, Any] | None = None,
+        *,
+        on_failure: str = FAIL,
+        max_restarts: int = 3,
+    ) -> None:
+        """canCommit: put `executable` on the nodes of `working_group` (default: all workers), which will start together.
+
+        `package_size` bytes will be sent to each node later; `objects` travel with the class, as its `shipped`. A bundle is
+        what `submitting.pack_executable` has made of both. With `on_failure="restart"` a node that crashes, exits, hangs or
+        is lost while `join` waits ends the job on all nodes; when no process of it is left, all start again from the
+        beginning of their executor, up to `max_restarts` times, but not when the same node has failed at the same epoch and
+        batch of its signals three times. An executor finds what it has saved in `com.output_directory`, which lasts.
+        All groups of a job have the same policy.
+        Raises: SubmissionError naming node and reason; then nothing runs anywhere. TypeError for code that cannot travel,
+        ValueError for a policy that does not exist or differs.
+        """
+        nodes = sorted({node for node in self._com.sessions if node >= 0} if working_group is None else set(working_group))
+        self._restarts.agree(on_failure, max_restarts)
+        self._submit(executable, nodes, len(nodes) * package_size / self._bandwidth + GROUP_SLACK_SECONDS, objects)
+        self._logger.info("Group submission complete ({%s}).", ", ".join(map(str, nodes)))
+        for node in nodes:
+            self._logger.info("Worker: (%s) in Version: (%s).", node, VERSION)
+
+    def submit_single(
+        self,
+        executable: Callable[..., AbsExecutable] | Bundle,
+        node_id: int,
+        package_size: int = 0,
+        objects: Mapping[str, Any] | None = None,
+        *,
+        on_failure: str = FAIL,
+        max_restarts: int = 3,
+    ) -> None:
+        """canCommit for one node that starts by itself, without waiting for others; the rest as `submit_group`.
+
+        Raises: as `submit_group`.
+        """
+        self._restarts.agree(on_failure, max_restarts)
+        self._submit(executable, [node_id], package_size / self._bandwidth + SINGLE_SLACK_SECONDS, objects)
+        self._logger.info("Single node submission complete.")
+
+    def _submit(self, executable: Any, nodes: Sequence[int], limit: float, objects: Mapping[str, Any] | None) -> None:
+        first = not self._submitting.machines
+        self._submitting.submit(executable, nodes, limit, objects)
+        self._restarts.groups.append(Group(self._submitting.bundle_of(nodes[0]), nodes, limit))
+        if first and not self.attempt:
+            self._logger.info("Job id: %s.", self.job, extra=HEADLINE)
+            self._logger.info("Coordinator version: %s.", VERSION)
+
+    def resources_dispatch(
+        self, reply: Callable[[int, str], Any] | None = None, *, dispatch_map: Callable[[int, str], Any] | None = None
+    ) -> None:
+        """preCommit and doCommit: answer each request by `reply(node_id, request)`; returns when every executor has started.
+
+        Executors get the content of a `ReplyPackage`, or whatever else it returns. `dispatch_map` is the same function in the
+        form of version 0.9: there executors get packages, and `package.content()` is the content.
+        Raises: SubmissionError; then nothing runs anywhere. TypeError without a function, or with two.
+        """
+        function = dispatch_map if reply is None else reply
+        if function is None or None not in (reply, dispatch_map):
+            raise TypeError("resources_dispatch takes either 'reply' or 'dispatch_map', a function of (node_id, request).")
+        self._dispatch(Resources(function, packages=reply is None))
+
+    def _dispatch(self, resources: Resources) -> None:
+        self._restarts.resources = resources
+        self._submitting.dispatch(resources)
+        self._attendant.watch()
+        self._logger.info("Dispatch complete.")
+
+    def entrust(self, will: Handoff) -> None:
+        """Hand `will` to all agents of the running job, while `join` waits, so that one of them can drive it without us."""
+        self._handover.entrust(will, self._attendant.running)
+
+    def adopt(
+        self,
+        groups: Iterable[Sequence[int]],
+        granted: Mapping[int, Granted],
+        missing: Mapping[int, str],
+        early: Iterable[tuple[int, Operation]] = (),
+    ) -> None:
+        """Instead of a submission: go on with what somebody else has started, with the nodes that have granted it.
+
+        The others are lost. `early` is what the agents have said since. Where a later attempt was on its way, all nodes are
+        stopped, to be started again: `ended_for` says so.
+        """
+        for group in groups:
+            self._submitting.adopt(group)
+        told = list(early)
+        self._news = [(node, said) for node, said in told if isinstance(said, Verdict)]  # an agent tells it before the state
+        self._news += [(node, State(self.job, node, said.state, said.detail)) for node, said in granted.items()]
+        self._news += [(node, said) for node, said in told if not isinstance(said, Verdict)]
+        self._missing = dict(missing)
+        if any(said.attempt != self.attempt for said in granted.values()):
+            self.ended_for = "Its driver was lost while it was about to start again."
+            self.stop_executing(self.ended_for)
+        else:
+            self._attendant.watch()
+
+    def conclude(self, outcome: str, detail: str = "", report: str = "", nodes: Iterable[int] | None = None) -> None:
+        """Tell agents (default: all) how the job is over, so that nobody drives it any more; see `messages.Conclude`."""
+        for node in self._com.available_clients if nodes is None else nodes:
+            self._lines.tell_agent(node, Conclude(self.job, node, outcome, detail[:MAX_TEXT], report[:MAX_TEXT]))
+
+    def call(self) -> dict[int, Session]:
+        """Sessions with the running executors of all nodes, to go on talking with them; there the submitter is the peer -1.
+
+        The caller moves their bytes, and closes them. Raises: NetworkError naming the first node that cannot be reached.
+        """
+        sessions, errors = dial_processes({node: self._orders.target(node) for node in self._attendant.nodes})
+        if errors:
+            for session in sessions.values():
+                session.close()
+            raise next(iter(errors.values()))
+        for node, session in sessions.items():
+            session.use_classes(self._submitting.classes_of(node))
+        return sessions
+
+    # ---- waiting
+
+    def join(
+        self, stop_on_interrupt: bool = False, *, end_together: bool = False, look: Callable[[], str] | None = None
+    ) -> tuple[dict[int, Any], bool]:
+        """Wait for all nodes; returns ({node: result} in the order of ids, error). `error`: a node did not end well.
+
+        Groups that were not dispatched start now, if they ask for nothing.
+        Files of every node that ended are saved, those of the last attempt where there were several. Ctrl-C leaves the job
+        running, a second one within 2 s stops it; with `stop_on_interrupt` the first does. Who leaves does not start it again.
+        With `end_together` the first node that does not end well ends the job on all others, so that it can be tried again;
+        from then on no files are saved, until `retrieve` is called. `look` is called once a second; what it returns, unless
+        "", is the reason for which all nodes are stopped (`ended_for`).
+        Raises: SubmissionError for executors that ask for something, as nobody answers; then nothing runs anywhere.
+        """
+        if self._submitting.awaits_dispatch and not self._stopped:
+            self._dispatch(self._restarts.resources)
+        self._wait_for_end(stop_on_interrupt, end_together, look)
+        while self.failures and self._starts_again():
+            self._wait_for_end(stop_on_interrupt, end_together, look)
+        if self.failures:
+            self._logger.warning("The job has ended, but not well on every node: {%s}.", ", ".join(map(str, self.failures)))
+        else:
+            self._logger.info("All the tasks are done.", extra=HEADLINE)
+        return dict(sorted(self._attendant.results.items())), bool(self.failures)
+
+    def _wait_for_end(self, stop_on_interrupt: bool, end_together: bool, look: Callable[[], str] | None) -> None:
+        attendant = self._attendant
+        attendant.let_end_together(end_together or self._restarts.wanted)
+        nodes = sorted(attendant.nodes, key=lambda node: (node < 0, node))
+        with Interrupts() as interrupts:
+            attendant.interrupts = interrupts
+            self._logger.info("Waiting for ({%s}) ...", ", ".join(map(str, nodes)))
+            attendant.show()
+            try:
+                attendant.catch_up(self._missing, self._news)
+                self._waiting.wait(interrupts, stop_on_interrupt, None if look is None else lambda: self._look_around(look))
+            finally:
+                attendant.interrupts = None
+                attendant.hide()
+                attendant.collection.close()
+
+    def _starts_again(self) -> bool:
+        """After an attempt that has failed: whether another one runs now."""
+        failed = [str(node) for node, (state, _) in self.failures.items() if state != "stopped"]
+        verdicts = self._attendant.lookout.causes
+        if not self._restarts.wanted or self._stopped or self.halted or not (failed or verdicts):
+            return False
+        reason = self._restarts.give_up(verdicts)
+        if not reason:
+            self._logger.warning("Nodes {%s} failed. All start again (%s).", ", ".join(failed), self._restarts.describe())
+            try:
+                Retry(RETURN_SECONDS, NetworkError, never=(_StoppedError,)).call(self._start_again)
+                return True
+            except _StoppedError as error:
+                self._logger.warning("It does not start again: %s", error)
+                return False
+            except NetworkError as error:
+                reason = f"it was not started again within {RETURN_SECONDS:g} s: {error}"
+        self._logger.error("Giving up: %s.", reason.rstrip("."))
+        self.retrieve()
+        return False
+
+    def _start_again(self) -> None:
+        """Start the next attempt, over connections that know nothing of the last one. Raises: NetworkError."""
+        if self._stopped:
+            raise _StoppedError(self._stopped)
+        self.attempt += 1
+        reconnect(self._com, self.job, self._attendant.nodes)
+        started = self._next(attempt=self.attempt)
+        for bundle, group, limit in self._restarts.groups:
+            started._submitting.submit(bundle, group, limit, None)
+        started._dispatch(self._restarts.resources)
+        self._restarts.verdicts += self._attendant.lookout.causes
+        self._orders, self._attendant, self._waiting = started._orders, started._attendant, started._waiting
+        self._submitting, self._lines, self._handover = started._submitting, started._lines, started._handover
+        if self._stopped:  # by another thread, which may have told only those of the attempt before
+            self._attendant.stop(self._stopped)
+
+    def _look_around(self, look: Callable[[], str]) -> None:
+        """Ask `look` whether the job is to end."""
+        if not self.ended_for:
+            self.ended_for = look()
+            if self.ended_for:
+                self.stop_executing(self.ended_for)
+
+    def retrieve(self) -> None:
+        """Save the files of the nodes that have ended and whose files `join` did not save."""
+        self._attendant.retrieve()
+
+    def stop_executing(self, reason: str = "It was stopped by the submitter.") -> None:
+        """Tell every node to end the job: executors are interrupted at their next send or receive. `join` waits for the end,
+        and starts nothing again."""
+        self._stopped = reason
+        self._attendant.stop(reason)
+
+    def look_after(self) -> dict[int, str]:
+        """Without waiting: take in what the agents have said, and return the nodes that are lost, and why.
+
+        For who talks with the executors (`call`) instead of waiting by `join`, now and then; a silent host is found so, too.
+        """
+        self._attendant.step(0.0)
+        return {node: detail for node, (state, detail) in self.failures.items() if state == "lost"}
+
+    def await_end(self, seconds: float) -> list[int]:
+        """Wait until all nodes have ended, at most so long, without fetching anything; returns those that have not."""
+        deadline = time.monotonic() + seconds
+        while self._attendant.running and (left := deadline - time.monotonic()) > 0:
+            self._attendant.step(left)
+        return self._attendant.running

@@ -1,0 +1,148 @@
+"""What agents know: which jobs they run or remember, and everything of one that has failed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from network.clock import SystemClock
+from network.controller import Controller
+from network.errors import NetworkError, PeerLost, TimedOut
+from network.nodes import Address, NodeAssignment
+from network.request import Request
+
+from ..logs import clean
+from ..messages import FROM_AGENT, Examine, Jobs, ListJobs, Operation, parse, read_operation
+from .downloads import FILE_OPERATIONS, STALL_SECONDS, Download
+
+
+@dataclass(frozen=True)
+class NodeDiagnostics:
+    """What one agent has sent of one node of the job: files, or the reason why not all have come."""
+
+    node: int
+    address: Address
+    files: list[Path]
+    problem: str = ""
+
+
+@dataclass
+class Diagnostics:
+    """`found` by agent and node; `unreached`, the agents that were not heard, by address, and why; `strangers`, agents that
+    know nothing of the job; `known`, the jobs that are known instead, newest last."""
+
+    found: list[NodeDiagnostics] = field(default_factory=list)
+    unreached: dict[str, str] = field(default_factory=dict)
+    strangers: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+
+
+def gather_diagnostics(nodes: NodeAssignment, job: str, directory: Path, key_file: str | Path | None = None) -> Diagnostics:
+    """Fetch into folders below `directory` what the agents of `nodes` know of `job`, whichever of its nodes they were.
+
+    An agent that cannot be reached, is lost, or is silent for a minute is named in the result and left out.
+    Raises: KeyFileError, OSError when the directory cannot be written.
+    """
+    com, errors = Request(key_file).reach(nodes)
+    with com:
+        gathered = Diagnostics()
+        for place, error in errors.items():
+            gathered.unreached[str(nodes[place])] = clean(str(error))
+        _Gatherer(com, nodes, job, directory, gathered).run()
+    return gathered
+
+
+class _Gatherer:
+    """Asks every agent for its jobs, then for one node of the job after the other."""
+
+    def __init__(self, com: Controller, nodes: NodeAssignment, job: str, directory: Path, gathered: Diagnostics) -> None:
+        self._com, self._nodes, self._job, self._directory = com, nodes, job, directory
+        self._gathered = gathered
+
+    def run(self) -> None:
+        asked = self._com.available_clients
+        for place in asked:  # all at once, so that a slow one keeps nobody waiting
+            with contextlib.suppress(NetworkError):  # seen below
+                self._com.send_one(place, ListJobs().to_value())
+        for place in asked:
+            try:
+                nodes = self._jobs(place)
+                for node in nodes:
+                    self._gathered.found.append(self._fetch(place, node))
+            except NetworkError as error:
+                self._gathered.unreached[str(self._nodes[place])] = clean(str(error))
+
+    def _jobs(self, place: int) -> list[int]:
+        """The nodes of the job that an agent knows."""
+        jobs = self._next(place, (Jobs,))
+        entries: list[Mapping[str, object]] = list(jobs.entries) if isinstance(jobs, Jobs) else []
+        self._gathered.known += [known for entry in entries if isinstance(known := entry.get("job"), str)]
+        nodes = {node for entry in entries if entry.get("job") == self._job and isinstance(node := entry.get("node"), int)}
+        if not nodes:
+            self._gathered.strangers.append(str(self._nodes[place]))
+        return sorted(nodes)
+
+    def _fetch(self, place: int, node: int) -> NodeDiagnostics:
+        """The files of one node of the job.
+
+        Raises: NetworkError when the agent is lost, silent, or breaks the rules.
+        """
+        folder = self._directory / f"{place}.{node}"
+        folder.mkdir(parents=True)
+        download = Download(folder, node)
+        try:
+            self._com.send_one(place, Examine(self._job, node).to_value())
+            while not download.done:
+                download.take(self._next(place, FILE_OPERATIONS))
+        except NetworkError as error:
+            download.abandon()
+            return NodeDiagnostics(node, self._nodes[place], [], clean(str(error)))
+        return NodeDiagnostics(node, self._nodes[place], download.files, clean(download.problem))
+
+    def _next(self, place: int, allowed: Iterable[type[Operation]]) -> Operation:
+        """What the agent says next.
+
+        Raises: PeerLost, TimedOut, ProtocolError.
+        """
+        session = self._com.sessions[place]
+        self._com.wait_until(
+            lambda: bool(session.inbox) or not session.alive, STALL_SECONDS, lambda: f"an answer of {self._nodes[place]}"
+        )
+        message = session.take()
+        if message is None:
+            raise self._com.loss_of(place)
+        return read_operation(message, allowed)
+
+
+ANSWER_SECONDS = 5.0
+Entry = Mapping[str, Any]
+
+
+def list_jobs(com: Controller) -> dict[int, list[Entry]]:
+    """The jobs of every agent that answers within five seconds, newest last; see `messages.Jobs`."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + ANSWER_SECONDS
+    found: dict[int, list[Entry]] = {}
+    for node in com.available_clients:
+        with contextlib.suppress(NetworkError):  # gone meanwhile
+            com.post(node, ListJobs().to_value())
+    while set(com.available_clients) - found.keys():
+        try:
+            received = com.get_one(timeout=max(0.0, deadline - clock.monotonic()))
+        except PeerLost:
+            continue
+        except TimedOut:
+            break
+        if received is not None:
+            said = parse(received[1], FROM_AGENT)
+            if isinstance(said, Jobs):
+                found[received[0]] = list(said.entries)
+    return found
+
+
+def jobs_known(com: Controller, jobs: Sequence[str]) -> list[int]:
+    """The nodes whose agents know one of `jobs`."""
+    return [node for node, entries in list_jobs(com).items() if any(entry.get("job") in jobs for entry in entries)]

@@ -1,0 +1,272 @@
+"""The files of a job on their way home, from several nodes at once; nothing is written outside the folder of a node."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from io import BufferedWriter
+from pathlib import Path
+
+from network.clock import Clock
+from network.errors import ProtocolError
+
+from ..files import PAUSE_SECONDS, ROOM_SECONDS, is_full, is_safe_name
+from ..logs import clean
+from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation
+from .run_folder import RUNS, RunFolder, node_folder, shown
+
+STALL_SECONDS = 60.0
+"""A node that sends nothing of its files for so long is given up."""
+
+FILE_OPERATIONS = (FileBegin, FileChunk, FileEnd, FetchEnd)
+
+
+class Downloads:
+    """Downloads by node, into the folder of the run that `run_of` gives for what an agent tells of the job.
+
+    They wait in `directory` until they are complete; it is made where it does not exist. Raises: OSError when that fails.
+    `ask` requests the files of a node; while the disk is full they are requested again, for up to `ROOM_SECONDS`.
+
+    Attributes: `files`, the saved paths of each node; `missing`, the nodes whose files will not come, and why;
+    `problems`, what a node says of files that it could not send.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        run_of: Callable[[FetchEnd], RunFolder],
+        ask: Callable[[int], None],
+        logger: logging.Logger,
+        clock: Clock,
+    ) -> None:
+        self.files: dict[int, list[Path]] = {}
+        self.missing: dict[int, str] = {}
+        self.problems: dict[int, str] = {}
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory, self._run_of, self._ask = directory, run_of, ask
+        self._logger, self._clock = logger, clock
+        self._downloads: dict[int, Download] = {}
+        self._heard: dict[int, float] = {}
+        self._full_since: dict[int, float] = {}
+        self._spoiled: set[int] = set()  # what is on its way is of no use
+        self._again: dict[int, float] = {}  # when to request it once more
+
+    def expect(self, node: int) -> None:
+        """Request the files of `node`."""
+        self._downloads[node] = Download(self._directory / RUNS, node, lambda end: self._run_of(end).path)
+        self._heard[node] = self._clock.monotonic()
+        self._ask(node)
+
+    @property
+    def open(self) -> list[int]:
+        """The nodes whose files are still on their way."""
+        return list(self._downloads)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `check` must be called (monotonic), or None."""
+        silent = [heard + STALL_SECONDS for heard in self._heard.values()]
+        return min([*silent, *self._again.values()], default=None)
+
+    def take(self, node: int, operation: Operation) -> bool:
+        """Take in the next operation of `node`; True when its files are complete.
+
+        Raises: ProtocolError for a peer that breaks the rules; its download is then given up.
+        """
+        download = self._downloads.get(node)
+        if download is None:
+            return False
+        self._heard[node] = self._clock.monotonic()
+        if node in self._spoiled:
+            self._end_spoiled(node, operation)
+            return False
+        try:
+            download.take(operation)
+            if isinstance(operation, FetchEnd) and download.files:
+                self._run_of(operation).has(node)
+        except ProtocolError as error:
+            self.give_up(node, str(error))
+            raise
+        except OSError as error:
+            self._refuse(node, operation, error)
+            return False
+        if not download.done:
+            return False
+        if download.problem:
+            self.problems[node] = clean(download.problem)
+            self._logger.warning("Node(%s): %s", node, self.problems[node])
+        if download.state in ("starting", "running"):
+            self._logger.info("Node(%s): the job is still running, so only its logs are here yet.", node)
+        self.files[node] = download.files
+        self._forget(node)
+        return True
+
+    def _refuse(self, node: int, operation: Operation, error: OSError) -> None:
+        """The disk does not take what has come: a full one may have room in a moment."""
+        now = self._clock.monotonic()
+        if not is_full(error) or now >= self._full_since.setdefault(node, now) + ROOM_SECONDS:
+            self.give_up(node, f"its files cannot be saved: {error.strerror}")
+            return
+        if self._full_since[node] == now:
+            words = "Node(%s): its files cannot be saved: %s. Trying again for up to %g s."
+            self._logger.warning(words, node, error.strerror, ROOM_SECONDS)
+        self._spoiled.add(node)
+        self._end_spoiled(node, operation)
+
+    def _end_spoiled(self, node: int, operation: Operation) -> None:
+        if isinstance(operation, FetchEnd):
+            self._spoiled.discard(node)
+            self._again[node] = self._clock.monotonic() + PAUSE_SECONDS
+
+    def give_up(self, node: int, reason: str) -> None:
+        """The files of `node` will not come, if they have not come already."""
+        if node in self._downloads:
+            self._downloads[node].abandon()
+            self.missing[node] = clean(reason)
+            self._logger.warning("Node(%s): its files have not come: %s", node, self.missing[node])
+            self._forget(node)
+
+    def _forget(self, node: int) -> None:
+        del self._downloads[node], self._heard[node]
+        self._spoiled.discard(node)
+        self._again.pop(node, None)
+
+    def check(self) -> None:
+        """Give up the nodes that have sent nothing for a minute, request again what the disk had no room for."""
+        now = self._clock.monotonic()
+        for node in [node for node, due in self._again.items() if now >= due]:
+            del self._again[node]
+            self.expect(node)
+        for node in [node for node, heard in self._heard.items() if now >= heard + STALL_SECONDS]:
+            self.give_up(node, f"it has sent nothing for {STALL_SECONDS:g} s")
+
+    def close(self) -> None:
+        """Give up what is still on its way."""
+        for node in self.open:
+            self.give_up(node, "the program does not wait for them")
+
+    def report(self, node: int) -> None:
+        """Log which files of `node` were saved."""
+        files = self.files.get(node, [])
+        if files:
+            lines = "".join(f"\n\t\t--> {shown(path)}" for path in files)
+            self._logger.info("Save file for %s.\n\tList:%s", node, lines)
+
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Download:
+    """The files of one node on their way into its folder. Feed it the operations of the agent until `done`.
+
+    They wait below `directory`, which is made if need be, until all have come; then `place` says, from what the agent tells
+    of the job, where the folder of the node is (default: `directory`; on the same file system). In it they replace files of
+    the same name, and nothing else is touched.
+
+    `files` are the paths after the end, `state` the job's state at the agent, `problem` what could not be sent.
+    A peer that breaks the rules ends the download with ProtocolError; the folder is then as it was.
+    """
+
+    def __init__(self, directory: Path, node: int, place: Callable[[FetchEnd], Path] | None = None) -> None:
+        self.node = node
+        self.job = ""
+        self.done = False
+        self.state = ""
+        self.problem = ""
+        self.files: list[Path] = []
+        self._directory = directory
+        self._place = place or (lambda _: directory)
+        self._partial = directory / f".Node-{node}-{secrets.token_hex(6)}.partial"
+        self._partial_fd = -1  # all files are made below this descriptor, whatever becomes of the path
+        self._names: list[str] = []
+        self._file: BufferedWriter | None = None
+        self._digest = hashlib.sha256()
+        self._left = 0
+        self._total = 0
+
+    def take(self, operation: Operation) -> None:
+        """Take in the next operation of the agent.
+
+        Raises: ProtocolError for a forbidden name, a wrong size or hash, too many files or bytes; OSError from the disk.
+        """
+        try:
+            self._take(operation)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _take(self, operation: Operation) -> None:
+        if isinstance(operation, FileBegin):
+            self._begin(operation)
+        elif isinstance(operation, FileChunk):
+            self._write(operation.data)
+        elif isinstance(operation, FileEnd):
+            self._end(operation.sha256)
+        elif isinstance(operation, FetchEnd) and not self.done:
+            if self._file is not None:
+                raise ProtocolError(f"Node {self.node} ended its transfer within a file.")
+            self.state, self.problem, self.job = operation.state, operation.problem, operation.job
+            if self._names:
+                self._publish(self._place(operation) / node_folder(self.node))
+            self.done = True
+        else:
+            raise ProtocolError(f"Node {self.node} sent {type(operation).__name__} among its files.")
+
+    def _begin(self, begin: FileBegin) -> None:
+        if self.done or self._file is not None:
+            raise ProtocolError(f"Node {self.node} began a file where none can begin.")
+        if not is_safe_name(begin.name) or begin.name.casefold() in map(str.casefold, self._names):
+            raise ProtocolError(f"Node {self.node} wants to write a file named {begin.name[:80]!r}, which is not allowed.")
+        self._total += begin.size
+        if begin.size < 0 or self._total > MAX_BYTES or len(self._names) >= MAX_FILES:
+            raise ProtocolError(f"Node {self.node} sends more than {MAX_FILES} files or {MAX_BYTES} bytes.")
+        if self._partial_fd < 0:
+            self._directory.mkdir(exist_ok=True)
+            self._partial.mkdir()
+            self._partial_fd = os.open(self._partial, _FOLDER)
+        self._file = open(os.open(begin.name, _NEW_FILE, 0o644, dir_fd=self._partial_fd), "wb")  # noqa: SIM115  see _end, abandon
+        self._names.append(begin.name)
+        self._left = begin.size
+        self._digest = hashlib.sha256()
+
+    def _write(self, data: bytes) -> None:
+        if self._file is None or len(data) > self._left:
+            raise ProtocolError(f"Node {self.node} sends more of a file than it announced.")
+        self._left -= len(data)
+        self._digest.update(data)
+        self._file.write(data)
+
+    def _end(self, sha256: str) -> None:
+        if self._file is None or self._left or self._digest.hexdigest() != sha256:
+            raise ProtocolError(f"Node {self.node} sent a file whose size or hash is wrong.")
+        self._file.close()
+        self._file = None
+
+    def _publish(self, folder: Path) -> None:
+        """Put the complete files into the folder; nothing else in it is touched."""
+        folder.mkdir(exist_ok=True)
+        target = os.open(folder, _FOLDER)  # an error if there is a link in its place
+        try:
+            for name in self._names:
+                os.replace(name, name, src_dir_fd=self._partial_fd, dst_dir_fd=target)
+        finally:
+            os.close(target)
+        self.files = [folder / name for name in self._names]
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Drop what has arrived and is not in the folder."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # what could not be written does not matter any more
+                self._file.close()
+            self._file = None
+        if self._partial_fd >= 0:
+            os.close(self._partial_fd)
+            self._partial_fd = -1
+            shutil.rmtree(self._partial, ignore_errors=True)

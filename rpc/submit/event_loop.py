@@ -1,0 +1,307 @@
+"""What the driver of a job does with what it hears: events go to whoever decides on them, and what they decide is done."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from network.clock import Clock
+from network.controller import Controller
+from network.errors import PeerLost, ProtocolError
+
+from ..errors import InvalidTransition
+from ..files import RESULT_FILE, read_result
+from ..lease.handoff import HandoffTracker
+from ..liveness.cluster_monitor import NEWS, ClusterMonitor
+from ..logs import clean
+from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect
+from .connections import Connections, Gone, Heard, JobMessages
+from .downloads import FILE_OPERATIONS, Downloads
+from .groups import GroupSubmission
+from .run_folder import RunFolder
+from .submission import HasEnded, IsRunning, Phase, Submission
+from .terminal import Interrupts, ProgressDisplay
+
+_UNFINISHED = ("starting", "running", "unknown")
+_WATCHED_SECONDS = 5.0  # less than an agent waits until it has lost a driver from which it hears nothing
+_BY_ITSELF = {"it has left", "the connection was closed", os.strerror(errno.ECONNRESET), os.strerror(errno.EPIPE)}
+
+
+class EventLoop:
+    """Moves the bytes of one attempt by `step`, and keeps its books; with `collects` it fetches what the nodes have made.
+
+    Attributes: `failures`, {node: (state, detail)} of nodes that did not end well; `results` of the others, by node; what it
+    asks and tells: `lines`, `lookout`, `submitting`, `collection`, `handover`; while somebody waits, `interrupts` and, from
+    `show` to `hide`, a display; `end_together`, whether the first node that does not end well ends the job on all others;
+    `mourned`, the nodes whose agents have ended while we were connected with them.
+    """
+
+    def __init__(
+        self,
+        com: Controller,
+        orders: JobMessages,
+        logger: logging.Logger,
+        clock: Clock,
+        *,
+        run: RunFolder,
+        start_limit: float,
+        collects: bool,
+    ) -> None:
+        names = {node: f"Node({node}) at {address}" for node, address in com.addresses.items()}
+        self.failures: dict[int, tuple[str, str]] = {}
+        self.results: dict[int, Any] = {}
+        self.interrupts: Interrupts | None = None
+        self.end_together = self._ends = False
+        self.mourned: set[int] = set()
+        self._told: dict[tuple[str, str], int] = {}  # how a node ended: which did first
+        self._stepped = clock.monotonic()
+        self.lines = Connections(com, names, logger, clock)
+        self.lookout = ClusterMonitor(orders.job, orders.attempt, logger, causes_first=True)
+        self.submitting = GroupSubmission(com, names, self.lines, orders, start_limit, logger, clock, self.step, self._on_gone)
+        self.collection = Downloads(run.directory, lambda _: run, self._request_files, logger, clock)
+        self.handover = HandoffTracker(
+            orders.job, orders.attempt, self.lines.tell_agent, lambda node: com.sessions[node].pending_bytes
+        )
+        self._com, self._job, self._attempt, self._collects = com, orders.job, orders.attempt, collects
+        self._logger, self._clock = logger, clock
+        self._progress: dict[int, Progress] = {}  # a fast worker reports before anyone looks
+        self._display: ProgressDisplay | None = None
+
+    @property
+    def machines(self) -> list[Submission]:
+        """The groups of the job."""
+        return self.submitting.machines
+
+    @property
+    def nodes(self) -> list[int]:
+        """The nodes of all groups."""
+        return [node for machine in self.machines for node in machine.nodes]
+
+    @property
+    def running(self) -> list[int]:
+        """The nodes that have not ended."""
+        return [node for machine in self.machines for node in machine.nodes if node not in machine.ended]
+
+    @property
+    def all_home(self) -> bool:
+        """Whether all nodes have ended, and no file is on its way."""
+        return not self.collection.open and not self.running
+
+    def show(self) -> None:
+        """Display progress."""
+        self._display = ProgressDisplay([node for node in self.nodes if node >= 0], self._logger)
+        for node, told in self._progress.items():
+            self._display.update(node, told.percent, told.note)
+
+    def let_end_together(self, end_together: bool) -> None:
+        """Whether the first node that does not end well ends the job on all others; it may have ended before anyone waited."""
+        self.end_together = end_together
+        for node in list(self.failures):
+            self._end_others(node)
+
+    def hide(self) -> None:
+        """Do not any more; the job is over, so that all there is to tell may be told."""
+        self.lookout.named()
+        if self._display is not None:
+            self._display.close()
+            self._display = None
+
+    def watch(self) -> None:
+        """All nodes run from now on, and are looked after."""
+        self.submitting.watch_no_more()
+        self.lookout.begin(self.nodes, self._clock.monotonic())
+
+    def catch_up(self, missing: Mapping[int, str], news: list[tuple[int, Operation]]) -> None:
+        """Take in what has happened before we took the job over."""
+        for node, reason in missing.items():
+            self._on_gone(Gone(node, reason))
+        for node, operation in news:
+            self.hear(node, operation)
+
+    def retrieve(self) -> None:
+        """Save the files of the nodes that have ended and whose files `join` did not save."""
+        for machine in self.machines:
+            for node in machine.ended:
+                if node not in self.collection.files and node in self._com.available_clients:
+                    self._fetch(node)
+        try:
+            while self.collection.open:
+                self.step()
+        finally:
+            self.collection.close()
+
+    def stop(self, reason: str) -> None:
+        """Tell every node that runs to end the job."""
+        for node in self.running:
+            self.lines.tell_agent(node, Stop(self._job, reason))
+
+    # ---- events
+
+    def step(self, patience: float | None = None) -> None:
+        """Wait for bytes or the next deadline, and handle what has happened."""
+        now = self._clock.monotonic()
+        self.handover.send()
+        deadlines = [self.collection.deadline, self.lookout.deadline, *self.submitting.deadlines]
+        waits = [deadline - now for deadline in deadlines if deadline is not None]
+        timeout = min([*waits, patience] if patience is not None else waits, default=None)
+        for event in self.lines.wait(timeout, None if self.interrupts is None else self.interrupts.sock):
+            if isinstance(event, Gone):
+                if self._has_ended_by_itself(event.node):
+                    self.mourned.add(event.node)
+                self._on_gone(Gone(event.node, self.lookout.explain(*event, self._clock.monotonic())))
+            elif isinstance(event, Heard):
+                if not isinstance(event.operation, CODE_FROM_JOB):
+                    self.submitting.note_life(event.node, event.operation)
+                self.hear(event.node, event.operation)
+            else:
+                self.submitting.take_call(event)
+        self._stepped = self._clock.monotonic()
+        self.submitting.tick()
+        for verdict in self.lookout.look(self._clock.monotonic()):
+            if verdict.kind == "silent":
+                self._com.sessions[verdict.node].close()
+                self._on_gone(Gone(verdict.node, verdict.headline), is_told=True)
+            else:  # all that train wait: for each other, or for what a dead link does not bring
+                self.stop(verdict.headline)
+        self.collection.check()
+        for node, reason in self.collection.missing.items():
+            told = reason if reason.startswith("its files") else f"{reason.rstrip('.')}. Its files have not come."
+            self.failures.setdefault(node, ("lost", told))
+
+    def _has_ended_by_itself(self, node: int) -> bool:
+        """Whether the connection with an agent has ended at its side, and we have not slept before we saw it."""
+        lost = self._com.sessions[node].lost
+        ended = lost is None or (isinstance(lost, PeerLost) and lost.reason in _BY_ITSELF)
+        return ended and self._clock.monotonic() - self._stepped < _WATCHED_SECONDS
+
+    def _on_gone(self, gone: Gone, *, is_told: bool = False) -> None:
+        self.handover.lose(gone.node)
+        machine = self.submitting.machine_of(gone.node)
+        if machine is not None and gone.node not in machine.ended:
+            if machine.phase is Phase.RUNNING and not is_told:  # before, the error of the submission says it
+                self._logger.error("%s", clean(gone.reason))
+                self.lookout.named()
+            self.failures.setdefault(gone.node, ("lost", gone.reason))
+            self.submitting.lose(machine, gone)
+            self._end_others(gone.node)
+            for node in self.running:  # a host that vanishes leaves connections behind on which others would wait
+                self.lines.tell_agent(node, Lose(self._job, gone.node, gone.reason))
+        self.lookout.ended(gone.node, False, self._clock.monotonic())
+        self.collection.give_up(gone.node, gone.reason)
+
+    def hear(self, node: int, operation: Operation) -> None:
+        """What an agent says goes to whoever decides on it."""
+        machine = self.submitting.machine_of(node)
+        if machine is None or getattr(operation, "job", self._job) != self._job:
+            return  # of an earlier job over the same connection
+        if isinstance(operation, Progress):
+            self._progress[node] = operation
+            if self._display is not None:
+                self._display.update(node, operation.percent, operation.note)
+        elif isinstance(operation, State):
+            self._on_state(machine, node, operation)
+        elif isinstance(operation, NEWS):
+            self.lookout.take(node, operation, self._clock.monotonic())
+            if isinstance(operation, Notice) and (operation.node, operation.attempt) == (node, self._attempt):
+                self._tell_of(operation)
+        elif isinstance(operation, FILE_OPERATIONS):
+            self._on_file(node, operation)
+        elif self.handover.take(node, operation):
+            if isinstance(operation, Halted):
+                self.stop(operation.reason)
+        else:
+            try:
+                self.submitting.take(machine, node, operation)
+            except (ProtocolError, InvalidTransition) as error:  # one agent out of turn harms its own node only
+                self.lines.hang_up(node, ProtocolError(f"Node({node}) spoke out of turn: {error}"))
+
+    def _tell_of(self, notice: Notice) -> None:
+        """Let the others know that a node is late, or well again: a time-out of theirs waits for the verdict."""
+        # it is warned at half of its limit, so as much again is left until the verdict
+        seconds = notice.seconds if notice.kind == "warned" else 0.0
+        for node in self.running:
+            if node != notice.node:
+                self.lines.tell_agent(node, Suspect(self._job, notice.node, seconds))
+
+    def _on_state(self, machine: Submission, node: int, state: State) -> None:
+        if state.state == "running":
+            self.submitting.feed(machine, IsRunning(node))
+        elif state.state not in _UNFINISHED and node not in machine.ended:
+            lines = state.detail.strip().splitlines()
+            self.lookout.ended(node, state.state == "done", self._clock.monotonic())
+            if state.state != "done":
+                self.failures[node] = (state.state, state.detail)
+            last = clean(lines[-1]) if lines else "no reason given"
+            before = machine.phase
+            self.submitting.feed(machine, HasEnded(node, state.state, last))
+            follows = self.end_together and (state.state == "stopped" or self.lookout.follows(node))
+            if follows or (before is not Phase.RUNNING and machine.cause_is_open):
+                self.lookout.tell_of_bystander(f"Node({node}) {state.state}: {last}")
+            elif state.state == "left":
+                self._logger.warning("Node(%s) left: %s", node, last)
+            elif state.state in ("failed", "stopped"):
+                first = self._told.setdefault((state.state, last), node)
+                if first == node:
+                    self._logger.error("Node(%s) %s:\n%s", node, state.state, state.detail.rstrip())
+                else:
+                    self._logger.error("Node(%s) %s as node(%s) did: %s", node, state.state, first, last)
+            if state.state != "done":
+                self._end_others(node)
+            if machine.phase is not Phase.FAILED and not (self.end_together and self.failures):
+                self._fetch(node)
+
+    def _end_others(self, node: int) -> None:
+        """A node has not ended well: under `end_together` the job ends on all others."""
+        if self.end_together and not self._ends:
+            self._ends = True
+            self.stop(f"Node({node}) at {self._com.addresses[node]} did not end well, and the job ends together.")
+
+    def _fetch(self, node: int) -> None:
+        if not self._collects:
+            return
+        self.collection.expect(node)
+
+    def _request_files(self, node: int) -> None:
+        self.lines.tell_agent(node, Fetch(self._job))
+
+    def _on_file(self, node: int, operation: Operation) -> None:
+        try:
+            if not self.collection.take(node, operation):
+                return
+            self._take_result(node)
+        except ProtocolError as error:
+            self.lines.hang_up(node, error)
+            self.failures.setdefault(node, ("lost", str(error)))
+            return
+        self.collection.report(node)
+        self._tell_of_end(node)
+
+    def _tell_of_end(self, node: int) -> None:
+        """The files of a node are here; only one that has ended well counts as done."""
+        ended = {other: state for machine in self.machines for other, (state, _) in machine.ended.items()}
+        done = sorted(other for other in self.collection.files if ended.get(other) == "done" and other not in self.failures)
+        if node in done:
+            self._logger.info("Node(%s) is done, {%s} is done.", node, ", ".join(map(str, done)))
+        else:
+            state = self.failures.get(node, (ended.get(node, ""), ""))[0]
+            self._logger.info("Node(%s) is not done (%s); what it has left is saved.", node, state)
+
+    def _take_result(self, node: int) -> None:
+        """The result comes as a file; it is returned by `join`, not left in the folder.
+
+        A worker that has done its work has one, be it None; of a parameter server nothing is needed but its logs.
+        """
+        paths = self.collection.files[node]
+        for path in [path for path in paths if path.name == RESULT_FILE]:
+            self.results[node] = read_result(path, self.submitting.classes_of(node))
+            paths.remove(path)
+            path.unlink()
+        machine = self.submitting.machine_of(node)
+        state = "" if machine is None else machine.ended.get(node, ("", ""))[0]
+        if state == "done" and node >= 0 and node not in self.results:
+            problem = self.collection.problems.get(node) or "it is not among its files."
+            self.failures.setdefault(node, ("lost", f"It has ended without its result: {problem}"))
+            self._logger.error("Node(%s) has ended without its result: %s", node, problem)

@@ -1,0 +1,281 @@
+"""The three phases as the submitter goes through them: the machines decide, this acts; a job runs everywhere or nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from network.clock import Clock
+from network.controller import Controller
+from network.nodes import Address
+
+from ..agent.checks import too_few_slots
+from ..errors import Deposed, NodeBusy, SubmissionError
+from ..executable import AbsExecutable, Resources, content_of
+from ..liveness.cluster_monitor import HeartbeatTable
+from ..logs import clean
+from ..messages import Abort, Accepted, Answers, Asks, Heartbeat, Loaded, Operation, Prepared, Refused
+from ..shipping import Bundle, pack
+from . import submission as sub
+from .connections import Connections, Gone, JobMessages, Opened, Unreached
+
+FREE_SECONDS = 2.0
+SILENT_SECONDS = 8.0  # of an agent, until all nodes run; then less
+
+
+class GroupSubmission:
+    """The groups of one job on their way to the start.
+
+    `step(patience)` waits for what happens next and brings it here. `machines` know how far each group is. An agent says
+    something twice a second from when it has the job; `lose(gone)` hears of one that has not for `SILENT_SECONDS`.
+    """
+
+    def __init__(
+        self,
+        com: Controller,
+        names: dict[int, str],
+        lines: Connections,
+        orders: JobMessages,
+        start_limit: float,
+        logger: logging.Logger,
+        clock: Clock,
+        step: Callable[[float | None], None],
+        lose: Callable[[Gone], None],
+    ) -> None:
+        self.machines: list[sub.Submission] = []
+        self._bundles: dict[int, Bundle] = {}
+        self._limits: list[float] = []  # seconds of preCommit, for each machine
+        self._com, self._names, self._lines, self._orders = com, names, lines, orders
+        self._start_limit, self._logger, self._clock, self._step = start_limit, logger, clock, step
+        self._lose = lose
+        self._resources: Resources | None = None
+        self._heartbeats = HeartbeatTable((), SILENT_SECONDS, clock.monotonic())
+        self._busy = False
+        self._driver = ""  # who drives instead of us
+
+    def submit(
+        self,
+        executable: Callable[..., AbsExecutable] | Bundle,
+        nodes: Sequence[int],
+        limit: float,
+        objects: Mapping[str, Any] | None,
+    ) -> None:
+        """canCommit for one group; `limit` will be that of its preCommit. A bundle was packed before.
+
+        Raises: SubmissionError, Deposed, TypeError for code that cannot travel, ValueError for nodes that cannot form a group.
+        """
+        if not nodes or not self._com.sessions.keys() >= set(nodes):
+            raise ValueError(
+                f"A working group must be nodes of this connection ({list(self._com.sessions)}), got {list(nodes)}."
+            )
+        taken = sorted(self._bundles.keys() & set(nodes))
+        if taken:
+            raise ValueError(f"Nodes {taken} already belong to a group of this job.")
+        self._check_slots()
+        with self._all_or_nothing():
+            bundle = executable if isinstance(executable, Bundle) else pack_executable(executable, objects)
+            hosts = Counter(address.host for address in self._com.addresses.values())
+            machine = sub.Submission(nodes, self._names, self._start_limit, max(hosts.values(), default=1))
+            self.machines.append(machine)
+            self._limits.append(limit)
+            self._bundles.update(dict.fromkeys(nodes, bundle))
+            self._heartbeats.expect(nodes, self._clock.monotonic())
+            self.feed(machine, sub.Started())
+            while machine.phase is sub.Phase.CAN_COMMIT:
+                self._raise_failure()
+                self._step(None)
+            self._raise_failure()
+
+    def _check_slots(self) -> None:
+        """Two nodes with one address may be meant, or one line of a node file too many: its agent has said which."""
+        given: dict[Address, list[int]] = {}
+        for node, address in self._com.addresses.items():
+            given.setdefault(address, []).append(node)
+        for address, nodes in given.items():
+            slots = self._com.sessions[nodes[0]].caps.get("slots") if nodes[0] in self._com.sessions else None
+            if isinstance(slots, int) and len(nodes) > slots:
+                raise SubmissionError(
+                    f"The job was not started: the worker at {address} cannot take it: {too_few_slots(slots, nodes)}."
+                )
+
+    def adopt(self, nodes: Sequence[int]) -> None:
+        """A group that somebody else has started."""
+        self.machines.append(sub.Submission.of_running(nodes, self._names))
+        self._limits.append(0.0)
+
+    @property
+    def awaits_dispatch(self) -> bool:
+        """Whether a group has been submitted and nothing else."""
+        return any(machine.phase is sub.Phase.LOADED for machine in self.machines)
+
+    def dispatch(self, resources: Resources) -> None:
+        """preCommit and doCommit for all groups.
+
+        Raises: SubmissionError, and what `resources.reply` raises.
+        """
+        self._resources = resources
+        with self._all_or_nothing():
+            for machine, limit in zip(self.machines, self._limits, strict=True):
+                self.feed(machine, sub.Dispatched(limit))
+            while not all(m.phase in (sub.Phase.RUNNING, sub.Phase.ENDED) for m in self.machines):
+                self._raise_failure()
+                self._step(None)
+        self._lines.close_processes()
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """A failed group, an error or Ctrl-C within the block takes the job back on all nodes."""
+        try:
+            yield
+        except BaseException as error:
+            has_failed = any(machine.phase is sub.Phase.FAILED for machine in self.machines)
+            self._take_back("the submission was interrupted" if isinstance(error, KeyboardInterrupt) else str(error))
+            if has_failed and isinstance(error, SubmissionError):
+                self._raise_failure()  # the first cause may be known by now
+            raise
+
+    def _raise_failure(self) -> None:
+        machine = sub.failed_first(self.machines)
+        if machine is not None:
+            if self._driver:
+                raise Deposed(f"The job is not driven from here any more: {clean(self._driver)}.")
+            kind = NodeBusy if self._busy else SubmissionError
+            raise kind(f"The job was not started: {machine.reason.rstrip('.')}.") from None
+
+    def _take_back(self, reason: str) -> None:
+        """Free all nodes that may have taken the job, and wait for that."""
+        for machine in self.machines:
+            self.feed(machine, sub.Cancelled(reason))
+        deadline = self._clock.monotonic() + FREE_SECONDS
+        while not all(m.all_free for m in self.machines) and (left := deadline - self._clock.monotonic()) > 0:
+            self._step(left)
+        for machine in self.machines:
+            self.feed(machine, sub.Settled())
+        self._lines.close_processes()
+
+    # ---- events
+
+    def machine_of(self, node: int) -> sub.Submission | None:
+        """The machine of the group that `node` belongs to."""
+        return next((machine for machine in self.machines if node in machine.nodes), None)
+
+    def classes_of(self, node: int) -> Sequence[type]:
+        """The classes that the results of `node` may be of."""
+        return self._bundles[node].classes if node in self._bundles else ()
+
+    def bundle_of(self, node: int) -> Bundle:
+        """What `node` was sent, or will be."""
+        return self._bundles[node]
+
+    @property
+    def deadlines(self) -> list[float | None]:
+        """When to call `tick`."""
+        return [self._heartbeats.deadline, *(machine.deadline for machine in self.machines)]
+
+    def tick(self) -> None:
+        """Let every machine see the time, and see who is silent."""
+        for machine in self.machines:
+            self.feed(machine, sub.Tick())
+        silent = self._heartbeats.look(self._clock.monotonic())
+        for node, seconds in silent:
+            others = ", ".join(self._names[other] for other, _ in silent if other != node)
+            nor = f" (nor has {others})" if others else ""
+            reason = (
+                f"its worker has given no sign of life for {seconds:.1f} s{nor}: it is stopped, or its host is, or the network"
+            )
+            has_started = any(node in group.nodes and group.phase is sub.Phase.RUNNING for group in self.machines)
+            self._lose(Gone(node, f"{self._names[node]} is lost: {reason}." if has_started else reason))
+
+    def note_life(self, node: int, operation: Operation) -> None:
+        """The agent of `node` says something: it is there for all nodes that it has."""
+        if self._heartbeats.deadline is None:
+            return
+        now = self._clock.monotonic()
+        for other, address in self._com.addresses.items():
+            if address == self._com.addresses[node]:
+                self._heartbeats.hear(other, now)
+        machine = self.machine_of(node)
+        if machine is not None and machine.deadline is not None and isinstance(operation, Heartbeat) and operation.worked > 0:
+            self.feed(machine, sub.HasWorked(node))
+
+    def watch_no_more(self) -> None:
+        """All nodes run, and others look after them."""
+        for node in self._bundles:
+            self._heartbeats.forget(node)
+
+    def lose(self, machine: sub.Submission, gone: Gone) -> None:
+        """An agent cannot be reached any more."""
+        self.feed(machine, sub.IsLost(gone.node, gone.reason))
+
+    def take_call(self, call: Opened | Unreached) -> None:
+        """A job process that was called has answered, or cannot be reached: then its agent must still free the node."""
+        machine = self.machine_of(call.node)
+        if isinstance(call, Opened):
+            self._lines.tell_process(call.node, self._orders.load(self._bundles[call.node]))
+        elif machine is not None:
+            self.feed(machine, sub.IsLost(call.node, call.reason))
+
+    def take(self, machine: sub.Submission, node: int, operation: Operation) -> None:
+        """Take in what an agent or a job process says before the start."""
+        if isinstance(operation, Accepted):
+            self._orders.note(node, operation)
+            self.feed(machine, sub.HasAccepted(node))
+        elif isinstance(operation, Refused):
+            self._busy = self._busy or operation.busy_since > 0
+            self._driver = self._driver or operation.driver
+            self.feed(machine, sub.HasRefused(node, clean(operation.reason)))
+        elif isinstance(operation, Loaded):
+            self.feed(machine, sub.HasLoaded(node))
+        elif isinstance(operation, Asks):
+            self.feed(machine, sub.HasAsked(node, tuple(operation.requests)))
+        elif isinstance(operation, Prepared):
+            self.feed(machine, sub.HasPrepared(node))
+            self._logger.info("Node(%s) is ready, {%s} is ready.", node, ", ".join(map(str, sorted(machine.prepared))))
+
+    def feed(self, machine: sub.Submission, event: object) -> None:
+        """Let the machine decide on `event`, and do as it says."""
+        if isinstance(event, (sub.HasEnded, sub.IsLost)):
+            self._heartbeats.forget(event.node)
+        to_call: list[int] = []
+        for action in machine.handle(event, self._clock.monotonic()):
+            if isinstance(action, sub.AskCanCommit):
+                self._lines.tell_agent(
+                    action.node, self._orders.can_commit(action.node, machine.nodes, self._prepare_limit(machine))
+                )
+            elif isinstance(action, sub.OpenCodeSession):
+                to_call.append(action.node)
+            elif isinstance(action, sub.Answer):
+                self._answer(action.node, action.requests)
+            elif isinstance(action, sub.SendAbort):
+                self._lines.tell_agent(action.node, Abort(self._orders.job, action.reason))
+        if to_call:
+            self._call_processes(machine, to_call)
+
+    def _prepare_limit(self, machine: sub.Submission) -> float:
+        """Seconds from the acceptance until an executor has all it needs; other groups may be submitted in between."""
+        return machine.first_limit + self._limits[self.machines.index(machine)] + sub.EXTRA_SECONDS + sub.START_SECONDS
+
+    def _call_processes(self, machine: sub.Submission, nodes: Sequence[int]) -> None:
+        targets = {node: self._orders.target(node) for node in nodes}
+        # the machine says when it has taken too long
+        self._lines.call_processes(targets, self._bundles[nodes[0]].classes, self._prepare_limit(machine))
+
+    def _answer(self, node: int, requests: Sequence[str]) -> None:
+        if self._resources is None:
+            raise RuntimeError("Requests are answered once there is something to answer them.")
+        contents = []
+        for request in requests:
+            self._logger.info("Reply requirements to node(%s), type(%s).", node, clean(request))
+            contents.append(content_of(self._resources.reply(node, request)))
+        self._lines.tell_process(node, Answers(contents, self._resources.packages))
+
+
+def pack_executable(executable: Callable[..., AbsExecutable], objects: Mapping[str, Any] | None) -> Bundle:
+    """What a group runs, ready to travel.
+
+    Raises: as `shipping.pack`.
+    """
+    return pack({"executable": executable, "objects": dict(objects or {})})

@@ -1,0 +1,133 @@
+"""Executors that are started again: what the groups of a job run, and whether another attempt is worth it. Calls likewise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+from network.controller import Controller
+from network.names import did_you_mean
+from network.nodes import NodeAssignment
+from network.request import Request
+
+from ..errors import SubmissionError
+from ..executable import Resources
+from ..logs import SUBMIT_LOGGER, get_logger
+from ..messages import StopNode
+from ..recovery import FAIL, RESTART, Recovery, places_of
+from ..shipping import Bundle
+from ..verdict import Verdict
+
+POLICIES = (FAIL, RESTART)
+RETURN_SECONDS = 30.0
+"""How long the next attempt waits for nodes that are busy or cannot be reached."""
+
+
+class Group(NamedTuple):
+    """What runs on some nodes; `limit` is that of its preCommit in seconds."""
+
+    bundle: Bundle
+    nodes: Sequence[int]
+    limit: float
+
+
+class Restarts:
+    """Of one job. All its groups start again together, so they have one policy.
+
+    Attributes: `groups` in the order of their submission; `resources`, what answers their requests; `verdicts` of the attempts
+    that others have followed.
+    """
+
+    def __init__(self) -> None:
+        self.groups: list[Group] = []
+        self.resources = Resources(_nothing)
+        self.verdicts: list[Verdict] = []
+        self._recovery: Recovery | None = None
+
+    def agree(self, on_failure: str, max_restarts: int) -> None:
+        """Another group is to be submitted with this policy.
+
+        Raises: ValueError for a policy or a number that does not exist, or that is not that of the groups before.
+        """
+        if on_failure not in POLICIES:
+            choice = f"{', '.join(map(repr, POLICIES))}, got {on_failure!r}{did_you_mean(on_failure, POLICIES)}"
+            raise ValueError(f"'on_failure' of a group must be one of {choice}")
+        made, known = Recovery(on_failure, max_restarts), self._recovery
+        if known is not None and (known.policy, known.max_restarts) != (made.policy, made.max_restarts):
+            raise ValueError(
+                "All groups of a job start again together, so they must have the same 'on_failure' and 'max_restarts': "
+                f"{known.policy!r} and {known.max_restarts} before, got {made.policy!r} and {made.max_restarts}"
+            )
+        self._recovery = known or made
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a failure is followed by another attempt, as a rule."""
+        return self._recovery is not None and self._recovery.policy == RESTART
+
+    @property
+    def count(self) -> int:
+        """How often the job was started again."""
+        return 0 if self._recovery is None else self._recovery.restarts
+
+    def give_up(self, verdicts: Sequence[Verdict]) -> str:
+        """An attempt has failed, with these verdicts: why there is no other one, or "" when there is."""
+        if self._recovery is None:
+            return "no group was submitted"
+        return self._recovery.give_up(places_of(verdicts))
+
+    def describe(self) -> str:
+        """Which restart this is, for people."""
+        return "" if self._recovery is None else f"restart {self.count} of at most {self._recovery.max_restarts}"
+
+
+def reconnect(com: Controller, job: str, nodes: Iterable[int]) -> None:
+    """New connections with agents, that know nothing of the attempt before; one that was out of reach may have it still, and
+    ends it.
+
+    Raises: NetworkError naming who cannot be reached.
+    """
+    wanted = NodeAssignment()
+    for node in nodes:
+        wanted.add(node, com.addresses[node])
+    com.take_over(Request(key=com.key).request(wanted))
+    for node in wanted:
+        com.sessions[node].queue(StopNode(job, node, "It starts again.").to_value())
+
+
+def _nothing(node: int, request: str) -> None:
+    raise SubmissionError(
+        f"The job was not started: Node({node}) asks for {request!r}, and nobody answers. Call "
+        "resources_dispatch(reply) before join(); reply(node, request) returns what the node gets."
+    )
+
+
+_log = get_logger(SUBMIT_LOGGER)
+Result = TypeVar("Result")
+PAUSE_SECONDS = 0.5
+
+
+class Retry:
+    """Repeats a call that fails with one of `kinds`, but none of `never`, until `seconds` have passed."""
+
+    def __init__(self, seconds: float, *kinds: type[Exception], never: tuple[type[Exception], ...] = ()) -> None:
+        self._seconds, self._kinds, self._never = seconds, kinds, never
+
+    def call(self, function: Callable[[], Result]) -> Result:
+        """The result of `function`; raises what it raised last."""
+        deadline = time.monotonic() + self._seconds
+        said = ""
+        while True:
+            try:
+                return function()
+            except self._never:
+                raise
+            except self._kinds as error:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                if str(error) != said:
+                    said = str(error)
+                    _log.info("%s Trying again for up to %.0f s.", said, left)
+                time.sleep(min(PAUSE_SECONDS, left))

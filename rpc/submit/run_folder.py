@@ -1,0 +1,214 @@
+"""The folder of a run: each has one of its own, so that no run replaces what another one has left.
+
+<directory>/runs/<title>-<number>/job.json            which job it is, and when it began
+                                  Node-<i>-Retrieve/  what its nodes have left
+            runs/latest                               a link to the run that began last
+            Node-<i>-Retrieve                         a link to that of the last run that has one
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ..files import parsed, publish, read_regular
+from ..identity import is_job_id
+from ..logs import HEADLINE, SUBMIT_LOGGER, get_logger
+
+RUNS: Final = "runs"
+LATEST: Final = "latest"
+_RECORD: Final = "job.json"
+_OUR_LINK = re.compile(rf"(?:{RUNS}/[^/]+/Node--?[0-9]+-Retrieve|[^/]+-[0-9]+)")
+_log = get_logger(SUBMIT_LOGGER)
+
+
+def node_folder(node: int) -> str:
+    """The name of the folder of a node's files."""
+    return f"Node-{node}-Retrieve"
+
+
+def run_name(title: str, number: int = 1) -> str:
+    """The name of the folder of a run."""
+    return f"{title}-{number}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is known of a run that has begun; `began` in nanoseconds since 1970, later than that of all before it here.
+
+    `about` is what its submitter wants to know of it later.
+    """
+
+    path: Path
+    job: str
+    title: str
+    began: int
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Run | None:
+        """The run in the folder `path`; None where there is none, or it has not begun."""
+        try:
+            content: Any = parsed(json.loads, read_regular(path / _RECORD))
+            run = cls(path, content["job"], content["title"], content["began"], content.get("about", {}))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return None
+        right = type(run.job) is str and is_job_id(run.job) and type(run.title) is str and type(run.began) is int
+        return run if right and isinstance(run.about, dict) else None
+
+
+def runs_in(directory: Path, known: dict[Path, Run] | None = None) -> list[Run]:
+    """The runs in `directory` that have begun, the newest first. What was read once may be `known`, and is added to it."""
+    known = {} if known is None else known
+    try:
+        with os.scandir(directory / RUNS) as entries:
+            folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    for folder in folders:
+        if folder not in known and (run := Run.read(folder)) is not None:
+            known[folder] = run
+    return sorted(
+        (known[folder] for folder in folders if folder in known), key=lambda run: (run.began, run.path.name), reverse=True
+    )
+
+
+def find_run(directory: Path, job: str) -> Run | None:
+    """The run of `job` in `directory`, if it is here."""
+    return next((run for run in runs_in(directory) if run.job == job), None)
+
+
+class RunFolder:
+    """The folder in `directory` of the run of `job`; that of an earlier process if it has begun there, else a new one.
+
+    `title` must be able to stand in a file name (`files.is_safe_name`). The folder is made when it is first needed. `about`
+    are further facts for the record, plain data.
+    """
+
+    def __init__(self, directory: Path, job: str, title: str, about: Mapping[str, Any] | None = None) -> None:
+        self.directory = directory
+        self.about = dict(about or {})
+        self._job, self._title = job, title
+        self._path: Path | None = None
+        self._begun = False
+        self._warned: set[str] = set()
+        self._known: dict[Path, Run] = {}  # there may be many, and each of many nodes asks again
+
+    @property
+    def path(self) -> Path:
+        """The folder itself, which is made if need be. Raises: OSError."""
+        return self._path or self.make()
+
+    def make(self) -> Path:
+        """Make the folder, or find that of an earlier process; idempotent. Raises: OSError."""
+        if self._path is None:
+            known = find_run(self.directory, self._job)
+            self._begun = known is not None
+            self._path = self._make() if known is None else known.path
+        return self._path
+
+    def _make(self) -> Path:
+        """A new folder: whoever makes it has its number, so that two programs never share one."""
+        root = self.directory / RUNS
+        root.mkdir(parents=True, exist_ok=True)
+        mine = re.compile(rf"{re.escape(self._title)}-([0-9]{{1,15}})")
+        taken = [int(match[1]) for name in os.listdir(root) if (match := mine.fullmatch(name))]
+        number = max(taken, default=0) + 1
+        while True:
+            path = root / run_name(self._title, number)
+            try:
+                path.mkdir()
+            except FileExistsError:
+                number += 1
+            else:
+                return path
+
+    def begin(self) -> None:
+        """The run has begun: from now on it is known, with what `about` holds now. Idempotent. Raises: OSError."""
+        path = self.path
+        if self._begun:
+            return
+        newest = next(iter(runs_in(self.directory, self._known)), None)
+        began = max(time.time_ns(), 0 if newest is None else newest.began + 1)
+        record = {"job": self._job, "title": self._title, "began": began, "about": self.about}
+        publish(path / _RECORD, json.dumps(record), 0o644)
+        self._begun = True
+        _log.info("The files of this run are in %s.", shown(path), extra=HEADLINE)
+        self._lead(LATEST)
+
+    def has(self, node: int) -> None:
+        """There are files of `node`: its link leads there, if this is the newest run that has any."""
+        self.begin()
+        self._lead(node_folder(node))
+
+    def close(self) -> None:
+        """Remove the folder of a run that has not begun."""
+        if self._path is not None and not self._begun:
+            shutil.rmtree(self._path, ignore_errors=True)
+            self._path = None
+
+    def _lead(self, name: str) -> None:
+        """Set a link, and again if another run has begun meanwhile: whoever comes last finds the newest, without a lock."""
+        root = self.directory / RUNS
+        link = root / name if name == LATEST else self.directory / name
+        done = ""
+        while target := self._target(name):
+            if target == done:
+                return
+            try:
+                _set_link(link, target)
+            except OSError as error:
+                if name not in self._warned:
+                    self._warned.add(name)
+                    _log.warning("%s does not lead to %s: %s.", shown(link), shown(link.parent / target), error.strerror)
+                return
+            done = target
+
+    def _target(self, name: str) -> str:
+        """Where a link of that name is to lead."""
+        for run in runs_in(self.directory, self._known):
+            if name == LATEST:
+                return run.path.name
+            if (run.path / name).is_dir():
+                return f"{RUNS}/{run.path.name}/{name}"
+        return ""
+
+
+def _set_link(link: Path, target: str) -> None:
+    """Let `link` lead to `target`, in place of an earlier link of a run.
+
+    Raises: OSError, also where something else is in its place, which stays.
+    """
+    try:
+        earlier = os.readlink(link)
+    except FileNotFoundError:
+        earlier = target
+    except OSError as error:
+        raise FileExistsError(error.errno, "there is something else in its place, which stays as it is") from error
+    else:
+        if earlier == target:
+            return
+    if not _OUR_LINK.fullmatch(earlier):
+        raise FileExistsError(0, f"it is a link to {earlier}, which stays as it is")
+    draft = link.with_name(f".{link.name}-{secrets.token_hex(4)}")
+    os.symlink(target, draft)
+    try:
+        os.replace(draft, link)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def shown(path: Path) -> str:
+    """A path as the log shows it."""
+    return str(path) if path.is_absolute() else f"./{path}"

@@ -1,0 +1,286 @@
+"""The submitter's half of the three-phase submission, as a state machine over the nodes of one group.
+
+canCommit   every agent accepts and its job process loads the code                      limit: first phase
+preCommit   every executor gets what it asks for                                        limit: data size / bandwidth
+doCommit    the executors meet, tell each other READY, and start                        limit: start
+running     until every node has ended
+
+The first two limits wait up to a minute longer while all that they wait for work: many processes share few cores, or the data
+is large.
+
+Until all nodes run, any refusal, loss, failure or expired limit aborts the job on all of them: it runs everywhere or nowhere.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from ..dialing import PER_NODE_SECONDS
+from ..errors import ROLLED_BACK
+from ..machine import Machine
+from .phases import Answer as Answer
+from .phases import AskCanCommit as AskCanCommit
+from .phases import Cancelled as Cancelled
+from .phases import Dispatched as Dispatched
+from .phases import HasAccepted as HasAccepted
+from .phases import HasAsked as HasAsked
+from .phases import HasEnded as HasEnded
+from .phases import HasLoaded as HasLoaded
+from .phases import HasPrepared as HasPrepared
+from .phases import HasRefused as HasRefused
+from .phases import HasWorked as HasWorked
+from .phases import IsLost as IsLost
+from .phases import IsRunning as IsRunning
+from .phases import OpenCodeSession as OpenCodeSession
+from .phases import Phase as Phase
+from .phases import SendAbort as SendAbort
+from .phases import Settled as Settled
+from .phases import Started as Started
+from .phases import Tick as Tick
+
+FIRST_PHASE_SECONDS = 7.0
+START_SECONDS = 60.0
+EXTRA_SECONDS = 60.0  # in all, for nodes whose processes work when the limit of canCommit or preCommit comes
+_WORKED_SECONDS = 2.0  # since it last did: whoever has too little of its processors does not every time that it beats
+_MORE_SECONDS = 1.0
+_NAMED = re.compile(r"node (-?\d+)")
+_AWAITED = re.compile(r"waiting for node (-?\d+)|Node\((-?\d+)\) at \S+ (?:is lost|did not end well)")
+# the nodes roll back by themselves at the start limit; the submitter gives them this long to say so
+_GRACE_SECONDS = 2.0
+
+
+class Submission(Machine):
+    """See the module. `phase`, `reason` (why it failed), `deadline` of the phase, and the sets of nodes per step.
+
+    `names` are those of the nodes for people, `fullest` is how many nodes of the job the host has that has most of them.
+    """
+
+    def __init__(
+        self, nodes: Sequence[int], names: dict[int, str], start_limit: float = START_SECONDS, fullest: int = 1
+    ) -> None:
+        super().__init__()
+        self.nodes = tuple(nodes)
+        self.phase = Phase.CAN_COMMIT
+        self.reason = ""
+        self.is_cancelled = False  # it did not fail by itself
+        self.deadline: float | None = None
+        self.accepted: set[int] = set()
+        self.loaded: set[int] = set()
+        self.prepared: set[int] = set()
+        self.running: set[int] = set()
+        self.ended: dict[int, tuple[str, str]] = {}
+        self._names = names
+        self._start_limit = start_limit
+        self.first_limit = FIRST_PHASE_SECONDS + PER_NODE_SECONDS * fullest
+        self._extra = EXTRA_SECONDS
+        self._worked: dict[int, float] = {}  # when the process of a node last did
+        self._held: list[HasAsked] = []  # asked before the program began to answer
+        self._to_abort: set[int] = set()
+        self._failed_in = ""
+        self._blamed: set[int] = set()  # whom nodes have waited for in vain, or lost, and
+        self._blaming: set[int] = set()  # the nodes that say so
+        self._follows = False  # whether `reason` is a consequence of what is not known yet
+
+    @classmethod
+    def of_running(cls, nodes: Sequence[int], names: dict[int, str]) -> Submission:
+        """The machine of a group that somebody else has started."""
+        made = cls(nodes, names)
+        made.phase = Phase.RUNNING
+        for step in (made.accepted, made.loaded, made.prepared, made.running):
+            step.update(nodes)
+        return made
+
+    def _decide(self, event: object, now: float) -> list[object]:
+        if isinstance(event, HasEnded):
+            return self._on_end(event, now)
+        if self.phase is Phase.FAILED:
+            return self._after_failure(event)
+        if self.phase is Phase.ENDED:
+            return []  # what was on its way when the last node ended
+        if isinstance(event, Tick):
+            return self._on_tick(now)
+        if isinstance(event, HasWorked):
+            self._worked[event.node] = now
+            return []
+        if isinstance(event, IsLost):
+            return self._on_loss(event, now)
+        if isinstance(event, Cancelled):
+            self.is_cancelled = True
+            return self._fail(event.reason)
+        if isinstance(event, Started) and self.deadline is None and not self.accepted:
+            self.deadline = now + self.first_limit
+            return [AskCanCommit(node) for node in self.nodes]
+        if isinstance(event, Dispatched):
+            return self._on_dispatch(event, now)
+        return self._on_step(event, now)
+
+    @property
+    def _starting(self) -> bool:
+        return self.phase not in (Phase.RUNNING, Phase.ENDED, Phase.FAILED)
+
+    def _on_step(self, event: object, now: float) -> list[object]:
+        """A node is one step further. Agents and job processes speak on different connections, so what an agent says of the
+        start or the end may overtake what the process itself said before: the later step implies the earlier ones."""
+        if isinstance(event, (HasAccepted, HasRefused)) and self._answers_first_time(event.node):
+            if isinstance(event, HasRefused):
+                self.ended[event.node] = ("refused", event.reason)
+                return self._fail(f"{self._names[event.node]} refuses the job: {event.reason}")
+            self.accepted.add(event.node)
+            # code goes out only when everybody has accepted; by then the job processes have come up
+            return [OpenCodeSession(node) for node in self.nodes] if len(self.accepted) == len(self.nodes) else []
+        if isinstance(event, HasLoaded) and event.node in self.accepted:
+            self.loaded.add(event.node)
+            self._enter_next_phase(now)
+            return []
+        if isinstance(event, HasAsked) and event.node in self.loaded:
+            if self.phase in (Phase.CAN_COMMIT, Phase.LOADED):
+                self._held.append(event)
+                return []
+            return [Answer(event.node, event.requests)]
+        if isinstance(event, HasPrepared) and event.node in self.loaded:
+            self.prepared.add(event.node)
+            self._enter_next_phase(now)
+            return []
+        if isinstance(event, IsRunning) and event.node in self.accepted:
+            self._note_start(event.node, now)
+            return []
+        raise self._impossible(event)
+
+    def _answers_first_time(self, node: int) -> bool:
+        return self.phase is Phase.CAN_COMMIT and node in self.nodes and node not in self.accepted
+
+    def _note_start(self, node: int, now: float) -> None:
+        for step in (self.loaded, self.prepared, self.running):
+            step.add(node)
+        self._enter_next_phase(now)
+
+    def _enter_next_phase(self, now: float) -> None:
+        """Go on when all nodes have taken the step that this phase waits for."""
+        everybody = len(self.nodes)
+        if self._starting and len(self.running) == everybody:
+            self.phase, self.deadline = Phase.RUNNING, None
+        elif self.phase is Phase.CAN_COMMIT and len(self.loaded) == everybody:
+            self.phase, self.deadline = Phase.LOADED, None
+        elif self.phase is Phase.PRE_COMMIT and len(self.prepared) == everybody:
+            self.phase, self.deadline = Phase.DO_COMMIT, now + self._start_limit + _GRACE_SECONDS
+
+    def _on_dispatch(self, event: Dispatched, now: float) -> list[object]:
+        if self.phase is Phase.RUNNING:
+            return []  # executors that ask for nothing do not wait for the program
+        if self.phase is not Phase.LOADED:
+            raise self._impossible(event)
+        self.phase, self.deadline = Phase.PRE_COMMIT, now + event.limit
+        held, self._held = self._held, []
+        self._enter_next_phase(now)
+        return [Answer(ask.node, ask.requests) for ask in held]
+
+    def _on_end(self, event: HasEnded, now: float) -> list[object]:
+        self._to_abort.discard(event.node)
+        if event.node in self.ended:
+            return []
+        self.ended[event.node] = (event.state, event.detail)
+        if self.phase is Phase.FAILED and event.state == "failed":
+            self._find_cause(f"did not start, it ended in {self._failed_in}", event.node, event.detail)
+        if self._starting:
+            # a node that has run has heard READY from all, so its end belongs to the job, though the start of the last node is
+            # not known yet; one that never ran gives the job up on all
+            if event.node not in self.running and (event.state != "done" or event.node not in self.accepted):
+                reason = f"{self._names[event.node]} did not start, it ended in {self._word}: {event.detail}"
+                self._blamed = _blamed(event.detail) - {event.node}
+                self._blaming = {event.node}
+                return self._fail(reason, follows=bool(self._blamed))
+            self._note_start(event.node, now)
+        if self.phase is Phase.RUNNING and len(self.ended) == len(self.nodes):
+            self.phase = Phase.ENDED
+        return []
+
+    def _on_loss(self, event: IsLost, now: float) -> list[object]:
+        if self._starting and event.node not in self.running:
+            # its agent may still be there and is told to give up, but nobody waits for its answer
+            actions = self._fail(f"{self._names[event.node]} was lost in {self._word}: {event.reason}")
+            self._forget(event)
+            return actions
+        return self._on_end(HasEnded(event.node, "lost", event.reason), now)
+
+    @property
+    def _word(self) -> str:
+        """The phase, for people: who has loaded the code is on the way through preCommit, asked or not."""
+        phase = Phase.PRE_COMMIT if self.phase is Phase.LOADED else self.phase
+        return str(phase.value)
+
+    def _on_tick(self, now: float) -> list[object]:
+        if self.deadline is None or now < self.deadline:
+            return []
+        # no code is sent before all have accepted, so whoever has accepted is not to blame until then
+        first = self.accepted if len(self.accepted) < len(self.nodes) else self.loaded
+        reached = {Phase.CAN_COMMIT: first, Phase.PRE_COMMIT: self.prepared, Phase.DO_COMMIT: self.running}[self.phase]
+        late = [node for node in self.nodes if node not in reached]
+        if self.phase is not Phase.DO_COMMIT and self._extra > 0 and all(self._works(node, now) for node in late):
+            self._extra -= _MORE_SECONDS
+            self.deadline = now + _MORE_SECONDS
+            return []
+        names = ", ".join(self._names[node] for node in late)
+        return self._fail(f"{names} did not finish {self.phase.value} in time")
+
+    def _works(self, node: int, now: float) -> bool:
+        return now - self._worked.get(node, -math.inf) <= _WORKED_SECONDS
+
+    def _fail(self, reason: str, *, follows: bool = False) -> list[object]:
+        self._failed_in, self._follows = self._word, follows
+        self.phase, self.reason, self.deadline = Phase.FAILED, reason, None
+        # agents that have not answered may have accepted meanwhile, so they are told, too
+        self._to_abort = {node for node in self.nodes if node not in self.ended}
+        return [SendAbort(node, reason) for node in self.nodes if node in self._to_abort]
+
+    def _after_failure(self, event: object) -> list[object]:
+        """Only who need not be waited for any more matters now, and what the others have lost."""
+        if isinstance(event, IsLost) and event.node not in self.ended:
+            self._find_cause(f"was lost in {self._failed_in}", event.node, event.reason)
+        if isinstance(event, (HasRefused, IsLost)):
+            self._forget(event)
+        if isinstance(event, Settled) and self._follows:
+            self._find_silent()
+        return []
+
+    def _find_silent(self) -> None:
+        """All that is known is what others saw: they waited for somebody who said nothing, and cannot say it now."""
+        silent = self._to_abort & self._blamed or self._blamed - self._blaming
+        if silent:
+            names = ", ".join(self._names.get(node, f"Node({node})") for node in sorted(silent))
+            self.reason, self._follows = f"{names} did not answer in {self._failed_in}. {self.reason}", False
+
+    def _find_cause(self, what: str, node: int, detail: str) -> None:
+        """Who rolls back because of another node may be heard of before it, or may have taken a third one for the cause."""
+        blamed = _blamed(detail)
+        if blamed:
+            self._blamed |= blamed
+            self._blaming.add(node)
+        elif self._follows:
+            self.reason, self._follows = f"{self._names[node]} {what}: {detail}", False
+
+    def _forget(self, event: HasRefused | IsLost) -> None:
+        self.ended.setdefault(event.node, ("refused" if isinstance(event, HasRefused) else "lost", event.reason))
+        self._to_abort.discard(event.node)
+
+    @property
+    def cause_is_open(self) -> bool:
+        """After a failure: whether all that is known of it follows from something else."""
+        return self.phase is Phase.FAILED and self._follows
+
+    @property
+    def all_free(self) -> bool:
+        """After a failure: whether every node that was told to give up has confirmed it, refused, or is lost."""
+        return not self._to_abort
+
+
+def failed_first(machines: Iterable[Submission]) -> Submission | None:
+    """That of several groups which failed, not one that was cancelled because of it; None where none has."""
+    return min((machine for machine in machines if machine.phase is Phase.FAILED), key=lambda m: m.is_cancelled, default=None)
+
+
+def _blamed(detail: str) -> set[int]:
+    """On whom a node lays its end, by the last line that it said: it waited for them in vain, or has lost them."""
+    pattern = _NAMED if ROLLED_BACK in detail else _AWAITED
+    return {int(number) for found in pattern.finditer(detail) for number in found.groups() if number}

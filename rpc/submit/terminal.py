@@ -1,0 +1,230 @@
+"""A submitter's terminal or notebook: how far the workers are, and Ctrl-C as an event."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from html import escape
+from time import monotonic
+from types import FrameType, TracebackType
+from typing import Any, Protocol
+
+from tqdm import tqdm
+
+from network.transport import Waker
+
+from ..logs import clean, in_notebook, is_quiet
+
+
+class _View(Protocol):
+    """Shows the (percent, note) of each worker."""
+
+    def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class ProgressDisplay:
+    """Workers from 0 to 100, each with a note on how it stands, such as its loss; nothing where `verbose` is 0."""
+
+    def __init__(self, nodes: list[int], logger: logging.Logger) -> None:
+        self._state: dict[int, tuple[int, str]] = {}
+        self._view: _View = _Nothing() if is_quiet() else _Bar() if in_notebook() else _lines_or_bars(logger)
+        for node in nodes:
+            self.add(node, 0)
+
+    def add(self, node: int, percent: int, note: str = "") -> None:
+        """Show one more worker, which is at `percent`."""
+        self._state = dict(sorted([*self._state.items(), (node, (percent, clean(note)))]))
+        if not isinstance(self._view, _PlainLines):
+            self._view.show(self._state, node)
+
+    def __contains__(self, node: int) -> bool:
+        return node in self._state
+
+    def update(self, node: int, percent: int, note: str = "") -> None:
+        """Show that `node` is at `percent`."""
+        if node in self._state and self._state[node][0] != percent:
+            self._state[node] = (percent, clean(note))
+            self._view.show(self._state, node)
+
+    def close(self) -> None:
+        """Leave the display as it is."""
+        self._view.close()
+
+
+def _lines_or_bars(logger: logging.Logger) -> _View:
+    return _Bars() if sys.stderr.isatty() else _PlainLines(logger)
+
+
+class _Nothing:
+    def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class _PlainLines:
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+
+    def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
+        """All workers on one line."""
+        shown = " ".join(f"Worker({node}):{percent:3d}%" for node, (percent, _) in state.items())
+        self._logger.info("Current progress: %s | Running", shown)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class _Bars:
+    """On a terminal, one per worker, in their order; log lines scroll above them."""
+
+    def __init__(self) -> None:
+        # not above: in a notebook this module looks for widgets, and warns where there are none
+        from tqdm.contrib.logging import logging_redirect_tqdm  # noqa: PLC0415
+
+        self._bars: dict[int, tqdm[Any]] = {}
+        self._above = contextlib.ExitStack()
+        self._above.enter_context(logging_redirect_tqdm())
+
+    def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
+        """Move the bar of one worker; make room for one that is new."""
+        if list(self._bars) != list(state):
+            self._arrange(state)
+        percent, note = state[changed]
+        bar = self._bars[changed]
+        bar.set_postfix_str(note, refresh=False)
+        bar.update(percent - bar.n)
+        bar.refresh()
+
+    def _arrange(self, state: Mapping[int, tuple[int, str]]) -> None:
+        """Begin bars for new workers; from the first that is out of order on, they are drawn anew."""
+        before, shown = self._bars, list(self._bars)
+        kept = next((n for n, node in enumerate(state) if n >= len(shown) or shown[n] != node), len(state))
+        for node in shown[kept:]:
+            before[node].leave = False
+            before[node].close()
+        self._bars = {node: before[node] for node in shown[:kept]}
+        for position, (node, (percent, note)) in list(enumerate(state.items()))[kept:]:
+            layout = f"Worker({node}): {{percentage:3.0f}}%|{{bar:40}}| {{elapsed}}<{{remaining}}{{postfix}}"
+            self._bars[node] = bar = tqdm(total=100, initial=percent, position=position, leave=True, bar_format=layout)
+            bar.set_postfix_str(note, refresh=False)
+            if node in before:
+                bar.start_t, bar.initial = before[node].start_t, before[node].initial
+
+    def close(self) -> None:
+        """Leave the bars where they are."""
+        for bar in self._bars.values():
+            bar.close()
+        self._bars.clear()
+        self._above.close()
+
+
+class _Bar:
+    """In a notebook: one for all workers in the output of the cell, drawn anew as they go on. It needs no widgets."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._began = monotonic()
+        self._first: float | None = None
+
+    def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
+        """The mean of all workers, seconds so far and to come, and the note of the slowest worker that has one."""
+        mean = sum(percent for percent, _ in state.values()) / len(state)
+        self._first = mean if self._first is None else self._first
+        seconds = monotonic() - self._began
+        words = [f"{mean:.0f} % of {len(state)} worker{'s' * (len(state) > 1)}", f"{seconds:.0f} s"]
+        if self._first < mean < 100:
+            words.append(f"about {seconds * (100 - mean) / (mean - self._first):.0f} s left")
+        words += [note for _, note in sorted(state.values()) if note][:1]
+        self._draw(mean, ", ".join(words))
+
+    def _draw(self, mean: float, text: str) -> None:
+        from IPython.display import display  # noqa: PLC0415 - is there in a notebook
+
+        content = {
+            "text/plain": f"|{'█' * round(mean * 0.4):40}| {text}",
+            "text/html": f'<progress value="{mean:.0f}" max="100"></progress> {escape(text)}',
+        }
+        if self._handle is None:
+            self._handle = display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)
+
+    def close(self) -> None:
+        """Leave it as it is."""
+
+
+class Interrupts:
+    """While the `with` block runs, Ctrl-C makes `sock` readable and `take` true instead of raising KeyboardInterrupt.
+
+    Only in the main thread, where signals arrive, and only if the program has no handler of its own.
+    """
+
+    def __init__(self) -> None:
+        self._waker = Waker()
+        self.sock = self._waker.sock
+        self._noted = False
+        self._installed = False
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self._noted = True
+        self._waker.wake()
+
+    def take(self) -> bool:
+        """Whether Ctrl-C was pressed since the last call."""
+        self._waker.clear()
+        noted, self._noted = self._noted, False
+        return noted
+
+    def __enter__(self) -> Interrupts:
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._note)
+            self._installed = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._installed:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._installed = False
+        self._waker.close()
+
+
+def interrupted() -> KeyboardInterrupt:
+    """What to raise after Ctrl-C when the log has told what came of it: a plain program then ends without a traceback.
+
+    It ends by the signal all the same. Whoever shows errors in a way of its own, as notebooks do, goes on showing this one.
+    """
+    error = KeyboardInterrupt()
+    vars(error)[_TOLD] = True
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _show_untold
+    return error
+
+
+@contextlib.contextmanager
+def telling(what: str, logger: logging.Logger) -> Iterator[None]:
+    """Ctrl-C in the block is told in a line that begins with `what`, unless it was told already, and ends a plain program
+    without a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if vars(error).get(_TOLD):
+            raise
+        logger.warning("%s was interrupted.", what)
+        raise interrupted() from None
+
+
+_TOLD = "told"
+
+
+def _show_untold(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if not vars(error).get(_TOLD):
+        sys.__excepthook__(kind, error, traceback)

@@ -1,0 +1,186 @@
+"""What agents tell of the life of a node: heartbeats, notices, and the verdict on one that did not end well."""
+
+from __future__ import annotations
+
+import json
+import signal as signals
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Annotated
+
+from network.errors import BadContent, PeerLost, TimedOut
+
+from .liveness.limits import Phase
+from .liveness.recorder import MOST_LINKS
+from .logs import clean
+from .protocol import Attempt, Length, Node, Operation
+
+Count = Annotated[int, range(1 << 40)]
+ExitCode = Annotated[int, range(-1, 256)]
+PhaseName = Annotated[str, ("unwatched", "start", "step", "between", "save", "ended")]
+VerdictKind = Annotated[str, ("stuck", "crashed", "exited", "silent", "cut", "deadlock")]
+LOG_LINES = 20
+_LONGEST_LINE = 4096
+_LOSS = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
+_LATE = (
+    "TimeoutError:",
+    f"{TimedOut.__module__}.{TimedOut.__qualname__}:",
+    f"{BadContent.__module__}.{BadContent.__qualname__}:",
+)
+
+
+@dataclass(frozen=True)
+class Verdict(Operation):
+    """Why a node did not go on; it travels from the agent to the submitter.
+
+    kind: stuck (silent beyond the limit of its phase), crashed (a signal or an exception), exited (sys.exit), silent (its
+    host is), cut (a link with another node carries nothing), deadlock (all that still train wait for each other). epoch, batch:
+    where it was, counted from 1, 0 before the first. seconds: of silence. detail: more in words. exit_code: -1 for none.
+    signal: its number, 0 for none. trace: the traceback of a crash, the stack of a stuck process, or why there is none. log:
+    the last lines of the job's log there. work: the piece of work that it began last, in its own count, from 1; 0 for none.
+    """
+
+    job: str
+    node: Node
+    attempt: Attempt
+    kind: VerdictKind
+    host: str
+    pid: Count
+    phase: PhaseName
+    epoch: Count
+    batch: Count
+    seconds: float
+    detail: str = ""
+    exit_code: ExitCode = -1
+    signal: Annotated[int, range(128)] = 0
+    trace: str = ""
+    log: Annotated[list[str], Length(0, LOG_LINES)] = field(default_factory=list)
+    work: Count = 0
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line."""
+        return f"{self.summary} {clean(self.detail, _LONGEST_LINE)}".rstrip()
+
+    @property
+    def summary(self) -> str:
+        """Who, what, where; not why."""
+        return f"Node({self.node}) {self.place}: {self._what()}."
+
+    @property
+    def place(self) -> str:
+        """Where in the cluster and in the work."""
+        return describe_place(self.host, self.pid, self.attempt, self.phase, self.epoch, self.batch)
+
+    @property
+    def reason(self) -> str:
+        """What and why; not who and where."""
+        what = self._what()
+        return f"{what[0].upper()}{what[1:]}. {self.detail}".rstrip()
+
+    def _what(self) -> str:
+        if self.kind == "stuck":
+            return f"stuck, silent for {self.seconds:.1f} s"
+        if self.kind == "silent":
+            return f"its host has been silent for {self.seconds:.1f} s"
+        if self.kind == "cut":
+            return f"cut off from nodes that wait, for {self.seconds:.1f} s"
+        if self.kind == "deadlock":
+            return f"waits for others that wait, for {self.seconds:.1f} s"
+        if self.kind == "exited":
+            return f"exited with code {self.exit_code}"
+        return "crashed" if not self.signal else f"killed by signal {self.signal} ({signal_name(self.signal)})"
+
+    @property
+    def rank(self) -> int:
+        """0 for what happens by itself, 1 for what may be the doing of others (they are silent, or sent what cannot be used), 2
+        for what follows from a loss."""
+        last = self.trace.strip().rpartition("\n")[2]
+        if self.kind == "crashed" and last.startswith(_LOSS):
+            return 2
+        return 1 if self.kind == "deadlock" or (self.kind == "crashed" and last.startswith(_LATE)) else 0
+
+    def describe(self) -> str:
+        """The headline, and the evidence below it; what a worker has said in it is cleaned, fit for a terminal."""
+        parts = [self.headline]
+        if self.trace:
+            parts += ["Stack:" if self.kind == "stuck" else "Traceback:", *_indented(self.trace.strip().splitlines())]
+        if self.log:
+            parts += ["Last lines of its log:", *_indented(self.log)]
+        return "\n".join(parts)
+
+    def to_json(self) -> str:
+        """All fields, by name."""
+        return json.dumps(asdict(self))
+
+
+def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, batch: int) -> str:
+    """Where in the cluster and in the work, by what a verdict or a beat says; people count attempts from 1."""
+    who = f"on {clean(host)}, process {pid}, attempt {attempt + 1}"
+    if phase == Phase.UNWATCHED.value:
+        return f"{who}, which gave no signals of its progress"
+    return f"{who}, phase '{phase}', " + (f"epoch {epoch}, batch {batch}" if epoch else "before the first batch")
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL for 9, and so on."""
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
+def in_causal_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """First causes before their consequences, else in the order in which they came."""
+    return sorted(verdicts, key=lambda verdict: verdict.rank)
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {clean(line, _LONGEST_LINE)}" for line in lines]
+
+
+@dataclass(frozen=True)
+class Heartbeat(Operation):
+    """The agent lives, and the process is here: sent twice a second while there is one. epoch, batch: from 1, 0 before the
+    first."""
+
+    job: str
+    node: Node
+    attempt: Attempt
+    host: str
+    pid: Count
+    phase: PhaseName
+    epoch: Count
+    batch: Count
+    seconds: float  # since the phase began
+    waiting: float  # of them, for peers and without a byte coming or going
+    limit: float  # N, as it is now
+    links: Annotated[list[Annotated[list[int], Length(3, 3)]], Length(0, MOST_LINKS)] = field(default_factory=list)
+    """While it waits in vain: for each peer its id, messages sent to it, and messages that have come from it."""
+    worked: float = 0.0  # until the executor starts: seconds of processor time since the last beat, 0 where nobody knows
+
+    @property
+    def place(self) -> str:
+        """Where in the cluster and in the work, in the words of a verdict."""
+        return describe_place(self.host, self.pid, self.attempt, self.phase, self.epoch, self.batch)
+
+
+@dataclass(frozen=True)
+class Notice(Operation):
+    """The process is silent for half of what it may be (warned), or has shown life since (recovered, after `seconds`)."""
+
+    job: str
+    node: Node
+    attempt: Attempt
+    kind: Annotated[str, ("warned", "recovered")]
+    phase: PhaseName
+    epoch: Count
+    batch: Count
+    seconds: float
+
+    def describe(self) -> str:
+        """The notice in one sentence."""
+        where = f"Node({self.node}), epoch {self.epoch}, batch {self.batch}"
+        if self.kind == "recovered":
+            return f"{where}: recovered after {self.seconds:.1f} s."
+        return f"{where}: silent for {self.seconds:.1f} s in phase '{self.phase}', half of what it may be."

@@ -1,0 +1,208 @@
+"""All-reduce among nodes in threads over real sockets: results, types, sizes on either side of every border, and failures."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from network.controller import Controller
+from network.errors import PeerLost, TimedOut
+from network.session import Session
+from network.transport import SocketLink
+from rpc.collective.allreduce import WHOLE_BYTES, combined
+from rpc.collective.shared_slots import AHEAD, PIECE_BYTES
+from rpc.communication import Communication
+
+KEY = b"k" * 32
+LIMIT = 20.0
+
+
+@contextlib.contextmanager
+def group(count: int, *, sealed: bool = False) -> Iterator[list[Communication]]:
+    """The `com` of every node; they know each other already."""
+    sessions: list[dict[int, Session]] = [{} for _ in range(count)]
+    for low, high in itertools.combinations(range(count), 2):
+        for node, peer, end in zip((low, high), (high, low), socket.socketpair(), strict=True):
+            keys = {"role": "peer", "sealed": sealed, "is_server": node == low}
+            sessions[node][peer] = Session(SocketLink(end), KEY, KEY, **keys)
+    controllers = [Controller(node, found) for node, found in enumerate(sessions)]
+    try:
+        yield [Communication(com, range(count), Path(), Path(), lambda percent: None) for com in controllers]
+    finally:
+        for controller in controllers:
+            controller.close(graceful=False)
+
+
+def together(coms: list[Communication], work: Callable[[Communication], Any]) -> list[Any]:
+    """What `work` gives on every node, or the error that it raises."""
+    results: list[Any] = [None] * len(coms)
+
+    def run(com: Communication) -> None:
+        try:
+            results[com.rank] = work(com)
+        except Exception as error:
+            results[com.rank] = error
+
+    threads = [threading.Thread(target=run, args=(com,)) for com in coms]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+        assert not thread.is_alive()
+    return results
+
+
+def array_of(rank: int, shape: tuple[int, ...], dtype: str = "f4") -> np.ndarray:
+    generator = np.random.default_rng((rank, *shape))
+    if np.dtype(dtype).kind in "biu":
+        return generator.integers(0, 2 if dtype == "?" else 50, shape).astype(dtype)
+    return (generator.standard_normal(shape) * 10.0 ** generator.integers(-2, 3, shape)).astype(dtype)
+
+
+BORDER, PIECE = WHOLE_BYTES // 4, PIECE_BYTES // 4
+SHAPES = [(), (0,), (3, 5), (BORDER,), (BORDER + 1,), (2 * PIECE - 1,), (2, PIECE + 1)]
+
+
+@pytest.mark.parametrize(("count", "sealed"), [(1, False), (2, False), (2, True), (3, False), (4, False), (5, False)])
+def test_everybody_gets_the_bits_of_the_tree(count: int, sealed: bool) -> None:
+    """Through messages, and through shared memory once the peers have agreed on it; sealed sessions never share any."""
+    with group(count, sealed=sealed) as coms:
+        for shape in SHAPES:
+            parts = [array_of(rank, shape) for rank in range(count)]
+            for op in ("mean", "sum", "max", "min"):
+                expected = combined(parts, op)
+                for found in together(coms, lambda com, op=op, parts=parts: com.allreduce(parts[com.rank], op, LIMIT)):
+                    assert found.dtype == expected.dtype and found.shape == shape, found
+                    np.testing.assert_array_equal(found, expected)
+        shared = [session.bytes_shared > 0 for com in coms for session in com.controller.sessions.values()]
+        assert shared == [not sealed and sys.platform == "linux"] * len(shared)
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_every_byte_is_accounted_on_both_sides_and_no_more_than_needed_travels(sealed: bool) -> None:
+    """2 (W - 1) / W times the array in each direction, however it travels."""
+    size, turns = 4 * PIECE_BYTES, 3
+    with group(3, sealed=sealed) as coms:
+        before = [com.bytes_sent for com in coms]
+
+        def work(com: Communication) -> None:
+            for _ in range(turns):
+                com.allreduce(np.zeros(size // 4, np.float32), "sum", LIMIT)
+            com.barrier(LIMIT)
+
+        together(coms, work)
+        for com, start in zip(coms, before, strict=True):
+            assert 0 <= com.bytes_sent - start - turns * size * 4 // 3 < turns * size // 50
+        for low, high in itertools.permutations(range(3), 2):
+            assert coms[low].controller.sessions[high].bytes_sent == coms[high].controller.sessions[low].bytes_read
+
+
+def test_more_pieces_than_slots() -> None:
+    """Nothing is overwritten that somebody has yet to read, within an operation and from one to the next."""
+    size = 3 * (AHEAD + 1) * PIECE_BYTES
+    parts = [np.arange(rank, size + rank, dtype=np.uint32).astype(np.uint8) for rank in range(3)]
+    expected = combined(parts, "sum")
+    with group(3) as coms:
+        for found in together(coms, lambda com: [com.allreduce(parts[com.rank], "sum", LIMIT) for _ in range(2)]):
+            for total in found:
+                np.testing.assert_array_equal(total, expected)
+
+
+def test_an_operation_that_failed_spoils_none_that_follows() -> None:
+    """A node gives up and begins the next operation while another may still combine what the first one left for it."""
+    size, begun = 300_000, threading.Barrier(3)
+
+    def work(com: Communication) -> list[Any]:
+        found = [com.allreduce(array_of(com.rank, (size,)), "sum", LIMIT)]
+        if com.rank == 2:
+            begun.wait(LIMIT)
+        else:
+            with pytest.raises(TimedOut, match=r"node\(s\) .*2"):
+                com.allreduce(array_of(com.rank + 3, (size,)), "sum", 0.3)
+            begun.wait(LIMIT)
+        if com.rank == 2:
+            with pytest.raises(TimedOut):
+                com.allreduce(array_of(com.rank + 3, (size,)), "sum", 0.1)
+        return [*found, *(com.allreduce(array_of(com.rank + 6 * turn, (size,)), "sum", LIMIT) for turn in (1, 2))]
+
+    with group(3) as coms:
+        results = together(coms, work)
+        for turn in range(3):
+            expected = combined([array_of(rank + 6 * turn, (size,)) for rank in range(3)], "sum")
+            for found in results:
+                np.testing.assert_array_equal(found[turn], expected)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f8", "c8"])
+def test_types_come_out_as_numpy_has_them(dtype: str) -> None:
+    parts = [array_of(rank, (40_000,), dtype) for rank in range(3)]
+    with group(3) as coms:
+        for op in ("sum", "mean"):
+            expected = combined(parts, op)
+            for found in together(coms, lambda com, op=op: com.allreduce(parts[com.rank], op, LIMIT)):
+                assert found.dtype == expected.dtype
+                np.testing.assert_array_equal(found, expected)
+
+
+def test_one_operation_after_the_other_through_sealed_sessions() -> None:
+    """Nodes that are ahead send pieces of an operation that others have not begun; strided input; results that stay."""
+
+    def work(com: Communication) -> bool:
+        kept = []
+        for turn in range(6):
+            shape = (50_000 + 30_000 * turn, 2)
+            mine = array_of(com.rank + 10 * turn, shape)[:, 0]
+            kept.append((com.allreduce(mine, "sum", LIMIT), turn, shape))
+            com.barrier(LIMIT)
+        return all(
+            np.array_equal(total, combined([array_of(rank + 10 * turn, shape)[:, 0] for rank in range(3)], "sum"))
+            for total, turn, shape in kept
+        )
+
+    with group(3, sealed=True) as coms:
+        assert together(coms, work) == [True] * 3
+
+
+@pytest.mark.parametrize(("one", "other"), [((9,), (10,)), ((50_000,), (60_000,)), ((9,), (50_000,))])
+def test_shapes_that_differ_are_refused(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    with group(2) as coms:
+        shapes = [one, other]
+        errors = together(coms, lambda com: com.allreduce(np.zeros(shapes[com.rank], np.float32), "sum", LIMIT))
+        assert any(isinstance(error, ValueError) and "allreduce needs one shape" in str(error) for error in errors), errors
+
+
+def test_types_that_differ_are_refused_where_each_node_combines_a_part() -> None:
+    with group(2) as coms:
+        errors = together(coms, lambda com: com.allreduce(np.zeros(50_000, ["f4", "f8"][com.rank]), "sum", LIMIT))
+        assert any("needs one shape and type; node" in str(error) for error in errors)
+
+
+def test_a_node_that_is_lost_ends_the_operation() -> None:
+    def work(com: Communication) -> object:
+        if com.rank == 1:
+            com.controller.close(graceful=False)
+            return None
+        return com.allreduce(np.zeros(200_000, np.float32), "sum", LIMIT)
+
+    with group(3) as coms:
+        first, _, last = together(coms, work)
+        assert isinstance(first, PeerLost) and isinstance(last, PeerLost)
+
+
+def test_the_limit_names_who_is_awaited() -> None:
+    with group(2) as coms, pytest.raises(TimedOut, match=r"group operation 1 of node\(s\) 1"):
+        coms[0].allreduce(np.zeros(20_000, np.float32), "sum", 0.05)
+
+
+def test_an_unknown_operation() -> None:
+    with group(1) as (com,), pytest.raises(ValueError, match="'op' must be one of mean, sum, max, min, got 'product'"):
+        com.allreduce(1.0, "product")

@@ -1,0 +1,181 @@
+"""Hosts as text, in order, compared and dealt; and those that are left alone for a while."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from network.nodes import DEFAULT_PORT, Address
+from rpc.elastic import Blacklist, CoolDown, Host, HostUpdateResult, classify, deal, order_hosts, parse_hosts
+
+A, B, C, D = (Address(name, DEFAULT_PORT) for name in "abcd")
+ADDRESSES = st.sampled_from([A, B, C, D])
+SLOTS = st.dictionaries(ADDRESSES, st.integers(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("", []),
+        (" \n\t\n", []),
+        ("a", [Host(A)]),
+        ("a slots=3\nb:1\n", [Host(A, 3), Host(Address("b", 1))]),
+        ("  b   slots=2  \n\n[::1]:5 slots=1", [Host(B, 2), Host(Address("::1", 5))]),
+        ("a\nb\na\na:15387 slots=1", [Host(A), Host(B)]),
+        ("a slots=0\nb", [Host(B)]),
+    ],
+)
+def test_lines_of_hosts(text: str, hosts: list[Host]) -> None:
+    """EL-17: one `host[:port] [slots=n]` per line, blank output is no host yet, duplicates count once."""
+    assert parse_hosts(text) == hosts
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\nb slots=two", r"Line 2 of the hosts: 'slots' must be an integer from 0 to 4096, got 'two' in 'b slots=two'"),
+        ("a slots=-1", r"Line 1 .* got '-1'"),
+        ("a slots=4097", r"Line 1 .* got '4097'"),
+        ("a slots=", r"Line 1 .* got ''"),
+        ("\n\na b c", r"Line 3 of the hosts: A host is written 'host\[:port\] \[slots=n\]', got 'a b c'"),
+        ("a cores=2", r"Line 1 .* got 'a cores=2'"),
+        ("a:99999", r"Line 1 of the hosts: The port of an address must be a number from 0 to 65535, got 'a:99999'"),
+        ("a slots=1\na slots=2", r"Line 2 of the hosts: a:15387 has 2 slot\(s\) here and 1 above"),
+    ],
+)
+def test_a_line_that_is_no_host_is_named(text: str, message: str) -> None:
+    """EL-17, style 4: the error names the line, what is expected and what it holds."""
+    with pytest.raises(ValueError, match=message):
+        parse_hosts(text)
+
+
+def test_survivors_keep_their_order() -> None:
+    """EL-11: `a,b,c` then `{d,c,b}` gives `b,c,d`."""
+    assert order_hosts([A, B, C], [D, C, B]) == [B, C, D]
+    assert order_hosts([], [C, A, C]) == [C, A]
+
+
+@given(st.lists(ADDRESSES, unique=True), st.lists(ADDRESSES, unique=True))
+def test_the_order_of_any_hosts(previous: list[Address], available: list[Address]) -> None:
+    """EL-11: all available ones and no others, survivors before newcomers, both in the order they had."""
+    ordered = order_hosts(previous, available)
+    assert sorted(ordered) == sorted(available)
+    survivors = [address for address in previous if address in available]
+    assert ordered[: len(survivors)] == survivors
+    assert ordered[len(survivors) :] == [address for address in available if address not in previous]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "result"),
+    [
+        ({A: 1}, {A: 1, B: 1}, HostUpdateResult.added),
+        ({A: 1}, {A: 2}, HostUpdateResult.added),
+        ({A: 1, B: 1}, {A: 1}, HostUpdateResult.removed),
+        ({A: 2}, {A: 1}, HostUpdateResult.removed),
+        ({A: 1}, {B: 1}, HostUpdateResult.mixed),
+        ({A: 2, B: 1}, {A: 1, B: 2}, HostUpdateResult.mixed),
+        ({A: 1, B: 1}, {B: 1, A: 1}, HostUpdateResult.no_update),
+        ({}, {}, HostUpdateResult.no_update),
+    ],
+)
+def test_what_a_change_is_called(before: dict[Address, int], after: dict[Address, int], result: HostUpdateResult) -> None:
+    """EL-18: more is added, less is removed, both is mixed, the same is none."""
+    assert classify(before, after) is result
+
+
+def test_the_numbers_of_changes() -> None:
+    """EL-18: as they travel; results of several looks are joined by `|`."""
+    kinds = HostUpdateResult
+    assert [int(kind) for kind in (kinds.no_update, kinds.removed, kinds.added, kinds.mixed)] == [0, 1, 2, 3]
+    assert kinds.removed | kinds.added is kinds.mixed
+
+
+@given(SLOTS, SLOTS)
+def test_a_change_backwards_is_the_opposite(before: dict[Address, int], after: dict[Address, int]) -> None:
+    """EL-18: added and removed change places when time runs backwards; nothing else can happen."""
+    opposite = {0: 0, 1: 2, 2: 1, 3: 3}
+    assert int(classify(after, before)) == opposite[int(classify(before, after))]
+    assert (classify(before, after) is HostUpdateResult.no_update) == (before == after)
+
+
+def test_slots_are_dealt_host_by_host() -> None:
+    """EL-15: ranks follow hosts and slots, never more than the maximum."""
+    hosts = [Host(A, 2), Host(B, 2)]
+    assert deal(hosts) == [(A, 0), (A, 1), (B, 0), (B, 1)]
+    assert deal(hosts, 3) == [(A, 0), (A, 1), (B, 0)]
+    assert deal(hosts, 3, keep={(A, 0), (B, 0), (B, 1)}) == [(A, 0), (B, 0), (B, 1)]
+    assert deal([Host(B, 1)], 3, keep={(A, 0)}) == [(B, 0)]
+
+
+@given(st.dictionaries(ADDRESSES, st.integers(0, 3)), st.integers(1, 9), st.data())
+def test_whoever_can_stay_stays(slots: dict[Address, int], maximum: int, data: st.DataObject) -> None:
+    """EL-15: full use up to the maximum; no living worker makes room for a new one; host by host."""
+    hosts = [Host(address, count) for address, count in slots.items()]
+    places = [(host.address, index) for host in hosts for index in range(host.slots)]
+    keep = data.draw(st.sets(st.sampled_from(places), max_size=maximum)) if places else set()
+    dealt = deal(hosts, maximum, keep)
+    assert len(dealt) == min(len(places), maximum)
+    assert keep <= set(dealt)
+    assert dealt == [place for place in places if place in dealt]
+
+
+HERE, THERE = Address("a", 1), Address("b", 1)
+
+
+def test_without_a_range_never_again() -> None:
+    """EL-22: a host that failed is not used again."""
+    blacklist = Blacklist()
+    blacklist.add(HERE, 5.0)
+    assert blacklist.holds(HERE, 5.0) and blacklist.holds(HERE, 1e12)
+    assert not blacklist.holds(THERE, 5.0)
+    assert blacklist.next_release(5.0) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_periods_double_up_to_the_cap(seed: int) -> None:
+    """EL-22: the first period is lo, then 2 lo, 4 lo, ... capped at hi, each with a jitter of at most lo."""
+    blacklist, now = Blacklist(CoolDown(2.0, 12.0), seed), 100.0
+    for period in (2.0, 4.0, 8.0, 12.0, 12.0):
+        blacklist.add(HERE, now)
+        release = blacklist.next_release(now)
+        assert release is not None and now + period <= release <= now + period + 2.0
+        assert blacklist.holds(HERE, math.nextafter(release, 0)) and not blacklist.holds(HERE, release)
+        assert blacklist.next_release(release) is None
+        now = release
+
+
+def test_neighbours_that_fail_together_count_once() -> None:
+    """EL-22: failures during one period have one cause, so the period neither doubles nor starts anew."""
+    one, several = Blacklist(CoolDown(2.0, 100.0)), Blacklist(CoolDown(2.0, 100.0))
+    one.add(HERE, 0.0)
+    for moment in (0.0, 0.1, 1.9):
+        several.add(HERE, moment)
+    assert several.next_release(0.0) == one.next_release(0.0)
+
+
+def test_hosts_do_not_come_back_together() -> None:
+    """EL-22: the jitter differs between hosts, and is the same for the same seed."""
+
+    def releases(seed: int) -> list[float]:
+        blacklist, found = Blacklist(CoolDown(10.0, 10.0), seed), []
+        for now in range(0, 1000, 100):
+            blacklist.add(Address(f"h{now}", 1), now)
+            found.append((blacklist.next_release(now) or 0.0) - now)
+        return found
+
+    assert len(set(releases(1))) == 10
+    assert releases(1) == releases(1) != releases(2)
+
+
+def test_many_failures_stay_finite() -> None:
+    assert CoolDown(1.0, 60.0).seconds(10**6) == 60.0
+    assert [CoolDown(1.0, 60.0).seconds(n) for n in (1, 2, 3)] == [1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-1, 1), (2, 1), (1, math.inf), (math.nan, 1)])
+def test_a_range_that_is_none(low: float, high: float) -> None:
+    with pytest.raises(ValueError, match=f"CoolDown needs 0 < low <= high, both finite, got {low} and {high}"):
+        CoolDown(low, high)
