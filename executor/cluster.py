@@ -19,13 +19,13 @@ from network.nodes import NodeAssignment
 from rpc.logs import get_logger
 
 from .broadcast import Broadcast, Held, pack_broadcast
+from .console import OUTPUTS, Console
 from .dispatcher import Dispatcher
 from .errors import like
 from .functions import Function, Functions, user_classes
 from .future import TaskFuture
 from .initializer import INITIALIZER, checked_initargs, initializer_message
 from .options import NO_OPTIONS, Errors, TaskOptions, WithOptions, chunks_of
-from .output import OUTPUTS, Console
 from .payload import Payload, pack_payload
 from .shelves import KEEP_BYTES
 from .status import ExecutorStatus

@@ -16,13 +16,13 @@ from rpc.errors import InvalidTransition
 from rpc.logs import get_logger
 
 from . import events as plan
+from .console import Console
 from .errors import NodeLost
 from .functions import Function
 from .hang_up import hang_up
 from .initializer import initializer_failure
 from .messages import BROKEN, FAILURE, Done, Written, parse_from_node
 from .outbox import Outbox
-from .output import Console
 from .recalls import RECALL_SECONDS, Recalls
 from .restarts import Ending, Job, Restarts
 from .scheduler import Scheduler

@@ -1,8 +1,7 @@
 """What tasks print and log, on its way to the submitter, as far as `OUTPUT_BYTES` of each task.
 
-On a node, `TaskOutput` stands before `sys.stdout` and `sys.stderr`, and is a handler of all loggers. What is written while a
-task runs, also by its threads, is that task's; the log of the job has it as well. At the submitter, `Console` shows it, or
-leaves it with the future.
+`TaskOutput` stands before `sys.stdout` and `sys.stderr`, and is a handler of all loggers. What is written while a task runs,
+also by its threads, is that task's; the log of the job has it as well.
 """
 
 from __future__ import annotations
@@ -13,16 +12,10 @@ import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TextIO
-from weakref import WeakKeyDictionary
 
-from rpc.logs import clean_lines, get_logger
+from .messages import OUTPUT_BYTES, STDERR, STDOUT
 
-from .future import TaskFuture
-from .messages import OUTPUT_BYTES, STDERR, STDOUT, Said
-
-OUTPUTS = ("off", "inline", "future")
-_LONG_LINE = 8192  # characters that wait for their end
-logger = get_logger("executor.tasks")  # has what all loggers of tasks say: nodes must not make loggers here by naming them
+LONG_LINE = 8192  # characters that wait for their end
 
 
 class TaskOutput(logging.Handler):
@@ -64,7 +57,7 @@ class TaskOutput(logging.Handler):
             if self._task is None:
                 return
             lines, end, rest = (self._begun[kind] + text).rpartition("\n")
-            if len(rest) > _LONG_LINE:
+            if len(rest) > LONG_LINE:
                 lines, end, rest = f"{lines}{end}{rest}", "", ""
             self._begun[kind] = rest
             if lines or end:
@@ -123,43 +116,3 @@ class _Tee:
 
     def __iter__(self) -> Any:
         return iter(self._stream)
-
-
-class Console:
-    """Shows what tasks have written, behind node and task: on stdout, on stderr and by the logger `executor.tasks`.
-
-    With `keep` it leaves it with the future instead, as the attribute `output`.
-    """
-
-    def __init__(self, keep: bool, limit: int = OUTPUT_BYTES) -> None:
-        self._keep, self._limit = keep, limit + _LONG_LINE  # with a note at the end
-        # bytes of tasks that may still come: a node may break its word
-        self._left: WeakKeyDictionary[TaskFuture[Any], int] = WeakKeyDictionary()
-
-    def take(self, node: int, said: Said, name: str, future: TaskFuture[Any]) -> None:
-        """What a task that calls the function `name` has written on `node`."""
-        left = self._left.get(future, self._limit)
-        text = said.text[: max(0, left)]
-        self._left[future] = left - len(text)
-        if not text:
-            return
-        if self._keep:
-            log = f"{logging.getLevelName(said.kind)} {said.name}: " if said.kind > STDERR else ""
-            future.output += f"{log}{text}\n" if log else text
-            return
-        before = f"[Node({node}) {name}#{said.task}]"
-        if said.kind > STDERR:
-            logger.log(said.kind, "%s %s: %s", before, said.name, text)
-            return
-        shown = "".join(f"{before} {clean_lines(line)}\n" for line in map(_last, text.removesuffix("\n").split("\n")))
-        stream = sys.stdout if said.kind == STDOUT else sys.stderr
-        try:
-            stream.write(shown)
-            stream.flush()
-        except (OSError, ValueError, AttributeError):  # it is closed, or there is none
-            return
-
-
-def _last(line: str) -> str:
-    """What a line that was written over several times shows at last."""
-    return line.rstrip("\r").rpartition("\r")[2]
