@@ -1,10 +1,9 @@
 """Parallel compute on agents: the interface of `concurrent.futures`, lazy collections, a joblib backend. Knows no learning."""
 
-from .broadcast import Broadcast
-from .cluster import ClusterExecutor
+from .cluster import ClusterExecutor, local_nodes
 from .errors import ConversionError, NodeLost, NotData, RemoteError, RemoteTraceback
 from .joblib_backend import register_joblib
-from .local import local_nodes
+from .process_setup import Broadcast
 from .values import register_value
 
 __all__ = [

@@ -11,26 +11,24 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from network.nodes import NodeAssignment
+from rpc.launch.local import local_agents
 from rpc.logs import get_logger
 
-from .broadcast import Broadcast, Held, pack_broadcast
-from .console import OUTPUTS, Console
 from .dispatcher import Dispatcher
 from .errors import like
 from .functions import Function, Functions, user_classes
-from .future import TaskFuture
-from .initializer import INITIALIZER, checked_initargs, initializer_message
-from .options import NO_OPTIONS, Errors, TaskOptions, WithOptions, chunks_of
+from .job import TaskJob
+from .keeper import KEEP_BYTES
+from .options import NO_OPTIONS, Errors, ExecutorStatus, TaskOptions, WithOptions, chunks_of
 from .payload import Payload, pack_payload
-from .shelves import KEEP_BYTES
-from .status import ExecutorStatus
-from .task_job import TaskJob
-from .tasks import Task
+from .process_setup import INITIALIZER, Broadcast, Held, checked_initargs, initializer_message, pack_broadcast
+from .tasks import OUTPUTS, Console, Task, TaskFuture
 
 T = TypeVar("T")
 logger = get_logger("executor")
@@ -274,7 +272,7 @@ class ClusterExecutor(Executor):
         return Broadcast(Held(number, value), lambda: self._dispatcher.order(["drop", [number]]))
 
     def new_shelf(self) -> int:
-        """The number of a shelf on which tasks may keep values, by `executor.shelves.SHELVES`, until `clear_shelf`."""
+        """The number of a shelf on which tasks may keep values, by `executor.keeper.SHELVES`, until `clear_shelf`."""
         return next(self._numbers)
 
     def clear_shelf(self, shelf: int) -> None:
@@ -367,3 +365,19 @@ def _culprit(arguments: Any, function: Function, many: bool) -> str:
         except TypeError:
             return shown
     return "An argument"
+
+
+@contextmanager
+def local_nodes(count: int, *, slots: int = 1) -> Iterator[NodeAssignment]:
+    """Start `count` agents on free ports of this machine and yield their nodes; they end with the block.
+
+    With `slots` each may belong to as many executors at once.
+
+    >>> with local_nodes(2) as nodes, ClusterExecutor(nodes) as executor:  # doctest: +SKIP
+    ...     print(executor.submit(pow, 2, 10).result())
+    """
+    with local_agents(count, slots=slots) as agents:
+        nodes = NodeAssignment(key_file=agents.key_file)
+        for number, address in enumerate(agents.addresses):
+            nodes.add(number, address)
+        yield nodes

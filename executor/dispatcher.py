@@ -15,19 +15,15 @@ from network.transport import Waker, wait_sockets
 from rpc.errors import InvalidTransition
 from rpc.logs import get_logger
 
-from . import events as plan
-from .console import Console
+from . import scheduler_state as plan
 from .errors import NodeLost
 from .functions import Function
-from .hang_up import hang_up
-from .initializer import initializer_failure
+from .job import Ending, Job, Restarts
 from .messages import BROKEN, FAILURE, Done, Written, parse_from_node
-from .outbox import Outbox
-from .recalls import RECALL_SECONDS, Recalls
-from .restarts import Ending, Job, Restarts
+from .process_setup import SetupMessages, initializer_failure
+from .queues import RECALL_SECONDS, Cancellations, Outbox, close_sessions
 from .scheduler import Scheduler
-from .standing import StandingOrders
-from .tasks import Task, Tasks, opened
+from .tasks import Console, Task, Tasks, opened
 
 _AT_ONCE = 1000  # tasks that go to the scheduler, between looks at the nodes
 _LET_GO_SECONDS = 1.0  # for the nodes of a broken executor to end what they are at
@@ -53,12 +49,12 @@ class Dispatcher:
     ) -> None:
         self._sessions, self._names, self._job = dict(sessions), names, job
         self._restarts = Restarts(job, self._call)
-        self._standing = StandingOrders()
+        self._standing = SetupMessages()
         self._console = console
         self._scheduler = Scheduler(sessions, retries, pure)
         self._outbox = Outbox(self._sessions)
         self._tasks = Tasks(lambda function: self._outbox.forget(function))
-        self._recalls = Recalls(self._call)
+        self._recalls = Cancellations(self._call)
         self._questions: dict[int, deque[tuple[float, plan.TakeBack]]] = {node: deque() for node in sessions}  # unanswered
         self._near: dict[int, frozenset[int]] = {}  # of those that have not arrived
         self._arrived: deque[int] = deque()  # on the way to the scheduler
@@ -154,7 +150,7 @@ class Dispatcher:
                 for node, ending in self._restarts.look():
                     self._bury(node, ending)
                 self._feed(plan.Tick())
-            hang_up([*self._sessions.values(), *self._restarts.end()])
+            close_sessions([*self._sessions.values(), *self._restarts.end()])
         except BaseException as error:
             if isinstance(error, BrokenExecutor):
                 broken = error  # which says enough
@@ -179,7 +175,7 @@ class Dispatcher:
                     self._tasks.fail_all(self.broken)
                     for node in self._sessions:
                         self._outbox.tell(node, ["back", self._scheduler.held(node)])
-                    hang_up([*self._sessions.values(), *self._restarts.end()], _LET_GO_SECONDS)
+                    close_sessions([*self._sessions.values(), *self._restarts.end()], _LET_GO_SECONDS)
                 self._job.end()
             finally:
                 self._waker.close()

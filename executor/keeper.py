@@ -1,15 +1,22 @@
-"""Executors whose nodes keep what tasks leave there: what `Context` asks of one to keep partitions where they are made."""
+"""Values that tasks leave in the memory of their process for later ones, and what an executor offers for that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol, runtime_checkable
+from contextvars import ContextVar
+from itertools import islice
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
 
 
 @runtime_checkable
 class Keeper(Protocol):
-    """Runs tasks near values that earlier tasks have put on `executor.shelves.SHELVES`. `ClusterExecutor` is one.
+    """Runs tasks near values that earlier tasks have put on `executor.keeper.SHELVES`. `ClusterExecutor` is one.
 
     It takes functions of every kind, and whatever data may travel. An executor that is none keeps nothing: partitions are then
     kept by the process of the Context.
@@ -27,3 +34,105 @@ class Keeper(Protocol):
 
     def clear_shelf(self, shelf: int) -> None:
         """Free what the nodes keep under this number; from any thread, also when there are no nodes any more."""
+
+
+KEEP_BYTES = 1 << 30
+
+
+class Absent(LookupError):
+    """What a task needs is not on the shelf: it was never put there, had to make room, or was cleared away."""
+
+
+class _Item(NamedTuple):
+    value: Any
+    size: int
+
+
+class Shelves:
+    """Values by the number of a shelf and a place on it, of `room` bytes in all. `node` is the process that they are in.
+
+    A value that finds no room pushes out those of other shelves, the ones used longest ago first, never one of its own shelf:
+    whoever walks along a shelf that is too long would otherwise find nothing, at any place. If that is not enough, the value
+    is not kept. Tasks put and get in one thread, `clear` may be called in another.
+    """
+
+    def __init__(self, node: int, room: int = KEEP_BYTES) -> None:
+        self.node, self.room = node, room
+        self._items: OrderedDict[tuple[int, int], _Item] = OrderedDict()  # used longest ago first
+        self._cleared: set[int] = set()
+        self._lock = threading.Lock()
+        self.used = 0
+
+    def put(self, shelf: int, place: int, value: Any, size: int) -> bool:
+        """Keep `value`, of about `size` bytes; returns whether there is room for it, and the shelf is still in use."""
+        with self._lock:
+            self._drop((shelf, place))
+            others = [key for key in self._items if key[0] != shelf]
+            own = self.used - sum(self._items[key].size for key in others)
+            if shelf in self._cleared or own + size > self.room:
+                return False
+            for key in others:
+                if self.used + size <= self.room:
+                    break
+                self._drop(key)
+            self._items[shelf, place] = _Item(value, size)
+            self.used += size
+            return True
+
+    def get(self, shelf: int, place: int) -> Any:
+        """The value there.
+
+        Raises: Absent.
+        """
+        with self._lock:
+            found = self._items.get((shelf, place))
+            if found is None:
+                raise Absent(f"There is nothing at place {place} of shelf {shelf}.")
+            self._items.move_to_end((shelf, place))
+            return found.value
+
+    def clear(self, shelf: int) -> None:
+        """Free the memory of a shelf, for good: tasks that come late cannot put anything there."""
+        with self._lock:
+            self._cleared.add(shelf)
+            for key in [key for key in self._items if key[0] == shelf]:
+                self._drop(key)
+
+    def _drop(self, key: tuple[int, int]) -> None:
+        item = self._items.pop(key, None)
+        if item is not None:
+            self.used -= item.size
+
+
+SHELVES: ContextVar[Shelves] = ContextVar("SHELVES")
+"""Those of the process that executes tasks for a ClusterExecutor; nowhere else."""
+
+
+def kept_bytes() -> int:
+    """How much memory the process of the running task keeps, about; 0 where it runs on no ClusterExecutor."""
+    shelves = SHELVES.get(None)
+    return 0 if shelves is None else shelves.used
+
+
+_LOOKED_AT = 32  # items of a container, which stand for the others
+_LEVELS = 6
+
+
+def size_of(value: Any, level: int = 0) -> int:
+    """Bytes of `value` with what it holds; of a long container from its first items and those in the middle."""
+    if isinstance(value, np.ndarray):
+        return sys.getsizeof(value) if value.base is None else value.nbytes
+    own = sys.getsizeof(value, 64)
+    if level == _LEVELS or isinstance(value, (str, bytes, bytearray, int, float)):
+        return own
+    if isinstance(value, dict):
+        return own + _sampled(value.keys(), len(value), level) + _sampled(value.values(), len(value), level)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return own + _sampled(value, len(value), level)
+    fields = getattr(value, "__dict__", None)
+    return own if fields is None else own + size_of(fields, level + 1)
+
+
+def _sampled(items: Iterable[Any], count: int, level: int) -> int:
+    chosen = list(islice(items, 0, count, max(1, count // _LOOKED_AT)))
+    return sum(size_of(item, level + 1) for item in chosen) * count // max(1, len(chosen))

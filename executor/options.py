@@ -1,19 +1,19 @@
-"""What may be said of single calls: how long they may take, and how often and after what they are tried again."""
+"""What may be said of single calls (how long they may take, how often and after what they are tried again), and what an
+executor says of itself.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from .status import ExecutorStatus
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from .broadcast import Broadcast
     from .cluster import ClusterExecutor
+    from .process_setup import Broadcast
 
 T = TypeVar("T")
 Errors = type[BaseException] | tuple[type[BaseException], ...]
@@ -120,3 +120,25 @@ def chunks_of(iterables: Iterable[Iterable[Any]], size: int) -> Iterator[list[An
     """The tuples of arguments of `map`, `size` of them at a time."""
     calls = zip(*iterables, strict=False)
     return iter(lambda: list(itertools.islice(calls, size)), [])
+
+
+class ExecutorStatus(NamedTuple):
+    """At one moment: the `nodes` that it was made with, those that `live`, why others are `lost`, or are not there just now,
+    and those whose process is `restarting`; how many tasks wait, also in the line of a node, run, and have ended in any way;
+    `closed` by `shutdown`."""
+
+    nodes: tuple[int, ...]
+    live: tuple[int, ...]
+    lost: Mapping[int, str]
+    waiting: int
+    running: int
+    done: int
+    closed: bool
+    restarting: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        nodes = f"{len(self.live)} of {len(self.nodes)} nodes live"
+        if self.restarting:
+            nodes += f", {len(self.restarting)} restarting"
+        tasks = f"{self.waiting} tasks waiting, {self.running} running, {self.done} done"
+        return f"{nodes}, {tasks}{', shut down' if self.closed else ''}"

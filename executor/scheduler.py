@@ -19,16 +19,17 @@ from typing import NamedTuple
 
 from rpc.machine import Machine
 
-from .estimates import Estimates
-from .events import (
+from .scheduler_state import (
     Begin,
     Cancel,
     Cleared,
     Cut,
+    DurationEstimates,
     Fail,
     Finished,
     GaveBack,
     Lost,
+    PendingTasks,
     Recalled,
     Returned,
     Send,
@@ -39,7 +40,6 @@ from .events import (
     Wait,
     Withdrawn,
 )
-from .waiting import Waiting
 
 LOOKAHEAD_SECONDS = 0.03  # of work that a node holds
 MOST_TASKS = 1024  # that a node holds, however small
@@ -83,9 +83,9 @@ class Scheduler(Machine):
         super().__init__()
         self._nodes = {node: _Node() for node in nodes}
         self._away: set[int] = set()  # lost nodes that return
-        self._waiting = Waiting()
+        self._waiting = PendingTasks()
         self._shapes: dict[int, Shape] = {}  # of all unfinished tasks
-        self._estimates = Estimates()
+        self._estimates = DurationEstimates()
         self._losses: dict[int, int] = {}
         self._copies: dict[int, int] = {}  # how many nodes hold a task, if more than one
         self._retries, self._pure = retries, pure

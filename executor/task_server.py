@@ -15,14 +15,13 @@ from rpc.dialing import await_submitter, watch_for_silence
 from rpc.executable import AbsExecutable, ReplyPackage
 from rpc.monitor import job_monitor
 
-from .broadcast import HELD
-from .desk import Assignment, Desk
 from .errors import NotData
-from .failure import pack_failure
 from .functions import name_of
+from .keeper import SHELVES
 from .messages import BROKEN, FAILURE, PICKLED, RESULT
-from .payload import Payload, pack_payload, pack_pickled, unpack_payload
-from .shelves import SHELVES
+from .payload import Payload, pack_failure, pack_payload, pack_pickled, unpack_payload
+from .process_setup import HELD
+from .task_queue import Assignment, TaskQueue
 from .values import Registered
 
 _SWITCH_SECONDS = 0.001  # between threads: the desk must not wait 5 ms for a task that computes in Python
@@ -53,7 +52,7 @@ class TaskServer(AbsExecutable):
         session = await_submitter(com.controller)
         watch_for_silence(session)
         sys.setswitchinterval(_SWITCH_SECONDS)
-        desk = Desk(com.controller, session)
+        desk = TaskQueue(com.controller, session)
         desk.limit.install()
         HELD.set(desk.values)
         SHELVES.set(desk.shelves)
@@ -66,7 +65,7 @@ class TaskServer(AbsExecutable):
         finally:
             desk.close()
 
-    def _execute(self, assignment: Assignment, functions: _Loaded, desk: Desk) -> None:
+    def _execute(self, assignment: Assignment, functions: _Loaded, desk: TaskQueue) -> None:
         classes: Sequence[type] = ()
         if desk.output is not None:
             desk.output.begin(assignment.task)
@@ -98,7 +97,7 @@ class TaskServer(AbsExecutable):
         return ReplyPackage(self._count)
 
 
-def _named(error: BaseException, assignment: Assignment, desk: Desk) -> BaseException:
+def _named(error: BaseException, assignment: Assignment, desk: TaskQueue) -> BaseException:
     """What a task has raised, or that it has taken too long, if it was interrupted for that."""
     if not isinstance(error, KeyboardInterrupt) or not desk.limit.has_hit(assignment.task):
         return error
@@ -119,7 +118,7 @@ class _Callee(NamedTuple):
 class _Loaded:
     """Functions by number, loaded when they are first called."""
 
-    def __init__(self, com: Communication, desk: Desk) -> None:
+    def __init__(self, com: Communication, desk: TaskQueue) -> None:
         self._com, self._desk = com, desk
         self._known: dict[int, _Callee] = {}
 

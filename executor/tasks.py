@@ -1,22 +1,25 @@
-"""The unfinished tasks of an executor, and how their futures end."""
+"""The unfinished tasks of an executor, their futures, and how these end."""
 
 from __future__ import annotations
 
+import logging
+import sys
+import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor
-from typing import Any
+from concurrent.futures import BrokenExecutor, Future
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from network.errors import ProtocolError
+from rpc.logs import clean_lines, get_logger
 
 from .errors import ConversionError, NodeLost, like
-from .events import Shape
-from .failure import unpack_failure
 from .functions import Function
-from .future import TaskFuture
-from .messages import FAILURE, PICKLED, Done
+from .messages import FAILURE, LONG_LINE, OUTPUT_BYTES, PICKLED, STDERR, STDOUT, Done, Said
 from .options import NO_OPTIONS, TaskOptions
-from .payload import Payload, unpack_payload, unpack_pickled
+from .payload import Payload, unpack_failure, unpack_payload, unpack_pickled
+from .scheduler_state import Shape
 
 
 class Task:
@@ -169,3 +172,132 @@ def _unpacked(done: Done, function: Function) -> Any:
     if not function.trusted:
         raise ProtocolError("A node sent a pickle to a submitter who does not trust it.")
     return unpack_pickled(done.tree, done.arrays, function.classes)
+
+
+T = TypeVar("T")
+_PENDING, _CANCELLED = "PENDING", "CANCELLED"  # states of a Future, as `concurrent.futures` calls them
+
+
+class TaskFuture(Future[T]):
+    """A `concurrent.futures.Future`, of about 0.4 KB instead of 1.7, whose task may lie at a node, not begun.
+
+    Such a future is pending. Only the node can say whether its task will still run, so `cancel` asks it, and returns True if
+    and only if the node has given the task back.
+
+    Attribute: `output`, what the task has written so far, if the executor was made with `output="future"`.
+    """
+
+    output: str = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._condition: Any = RareCondition()  # a Python whose Future keeps its condition elsewhere just does not gain
+        self._recall: Callable[[int], bool] | None = None
+        self._number = 0
+
+    def cancel(self) -> bool:
+        """As `Future.cancel`; waits for the answer of the node that holds the task, for a second at most, then it is False."""
+        with self._condition:
+            if self._state != _PENDING:
+                return super().cancel()  # which changes nothing any more
+            recall = self._recall
+            if recall is None:
+                self._state = _CANCELLED
+                self._condition.notify_all()
+        if recall is not None:
+            return recall(self._number) or self.cancelled()  # by somebody else
+        self._invoke_callbacks()  # type: ignore[attr-defined]
+        return True
+
+    def depart(self, number: int, recall: Callable[[int], bool]) -> bool:
+        """Its task goes to a node, from which `recall(number)` may get it back. False if it was cancelled before."""
+        with self._condition:
+            if self._state == _PENDING:
+                self._recall, self._number = recall, number
+                return True
+        return False
+
+    def come_home(self) -> None:
+        """Its task lies at no node."""
+        self._recall = None
+
+
+class RareCondition:
+    """What of `threading.Condition` is used of a future's; the real one, with its waiters, is made when somebody waits."""
+
+    __slots__ = ("_lock", "_real")
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._real: threading.Condition | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock."""
+        return self._lock.acquire()
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for a notification, for `timeout` seconds; like all that follows, with the lock held."""
+        if self._real is None:
+            self._real = threading.Condition(self._lock)
+        return self._real.wait(timeout)
+
+    def notify_all(self) -> None:
+        """Wake who waits."""
+        if self._real is not None:
+            self._real.notify_all()
+
+
+OUTPUTS = ("off", "inline", "future")
+output_logger = get_logger(
+    "executor.tasks"
+)  # has what all loggers of tasks say: nodes must not make loggers here by naming them
+
+
+class Console:
+    """Shows what tasks have written, behind node and task: on stdout, on stderr and by the logger `executor.tasks`.
+
+    With `keep` it leaves it with the future instead, as the attribute `output`.
+    """
+
+    def __init__(self, keep: bool, limit: int = OUTPUT_BYTES) -> None:
+        self._keep, self._limit = keep, limit + LONG_LINE  # with a note at the end
+        # bytes of tasks that may still come: a node may break its word
+        self._left: WeakKeyDictionary[TaskFuture[Any], int] = WeakKeyDictionary()
+
+    def take(self, node: int, said: Said, name: str, future: TaskFuture[Any]) -> None:
+        """What a task that calls the function `name` has written on `node`."""
+        left = self._left.get(future, self._limit)
+        text = said.text[: max(0, left)]
+        self._left[future] = left - len(text)
+        if not text:
+            return
+        if self._keep:
+            log = f"{logging.getLevelName(said.kind)} {said.name}: " if said.kind > STDERR else ""
+            future.output += f"{log}{text}\n" if log else text
+            return
+        before = f"[Node({node}) {name}#{said.task}]"
+        if said.kind > STDERR:
+            output_logger.log(said.kind, "%s %s: %s", before, said.name, text)
+            return
+        shown = "".join(f"{before} {clean_lines(line)}\n" for line in map(_last, text.removesuffix("\n").split("\n")))
+        stream = sys.stdout if said.kind == STDOUT else sys.stderr
+        try:
+            stream.write(shown)
+            stream.flush()
+        except (OSError, ValueError, AttributeError):  # it is closed, or there is none
+            return
+
+
+def _last(line: str) -> str:
+    """What a line that was written over several times shows at last."""
+    return line.rstrip("\r").rpartition("\r")[2]

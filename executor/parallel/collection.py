@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
 
-from . import steps
-from .checks import checked_count, checked_function
+from . import pipeline
 from .lineage import Indexed, Lineage, Narrow, Runner
 from .pipeline import Step
 from .shuffle import ByKey, Combine, Merge, Sorted, join
@@ -49,19 +48,19 @@ class Collection(Generic[T]):
 
     def map(self, function: Callable[[T], U]) -> Collection[U]:
         """f(x) for every x."""
-        return self._then(steps.Map(checked_function("map", function)), "map")
+        return self._then(pipeline.Map(checked_function("map", function)), "map")
 
     def flat_map(self, function: Callable[[T], Iterable[U]]) -> Collection[U]:
         """All elements of f(x), for every x."""
-        return self._then(steps.FlatMap(checked_function("flat_map", function)), "flat_map")
+        return self._then(pipeline.FlatMap(checked_function("flat_map", function)), "flat_map")
 
     def filter(self, function: Callable[[T], Any]) -> Collection[T]:
         """Every x for which f(x) is true."""
-        return self._then(steps.Filter(checked_function("filter", function)), "filter")
+        return self._then(pipeline.Filter(checked_function("filter", function)), "filter")
 
     def map_partitions(self, function: Callable[[Iterator[T]], Iterable[U]]) -> Collection[U]:
         """All elements of f(iterator), for every partition."""
-        return self._then(steps.MapPartitions(checked_function("map_partitions", function)), "map_partitions")
+        return self._then(pipeline.MapPartitions(checked_function("map_partitions", function)), "map_partitions")
 
     def sample(self, fraction: float, seed: int = 0) -> Collection[T]:
         """Each element with probability `fraction`, independently; the same for equal seed and partitions.
@@ -72,7 +71,7 @@ class Collection(Generic[T]):
             raise ValueError(f"sample 'fraction' must be from 0 to 1, got {fraction!r}.")
         if not isinstance(seed, Integral) or not 0 <= seed < 1 << 64:
             raise ValueError(f"sample 'seed' must be from 0 to 2**64 - 1, got {seed!r}.")
-        return self._then(steps.Sample(float(fraction), int(seed)), "sample")
+        return self._then(pipeline.Sample(float(fraction), int(seed)), "sample")
 
     def zip_with_index(self) -> Collection[tuple[T, int]]:
         """(x, place of x in the whole collection)."""
@@ -129,7 +128,7 @@ class Collection(Generic[T]):
 
     def count(self) -> int:
         """How many elements there are."""
-        return sum(part[0] for part in self._compute(steps.count).values())
+        return sum(part[0] for part in self._compute(pipeline.count).values())
 
     def take(self, most: int) -> list[T]:
         """The first `most` elements; computes no more partitions than it needs, in growing steps.
@@ -142,7 +141,7 @@ class Collection(Generic[T]):
         done, width = 0, 1
         while len(found) < most and done < self.partitions:
             wanted = range(done, min(done + width, self.partitions))
-            parts = self._lineage.compute(self._runner, wanted, [steps.Limit(most - len(found))])
+            parts = self._lineage.compute(self._runner, wanted, [pipeline.Limit(most - len(found))])
             for number in wanted:
                 found += parts[number]
             done, width = wanted.stop, width * 4
@@ -163,7 +162,7 @@ class Collection(Generic[T]):
         return functools.reduce(function, self._reduced(checked_function("fold", function)), initial)
 
     def _reduced(self, function: Callable[[T, T], T]) -> list[T]:
-        parts = self._compute(steps.Reduce(function))
+        parts = self._compute(pipeline.Reduce(function))
         return [item for number in range(len(parts)) for item in parts[number]]
 
     def _compute(self, *further: Step) -> dict[int, list[Any]]:
@@ -221,3 +220,23 @@ def _key(pair: tuple[Any, Any]) -> Any:
 
 def _first(first: Any, _second: Any) -> Any:
     return first
+
+
+def checked_count(what: str, value: object) -> int:
+    """The value as an int.
+
+    Raises: ValueError unless it is a positive integer.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{what} must be a positive integer, got {value!r}.")
+    return int(value)
+
+
+def checked_function(what: str, function: Any) -> Any:
+    """The function itself.
+
+    Raises: TypeError unless it can be called.
+    """
+    if not callable(function):
+        raise TypeError(f"{what} needs a function, got {type(function).__qualname__}.")
+    return function

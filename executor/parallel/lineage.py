@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .keeping import Kept, Plan
-from .pipeline import Keep, Missed, Outcome, Pipeline, Step
-from .steps import count
+from .persist import Persisted, Plan
+from .pipeline import Keep, Missed, Outcome, Pipeline, Step, count
 
 
 class Runner(ABC):
@@ -25,7 +24,7 @@ class Runner(ABC):
         """Run the task of each partition, and tell `take` what came of it; `what` names the stage for people."""
 
     @abstractmethod
-    def keep(self, replicas: int) -> Kept:
+    def keep(self, replicas: int) -> Persisted:
         """Where the partitions of one more collection are to be kept."""
 
 
@@ -34,7 +33,7 @@ class Lineage(ABC):
 
     def __init__(self, count: int, what: str) -> None:
         self.count, self.what = count, what
-        self.kept: Kept | None = None  # partitions that were computed, if they are to be kept
+        self.kept: Persisted | None = None  # partitions that were computed, if they are to be kept
 
     @abstractmethod
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
@@ -62,7 +61,7 @@ class Lineage(ABC):
         """Each partition from where it is kept last on its way here, else from the inputs of the lineage that it comes from."""
         plans: dict[int, Plan] = {}
         left, steps = list(wanted), list[Step | Keep](further)
-        keeps: tuple[Kept, ...] = ()
+        keeps: tuple[Persisted, ...] = ()
         lineage: Lineage = self
         while True:
             if lineage.kept is not None:

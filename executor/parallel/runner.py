@@ -5,28 +5,27 @@ from __future__ import annotations
 import functools
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from tqdm import tqdm
 
 from rpc.shipping import Bundle, load, pack
 
-from ..broadcast import drop_removed
 from ..cluster import ClusterExecutor
 from ..functions import user_classes
 from ..keeper import Keeper
 from ..options import WithOptions
 from ..payload import Payload, pack_payload, unpack_payload
+from ..process_setup import Broadcast, drop_removed, pack_broadcast
 from ..values import REGISTRY, Registered
-from .keeping import Kept, KeptHere, Plan
 from .lineage import Runner
+from .persist import Persisted, PersistedHere, PersistedOnNodes, Plan
 from .pipeline import Missed, Outcome, Pipeline, opened
-from .replicas import KeptAway
-from .scattered import GIVEN, Scattered, dask_client, named
 
 MOST_LOSSES = 3  # of workers with the same task
 _NOT_WITHIN = "Collections are computed by the program that made their Context, not within a task: collect what it needs first."
@@ -63,9 +62,9 @@ class ExecutorRunner(Runner):
     def __reduce__(self) -> Any:
         raise TypeError(_NOT_WITHIN)
 
-    def keep(self, replicas: int) -> Kept:
+    def keep(self, replicas: int) -> Persisted:
         """On the nodes, if the executor is a `Keeper`, else here."""
-        return KeptAway(self._executor, replicas) if isinstance(self._executor, Keeper) else KeptHere()
+        return PersistedOnNodes(self._executor, replicas) if isinstance(self._executor, Keeper) else PersistedHere()
 
     @staticmethod
     def _await(call: _Call, futures: dict[int, Future[Any]], number: int, plan: Plan) -> Outcome | Missed:
@@ -174,3 +173,100 @@ def workers_of(executor: Executor) -> int:
         if isinstance(count, int) and count > 0:
             return count
     return 4
+
+
+T = TypeVar("T")
+
+GIVEN: ContextVar[Mapping[int, Any]] = ContextVar("GIVEN")
+"""The broadcast values that came with the task that runs in this thread, by number."""
+
+_NAMED: ContextVar[set[int]] = ContextVar("NAMED")
+
+
+class Given:
+    """Fetches a value that came with the task; where it was made, `value` itself."""
+
+    def __init__(self, number: int, *value: Any) -> None:
+        self._number, self._value = number, value
+
+    def __call__(self) -> Any:
+        """The value.
+
+        Raises: LookupError after `unpersist`.
+        """
+        if self._value:
+            return self._value[0]
+        given = GIVEN.get({})
+        if self._number not in given:
+            raise LookupError(f"The broadcast value {self._number} is not here: it was given up.")
+        return given[self._number]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _NAMED.get(set()).add(self._number)
+        return Given, (self._number,)
+
+
+class Scattered:
+    """The broadcast values of one Context, kept by the workers of a Dask client."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._futures: dict[int, Any] = {}
+        self._made = 0
+
+    def broadcast(self, value: T) -> Broadcast[T]:
+        """Leave `value` with Dask.
+
+        Raises: TypeError when it is no data.
+        """
+        pack_broadcast(value)
+        number, self._made = self._made, self._made + 1
+        with _large_is_right():
+            # the result of a task, which is run again where a worker is lost; scattered data would be gone
+            self._futures[number] = self._client.submit(_itself, value, pure=False)
+        return Broadcast(Given(number, value), lambda: self._futures.pop(number, None))
+
+    def futures(self, numbers: Iterable[int]) -> dict[int, Any]:
+        """What Dask makes the values of, where a task begins; those that were given up are left out."""
+        return {number: self._futures[number] for number in numbers if number in self._futures}
+
+    def close(self) -> None:
+        """Give all values up."""
+        self._futures.clear()
+
+
+def scattered_by(executor: Executor) -> Scattered | None:
+    """For the executor of a Dask client; None for any other."""
+    client = dask_client(executor)
+    return None if client is None else Scattered(client)
+
+
+def dask_client(executor: Executor) -> Any:
+    """The client of an executor that `distributed.Client.get_executor` made, else None."""
+    if type(executor).__module__.partition(".")[0] != "distributed":
+        return None
+    return getattr(executor, "_client", None)
+
+
+def _itself(value: T) -> T:
+    return value
+
+
+@contextmanager
+def _large_is_right() -> Iterator[None]:
+    """Dask would warn of a large argument, and advise to broadcast it."""
+    from dask import config  # noqa: PLC0415 - needed here only
+
+    with config.set({"distributed.admin.large-graph-warning-threshold": 1 << 62}):
+        yield
+
+
+@contextmanager
+def named() -> Iterator[set[int]]:
+    """The numbers of the broadcast values that are packed meanwhile."""
+    found: set[int] = set()
+    token = _NAMED.set(found)
+    try:
+        yield found
+    finally:
+        _NAMED.reset(token)

@@ -7,16 +7,19 @@ the second stage merges those of one number, in the order of the partitions that
 from __future__ import annotations
 
 import bisect
+import dataclasses
+import enum
 import itertools
+import numbers
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter, methodcaller
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .columns import Column, at, column, listed
-from .keys import stable_hash
 from .lineage import Lineage, Runner
 from .pipeline import Step
 
@@ -170,3 +173,65 @@ class Sorted(Lineage):
     def steps(self) -> list[Step]:
         """Merge the runs."""
         return [MergeSorted(self._reverse)]
+
+
+Column: TypeAlias = "list[Any] | NDArray[np.int64] | NDArray[np.float64]"
+
+
+def column(items: list[Any]) -> Column:
+    """An array for integers of 64 bits or for floats, if there is nothing else in the list; else the list itself."""
+    kinds = set(map(type, items))
+    try:
+        if kinds == {int}:
+            return np.array(items, np.int64)
+        if kinds == {float}:
+            return np.array(items, np.float64)
+    except OverflowError:  # an integer of more than 64 bits
+        return items
+    return items
+
+
+def listed(items: Column) -> list[Any]:
+    """The list of which `column` has made `items`."""
+    return items.tolist() if isinstance(items, np.ndarray) else items
+
+
+def at(items: Column, places: Sequence[int]) -> list[Any]:
+    """Some of the items, as they were in the list."""
+    return items[np.array(places, np.intp)].tolist() if isinstance(items, np.ndarray) else [items[place] for place in places]
+
+
+_PRIME, _MASK = 1_000_003, (1 << 64) - 1
+
+
+def stable_hash(key: Any) -> int:
+    """A hash from 0 to 2**64 - 1, equal for equal keys: numbers, str, bytes, None, enum members, frozen dataclasses, and tuples
+    and frozensets of these.
+
+    Raises: TypeError for any other key.
+    """
+    if isinstance(key, np.generic):
+        key = key.item()
+    if isinstance(key, numbers.Number):
+        return hash(key) & _MASK if key == key else 0
+    if isinstance(key, str):
+        return zlib.crc32(key.encode("utf-8", "surrogatepass"))
+    if isinstance(key, bytes):
+        return zlib.crc32(key)
+    if key is None:
+        return 1
+    if isinstance(key, tuple):
+        total = len(key)
+        for part in key:
+            total = (total * _PRIME ^ stable_hash(part)) & _MASK
+        return total
+    if isinstance(key, frozenset):
+        return sum(map(stable_hash, key)) & _MASK
+    if isinstance(key, enum.Enum):  # after all that a member may be as well, and be equal to
+        return zlib.crc32(f"{type(key).__qualname__}.{key.name}".encode())
+    if dataclasses.is_dataclass(key) and not isinstance(key, type) and key.__hash__ is not None:
+        return stable_hash(tuple(getattr(key, f.name) for f in dataclasses.fields(key) if f.compare))
+    raise TypeError(
+        f"A key must be a number, str, bytes, None, enum member, frozen dataclass, or a tuple or frozenset of these, "
+        f"got {type(key).__qualname__}."
+    )

@@ -6,6 +6,8 @@ of a description: an array of objects is a list of values.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import re
 from typing import Any, TypeAlias
@@ -13,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .row import SMALL, Row, of, parts
-from .texts import are_texts, pack_texts, texts_weight, unpack_texts
+from ..errors import ConversionError
+from .standard import SMALL, Row, of, parts
 
 Array: TypeAlias = NDArray[Any]
 MOST_ITEM_BYTES = 1 << 30
@@ -201,4 +203,127 @@ ROWS = [
         _masked_from,
         lambda data: 500 + (0 if data is None else data[0].nbytes),
     ),
+]
+
+_AT_ONCE = 1 << 14
+_TEXT = 75  # bytes of a short text, its place in an array and in the copy of pandas, and the place where it ends
+_MISSING, _NAN = (1 << 32) - 1, (1 << 32) - 2  # in place of a length: what pandas puts where a text is missing
+_KINDS = frozenset({str, type(None), float})
+
+
+def are_texts(items: list[Any]) -> bool:
+    """Whether all are texts, None or NaN."""
+    kinds = set(map(type, items))
+    return kinds <= _KINDS and (float not in kinds or all(item != item for item in items if type(item) is float))
+
+
+def pack_texts(items: list[Any]) -> tuple[Any, ...]:
+    """Such items as (characters in UTF-8, how many each has)."""
+    sizes = np.fromiter((len(i) if type(i) is str else _MISSING if i is None else _NAN for i in items), np.uint32, len(items))
+    whole = not items or sizes.max() < _NAN
+    text = "".join(items if whole else [item for item in items if type(item) is str])
+    return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8), sizes
+
+
+def texts_weight(data: Any) -> int:
+    """Bytes of the texts, and of the one in which they arrive."""
+    characters, sizes = data
+    width = 1 if not characters.size or characters.max() < 0x80 else 4
+    return int(_TEXT * sizes.size + 2 * width * characters.size)
+
+
+def unpack_texts(data: Any) -> NDArray[Any]:
+    """The same items again, in an array of objects.
+
+    Raises: ValueError for what `pack_texts` does not give.
+    """
+    characters, sizes = parts(data, np.ndarray, np.ndarray)
+    if characters.dtype != np.uint8 or sizes.dtype != np.uint32 or characters.ndim != 1 or sizes.ndim != 1:
+        raise ValueError("texts come as arrays of another type")
+    text = characters.tobytes().decode("utf-8", "surrogatepass")
+    ends = np.cumsum(np.where(sizes >= _NAN, 0, sizes), dtype=np.int64)
+    if (int(ends[-1]) if ends.size else 0) != len(text):
+        raise ValueError("texts have not the lengths that they claim")
+    made = np.empty(sizes.size, object)
+    end = 0
+    for first in range(0, sizes.size, _AT_ONCE):
+        some = [end, *ends[first : first + _AT_ONCE].tolist()]
+        end = some[-1]
+        made[first : first + _AT_ONCE] = [text[a:b] for a, b in itertools.pairwise(some)]
+    made[sizes == _MISSING] = None
+    made[sizes == _NAN] = math.nan
+    return made
+
+
+_COMPRESSED = ("csr", "csc", "bsr")
+_FORMATS = (*_COMPRESSED, "coo", "dia", "dok", "lil")
+_EMPTY, _ENTRY = 500, 200  # bytes of one without content; and of a value or a row where each is an object of its own
+
+
+@functools.cache
+def _scipy_sparse() -> Any:
+    """Loaded when the first of its values is met.
+
+    Raises: ConversionError without SciPy.
+    """
+    try:
+        import scipy.sparse  # noqa: PLC0415
+    except ImportError as error:
+        raise ConversionError("A sparse matrix has come, and SciPy is not installed here.") from error
+    return scipy.sparse
+
+
+def _to(value: Any) -> Any:
+    if value.dtype.kind not in "biufc":
+        raise TypeError(f"A sparse matrix of type {value.dtype} cannot travel.")
+    form, shape = value.format, [int(length) for length in value.shape]
+    if form in _COMPRESSED:
+        return form, shape, [value.data, value.indices, value.indptr]
+    if form == "dia":
+        return form, shape, [value.data, value.offsets]
+    entries = value.tocoo()
+    return form, shape, [entries.data, *getattr(entries, "coords", (entries.row, entries.col))]
+
+
+def _from(kind: str, data: Any) -> Any:
+    sparse = _scipy_sparse()
+    form, lengths, content = parts(data, str, list, list)
+    if form not in _FORMATS or not 1 <= len(lengths) <= 8 or not all(type(n) is int and 0 <= n < 1 << 62 for n in lengths):
+        raise ValueError("no sparse matrix has such a shape")
+    values, *indices = [of(array, np.ndarray) for array in content]
+    if values.dtype.kind not in "biufc" or any(array.dtype.kind != "i" for array in indices):
+        raise ValueError("the arrays are of another type")
+    shape = tuple(lengths)
+    if form in _COMPRESSED:
+        made = getattr(sparse, f"{form}_{kind}")((values, *parts(tuple(indices), np.ndarray, np.ndarray)), shape=shape)
+        made.check_format(full_check=True)  # code in C trusts the indices later
+        return made
+    if form == "dia":
+        return (
+            sparse.dia_matrix((values, *indices), shape=shape)
+            if kind == "matrix"
+            else sparse.dia_array((values, *indices), shape=shape)
+        )
+    if any(array.ndim != 1 or array.shape != values.shape for array in indices) or len(indices) != len(shape):
+        raise ValueError("the coordinates do not fit each other")
+    entries = getattr(sparse, f"coo_{kind}")((values, tuple(indices)), shape=shape)
+    return entries if form == "coo" else entries.asformat(form)
+
+
+def _sparse_weight(data: Any) -> int:
+    form, shape, content = data
+    if form == "lil":
+        return int(_EMPTY + _ENTRY * (shape[0] + content[0].size))
+    return int(_EMPTY + (_ENTRY * content[0].size if form == "dok" else sum(array.nbytes for array in content)))
+
+
+SPARSE_ROWS = [
+    Row(
+        f"sparse {kind}",
+        tuple(f"scipy.{form}_{kind}" for form in _FORMATS),
+        _to,
+        functools.partial(_from, kind),
+        _sparse_weight,
+    )
+    for kind in ("matrix", "array")
 ]

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .row import Row, of, parts
-from .standard import ZONES, zone_of
-from .texts import pack_texts, texts_weight, unpack_texts
+from .arrays import pack_texts, texts_weight, unpack_texts
+from .standard import ZONES, Row, of, parts, zone_of
 
 _FREQUENCY = re.compile(r"[A-Za-z0-9:+\-]{1,40}")
 _UNITS = ("s", "ms", "us", "ns")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from executor import ClusterExecutor
-from executor.future import TaskFuture
+from executor.tasks import TaskFuture
 from network import NodeAssignment
 
 from .calls import LIMIT, add, await_path, begin_and_await

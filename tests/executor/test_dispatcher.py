@@ -13,12 +13,11 @@ import pytest
 from executor.dispatcher import Dispatcher
 from executor.errors import NodeLost
 from executor.functions import Functions
-from executor.future import TaskFuture
+from executor.job import Ending
 from executor.messages import BROKEN, FAILURE, RESULT, parse_from_node
 from executor.payload import pack_payload
-from executor.recalls import Recalls
-from executor.restarts import Ending
-from executor.tasks import Task
+from executor.queues import Cancellations
+from executor.tasks import Task, TaskFuture
 from network.errors import PeerLost, ProtocolError
 from network.session import Session
 from tests.network.wires import Talk, talk
@@ -204,7 +203,7 @@ def test_who_does_not_wait_for_the_answer_has_not_cancelled() -> None:
 
 def test_within_the_thread_that_hears_the_answer_nothing_is_recalled() -> None:
     """A done callback runs there; it is told at once that the task cannot be cancelled."""
-    recalls = Recalls(lambda: None)
+    recalls = Cancellations(lambda: None)
     assert recalls.ask(3, threading.current_thread()) is False
     assert not recalls
 

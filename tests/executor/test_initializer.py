@@ -13,7 +13,7 @@ import pytest
 
 from executor import ClusterExecutor, register_value
 from executor.functions import Functions
-from executor.initializer import INITIALIZER, Initializer, initializer_message
+from executor.process_setup import INITIALIZER, Initializer, initializer_message
 from executor.values import REGISTRY
 from network import NodeAssignment
 from rpc.shipping import load

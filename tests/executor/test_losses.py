@@ -81,7 +81,7 @@ def end_after(path: str, how: str) -> None:
 
 def test_a_worker_that_stands_still(agents: NodeAssignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its agent sees that a signal has stopped it, and ends it: what it had begun fails, the tasks in its line go elsewhere."""
-    monkeypatch.setattr("executor.task_job.STOPPED_SECONDS", 1.0)
+    monkeypatch.setattr("executor.job.STOPPED_SECONDS", 1.0)
     with ClusterExecutor(agents) as executor:
         future = executor.submit(begin_and_await, str(tmp_path / "begun"), str(tmp_path / "gate"))
         await_path(tmp_path / "begun")

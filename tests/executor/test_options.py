@@ -12,9 +12,8 @@ import pytest
 
 from executor import ClusterExecutor, NodeLost
 from executor.keeper import Keeper
-from executor.options import NO_OPTIONS
+from executor.options import NO_OPTIONS, ExecutorStatus
 from executor.parallel import Context
-from executor.status import ExecutorStatus
 from network import NodeAssignment
 
 from .calls import LIMIT, Mistake, add, await_path, begin_and_await, own_pid

@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 
 from executor import ClusterExecutor
-from executor.console import Console
-from executor.future import TaskFuture
-from executor.messages import OUTPUT_BYTES, STDERR, STDOUT, Said, parse_from_node
-from executor.output import TaskOutput
+from executor.messages import OUTPUT_BYTES, STDERR, STDOUT, Said, TaskOutput, parse_from_node
+from executor.tasks import Console, TaskFuture
 from network import NodeAssignment
 from network.errors import ProtocolError
 

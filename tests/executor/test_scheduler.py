@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from executor.events import (
+from executor.scheduler import FIRST_TASKS, LATE_SECONDS, LOOKAHEAD_SECONDS, MOST_BYTES, MOST_TASKS
+from executor.scheduler import Scheduler as Machine
+from executor.scheduler_state import (
     Begin,
     Cancel,
     Cleared,
@@ -29,9 +31,7 @@ from executor.events import (
     Wait,
     Withdrawn,
 )
-from executor.events import Finished as Ended
-from executor.scheduler import FIRST_TASKS, LATE_SECONDS, LOOKAHEAD_SECONDS, MOST_BYTES, MOST_TASKS
-from executor.scheduler import Scheduler as Machine
+from executor.scheduler_state import Finished as Ended
 from rpc.errors import InvalidTransition
 
 

@@ -22,10 +22,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from executor.broadcast import pack_broadcast
 from executor.errors import ConversionError
-from executor.future import TaskFuture
 from executor.payload import pack_payload, unpack_payload
+from executor.process_setup import pack_broadcast
+from executor.tasks import TaskFuture
 from executor.values import Conversion
 from executor.values.standard import MOST_DIGITS
 from network import budget

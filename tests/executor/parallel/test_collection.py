@@ -18,8 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from executor.parallel import Context
-from executor.parallel.keys import stable_hash
-from executor.parallel.shuffle import SortPartition
+from executor.parallel.shuffle import SortPartition, stable_hash
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 numbers = st.lists(st.integers(-20, 20), max_size=40)

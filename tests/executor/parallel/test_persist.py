@@ -14,9 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from executor.keeper import KEEP_BYTES, size_of
 from executor.parallel import Collection, Context
-from executor.parallel.sizes import size_of
-from executor.shelves import KEEP_BYTES
 
 from .thread_nodes import ThreadNodes
 

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from executor import ClusterExecutor
+from executor.keeper import kept_bytes
 from executor.parallel import Collection, Context
-from executor.shelves import kept_bytes
 from network import NodeAssignment
 
 from ..calls import LIMIT, await_path

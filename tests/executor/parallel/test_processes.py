@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from executor import ClusterExecutor, broadcast
+from executor import ClusterExecutor, process_setup
 from executor.parallel import Context
 from network import NodeAssignment
 
@@ -97,9 +97,9 @@ def test_processes_of_a_pool_free_a_broadcast_value(on_processes: Context) -> No
     numbers = on_processes.parallelize(range(8), 8)
     assert numbers.map(lambda _: len(values[0].value) + len(values[1].value)).collect() == [20] * 8
     values[0].unpersist()
-    assert set(numbers.map(lambda _: len(broadcast._held_files())).collect()) <= {0, 1}
+    assert set(numbers.map(lambda _: len(process_setup._held_files())).collect()) <= {0, 1}
     values[1].unpersist()
-    assert numbers.map(lambda _: len(broadcast._held_files())).collect() == [0] * 8
+    assert numbers.map(lambda _: len(process_setup._held_files())).collect() == [0] * 8
 
 
 def test_broadcast_files_are_removed(on_processes: Context) -> None:

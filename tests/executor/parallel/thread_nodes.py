@@ -9,7 +9,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 from executor import NodeLost
-from executor.shelves import SHELVES, Shelves
+from executor.keeper import SHELVES, Shelves
 
 
 class ThreadNodes(Executor):

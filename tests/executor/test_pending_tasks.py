@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from executor.events import Cancel, Cleared, GaveBack, Lost, Recalled, Send, TakeBack, Tick
 from executor.scheduler import LATE_SECONDS
+from executor.scheduler_state import Cancel, Cleared, GaveBack, Lost, Recalled, Send, TakeBack, Tick
 
 from .test_scheduler import Finished, Scheduler, sent, submitted
 

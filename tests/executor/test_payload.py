@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from executor.errors import NodeLost, RemoteError, RemoteTraceback
-from executor.failure import MOST_LEVELS, MOST_PARTS, TEXT_BYTES, pack_failure, unpack_failure
-from executor.payload import Payload, pack_payload
+from executor.payload import MOST_LEVELS, MOST_PARTS, TEXT_BYTES, Payload, pack_failure, pack_payload, unpack_failure
 from network.errors import ProtocolError
 
 from .calls import Mistake

@@ -1,21 +1,109 @@
-"""Partitions in the memory of the nodes of an executor that keeps them."""
+"""The partitions of a persisted collection, in the Context's process or in the memory of the nodes, and plans for tasks that
+begin with them.
+"""
 
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..keeper import Keeper
-from ..shelves import SHELVES
-from .keeping import Kept, Plan
+from ..keeper import SHELVES, Keeper, size_of
+from . import pipeline
 from .pipeline import FromShelf, Keep, Pipeline, Step
-from .sizes import size_of
 
 
-class KeptAway(Kept):
+class Plan(NamedTuple):
+    """How the task of one partition is to run: its pipeline and input, and the nodes that have what it needs; `keeps` are those
+    that the `Keep`s in the pipeline belong to, `begin` is the one whose partition the task begins with."""
+
+    pipeline: Pipeline
+    item: Any
+    near: Collection[int]
+    keeps: Sequence[Persisted]
+    begin: Persisted | None = None
+
+
+class Persisted(ABC):
+    """The partitions of one collection that are kept, and what keeps them."""
+
+    @property
+    @abstractmethod
+    def step(self) -> Keep:
+        """What a task does with a partition that it has just made."""
+
+    @abstractmethod
+    def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
+        """Plans that begin with a kept partition, for those of `wanted` that are kept."""
+
+    @abstractmethod
+    def note(self, number: int, node: int | None, there: bool, part: list[Any] | None) -> None:
+        """A task on `node` has made a partition, which is kept `there` or not, and handed it out or not."""
+
+    @abstractmethod
+    def at_hand(self, wanted: Sequence[int]) -> Mapping[int, list[Any]]:
+        """The partitions that are in this process."""
+
+    @abstractmethod
+    def miss(self, number: int, node: int) -> None:
+        """A partition is not on `node` any more."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Wait until copies that are on their way have arrived."""
+
+    @abstractmethod
+    def copy_to(self, replicas: int) -> None:
+        """Have so many nodes keep every partition from now on."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free the memory."""
+
+
+class PersistedHere(Persisted):
+    """In this process; `replicas` have no meaning."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, list[Any]] = {}
+
+    @property
+    def step(self) -> Keep:
+        """Hand it out."""
+        return Keep(None, hand_out=True)
+
+    def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
+        """The partition is the input."""
+        pipeline = Pipeline([pipeline.elements, *further])
+        return {n: Plan(pipeline, self._parts[n], (), keeps) for n in wanted if n in self._parts}
+
+    def note(self, number: int, node: int | None, there: bool, part: list[Any] | None) -> None:
+        """Keep it."""
+        if part is not None:
+            self._parts[number] = part
+
+    def at_hand(self, wanted: Sequence[int]) -> Mapping[int, list[Any]]:
+        """All that are kept."""
+        return {number: self._parts[number] for number in wanted if number in self._parts}
+
+    def miss(self, number: int, node: int) -> None:
+        """Cannot be."""
+
+    def settle(self) -> None:
+        """Nothing is on its way."""
+
+    def copy_to(self, replicas: int) -> None:
+        """There is one process here."""
+
+    def close(self) -> None:
+        """Forget them."""
+        self._parts.clear()
+
+
+class PersistedOnNodes(Persisted):
     """In the memory of the nodes that made them, and of others, so that `replicas` nodes have each, or as many as there are.
 
     A partition is made once. Its copies pass through this process, which does not keep it. What a lost node had is taken from a
@@ -37,7 +125,7 @@ class KeptAway(Kept):
         """Keep it on the node, and hand it out if there are to be copies."""
         return Keep(self._shelf, hand_out=min(self._replicas, len(self._executor.live_nodes)) > 1)
 
-    def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Kept]) -> Mapping[int, Plan]:
+    def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
         """Near those who have the partition; where copies were lost, it is handed out once more."""
         begin = FromShelf(self._shelf)
         plain = Pipeline([begin, *further])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from executor.shelves import Absent, Shelves, kept_bytes
+from executor.keeper import Absent, Shelves, kept_bytes
 
 
 def test_what_is_put_is_there_until_the_shelf_is_cleared() -> None:

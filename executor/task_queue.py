@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import faulthandler
 import logging
+import signal
 import threading
+import time
 from collections import deque
+from types import FrameType
 from typing import Any, NamedTuple
 
 from network.controller import Controller
@@ -17,13 +21,10 @@ from rpc.errors import JobAborted
 from rpc.job.hardening import end_process
 from rpc.logs import get_logger
 
-from .broadcast import Arrived
-from .initializer import Initializer
-from .messages import BATCH_BYTES, BATCH_TASKS, STDERR
-from .output import TaskOutput
+from .keeper import Shelves
+from .messages import BATCH_BYTES, BATCH_TASKS, STDERR, TaskOutput
 from .payload import Payload
-from .shelves import Shelves
-from .time_limit import TimeLimit
+from .process_setup import Initializer, ReceivedValue
 
 HIGH_WATER = 64 << 20  # bytes of results that wait for the submitter, beyond which no task is begun
 PRECIOUS_SECONDS = 0.005  # of work, whose result is not left in this process while the next task runs,
@@ -43,7 +44,7 @@ class Assignment(NamedTuple):
     limit: float  # seconds that it may run, 0 for as long as it likes
 
 
-class Desk:
+class TaskQueue:
     """Between the submitter's line and the main thread of a node.
 
     The main thread calls `next` and `put`; the desk's own thread owns `controller` until `close` has returned.
@@ -53,7 +54,7 @@ class Desk:
 
     def __init__(self, controller: Controller, session: Session) -> None:
         self.code: dict[int, tuple[bytes, bytes]] = {}
-        self.values: dict[int, Arrived] = {}
+        self.values: dict[int, ReceivedValue] = {}
         self.shelves = Shelves(controller.node_id)
         self.output: TaskOutput | None = None
         self.initializer: Initializer | None = None
@@ -236,7 +237,7 @@ class Desk:
                 self.code.pop(number, None)
         elif word == "hold":
             number, tree, arrays = rest
-            self.values[number] = Arrived(tree, arrays)
+            self.values[number] = ReceivedValue(tree, arrays)
         elif word == "drop":
             for number in rest[0]:
                 if number in self.values:
@@ -272,3 +273,59 @@ class Desk:
                 back.append(task)
         self._session.queue(["back", back])
         self._controller.push()
+
+
+# How a task that takes too long is ended: interrupted where it is, and if that does not help, with its process.
+#
+# The interruption is a KeyboardInterrupt in the main thread, by a real signal, so that a task that sleeps or waits for bytes
+# hears of it. What holds Python's lock hears nothing: a thread of `faulthandler`, which does not need it, ends the process.
+
+INTERRUPT_SECONDS = 2.0  # for a task to end after it was interrupted
+
+
+class TimeLimit:
+    """Of the running task. The main thread begins and ends it, another one calls `look` at `deadline` (monotonic)."""
+
+    def __init__(self) -> None:
+        self.deadline: float | None = None
+        self._task: int | None = None
+        self._overdue: int | None = None  # was sent a signal, which has not come yet
+        self._hit: int | None = None
+        self._main = threading.main_thread().ident
+
+    def install(self) -> None:
+        """In the main thread: a late interruption must not hit the next task."""
+        signal.signal(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        overdue, self._overdue = self._overdue, None
+        if overdue is None or overdue == self._task:
+            self._hit = overdue
+            raise KeyboardInterrupt
+
+    def begin(self, task: int, seconds: float) -> None:
+        """The main thread begins a task."""
+        faulthandler.dump_traceback_later(seconds + INTERRUPT_SECONDS, exit=True)
+        self._task, self.deadline = task, time.monotonic() + seconds
+
+    def end(self) -> None:
+        """The task has ended."""
+        self._task = self.deadline = None
+        faulthandler.cancel_dump_traceback_later()
+
+    def has_hit(self, task: int) -> bool:
+        """Whether this task was interrupted."""
+        return self._hit == task
+
+    def look(self) -> None:
+        """Interrupt the task if its time is over."""
+        task, deadline = self._task, self.deadline
+        if task is not None and deadline is not None and time.monotonic() >= deadline and self._main is not None:
+            self._overdue, self.deadline = task, None
+            signal.pthread_kill(self._main, signal.SIGINT)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the next look."""
+        deadline = self.deadline
+        return None if deadline is None else max(0.0, deadline - time.monotonic())

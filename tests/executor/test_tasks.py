@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from executor.future import TaskFuture
+from executor.tasks import TaskFuture
 
 LIMIT = 20.0
 

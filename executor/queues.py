@@ -1,0 +1,159 @@
+"""What goes in and out of the dispatcher: cancellations that wait for the answer of a node, and messages to the nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as TooLate
+from typing import Any
+
+from network.errors import NetworkError, ProtocolError
+from network.session import Session
+from network.transport import wait_sockets
+from network.wire import Limits
+
+from .functions import Function
+from .messages import BATCH_BYTES, BATCH_TASKS
+from .tasks import Task
+
+RECALL_SECONDS = 1.0  # that a caller of `cancel` waits; a node whose task holds Python's lock does not answer
+
+
+class Cancellations:
+    """`ask` may be called from any thread; it wakes the dispatcher's by `call`. All else is for that thread."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._asked: deque[tuple[int, Future[bool]]] = deque()
+        self._open: dict[int, list[Future[bool]]] = {}
+        self._closed = False
+
+    def ask(self, number: int, thread: threading.Thread) -> bool:
+        """Whether task `number` was taken back and cancelled. Within `thread`, which would have to hear the answer, it is not.
+
+        Who has waited for too long does not want it any more: a task that is given back after that will run.
+        """
+        if threading.current_thread() is thread:
+            return False
+        answer: Future[bool] = Future()
+        self._asked.append((number, answer))
+        self._call()
+        try:
+            return not self._closed and answer.result(RECALL_SECONDS)
+        except TooLate:
+            return not answer.cancel() and answer.result()
+        except BaseException:  # Ctrl-C
+            answer.cancel()
+            raise
+
+    def __bool__(self) -> bool:
+        """Whether there are questions that nobody has taken yet."""
+        return bool(self._asked)
+
+    def take(self) -> list[int]:
+        """The tasks that are asked for since the last call."""
+        found = []
+        while self._asked:
+            number, answer = self._asked.popleft()
+            self._open.setdefault(number, []).append(answer)
+            found.append(number)
+        return found
+
+    def is_wanted(self, number: int) -> bool:
+        """Whether somebody still waits for task `number`; then it must be cancelled, and that be told by `settle`."""
+        waiting = [answer for answer in self._open.get(number, []) if not answer.cancelled()]
+        return len([answer for answer in waiting if answer.running() or answer.set_running_or_notify_cancel()]) > 0
+
+    def settle(self, number: int, cancelled: bool) -> None:
+        """Answer those who wait for a task, if any."""
+        for answer in self._open.pop(number, []):
+            with contextlib.suppress(InvalidStateError):  # who does not wait any more
+                answer.set_result(cancelled)
+
+    def ask_again(self) -> None:
+        """A node is gone: see where the tasks are now."""
+        self._asked.extend((number, answer) for number, answers in self._open.items() for answer in answers)
+        self._open.clear()
+
+    def close(self) -> None:
+        """From now on nothing is taken back."""
+        self._closed = True
+        for number in self.take():
+            self.settle(number, False)
+
+
+_BATCH_ARRAYS = Limits().message // 4  # bytes of arrays in one message of several tasks
+
+
+class Outbox:
+    """What is said to each node of `sessions`; a node that cannot be told is lost, which shows when it is served."""
+
+    def __init__(self, sessions: dict[int, Session]) -> None:
+        self._sessions = sessions
+
+    def tell(self, node: int, message: list[Any]) -> None:
+        """Send one message to `node`, if it is still there."""
+        session = self._sessions.get(node)
+        if session is not None:
+            _send_message(session, message)
+
+    def send(self, node: int, tasks: Sequence[tuple[int, Task]]) -> None:
+        """Send tasks and what they need, in order."""
+        session = self._sessions.get(node)
+        if session is None:
+            return
+        batch: list[list[Any]] = []
+        inline = size = 0
+        for number, task in tasks:
+            function, payload = task.function, task.payload
+            if session not in function.sessions:
+                function.sessions.add(session)
+                _send_message(session, ["code", function.number, function.bundle.objects, function.bundle.code])
+            if len(batch) >= BATCH_TASKS or inline > BATCH_BYTES or size + payload.size > _BATCH_ARRAYS:
+                _send_message(session, ["run", batch])
+                batch, inline, size = [], 0, 0
+            batch.append([number, function.number, task.many, payload.tree, payload.arrays, task.options.timeout or 0])
+            inline += min(len(payload.tree), 4096) + 64 * len(payload.arrays)
+            size += payload.size
+        if batch:
+            _send_message(session, ["run", batch])
+
+    @staticmethod
+    def forget(function: Function) -> None:
+        """No task of `function` will come any more."""
+        for session in function.sessions:
+            _send_message(session, ["forget", [function.number]])
+
+
+def _send_message(session: Session, message: list[Any]) -> None:
+    if session.alive:
+        with contextlib.suppress(NetworkError):
+            session.queue(message)
+            session.send()
+
+
+CLOSE_SECONDS = 5.0
+
+
+def close_sessions(sessions: Collection[Session], seconds: float = CLOSE_SECONDS) -> None:
+    """Tell the nodes that there are no more tasks, and close when they have hung up, or after `seconds`."""
+    deadline = time.monotonic() + seconds
+    for session in sessions:
+        with contextlib.suppress(NetworkError):
+            session.queue(["end"])
+    while any(s.alive for s in sessions) and (left := deadline - time.monotonic()) > 0:
+        for session in sessions:
+            session.send()
+            with contextlib.suppress(ProtocolError):
+                session.receive()
+            session.inbox.clear()
+        alive = [s for s in sessions if s.alive]
+        if alive:
+            writing = [s.link for s in alive if s.pending_bytes]
+            wait_sockets([s.link for s in alive], writing, left)  # type: ignore[misc,arg-type]
+    for session in sessions:
+        session.close()

@@ -1,0 +1,259 @@
+"""What the scheduler hears and has the dispatcher do, and what it remembers: tasks that wait, and how long tasks take."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Shape(NamedTuple):
+    """What matters of a task to the scheduler: bytes of its arguments, a number for its function, retries after a loss (None:
+    as many as all have)."""
+
+    size: int
+    kind: int = 0
+    retries: int | None = None
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """New tasks, the shape of each, and for some the nodes that have what they need."""
+
+    tasks: tuple[int, ...]
+    shapes: tuple[Shape, ...]
+    near: Mapping[int, frozenset[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A node has done these tasks, which took it so many seconds each; those in `again` are to be tried once more."""
+
+    node: int
+    tasks: tuple[int, ...]
+    seconds: tuple[float, ...]
+    again: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """Somebody wants to cancel these tasks, which no node is known to have begun."""
+
+    tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GaveBack:
+    """A node answers a TakeBack: it has not begun these tasks, and will not. Those in `cancelled` nobody wants any more."""
+
+    node: int
+    tasks: tuple[int, ...]
+    cancelled: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    """These tasks, just dealt to `node`, were cancelled and are not sent."""
+
+    node: int
+    tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Nothing can be said to a node any more; what became of it will be told by Lost."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A node is gone; with `returns` it will be there again.
+
+    `last` is the task that it began last, -1 for none: those that it held behind that one have not begun. None: nobody knows,
+    so that any of them may have.
+    """
+
+    node: int
+    reason: str
+    last: int | None = None
+    returns: bool = False
+
+
+@dataclass(frozen=True)
+class Returned:
+    """A node that was lost is there again, and holds nothing."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class Cleared:
+    """All tasks that no node has begun are cancelled, from now on."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send tasks to a node."""
+
+    node: int
+    tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Begin:
+    """A node is at this task: it has begun it, or does so as soon as it hears of it."""
+
+    task: int
+
+
+@dataclass(frozen=True)
+class Wait:
+    """These tasks, which have not begun, lie at no node any more."""
+
+    tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TakeBack:
+    """Ask a node for those of these tasks that it has not begun."""
+
+    node: int
+    tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fail:
+    """Give tasks up, because of `node` (None: there is none left)."""
+
+    tasks: tuple[int, ...]
+    node: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Tasks that have not begun and never will."""
+
+    tasks: tuple[int, ...]
+
+
+class PendingTasks:
+    """Tasks in order. A task with nodes of its own waits for one of them, and for any node once all of them are lost.
+
+    Attribute: `free`, the tasks that any node may have.
+    """
+
+    def __init__(self) -> None:
+        self.free: deque[int] = deque()
+        self._near: dict[int, frozenset[int]] = {}  # the nodes of all unfinished tasks that have some
+        self._at: dict[int, deque[int]] = {}  # by node; a task that waits for several stands in several
+        self._bound: dict[int, None] = {}  # which of those wait: what else stands in `_at` has been taken
+
+    def __len__(self) -> int:
+        return len(self.free) + len(self._bound)
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether some unfinished task has nodes of its own."""
+        return bool(self._near)
+
+    def may_run(self, task: int, node: int) -> bool:
+        """Whether `node` is one of those where a task should run."""
+        near = self._near.get(task)
+        return near is None or node in near
+
+    def append(self, tasks: Iterable[int], near: Mapping[int, frozenset[int]], nodes: Iterable[int]) -> None:
+        """Add new tasks; of the nodes in `near` those count that are among `nodes`."""
+        there = frozenset(nodes) if near else frozenset()
+        for task in tasks:
+            own = near.get(task, frozenset()) & there
+            if not own:
+                self.free.append(task)
+                continue
+            self._near[task] = own
+            self._bound[task] = None
+            for node in own:
+                self._at.setdefault(node, deque()).append(task)
+
+    def put_back(self, tasks: Iterable[int]) -> None:
+        """Tasks that a node held wait again, before all others, in this order."""
+        for task in reversed(list(tasks)):
+            if task not in self._near:
+                self.free.appendleft(task)
+                continue
+            self._bound[task] = None
+            for node in self._near[task]:
+                self._at.setdefault(node, deque()).appendleft(task)
+
+    def first_at(self, node: int) -> int | None:
+        """The first task that waits for `node`."""
+        line = self._at.get(node)
+        while line and line[0] not in self._bound:
+            line.popleft()
+        return line[0] if line else None
+
+    def take_at(self, node: int) -> None:
+        """Take the first task that waits for `node`."""
+        del self._bound[self._at[node].popleft()]
+
+    def lose(self, node: int) -> None:
+        """A node is gone: tasks that it alone was near to may run anywhere, and come first."""
+        self._at.pop(node, None)
+        freed = []
+        for task, near in list(self._near.items()):
+            if node in near:
+                self._near[task] = near - {node}
+                if not self._near[task]:
+                    del self._near[task]
+                    if task in self._bound:
+                        del self._bound[task]
+                        freed.append(task)
+        self.free.extendleft(reversed(freed))
+
+    def forget(self, task: int) -> None:
+        """A task has ended."""
+        self._near.pop(task, None)
+        self._bound.pop(task, None)
+
+    def clear(self) -> tuple[int, ...]:
+        """Take all that wait."""
+        everything = (*self.free, *self._bound)
+        self.free.clear()
+        self._bound.clear()
+        self._at.clear()
+        return everything
+
+
+MOST_KINDS = 4096  # remembered; beyond that the one that was new longest ago is forgotten
+
+
+class DurationEstimates:
+    """Seconds per task by `kind`, a number for a function. Nothing is known of a kind that has ended no task.
+
+    An estimate rises at once and falls by halves: one long task is enough to make those behind it wait where they can go to
+    whoever is free, and a function that is quick again is soon known to be.
+    """
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, float] = {}
+
+    def add(self, kind: int, seconds: float) -> None:
+        """A task took that long."""
+        known = self._seconds.get(kind)
+        if known is None:
+            if len(self._seconds) >= MOST_KINDS:
+                del self._seconds[next(iter(self._seconds))]
+            self._seconds[kind] = seconds
+        else:
+            self._seconds[kind] = max(seconds, 0.5 * (known + seconds))
+
+    def of(self, kind: int) -> float | None:
+        """Seconds that a task is expected to take, None when nobody knows."""
+        return self._seconds.get(kind)
