@@ -1,10 +1,15 @@
 """Parallel compute on agents: the interface of `concurrent.futures`, lazy collections, a joblib backend. Knows no learning."""
 
-from .cluster import ClusterExecutor, local_nodes
-from .errors import ConversionError, NodeLost, NotData, RemoteError, RemoteTraceback
-from .joblib_backend import register_joblib
-from .process_setup import Broadcast
-from .values import register_value
+from typing import TYPE_CHECKING
+
+from network.names import lazily
+
+if TYPE_CHECKING:
+    from .cluster import ClusterExecutor, local_nodes
+    from .errors import ConversionError, NodeLost, NotData, RemoteError, RemoteTraceback
+    from .joblib_backend import register_joblib
+    from .process_setup import Broadcast
+    from .values import register_value
 
 __all__ = [
     "Broadcast",
@@ -18,3 +23,19 @@ __all__ = [
     "register_joblib",
     "register_value",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "Broadcast": "process_setup",
+        "ClusterExecutor": "cluster",
+        "ConversionError": "errors",
+        "NodeLost": "errors",
+        "NotData": "errors",
+        "RemoteError": "errors",
+        "RemoteTraceback": "errors",
+        "local_nodes": "cluster",
+        "register_joblib": "joblib_backend",
+        "register_value": "values",
+    },
+)

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +25,7 @@ from .errors import like
 from .functions import Function, Functions, user_classes
 from .job import TaskJob
 from .keeper import KEEP_BYTES
-from .options import NO_OPTIONS, Errors, ExecutorStatus, TaskOptions, WithOptions, chunks_of
+from .options import NO_OPTIONS, ExecutorStatus, NodeExecutor, TaskOptions
 from .payload import Payload, pack_payload
 from .process_setup import INITIALIZER, Broadcast, Held, checked_initargs, initializer_message, pack_broadcast
 from .tasks import OUTPUTS, Console, Task, TaskFuture
@@ -34,7 +34,7 @@ T = TypeVar("T")
 logger = get_logger("executor")
 
 
-class ClusterExecutor(Executor):
+class ClusterExecutor(NodeExecutor):
     """Executes calls on agents: the interface of `concurrent.futures`, with its meaning. Its nodes are busy until `shutdown`.
 
     Functions travel by cloudpickle, with the classes and functions of the user's modules that they name; they are packed anew
@@ -125,41 +125,16 @@ class ClusterExecutor(Executor):
 
     @property
     def nodes(self) -> list[int]:
-        """Ids of the nodes that it was made with, ascending."""
+        """See `NodeExecutor`."""
         return sorted(self._names)
 
     @property
     def live_nodes(self) -> list[int]:
-        """Ids of the nodes that are not lost, as far as is known, ascending."""
+        """See `NodeExecutor`."""
         return [node for node in self.nodes if node not in self._dispatcher.lost]
 
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Call `fn(*args, **kwargs)` on a node.
-
-        Raises: TypeError naming the argument or the part of the function that cannot travel; ValueError for more than 2 GiB
-        of arguments or 8 MiB of code; RuntimeError after `shutdown`; BrokenExecutor when no node is left.
-        """
-        return self.submit_task(fn, (args, kwargs) if kwargs else list(args))
-
-    def submit_near(self, nodes: Collection[int], fn: Callable[..., T], /, *args: Any) -> Future[T]:
-        """Call `fn(*args)` on one of `nodes`, because of what they have; on any node for none, or if all are lost."""
-        return self.submit_task(fn, list(args), near=nodes)
-
-    def with_options(self, *, timeout: float | None = None, retries: int | None = None, retry_on: Errors = ()) -> WithOptions:
-        """This executor for calls with a limit or with retries of their own: `executor.with_options(timeout=5).submit(...)`.
-
-        Args:
-            timeout: seconds that a task may run, not counting the time that it waits. One that takes longer is interrupted
-                where it is and raises TimeoutError; if it goes on for two seconds more, its process is ended and started again.
-            retries: how often a task is tried again, instead of as often as the executor says, after the loss of its node, and
-            retry_on: after these exceptions that it has raised; TimeoutError, or whatever may be otherwise the next time.
-
-        Raises: ValueError and TypeError naming what cannot be.
-        """
-        return WithOptions(self, NO_OPTIONS.changed(timeout, retries, retry_on))
-
     def status(self) -> ExecutorStatus:
-        """What the executor has to do, and who does it, at this moment."""
+        """See `NodeExecutor`."""
         gone, starting = dict(self._dispatcher.lost), self._dispatcher.restarting
         live = tuple(node for node in self.nodes if node not in gone)
         lost = {node: reason for node, reason in gone.items() if node not in starting}
@@ -179,8 +154,7 @@ class ClusterExecutor(Executor):
         options: TaskOptions = NO_OPTIONS,
         trust_results: bool | None = None,
     ) -> Future[Any]:
-        """What `submit` and its kin do: `arguments` are a list, a tuple (args, kwargs), or with `many` a list of tuples;
-        `trust_results` holds in place of that of the executor, if it is not None."""
+        """See `NodeExecutor`."""
         if not callable(fn):
             raise TypeError(f"ClusterExecutor executes functions, got {type(fn).__qualname__}.")
         trusted = self._trusts if trust_results is None else trust_results
@@ -222,23 +196,6 @@ class ClusterExecutor(Executor):
         if self._shut or self._dispatcher.ended:  # as it has at the end of the program, for exit handlers that come later
             raise RuntimeError("This ClusterExecutor has been shut down and takes no tasks.")
 
-    def map(
-        self,
-        fn: Callable[..., T],
-        *iterables: Iterable[Any],
-        timeout: float | None = None,
-        chunksize: int = 1,
-        buffersize: int | None = None,
-    ) -> Iterator[T]:
-        """`map(fn, *iterables)` on the nodes, results in order; without `buffersize` the iterables are collected at once.
-
-        Args:
-            timeout: seconds from now after which `next` raises TimeoutError.
-            chunksize: calls per task; much faster for tiny calls.
-            buffersize: at most so many tasks whose results were not asked for; then iterables may be endless.
-        """
-        return self.map_tasks(fn, iterables, timeout, chunksize, buffersize)
-
     def map_tasks(
         self,
         fn: Callable[..., T],
@@ -248,22 +205,19 @@ class ClusterExecutor(Executor):
         buffersize: int | None,
         options: TaskOptions = NO_OPTIONS,
     ) -> Iterator[T]:
-        """What `map` does."""
+        """See `NodeExecutor`."""
         if chunksize < 1:
             raise ValueError(f"map 'chunksize' must be a positive integer, got {chunksize}.")
         if buffersize is not None and buffersize < 1:
             raise ValueError(f"map 'buffersize' must be None or a positive integer, got {buffersize}.")
         deadline = None if timeout is None else time.monotonic() + timeout
-        chunks = chunks_of(iterables, chunksize)
+        chunks = _chunks_of(iterables, chunksize)
         submit = functools.partial(self.submit_task, fn, many=True, options=options)
         futures = deque(submit(chunk) for chunk in itertools.islice(chunks, buffersize))
         return _results(futures, deadline, chunks if buffersize is not None else iter(()), submit)
 
     def broadcast(self, value: T) -> Broadcast[T]:
-        """Bring `value` to every node once; tasks that name the returned object get it by its `value`.
-
-        Raises: TypeError when it is no data, RuntimeError after `shutdown`.
-        """
+        """See `NodeExecutor`."""
         payload = pack_broadcast(value)
         with self._lock:
             self._check_open()
@@ -272,11 +226,11 @@ class ClusterExecutor(Executor):
         return Broadcast(Held(number, value), lambda: self._dispatcher.order(["drop", [number]]))
 
     def new_shelf(self) -> int:
-        """The number of a shelf on which tasks may keep values, by `executor.keeper.SHELVES`, until `clear_shelf`."""
+        """See `NodeExecutor`."""
         return next(self._numbers)
 
     def clear_shelf(self, shelf: int) -> None:
-        """Free what the nodes keep on a shelf; idempotent."""
+        """See `NodeExecutor`."""
         self._dispatcher.order(["clear", [shelf]])
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -323,6 +277,12 @@ def _at_exit(dispatcher: Dispatcher) -> Callable[[], None]:
             found()
 
     return finish_and_wait
+
+
+def _chunks_of(iterables: Iterable[Iterable[Any]], size: int) -> Iterator[list[Any]]:
+    """The tuples of arguments of `map`, `size` of them at a time."""
+    calls = zip(*iterables, strict=False)
+    return iter(lambda: list(itertools.islice(calls, size)), [])
 
 
 def _results(

@@ -5,23 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import BrokenExecutor
-from typing import Any
 
 from network.errors import PeerLost, ProtocolError
 from network.session import Session
-from network.transport import Waker, wait_sockets
+from network.transport import wait_sockets
 from rpc.errors import InvalidTransition
 from rpc.logs import get_logger
 
 from . import scheduler_state as plan
 from .errors import NodeLost
-from .functions import Function
 from .job import Ending, Job, Restarts
 from .messages import BROKEN, FAILURE, Done, Written, parse_from_node
 from .process_setup import SetupMessages, initializer_failure
-from .queues import RECALL_SECONDS, Cancellations, Outbox, close_sessions
+from .queues import Cancellations, Inbox, Outbox, close_sessions
 from .scheduler import Scheduler
 from .tasks import Console, Task, Tasks, opened
 
@@ -30,8 +28,8 @@ _LET_GO_SECONDS = 1.0  # for the nodes of a broken executor to end what they are
 logger = get_logger(__name__)
 
 
-class Dispatcher:
-    """Carries out what the `Scheduler` decides. `submit`, `order` and what stands beside them may be called from any thread.
+class Dispatcher(Inbox):
+    """Carries out what the `Scheduler` decides. What `Inbox` has, and what stands before `_run`, is for any thread.
 
     `sessions` lead to the `TaskServer` of each node and belong to the dispatcher, `names` are shown in errors; `job` knows how
     processes have ended, starts new ones, and ends when the nodes have been told that there are no more tasks. `console` gets
@@ -47,55 +45,27 @@ class Dispatcher:
         job: Job,
         console: Console | None = None,
     ) -> None:
+        super().__init__(Tasks(lambda function: self._outbox.forget(function)))
         self._sessions, self._names, self._job = dict(sessions), names, job
-        self._restarts = Restarts(job, self._call)
-        self._standing = SetupMessages()
+        self._restarts = Restarts(job, self._wake)
+        self._setup = SetupMessages()
         self._console = console
         self._scheduler = Scheduler(sessions, retries, pure)
         self._outbox = Outbox(self._sessions)
-        self._tasks = Tasks(lambda function: self._outbox.forget(function))
-        self._recalls = Cancellations(self._call)
-        self._questions: dict[int, deque[tuple[float, plan.TakeBack]]] = {node: deque() for node in sessions}  # unanswered
-        self._near: dict[int, frozenset[int]] = {}  # of those that have not arrived
-        self._arrived: deque[int] = deque()  # on the way to the scheduler
-        self._orders: deque[tuple[Iterable[int] | None, list[Any]]] = deque()  # (nodes or all, message)
-        self._forgotten: deque[Function] = deque()
-        self._cancel = False
-        self._finishing = False
-        self._abandoned = False
+        self._cancellations = Cancellations(self._wake, sessions)
         self._over = threading.Event()
         self.lock = threading.Lock()  # `submit` is called in it, after a look at `broken` and `ended`
         self.broken: BrokenExecutor | None = None  # why no task can be executed any more
         self.ended = False  # by `finish`: nobody would execute another task
         self.lost: dict[int, str] = {}  # nodes, and why they are lost, or not there just now
-        self._asleep = False
-        self._waker = Waker()
         self.thread = threading.Thread(target=self._run, name="executor", daemon=True)
         self.thread.start()
 
     # ---- any thread
 
-    def submit(self, task: Task, near: Collection[int] = ()) -> None:
-        """Execute `task`, which is its future's only way to an end, on one of the nodes `near` while there is one."""
-        number = self._tasks.add(task)
-        if near:
-            self._near[number] = frozenset(near)
-        self._arrived.append(number)
-        self._call()
-
-    def order(self, message: list[Any], nodes: Iterable[int] | None = None) -> None:
-        """Send a message to `nodes` (default: all) before the tasks that are submitted later."""
-        self._orders.append((nodes, message))
-        self._call()
-
-    def forget(self, function: Function) -> None:
-        """Have the nodes forget a function when its last task has ended."""
-        self._forgotten.append(function)
-        self._call()
-
     def recall(self, number: int) -> bool:
         """Cancel a task that a node holds; False if it has begun, or nobody answers in time."""
-        return self._recalls.ask(number, self.thread)
+        return self._cancellations.ask(number, self.thread)
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -108,16 +78,6 @@ class Dispatcher:
         """The nodes, of those that are lost, on which a new process is being started."""
         return frozenset(self._restarts.under_way)
 
-    def cancel_waiting(self) -> None:
-        """Cancel all tasks that no node has begun on."""
-        self._cancel = True
-        self._call()
-
-    def finish(self) -> None:
-        """End when all tasks have; idempotent."""
-        self._finishing = True
-        self._call()
-
     def finish_and_wait(self) -> None:
         """End when all tasks have, and return then."""
         self.finish()
@@ -128,27 +88,17 @@ class Dispatcher:
         self._over.wait()
         self.thread.join()
 
-    def abandon(self) -> None:
-        """End without the tasks that have begun: their futures raise BrokenExecutor, and the nodes end them."""
-        self._abandoned = True
-        self._call()
-
-    def _call(self) -> None:
-        if self._asleep:
-            self._asleep = False
-            self._waker.wake()
-
     # ---- the thread
 
     def _run(self) -> None:
         try:
             while not (self._finishing and not self._arrived and not self._cancel and not self._scheduler.unfinished):
                 self._wait()
-                self._take_calls()
+                self._take_requests()
                 for node in list(self._sessions):
                     self._serve(node)
                 for node, ending in self._restarts.look():
-                    self._bury(node, ending)
+                    self._lose(node, ending)
                 self._feed(plan.Tick())
             close_sessions([*self._sessions.values(), *self._restarts.end()])
         except BaseException as error:
@@ -166,7 +116,7 @@ class Dispatcher:
         finally:
             with self.lock:  # and so with the end
                 self.ended = True
-                self._recalls.close()
+                self._cancellations.close()
                 if self.broken is None and len(self._tasks):
                     self.broken = BrokenExecutor("The executor ended before its tasks.")
             try:
@@ -183,16 +133,8 @@ class Dispatcher:
 
     def _wait(self) -> None:
         self._asleep = True
-        if not (
-            self._arrived
-            or self._orders
-            or self._forgotten
-            or self._recalls
-            or self._restarts
-            or self._cancel
-            or self._abandoned
-            or (self._finishing and not self._scheduler.unfinished)
-        ):
+        ends = self._finishing and not self._scheduler.unfinished
+        if not (ends or self._has_requests or self._cancellations or self._restarts):
             links = [session.link for session in self._sessions.values()]
             writing = [session.link for session in self._sessions.values() if session.pending_bytes]
             deadlines = [self._restarts.deadline, *([] if self._scheduler.deadline is None else [self._scheduler.deadline])]
@@ -202,13 +144,13 @@ class Dispatcher:
         self._asleep = False
         self._waker.clear()
 
-    def _take_calls(self) -> None:
+    def _take_requests(self) -> None:
         if self._abandoned:
             raise BrokenExecutor("The executor was ended before its tasks.")
         while self._orders:
             nodes, message = self._orders.popleft()
             if nodes is None:
-                self._standing.note(message)
+                self._setup.note(message)
             for node in list(self._sessions if nodes is None else nodes):
                 self._outbox.tell(node, message)
         while self._forgotten:
@@ -216,38 +158,37 @@ class Dispatcher:
             if function.is_unused:
                 self._outbox.forget(function)
         for node, found in self._restarts.results():
-            self._welcome(node, found)
+            self._return_node(node, found)
         cancelling = self._cancel  # before a look at what has arrived: all that was submitted before it is set, is among that
         if self._arrived:
-            count = len(self._arrived) if cancelling else min(_AT_ONCE, len(self._arrived))
-            new = tuple(self._arrived.popleft() for _ in range(count))
-            near = {number: self._near.pop(number) for number in new if number in self._near} if self._near else {}
+            new, near = self._take_tasks(len(self._arrived) if cancelling else _AT_ONCE)
             shapes: dict[plan.Shape, plan.Shape] = {}  # most are alike, and a hundred thousand of them are kept
             told = tuple(shapes.setdefault(shape, shape) for shape in (self._tasks[number].shape for number in new))
             self._feed(plan.Submitted(new, told, near))
-        if self._recalls:
-            self._take_recalls()
+        if self._cancellations:
+            self._take_cancellations()
         if cancelling:
             self._cancel = False
             self._feed(plan.Cleared())
 
-    def _take_recalls(self) -> None:
+    def _take_cancellations(self) -> None:
         asked = []
-        for number in self._recalls.take():
+        for number in self._cancellations.take():
             holder = self._scheduler.holder(number)
-            if number not in self._tasks or self._tasks[number].started or (holder is not None and self._is_mute(holder)):
-                self._recalls.settle(number, False)
+            if (
+                number not in self._tasks
+                or self._tasks[number].started
+                or (holder is not None and self._cancellations.is_mute(holder))
+            ):
+                self._cancellations.settle(number, False)
             elif holder is None:
-                self._recalls.settle(number, self._recalls.is_wanted(number) and self._tasks[number].future.cancel())
+                self._cancellations.settle(
+                    number, self._cancellations.is_wanted(number) and self._tasks[number].future.cancel()
+                )
             else:
                 asked.append(number)
         if asked:
             self._feed(plan.Recalled(tuple(asked)))
-
-    def _is_mute(self, node: int) -> bool:
-        """Whether a node has left a question unanswered for long: nobody need wait for it again."""
-        questions = self._questions[node]
-        return bool(questions) and time.monotonic() - questions[0][0] > RECALL_SECONDS
 
     def _serve(self, node: int) -> None:
         session = self._sessions[node]
@@ -258,7 +199,7 @@ class Dispatcher:
                 self._obey(node, parse_from_node(message.value))
         except (ProtocolError, InvalidTransition) as error:
             self._cut(node)
-            self._bury(node, Ending(f"it broke the protocol: {error}"))
+            self._lose(node, Ending(f"it broke the protocol: {error}"))
             return
         if not session.alive:
             lost = session.lost
@@ -276,7 +217,7 @@ class Dispatcher:
             self._take_back(node, said)
             return
         for done in (done for done in said if done.kind == BROKEN):
-            raise initializer_failure(done, node, self._names[node], self._standing)
+            raise initializer_failure(done, node, self._names[node], self._setup)
         first = [done for done in said if done.task in self._tasks]  # the others are second copies
         again = frozenset(done.task for done in first if done.kind == FAILURE and self._is_tried_again(node, done))
         seconds = tuple(done.seconds for done in said)
@@ -302,10 +243,8 @@ class Dispatcher:
         )
 
     def _take_back(self, node: int, tasks: tuple[int, ...]) -> None:
-        """A node has answered the first question that it was asked."""
-        self._feed(plan.GaveBack(node, tasks, frozenset(task for task in tasks if self._recalls.is_wanted(task))))
-        for task in self._questions[node].popleft()[1].tasks:
-            self._recalls.settle(task, False)  # which those that are cancelled have been already
+        self._feed(plan.GaveBack(node, tasks, frozenset(task for task in tasks if self._cancellations.is_wanted(task))))
+        self._cancellations.note_answer(node)
 
     # ---- nodes that go and come
 
@@ -315,7 +254,7 @@ class Dispatcher:
         self.lost[node] = "its connection has ended"
         self._feed(plan.Cut(node))
 
-    def _bury(self, node: int, ending: Ending) -> None:
+    def _lose(self, node: int, ending: Ending) -> None:
         """It is known why a node is gone. One whose process alone has crashed is started again, if there is something to do."""
         if node in self._sessions:  # its host has vanished or its agent stands still, which closes no connection
             self._cut(node)
@@ -326,26 +265,25 @@ class Dispatcher:
         logger.warning("%s is lost%s: %s", self._names[node], ", and started again" if returns else "", self.lost[node])
         if returns:
             self._restarts.start(node)
-        self._mourn(node, ending, returns)
+        self._forget_node(node, ending, returns)
 
-    def _mourn(self, node: int, ending: Ending, returns: bool) -> None:
+    def _forget_node(self, node: int, ending: Ending, returns: bool) -> None:
         if not self._sessions and not self._restarts.under_way:
             self.broken = NodeLost(f"No node is left: {'; '.join(f'{self._names[n]}: {r}' for n, r in self.lost.items())}")
         self._feed(plan.Lost(node, self.lost[node], ending.last, returns))
-        self._questions.pop(node, None)
-        self._recalls.ask_again()
+        self._cancellations.lose_node(node)
 
-    def _welcome(self, node: int, found: Session | BaseException) -> None:
+    def _return_node(self, node: int, found: Session | BaseException) -> None:
         """A new process of a node is there, or will not be."""
         if isinstance(found, BaseException):
             self.lost[node] = f"{self.lost[node]}; it could not be started again: {found}"
             logger.warning("%s is lost: %s", self._names[node], self.lost[node])
-            self._mourn(node, Ending(self.lost[node]), False)
+            self._forget_node(node, Ending(self.lost[node]), False)
             return
         self._sessions[node] = found
-        self._questions[node] = deque()
+        self._cancellations.add_node(node)
         del self.lost[node]
-        for message in self._standing.all():
+        for message in self._setup.all():
             self._outbox.tell(node, message)
         logger.info("%s is there again.", self._names[node])
         self._feed(plan.Returned(node))
@@ -366,12 +304,12 @@ class Dispatcher:
                     for number in action.tasks:
                         self._tasks.bring_home(number)
                 elif isinstance(action, plan.TakeBack):
-                    self._questions[action.node].append((time.monotonic(), action))
+                    self._cancellations.note_question(action.node, action.tasks)
                     self._outbox.tell(action.node, ["back", list(action.tasks)])
                 elif isinstance(action, plan.Cancel):
                     for number in action.tasks:
                         self._tasks.cancel(number)
-                        self._recalls.settle(number, True)
+                        self._cancellations.settle(number, True)
                 elif isinstance(action, plan.Fail):
                     for number in action.tasks:
                         self._tasks.complete(number, error=self._loss(action, self._tasks[number]))

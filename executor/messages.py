@@ -155,7 +155,7 @@ class TaskOutput(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """One record of any logger; from the thread that does the talking, none is a task's."""
-        if self._task is None or record.threadName == "desk":
+        if self._task is None or record.threadName == "task queue":
             return
         try:
             text = self.format(record)

@@ -1,4 +1,6 @@
-"""What goes in and out of the dispatcher: cancellations that wait for the answer of a node, and messages to the nodes."""
+"""What goes in and out of the dispatcher: requests of other threads, cancellations that wait for the answer of a node, and
+messages to the nodes.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +8,101 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as TooLate
 from typing import Any
 
 from network.errors import NetworkError, ProtocolError
 from network.session import Session
-from network.transport import wait_sockets
+from network.transport import Waker, wait_sockets
 from network.wire import Limits
 
 from .functions import Function
 from .messages import BATCH_BYTES, BATCH_TASKS
-from .tasks import Task
+from .tasks import Task, Tasks
 
 RECALL_SECONDS = 1.0  # that a caller of `cancel` waits; a node whose task holds Python's lock does not answer
 
 
-class Cancellations:
-    """`ask` may be called from any thread; it wakes the dispatcher's by `call`. All else is for that thread."""
+class Inbox:
+    """Requests of other threads to the dispatcher's, which they wake. `submit` is called by one thread at a time.
 
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
+    `_asleep` tells that the dispatcher waits for sockets, or is about to: whoever asks for something then wakes it.
+    """
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._near: dict[int, frozenset[int]] = {}  # of those that have not arrived
+        self._arrived: deque[int] = deque()  # on the way to the scheduler
+        self._orders: deque[tuple[Iterable[int] | None, list[Any]]] = deque()  # (nodes or all, message)
+        self._forgotten: deque[Function] = deque()
+        self._cancel = False
+        self._finishing = False
+        self._abandoned = False
+        self._asleep = False
+        self._waker = Waker()
+
+    def submit(self, task: Task, near: Collection[int] = ()) -> None:
+        """Execute `task`, which is its future's only way to an end, on one of the nodes `near` while there is one."""
+        number = self._tasks.add(task)
+        if near:
+            self._near[number] = frozenset(near)
+        self._arrived.append(number)
+        self._wake()
+
+    def order(self, message: list[Any], nodes: Iterable[int] | None = None) -> None:
+        """Send a message to `nodes` (default: all) before the tasks that are submitted later."""
+        self._orders.append((nodes, message))
+        self._wake()
+
+    def forget(self, function: Function) -> None:
+        """Have the nodes forget a function when its last task has ended."""
+        self._forgotten.append(function)
+        self._wake()
+
+    def cancel_waiting(self) -> None:
+        """Cancel all tasks that no node has begun on."""
+        self._cancel = True
+        self._wake()
+
+    def finish(self) -> None:
+        """End when all tasks have; idempotent."""
+        self._finishing = True
+        self._wake()
+
+    def abandon(self) -> None:
+        """End without the tasks that have begun: their futures raise BrokenExecutor, and the nodes end them."""
+        self._abandoned = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._asleep:
+            self._asleep = False
+            self._waker.wake()
+
+    # ---- the dispatcher's thread
+
+    @property
+    def _has_requests(self) -> bool:
+        """Whether there is something to do at once; the end is another matter."""
+        return bool(self._arrived or self._orders or self._forgotten or self._cancel or self._abandoned)
+
+    def _take_tasks(self, most: int) -> tuple[tuple[int, ...], dict[int, frozenset[int]]]:
+        """New tasks, `most` of them, and the nodes that some of them are to run near."""
+        new = tuple(self._arrived.popleft() for _ in range(min(most, len(self._arrived))))
+        return new, {number: self._near.pop(number) for number in new if number in self._near} if self._near else {}
+
+
+class Cancellations:
+    """Futures that somebody wants to cancel while a node holds their tasks: the question, and whoever waits for the answer.
+
+    `ask` may be called from any thread; it wakes the dispatcher's by `wake`. All else is for that thread.
+    """
+
+    def __init__(self, wake: Callable[[], None], nodes: Iterable[int]) -> None:
+        self._wake = wake
+        self._questions: dict[int, deque[tuple[float, tuple[int, ...]]]] = {node: deque() for node in nodes}  # unanswered
         self._asked: deque[tuple[int, Future[bool]]] = deque()
         self._open: dict[int, list[Future[bool]]] = {}
         self._closed = False
@@ -41,7 +116,7 @@ class Cancellations:
             return False
         answer: Future[bool] = Future()
         self._asked.append((number, answer))
-        self._call()
+        self._wake()
         try:
             return not self._closed and answer.result(RECALL_SECONDS)
         except TooLate:
@@ -74,8 +149,27 @@ class Cancellations:
             with contextlib.suppress(InvalidStateError):  # who does not wait any more
                 answer.set_result(cancelled)
 
-    def ask_again(self) -> None:
+    def note_question(self, node: int, tasks: tuple[int, ...]) -> None:
+        """A node was asked to give tasks back."""
+        self._questions[node].append((time.monotonic(), tasks))
+
+    def note_answer(self, node: int) -> None:
+        """A node has answered the first question that it was asked."""
+        for task in self._questions[node].popleft()[1]:
+            self.settle(task, False)  # which those that are cancelled have been already
+
+    def is_mute(self, node: int) -> bool:
+        """Whether a node has left a question unanswered for long: nobody need wait for it again."""
+        questions = self._questions[node]
+        return bool(questions) and time.monotonic() - questions[0][0] > RECALL_SECONDS
+
+    def add_node(self, node: int) -> None:
+        """A node is there (again), and was asked nothing."""
+        self._questions[node] = deque()
+
+    def lose_node(self, node: int) -> None:
         """A node is gone: see where the tasks are now."""
+        self._questions.pop(node, None)
         self._asked.extend((number, answer) for number, answers in self._open.items() for answer in answers)
         self._open.clear()
 

@@ -12,10 +12,7 @@ without work, and the first result counts.
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from rpc.machine import Machine
 
@@ -29,7 +26,9 @@ from .scheduler_state import (
     Finished,
     GaveBack,
     Lost,
+    NodeState,
     PendingTasks,
+    Question,
     Recalled,
     Returned,
     Send,
@@ -48,40 +47,12 @@ FIRST_TASKS = 2  # that a node holds while nobody knows how long they take
 LATE_SECONDS, LATE_FACTOR = 1.0, 4.0  # a pure task is late beyond both
 
 
-class _Question(NamedTuple):
-    tasks: frozenset[int]
-    steals: bool  # for a node without work
-
-
-@dataclass
-class _Node:
-    held: dict[int, float] = field(default_factory=dict)  # in the order of sending, which is that of execution: seconds
-    size: int = 0
-    load: float = 0.0  # seconds that all it holds is expected to take, as each is, but for
-    unknown: set[int] = field(default_factory=set)  # tasks of functions of which nothing was known, FIRST_TASKS at most
-    at: int | None = None  # the task that it was told to be at
-    questions: deque[_Question] = field(default_factory=deque)  # without an answer so far, first to last
-    fresh: bool = False  # it was sent tasks after it was asked for some for a node without work
-    empty_handed: bool = False  # it had nothing to give back, and got nothing since
-    since: float = 0.0  # when it began with its first task, at the earliest
-    cut: bool = False
-
-    @property
-    def asked(self) -> bool:
-        """Whether a node without work waits for its answer."""
-        return any(question.steals for question in self.questions)
-
-    def is_asked_for(self, task: int) -> bool:
-        """Whether it was asked to give `task` back, and has not answered."""
-        return any(task in question.tasks for question in self.questions)
-
-
 class Scheduler(Machine):
     """See the module. `deadline` is when to send the next Tick, None for never."""
 
     def __init__(self, nodes: Iterable[int], retries: int = 0, pure: bool = False) -> None:
         super().__init__()
-        self._nodes = {node: _Node() for node in nodes}
+        self._nodes = {node: NodeState() for node in nodes}
         self._away: set[int] = set()  # lost nodes that return
         self._waiting = PendingTasks()
         self._shapes: dict[int, Shape] = {}  # of all unfinished tasks
@@ -135,7 +106,7 @@ class Scheduler(Machine):
             actions = self._on_lost(event)
         elif isinstance(event, Returned):
             self._away.remove(event.node)
-            self._nodes[event.node] = _Node()
+            self._nodes[event.node] = NodeState()
         elif isinstance(event, Cleared):
             self._clearing = True
             held = [task for node in self._nodes.values() for task in node.held]
@@ -172,7 +143,7 @@ class Scheduler(Machine):
 
     def _ask(self, number: int, tasks: Iterable[int], *, steals: bool) -> TakeBack:
         question = TakeBack(number, tuple(tasks))
-        self._nodes[number].questions.append(_Question(frozenset(question.tasks), steals))
+        self._nodes[number].questions.append(Question(frozenset(question.tasks), steals))
         return question
 
     def _on_given_back(self, event: GaveBack) -> list[object]:
@@ -217,7 +188,7 @@ class Scheduler(Machine):
             self._losses[task] = self._losses.get(task, 0) + 1
         return failed, again, [task for task in others if task in self._shapes and self._drop_copy(task)]
 
-    def _release(self, number: int, tasks: Collection[int], event: object) -> _Node:
+    def _release(self, number: int, tasks: Collection[int], event: object) -> NodeState:
         """A node does not hold these tasks any more."""
         node = self._nodes.get(number)
         if node is None or len(set(tasks)) != len(tasks) or not all(task in node.held for task in tasks):
@@ -299,7 +270,7 @@ class Scheduler(Machine):
                     break
         return best
 
-    def _has_room(self, node: _Node, shape: Shape, now: float) -> bool:
+    def _has_room(self, node: NodeState, shape: Shape, now: float) -> bool:
         """Whether a node may hold one more task; few when the first has taken longer already than all should."""
         count = len(node.held)
         if node.cut or (count and node.size + shape.size > MOST_BYTES):
@@ -357,7 +328,7 @@ class Scheduler(Machine):
                 return [self._ask(number, spare, steals=True)]
         return self._copy(idle, now) if self._pure else []
 
-    def _spare(self, node: _Node, idle: int) -> list[int]:
+    def _spare(self, node: NodeState, idle: int) -> list[int]:
         """Which of the last tasks that `node` holds may run on `idle`, half of all at most, in order."""
         last = itertools.islice(reversed(node.held), len(node.held) // 2)
         asked = bool(node.questions)

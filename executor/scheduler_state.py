@@ -257,3 +257,35 @@ class DurationEstimates:
     def of(self, kind: int) -> float | None:
         """Seconds that a task is expected to take, None when nobody knows."""
         return self._seconds.get(kind)
+
+
+class Question(NamedTuple):
+    """Tasks that a node was asked to give back."""
+
+    tasks: frozenset[int]
+    steals: bool  # for a node without work
+
+
+@dataclass
+class NodeState:
+    """What the scheduler knows of a node."""
+
+    held: dict[int, float] = field(default_factory=dict)  # in the order of sending, which is that of execution: seconds
+    size: int = 0
+    load: float = 0.0  # seconds that all it holds is expected to take, as each is, but for
+    unknown: set[int] = field(default_factory=set)  # tasks of functions of which nothing was known, FIRST_TASKS at most
+    at: int | None = None  # the task that it was told to be at
+    questions: deque[Question] = field(default_factory=deque)  # without an answer so far, first to last
+    fresh: bool = False  # it was sent tasks after it was asked for some for a node without work
+    empty_handed: bool = False  # it had nothing to give back, and got nothing since
+    since: float = 0.0  # when it began with its first task, at the earliest
+    cut: bool = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether a node without work waits for its answer."""
+        return any(question.steals for question in self.questions)
+
+    def is_asked_for(self, task: int) -> bool:
+        """Whether it was asked to give `task` back, and has not answered."""
+        return any(task in question.tasks for question in self.questions)

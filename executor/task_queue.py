@@ -47,7 +47,7 @@ class Assignment(NamedTuple):
 class TaskQueue:
     """Between the submitter's line and the main thread of a node.
 
-    The main thread calls `next` and `put`; the desk's own thread owns `controller` until `close` has returned.
+    The main thread calls `next` and `put`; the queue's own thread owns `controller` until `close` has returned.
     Attributes: `code`, {function: (objects, code)}; `limit` of the running task; `values`, broadcast ones by number; `shelves`,
     what tasks keep; `output`, which catches what they write, if the submitter listens; `initializer`, to be called before them.
     """
@@ -59,7 +59,7 @@ class TaskQueue:
         self.output: TaskOutput | None = None
         self.initializer: Initializer | None = None
         self._controller, self._session = controller, session
-        # in order, each in a cell: whoever takes it out, the main thread to execute it or the desk to give it back, has it
+        # in order, each in a cell: whoever takes it out, the main thread to execute it or the queue to give it back, has it
         self._line: deque[list[Assignment]] = deque()
         self._cells: dict[int, list[Assignment]] = {}  # by task, until it is taken out
         self._arrived = threading.Event()  # set when the main thread has something to look at
@@ -70,13 +70,13 @@ class TaskQueue:
         self._results: deque[tuple[str, list[Any], int]] = deque()  # (word, entry, bytes)
         self._waiting_bytes = 0  # of results that no session has taken yet; written by the main thread
         self._said_bytes = 0  # and of what tasks have written; written by one thread at a time
-        self._taken_bytes = 0  # of results that a session has taken; written by the desk's thread
+        self._taken_bytes = 0  # of results that a session has taken; written by the queue's thread
         self._asleep = False
         self._end = False
         self._closing = False
         self._error: BaseException | None = None
         self.limit = TimeLimit()
-        self._thread = threading.Thread(target=self._run, name="desk", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="task queue", daemon=True)
         self._thread.start()
 
     # ---- the main thread's side
@@ -108,7 +108,7 @@ class TaskQueue:
     def begin_limit(self, assignment: Assignment) -> None:
         """The main thread begins a task that may not take for ever; `limit` must be ended with it."""
         self.limit.begin(assignment.task, assignment.limit)
-        self._controller.wake()  # so that the desk waits no longer than that
+        self._controller.wake()  # so that the queue waits no longer than that
 
     def put(self, task: int, kind: int, seconds: float, payload: Payload) -> None:
         """Send a result; waits while too many are on their way. Its arrays must not change any more.
@@ -151,7 +151,7 @@ class TaskQueue:
         self._controller.wake()
         self._thread.join()
 
-    # ---- the desk's thread
+    # ---- the queue's thread
 
     def _run(self) -> None:
         try:

@@ -24,7 +24,7 @@ from .process_setup import HELD
 from .task_queue import Assignment, TaskQueue
 from .values import Registered
 
-_SWITCH_SECONDS = 0.001  # between threads: the desk must not wait 5 ms for a task that computes in Python
+_SWITCH_SECONDS = 0.001  # between threads: the queue must not wait 5 ms for a task that computes in Python
 _OURS = 2  # references to an array that nobody but the result holds: the list of arrays, and the argument of getrefcount
 
 
@@ -52,54 +52,54 @@ class TaskServer(AbsExecutable):
         session = await_submitter(com.controller)
         watch_for_silence(session)
         sys.setswitchinterval(_SWITCH_SECONDS)
-        desk = TaskQueue(com.controller, session)
-        desk.limit.install()
-        HELD.set(desk.values)
-        SHELVES.set(desk.shelves)
-        functions = _Loaded(com, desk)
+        queue = TaskQueue(com.controller, session)
+        queue.limit.install()
+        HELD.set(queue.values)
+        SHELVES.set(queue.shelves)
+        functions = _Loaded(com, queue)
         try:
-            while (assignment := desk.next()) is not None:
+            while (assignment := queue.next()) is not None:
                 job_monitor.work_begins(assignment.task + 1)  # what its agent finds if this process does not survive it
-                self._execute(assignment, functions, desk)
+                self._execute(assignment, functions, queue)
                 del assignment  # its arguments must not live until the next task comes
         finally:
-            desk.close()
+            queue.close()
 
-    def _execute(self, assignment: Assignment, functions: _Loaded, desk: TaskQueue) -> None:
+    def _execute(self, assignment: Assignment, functions: _Loaded, queue: TaskQueue) -> None:
         classes: Sequence[type] = ()
-        if desk.output is not None:
-            desk.output.begin(assignment.task)
+        if queue.output is not None:
+            queue.output.begin(assignment.task)
         begin = time.perf_counter()
         wrong = BROKEN
         try:
             functions.initialize()
             wrong = FAILURE
             if assignment.limit:
-                desk.begin_limit(assignment)
+                queue.begin_limit(assignment)
             callee = functions.get(assignment.function)
             classes = callee.classes
             # handed over unnamed, so that the references of the result are counted right
             kind, payload = _pack_result(_call(callee, assignment), callee)
             seconds = time.perf_counter() - begin
             if assignment.limit:
-                desk.limit.end()
+                queue.limit.end()
         except BaseException as error:  # noqa: BLE001  whatever a task raises is its result
             seconds = time.perf_counter() - begin
-            desk.limit.end()
-            kind, payload = wrong, pack_failure(_named(error, assignment, desk), classes)
+            queue.limit.end()
+            kind, payload = wrong, pack_failure(_named(error, assignment, queue), classes)
         self._count += 1
-        if desk.output is not None:
-            desk.output.end()  # before the result
-        desk.put(assignment.task, kind, seconds, payload)
+        if queue.output is not None:
+            queue.output.end()  # before the result
+        queue.put(assignment.task, kind, seconds, payload)
 
     def done(self) -> ReplyPackage:
         """How many tasks it has executed."""
         return ReplyPackage(self._count)
 
 
-def _named(error: BaseException, assignment: Assignment, desk: TaskQueue) -> BaseException:
+def _named(error: BaseException, assignment: Assignment, queue: TaskQueue) -> BaseException:
     """What a task has raised, or that it has taken too long, if it was interrupted for that."""
-    if not isinstance(error, KeyboardInterrupt) or not desk.limit.has_hit(assignment.task):
+    if not isinstance(error, KeyboardInterrupt) or not queue.limit.has_hit(assignment.task):
         return error
     late = TimeoutError(f"It took longer than its limit of {assignment.limit:g} s.")
     late.__traceback__ = error.__traceback__
@@ -118,25 +118,25 @@ class _Callee(NamedTuple):
 class _Loaded:
     """Functions by number, loaded when they are first called."""
 
-    def __init__(self, com: Communication, desk: TaskQueue) -> None:
-        self._com, self._desk = com, desk
+    def __init__(self, com: Communication, queue: TaskQueue) -> None:
+        self._com, self._queue = com, queue
         self._known: dict[int, _Callee] = {}
 
     def initialize(self) -> None:
         """Before the first task. Raises: whatever the initializer raises, each time."""
-        if self._desk.initializer is not None:
-            self._desk.initializer.call(self._com.load_code)
+        if self._queue.initializer is not None:
+            self._queue.initializer.call(self._com.load_code)
 
     def get(self, number: int) -> _Callee:
         found = self._known.get(number)
         if found is None:
-            for old in self._known.keys() - self._desk.code.keys():
+            for old in self._known.keys() - self._queue.code.keys():
                 del self._known[old]
-            if number not in self._desk.code:
+            if number not in self._queue.code:
                 raise ProtocolError(f"The submitter sent a task before its function {number}.")
-            objects, classes = self._com.load_code(*self._desk.code[number])
-            if self._desk.initializer is not None:
-                self._desk.initializer.share(objects)
+            objects, classes = self._com.load_code(*self._queue.code[number])
+            if self._queue.initializer is not None:
+                self._queue.initializer.share(objects)
             registered = {converter.type: converter for converter in objects.get("registered", ())}
             found = self._known[number] = _Callee(objects["function"], classes, registered, objects.get("trusted", False))
         return found

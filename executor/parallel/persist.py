@@ -12,8 +12,7 @@ from concurrent.futures import BrokenExecutor, Future
 from typing import Any, NamedTuple
 
 from ..keeper import SHELVES, Keeper, size_of
-from . import pipeline
-from .pipeline import FromShelf, Keep, Pipeline, Step
+from .pipeline import FromShelf, Keep, Pipeline, Step, elements
 
 
 class Plan(NamedTuple):
@@ -77,7 +76,7 @@ class PersistedHere(Persisted):
 
     def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
         """The partition is the input."""
-        pipeline = Pipeline([pipeline.elements, *further])
+        pipeline = Pipeline([elements, *further])
         return {n: Plan(pipeline, self._parts[n], (), keeps) for n in wanted if n in self._parts}
 
     def note(self, number: int, node: int | None, there: bool, part: list[Any] | None) -> None:

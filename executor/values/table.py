@@ -17,11 +17,11 @@ from network.errors import ProtocolError
 from rpc.code_closure import OWN_PACKAGES
 
 from ..errors import ConversionError
-from . import arrays, frames, standard
+from . import arrays, frames, pandas_arrays, standard
 from .standard import Row
 
 T = TypeVar("T")
-_ROWS = (*standard.ROWS, *arrays.ROWS, *frames.ROWS, *arrays.SPARSE_ROWS)
+_ROWS = (*standard.ROWS, *arrays.ROWS, *frames.ROWS, *pandas_arrays.ROWS, *arrays.SPARSE_ROWS)
 _BY_NAME = {row.name: row for row in _ROWS}
 _BY_TYPE = {kind: row for row in _ROWS for kind in row.types}
 _PLAIN = (bool, int, float, str, bytes, list, tuple, dict, type(None))

@@ -203,7 +203,7 @@ def test_who_does_not_wait_for_the_answer_has_not_cancelled() -> None:
 
 def test_within_the_thread_that_hears_the_answer_nothing_is_recalled() -> None:
     """A done callback runs there; it is told at once that the task cannot be cancelled."""
-    recalls = Cancellations(lambda: None)
+    recalls = Cancellations(lambda: None, ())
     assert recalls.ask(3, threading.current_thread()) is False
     assert not recalls
 
