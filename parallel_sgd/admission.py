@@ -17,9 +17,9 @@ from .codec.interfaces import Codec
 from .codec.parameters import check_parameters
 from .codec.settings import GlobalSettings, JobSettings, MissingParameter
 from .node_ids import Parameter_Server
+from .plan import WorkerPlan
 from .profiles import ISetting
 from .sharded_exchange import check_sharded
-from .worker import WorkerPlan
 
 _PACKAGE = __name__.partition(".")[0]
 

@@ -13,7 +13,7 @@ from nn.blas import describe_blas
 from rpc.files import keep_configuration
 
 from .checkpoint.snapshot import versions
-from .worker import WorkerPlan
+from .plan import WorkerPlan
 
 _LARGE: Final = ("net_model", "data_samples", "net_checkpoint", "extra_package")  # no settings, or values without their names
 _VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")

@@ -19,8 +19,8 @@ from nn.model.finite import all_finite, first_bad_sample
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
 from .batches import Batches
+from .plan import WorkerPlan
 from .training import Samples
-from .worker import WorkerPlan
 
 _log = get_logger(SUBMIT_LOGGER)
 _SMALL = 32 << 20  # bytes of a data set that is transformed as a whole; of a larger one some rows

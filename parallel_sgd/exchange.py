@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,3 +163,38 @@ class BlockExchange:
         view.flags.writeable = False
         self._views[variable] = (content, view)
         return view
+
+
+class Receiver(Protocol):
+    """Takes what arrives at a node: the exchange of a worker, or a parameter server."""
+
+    @property
+    def accounts(self) -> Accounts:
+        """What was sent and received."""
+
+    @property
+    def staleness(self) -> Mapping[int, int]:
+        """How many gradients were how many steps old."""
+
+    @property
+    def unread_parameters(self) -> list[int]:
+        """The places of parameters that nothing here has looked up."""
+
+    @property
+    def takes_first_copy(self) -> bool:
+        """Whether it can do without a node whose blocks others hold too."""
+
+    def deliver(self, sender: int, key: Key, content: object, size: Sent) -> None:
+        """Take one arrived packet."""
+
+
+class Participant(Protocol):
+    """A node that is ready to run: `worker.Worker` or `parameter_server.Server`."""
+
+    @property
+    def exchange(self) -> Receiver:
+        """What arrives goes there."""
+
+    @property
+    def process(self) -> Generator[Wait, None, dict[str, float]]:
+        """What is to be driven."""

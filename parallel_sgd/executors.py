@@ -26,9 +26,10 @@ from .checkpoint.state import ModelFile
 from .driver import SocketChannel
 from .fault_injection import FaultInjector
 from .job_executor import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, JobExecutor
+from .plan import WorkerPlan
 from .report import Earlier, TrainingReport, model_name
 from .training import Samples
-from .worker import WorkerPlan, build_worker
+from .worker import build_worker
 
 
 class WorkerExecutor(JobExecutor):

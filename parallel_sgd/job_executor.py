@@ -17,12 +17,12 @@ from .checkpoint.agents import Begin, begin, own_store
 from .checkpoint.state import ModelFile
 from .configuration import describe_node, keep_description
 from .driver import can_do_without, deliverer, drive, part
+from .exchange import Participant
 from .fault_injection import FaultInjector, injected
 from .node_ids import Parameter_Server
+from .plan import WorkerPlan
 from .redealing import redealt
 from .times import Times
-from .turns import Participant
-from .worker import WorkerPlan
 
 SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"

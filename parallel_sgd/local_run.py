@@ -18,6 +18,7 @@ from .checkpoint.given import IN_PROCESS
 from .checkpoint.places import FOLDER
 from .checkpoint.state import ModelFile
 from .codec.parameters import warn_of_unread
+from .exchange import Participant
 from .ledger import collect
 from .memory_channel import MemoryChannel
 from .node_ids import Parameter_Server
@@ -27,7 +28,7 @@ from .result import JobResult
 from .runs import new_run
 from .spec import JobSpec
 from .training import Samples
-from .turns import Build, Participant, SkippingClock, run_in_process
+from .turns import Build, SkippingClock, run_in_process
 from .unusable import likes_of
 from .worker import Worker, build_worker
 

@@ -10,20 +10,19 @@ from typing import Final
 from network.frames import unpacked
 
 from .accounts import Accounts
-from .buffers import buffers_codec
 from .channel import Channel, Key, Sent
 from .checkpoint import Keeper, Position, Resumption, ServerKeeper
 from .checkpoint.keeper import MARK
 from .checkpoint.state import restore_codecs
-from .codec.bank import CodecBank, CodecChoice, choose_codecs, choose_server_codecs
+from .codec.bank import CodecBank, CodecChoice
 from .codec.interfaces import Codec
 from .codec.settings import JobSettings
 from .overdue import await_verdict, until
+from .plan import WorkerPlan, server_codecs
 from .read_gate import ReadGate
 from .training import Faults
 from .unusable import Like
 from .wait import Wait
-from .worker import WorkerPlan
 
 #: Bytes posted after which the server looks whether the workers take them: one that does not must not fill the memory.
 MOST_UNSENT: Final = 64 << 20
@@ -180,16 +179,6 @@ class Server:
 
     exchange: ParameterServer
     process: Serving
-
-
-def server_codecs(plan: WorkerPlan, codec: CodecChoice, variables: int, has_buffers: bool) -> list[type[Codec]]:
-    """The codec of each variable on the server, and of the buffers where they go there."""
-    kinds = choose_server_codecs(codec, plan.codec, plan.default_codec, variables)
-    workers = choose_codecs(plan.codec, plan.default_codec, variables)
-    buffers = buffers_codec(workers, plan.default_codec, plan.sync_type)
-    if has_buffers and buffers.serves:
-        kinds.append(buffers)
-    return kinds
 
 
 def build_server(

@@ -1,9 +1,4 @@
-"""The run of a job in the directory of its submitter: its folder, and what is kept there of a job on local workers.
-
-Such a job has the work directories of its nodes in the folder of its run, so that they outlive the agents. Of one that has
-ended well all files are at home; only the checkpoints that it takes to go on from its end stay. Nothing is deleted that is not
-known to be needless.
-"""
+"""The run of a job in the directory of its submitter."""
 
 from __future__ import annotations
 

@@ -41,10 +41,9 @@ from .codec.plain import Plain
 from .codec.size_adaptive import CodecArgument, by_size
 from .ledger import Grid
 from .node_ids import Parameter_Server
-from .parameter_server import server_codecs
+from .plan import WorkerPlan, server_codecs
 from .profiles import ISetting
 from .report import check_title
-from .worker import WorkerPlan
 
 AssignmentType = Callable[[int, int], ISetting]
 

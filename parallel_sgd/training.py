@@ -23,7 +23,8 @@ from rpc.monitor import Monitor
 from .batches import SHUFFLED, Batches, BlockFeeder
 from .checkpoint.position import Position, Progress
 from .exchange import BlockExchange
-from .ledger import History, Recorder
+from .ledger.history import History
+from .ledger.recorder import Recorder
 from .report import TrainingReport
 from .wait import Wait
 

@@ -3,51 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import Protocol
 
-from .accounts import Accounts, check_conserved
-from .channel import Key, Sent
+from .accounts import check_conserved
+from .channel import Sent
+from .exchange import Participant
 from .memory_channel import Fabric, Link, MemoryChannel, reliable
 from .wait import Wait
-
-
-class Receiver(Protocol):
-    """Takes what arrives at a node: the exchange of a worker, or a parameter server."""
-
-    @property
-    def accounts(self) -> Accounts:
-        """What was sent and received."""
-
-    @property
-    def staleness(self) -> Mapping[int, int]:
-        """How many gradients were how many steps old."""
-
-    @property
-    def unread_parameters(self) -> list[int]:
-        """The places of parameters that nothing here has looked up."""
-
-    @property
-    def takes_first_copy(self) -> bool:
-        """Whether it can do without a node whose blocks others hold too."""
-
-    def deliver(self, sender: int, key: Key, content: object, size: Sent) -> None:
-        """Take one arrived packet."""
-
-
-class Participant(Protocol):
-    """A node that is ready to run: `worker.Worker` or `parameter_server.Server`."""
-
-    @property
-    def exchange(self) -> Receiver:
-        """What arrives goes there."""
-
-    @property
-    def process(self) -> Generator[Wait, None, dict[str, float]]:
-        """What is to be driven."""
-
 
 Build = Callable[[MemoryChannel], Participant]
 

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from nn.gradient_descent import ADAMOptimizer
 from nn.model import Model
-from nn.optimizer import IOptimizer, OpContainer, PSGDOptimizer
+from nn.optimizer import IOptimizer
 from rpc.logs import get_logger
 from rpc.monitor import Monitor
 
 from .accounts import Accounts
-from .batch_sync import ISyncType, SyncChoice, SynchronizedSGD
-from .batches import ORDERS, SHUFFLED, Batches
+from .batch_sync import ISyncType
+from .batches import Batches
 from .buffers import BUFFERS, buffers_codec
 from .channel import Channel
-from .checkpoint import Commits, Header, Keeper, Position, Progress, Resumption, Schedule, WorkerKeeper
-from .checkpoint.commits import NEVER
+from .checkpoint import Commits, Keeper, Position, Progress, Resumption, Schedule, WorkerKeeper
 from .checkpoint.keeper import MARK
-from .checkpoint.schedule import Every
 from .checkpoint.state import State, is_common, is_personal, restore_codecs, restore_optimizer, restore_values, worker_state
-from .codec.bank import CodecBank, CodecChoice, choose_codecs
-from .codec.interfaces import Codec
-from .codec.plain import Plain
+from .codec.bank import CodecBank, choose_codecs
 from .codec.settings import JobSettings
 from .exchange import BlockExchange
-from .ledger import Recorder
+from .ledger.recorder import Recorder
 from .node_ids import Parameter_Server
-from .profiles import ISetting
+from .plan import WorkerPlan
 from .replacement import ReplacementCheck, is_doubtful
 from .report import TrainingReport
 from .sharded_exchange import shard_codecs
@@ -38,56 +32,6 @@ from .training import Faults, Samples, Training, TrainingProcess
 from .unusable import likes_of
 
 _log = get_logger("parallel_sgd.checkpoint")
-
-
-@dataclass(frozen=True)
-class WorkerPlan:
-    """What all workers of a job agree on. `timeout_ms` is `ssgd_timeout_limit`; the other names are those of `parallel()`.
-    `commit_every` is 0 where nobody starts again, `order` is one of `batches.ORDERS`, `class_weight` what `Model.fit` takes.
-
-    Raises: ValueError when a number is out of range.
-    """
-
-    assignment: ISetting
-    block_size: int = 64
-    epochs: int = 10
-    seed: int = 0
-    optimizer: OpContainer = field(default_factory=lambda: OpContainer(PSGDOptimizer, ADAMOptimizer))
-    codec: CodecChoice = None
-    default_codec: type[Codec] = Plain
-    codec_parameters: Mapping[Any, Any] = field(default_factory=dict)
-    sync_type: SyncChoice = SynchronizedSGD
-    timeout_ms: float = 10_000
-    attempt: int = 0
-    checkpoint_every: Every = None
-    commit_every: int = NEVER
-    order: str = SHUFFLED
-    class_weight: Mapping[int, float] | None = None
-
-    def header(self, job: str, node: int, title: str) -> Header:
-        """What all checkpoints of a node of the job have in common."""
-        assignment = self.assignment
-        return Header(
-            job=job,
-            attempt=self.attempt,
-            node=node,
-            title=title,
-            seed=self.seed,
-            order=self.order,
-            progress=Progress(),
-            personal=True,
-            blocks=[[int(block) for block in blocks] for blocks in assignment.node_2_block],
-            optimizer=self.optimizer.op_type.__name__,
-            rule=self.optimizer.gd_type.__name__,
-        )
-
-    def __post_init__(self) -> None:
-        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int) or self.epochs < 1:
-            raise ValueError(f"'epoch' must be a positive integer, got {self.epochs!r}")
-        if not self.timeout_ms > 0:
-            raise ValueError(f"'ssgd_timeout_limit' must be a positive number of milliseconds, got {self.timeout_ms!r}")
-        if self.order not in ORDERS:
-            raise ValueError(f"'order' must be one of {', '.join(ORDERS)}, got {self.order!r}")
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def checked_resume(resume: Resume, model: Model, workers: Sequence[int], server:
     if not isinstance(resume, (str, Path)) or not str(resume):
         raise TypeError(f"'resume' must be '{LAST}', a job id or a path, got {resume!r}")
     name, jobs, holdings = _locate(resume, directory, set())
-    return Origin(name, tuple(jobs), None if holdings is None else given(holdings, model, workers, server))
+    return Origin(name, tuple(jobs), None if holdings is None else local_checkpoint(holdings, model, workers, server))
 
 
 Located = tuple[str, list[str], Holdings | None]
@@ -146,7 +146,7 @@ def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
     )
 
 
-def given(holdings: Holdings, model: Model, workers: Sequence[int], server: int | None) -> GivenCheckpoint:
+def local_checkpoint(holdings: Holdings, model: Model, workers: Sequence[int], server: int | None) -> GivenCheckpoint:
     """The choice among checkpoints at the submitter.
 
     Raises: CheckpointError where there is none of a worker, or it does not fit the model.

@@ -1,9 +1,4 @@
-"""`run`: trains on while workers come and go.
-
-The order of calls, after each interruption: `restore` (where workers were lost), `Group.reform`, `State.on_reset`, `State.load`
-(where nobody holds the state, but it was kept), an agreement whether anybody needs the state, `State.sync` (if anybody does),
-and the function again.
-"""
+"""`run`: trains on while workers come and go."""
 
 from __future__ import annotations
 

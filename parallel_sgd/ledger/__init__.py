@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from .collect import collect
-from .history import NOBODY, History, Stretch
 from .ledger import Grid, Ledger
-from .recorder import Recorder
-from .table import LedgerTable
 
-__all__ = ["NOBODY", "Grid", "History", "Ledger", "LedgerTable", "Recorder", "Stretch", "collect"]
+__all__ = ["Grid", "Ledger", "collect"]

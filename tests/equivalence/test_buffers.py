@@ -26,8 +26,8 @@ from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, netEncapsulation
 from parallel_sgd.codec.diloco import DiLoCo
 from parallel_sgd.codec.fedavg import FedAvg, LocalSGD
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, ISetting
-from parallel_sgd.worker import WorkerPlan
 from tests.parallel_sgd.dealing import dealt, factors
 from tests.parallel_sgd.digits_job import DigitsJob, digits
 

@@ -10,12 +10,13 @@ from nn.model import Model
 from parallel_sgd.channel import Sent
 from parallel_sgd.checkpoint import Keeper, Resumption
 from parallel_sgd.codec import Plain, SyncPS
+from parallel_sgd.exchange import Participant
 from parallel_sgd.parameter_server import build_server
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment
-from parallel_sgd.turns import Participant
 from parallel_sgd.unusable import likes_of
 from parallel_sgd.wait import Wait
-from parallel_sgd.worker import WorkerPlan, build_worker
+from parallel_sgd.worker import build_worker
 from rpc.liveness.recorder import Recorder
 from rpc.messages import Progress
 from rpc.monitor import Monitor

@@ -8,8 +8,8 @@ from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import OpContainer, PSGDOptimizer
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.configuration import describe_node, keep_description
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import IIDBlockAssignment
-from parallel_sgd.worker import WorkerPlan
 from rpc.files import CONFIGURATION
 from rpc.logs import get_logger
 

@@ -14,8 +14,8 @@ from nn.dataset.transforms import AbsTransformer, ImageCls, OneHot, Shuffle, Tru
 from parallel_sgd import ParallelSGD, data_check, in_process
 from parallel_sgd.batches import Batches, BlockFeeder
 from parallel_sgd.data_check import check_data
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import IIDBlockAssignment
-from parallel_sgd.worker import WorkerPlan
 
 ROWS = np.random.default_rng(0).normal(size=(60, 4))
 KINDS = np.arange(60) // 20  # sorted: the first batch holds one class only

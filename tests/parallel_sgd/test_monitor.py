@@ -12,9 +12,10 @@ from network.testing import VirtualClock
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd import MonitorCallback
 from parallel_sgd.memory_channel import MemoryChannel
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.turns import run_in_process
-from parallel_sgd.worker import Worker, WorkerPlan, build_worker
+from parallel_sgd.worker import Worker, build_worker
 from rpc.liveness.recorder import Kind, Reader, Recorder, make_memory
 from rpc.monitor import Monitor
 from tests.parallel_sgd.digits_job import ADAM, digits, mlp

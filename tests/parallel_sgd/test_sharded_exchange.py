@@ -17,10 +17,10 @@ from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import DummyCodec, GlobalSettings
 from parallel_sgd.memory_channel import Link, reliable
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.sharded_exchange import GradientShard, ParameterShard
 from parallel_sgd.unusable import Unusable
-from parallel_sgd.worker import WorkerPlan
 from tests.parallel_sgd.digits_job import DigitsJob, mlp
 from tests.processes.training.jobs import digits_job
 

@@ -12,8 +12,8 @@ from nn.gradient_descent import ADAMOptimizer
 from nn.optimizer import GDOptimizer, OpContainer
 from parallel_sgd.batches import ORDERS
 from parallel_sgd.channel import Key
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
-from parallel_sgd.worker import WorkerPlan
 from tests.parallel_sgd.dealing import dealt
 from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp
 

@@ -8,8 +8,8 @@ import pytest
 
 from network.faults.plan import FaultPlan
 from network.testing import VirtualClock
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment
-from parallel_sgd.worker import WorkerPlan
 from tests.network.link_faults import LinkFaults
 from tests.parallel_sgd.digits_job import ADAM, DigitsJob, mlp
 

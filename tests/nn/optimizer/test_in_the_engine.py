@@ -17,8 +17,8 @@ from nn.optimizer import (
     ParameterAveragingOptimizer,
     PSGDOptimizer,
 )
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment
-from parallel_sgd.worker import WorkerPlan
 from rpc.shipping import load, pack
 from tests.parallel_sgd.digits_job import DigitsJob, mlp
 

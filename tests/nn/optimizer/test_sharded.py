@@ -15,8 +15,8 @@ from nn.gradient_descent import ADAMOptimizer, Cosine, IGradientDescent, LAMBOpt
 from nn.optimizer import IOptimizer, OpContainer, PSGDOptimizer, ShardedPSGDOptimizer
 from nn.optimizer.sharded import ALIGNMENT, shard_bounds
 from nn.value import Variable, VariableStore
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, ISetting
-from parallel_sgd.worker import WorkerPlan
 from tests.parallel_sgd.digits_job import DigitsJob, mlp
 
 BLOCK, EPOCHS = 32, 1

@@ -22,11 +22,12 @@ from parallel_sgd.ledger import Grid, Ledger, collect
 from parallel_sgd.memory_channel import MemoryChannel
 from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.parameter_server import Server, build_server
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.redealing import redealt
 from parallel_sgd.report import Earlier, TrainingReport
 from parallel_sgd.turns import Build, run_in_process
 from parallel_sgd.unusable import likes_of
-from parallel_sgd.worker import Worker, WorkerPlan, build_worker
+from parallel_sgd.worker import Worker, build_worker
 from tests.parallel_sgd.digits_job import digits, mlp
 
 JOB = "20260101-000000-abcdef"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from parallel_sgd.codec import Codec, Plain, SyncPS, TopK
+from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment, ISetting
-from parallel_sgd.worker import WorkerPlan
 from tests.parallel_sgd.digits_job import ADAM
 from tests.parallel_sgd.ledger.cluster import Attempt, Cluster
 

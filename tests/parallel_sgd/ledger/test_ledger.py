@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import parallel_sgd.ledger.ledger as module
-from parallel_sgd.ledger import NOBODY, Grid, History, Ledger, LedgerTable, Stretch, collect
+from parallel_sgd.ledger import Grid, Ledger, collect
+from parallel_sgd.ledger.history import NOBODY, History, Stretch
+from parallel_sgd.ledger.table import LedgerTable
 
 GRID = Grid(epochs=2, batches=3, blocks=2)
 Rows = list[tuple[int, int, int, int, int, int]]
