@@ -8,13 +8,13 @@ from network import VERSION
 from network.names import lazily
 
 if TYPE_CHECKING:
+    from .callback import MonitorCallback
+    from .channel import Parameter_Server
     from .errors import JobFailed
     from .job import ParallelSGD
-    from .monitor_callback import MonitorCallback
-    from .node_ids import Parameter_Server
     from .nodes import in_process, local_workers, nodes_from, parse_worker
     from .post_mortem import collect_post_mortem
-    from .result import JobResult
+    from .run import JobResult
 
 __all__ = [
     "JobFailed",
@@ -34,10 +34,10 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "JobFailed": "errors",
-        "JobResult": "result",
-        "MonitorCallback": "monitor_callback",
+        "JobResult": "run",
+        "MonitorCallback": "callback",
         "ParallelSGD": "job",
-        "Parameter_Server": "node_ids",
+        "Parameter_Server": "channel",
         "collect_post_mortem": "post_mortem",
         "in_process": "nodes",
         "local_workers": "nodes",

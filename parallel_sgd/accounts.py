@@ -1,4 +1,4 @@
-"""Exact accounts of what travelled: per codec, variable, link and direction, in bytes and packets.
+"""Exact accounts of a node: what travelled per codec, variable, link and direction, in bytes and packets; what time went into.
 
 A sender enters a packet when it is posted, a receiver when it is delivered, whether or not a codec takes it. So for every
 link and variable sent = received + in flight, which `check_conserved` asserts.
@@ -6,12 +6,12 @@ link and variable sent = received + in flight, which `check_conserved` asserts.
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .channel import Sent
-from .times import Stopwatch, Times
+from .channel import Sent, Wait
 
 SENT = "sent"
 RECEIVED = "received"
@@ -149,3 +149,72 @@ def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tup
                 f"Node({key[0]}) sent {posted} of variable {key[2]} to node({key[1]}), where {arrived} arrived and {flying} "
                 f"packet(s) are in flight (packets, raw, wire and overhead bytes)."
             )
+
+
+Figures = dict[str, float]
+
+
+class Times(NamedTuple):
+    """Seconds, which add up to those from the first batch to the end.
+
+    `compute`: forward, backward, the rule, evaluations and reports; `encode`: codecs with the node's own blocks, or a server's
+    answers; `send`: handing packets to the system; `wait`: for others, while the system also takes what it did not take at
+    once; `merge`: codecs with received packets. A parameter server computes nothing but its bookkeeping. Of nodes that share
+    a process, each waits while another one runs.
+    """
+
+    compute: float
+    encode: float
+    send: float
+    wait: float
+    merge: float
+
+    @property
+    def total(self) -> float:
+        """The sum."""
+        return sum(self)
+
+    def __str__(self) -> str:
+        parts = " + ".join(f"{name} {seconds:.3f}" for name, seconds in zip(self._fields, self, strict=True))
+        return f"{parts} = {self.total:.3f} s"
+
+
+class Stopwatch:
+    """Adds up the seconds of one node. Whoever does the work adds its own to `encode`, `send` and `merge`, each second once.
+
+    `clock` returns monotonic seconds.
+    """
+
+    __slots__ = ("_start", "_stop", "clock", "encode", "merge", "send", "wait")
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self.encode = self.send = self.wait = self.merge = 0.0
+        self._start: float | None = None
+        self._stop: float | None = None
+
+    def times(self) -> Times:
+        """What came together since `timed` began, until now or its end; all that nothing else was measured for is `compute`."""
+        if self._start is None:
+            return Times(0.0, 0.0, 0.0, 0.0, 0.0)
+        total = (self.clock() if self._stop is None else self._stop) - self._start
+        compute = total - self.encode - self.send - self.wait - self.merge
+        return Times(compute, self.encode, self.send, self.wait, self.merge)
+
+    def timed(self, process: Generator[Wait, None, Figures]) -> Generator[Wait, None, Figures]:
+        """The same process; `wait` is what passes until it is resumed, without what was sent and merged in the meantime."""
+        clock = self.clock
+        self._start = clock()
+        try:
+            while True:
+                try:
+                    wait = next(process)
+                except StopIteration as end:
+                    figures: Figures = end.value
+                    return figures
+                start, other = clock(), self.send + self.merge
+                yield wait
+                self.wait += clock() - start - (self.send + self.merge - other)
+        finally:
+            process.close()
+            self._stop = clock()

@@ -17,8 +17,9 @@ from rpc import SubmissionError
 from rpc.job.report import users_traceback
 from rpc.logs import attach_console, verbosity
 
-from .commands.attach import attach
-from .commands.codes import (
+from .commands.jobs import attach, jobs, retrieve, stop
+from .commands.options import make_parser, verbosity_of
+from .commands.output import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_NETWORK,
@@ -26,15 +27,10 @@ from .commands.codes import (
     EXIT_NOT_STARTED,
     EXIT_OK,
     EXIT_USAGE,
+    complain,
+    paths_of,
 )
-from .commands.jobs import jobs
-from .commands.options import make_parser
-from .commands.output import complain, paths_of
-from .commands.parts import verbosity_of
-from .commands.post_mortem import post_mortem
-from .commands.retrieve import retrieve
-from .commands.stop import stop
-from .commands.submit import submit
+from .commands.submit import post_mortem, submit
 from .errors import JobFailed
 
 __all__ = [

@@ -34,7 +34,7 @@ _CHANGES = {1: "workers have left", 2: "workers have come", 3: "workers have com
 _log = get_logger(SUBMIT_LOGGER)
 
 
-class Discovered:
+class ElasticMembership:
     """A `Membership` on what `discovery` finds; the elastic driver decides, this carries its words.
 
     `nodes` says how many workers the first attempt waits for, and where the parameter server is. The constructor waits for

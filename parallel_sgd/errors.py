@@ -1,12 +1,16 @@
-"""How a job of ParallelSGD can end badly."""
+"""How a job of ParallelSGD can end badly, and what the failure detectors of its nodes say of that."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from network.errors import BadContent, PeerLost
+from rpc import recovery
 from rpc.logs import clean, clean_text
 from rpc.verdict import Verdict, in_causal_order
 
@@ -76,3 +80,23 @@ def _rank(state: str, detail: str) -> int:
 def _last_line(detail: str) -> str:
     lines = detail.strip().splitlines()
     return clean(lines[-1]) if lines else "no reason given"
+
+
+MOST_REPORT = 60_000  # characters
+
+
+def places_of(failed: JobFailed) -> Set[recovery.Place]:
+    """Where it failed first, see `rpc.recovery.places_of`; who is a bystander, also of a node that left no verdict, does not
+    count."""
+    senders = [node for node in failed.culprits if failed.failures[node][0] != "lost"]
+    return recovery.places_of(failed.verdicts, senders if failed.culprits else None)
+
+
+def report_of(verdicts: Sequence[Verdict]) -> str:
+    """The verdicts as JSON, first causes first, as many as there is room for."""
+    told: list[Mapping[str, Any]] = []
+    for verdict in verdicts:
+        if len(json.dumps([*told, asdict(verdict)])) > MOST_REPORT:
+            break
+        told.append(asdict(verdict))
+    return json.dumps(told)

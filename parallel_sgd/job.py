@@ -24,16 +24,16 @@ from rpc.submit.restarts import Retry
 from rpc.submit.terminal import telling
 
 from .batch_sync import SyncChoice, SynchronizedSGD
-from .checkpoint.given import Resume
-from .checkpoint.schedule import AUTO, Every
+from .checkpoint.keeper import AUTO, Every
+from .checkpoint.resume import Resume
 from .codec.size_adaptive import CodecArgument
-from .data_check import check_data
+from .compatibility import check_data
 from .local_run import run_here
 from .nodes import InProcessNodes, LocalNodes
+from .options import AssignmentType, make_spec
 from .profiles import IIDBlockAssignment
 from .remote_run import run_on_agents
-from .result import JobResult
-from .spec import AssignmentType, make_spec
+from .run import JobResult
 
 _log = get_logger(SUBMIT_LOGGER)
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import logging
+import os
+import platform
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 from network.clock import SystemClock
 from network.faults.plan import FaultPlan
 from nn.blas import describe_blas
 from rpc import AbsExecutable, Communication, ReplyPackage
+from rpc.files import keep_configuration
 
-from .accounts import NodeAccounts
+from .accounts import NodeAccounts, Times
+from .channel import Parameter_Server
 from .checkpoint import Keeper, Resumption
-from .checkpoint.agents import Begin, begin, own_store
+from .checkpoint.agree import StartPoint, begin, own_store
+from .checkpoint.snapshot import versions
 from .checkpoint.state import ModelFile
-from .configuration import describe_node, keep_description
-from .driver import can_do_without, deliverer, drive, part
 from .exchange import Participant
 from .fault_injection import FaultInjector, injected
-from .node_ids import Parameter_Server
-from .plan import WorkerPlan
-from .redealing import redealt
-from .times import Times
+from .plan import WorkerPlan, reassigned
+from .socket_channel import can_do_without, close_gracefully, message_handler, run_process
 
 SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
@@ -40,7 +43,7 @@ class JobExecutor(AbsExecutable):
         self._parts: dict[str, Any] = {}
         self._asked: list[str] = []
         self._result: dict[str, Any] = {}
-        self._begin = Begin()
+        self._begin = StartPoint()
         self._accounts = NodeAccounts((), Times(0.0, 0.0, 0.0, 0.0, 0.0), {})
 
     def requests(self) -> Sequence[str]:
@@ -65,7 +68,7 @@ class JobExecutor(AbsExecutable):
     def _plan(self) -> WorkerPlan:
         setting, misc, shipped = self._parts[SETTING], self._parts[MISC], self.shipped
         return WorkerPlan(
-            redealt(shipped["assignment"], setting["workers"]),
+            reassigned(shipped["assignment"], setting["workers"]),
             setting["block_size"],
             misc["epochs"],
             setting["seed"],
@@ -127,7 +130,7 @@ class JobExecutor(AbsExecutable):
         Raises: PeerLost at once when a node is lost and the job cannot do without; whatever the participant raises.
         """
         exchange, controller = participant.exchange, com.controller
-        deliver = deliverer(exchange.deliver)
+        deliver = message_handler(exchange.deliver)
         for sender, message in self._begin.early:
             deliver(sender, message)
         com.on_block = deliver
@@ -135,10 +138,10 @@ class JobExecutor(AbsExecutable):
         def can_go_on(lost: set[int]) -> bool:
             return self._parts[MISC]["carries_on"] and exchange.takes_first_copy and can_do_without(plan.assignment, lost)
 
-        result = drive(participant.process, controller, SystemClock(), can_go_on)
+        result = run_process(participant.process, controller, SystemClock(), can_go_on)
         if self.node_id == Parameter_Server and controller.lost and not can_go_on(set(controller.lost)):
             raise controller.loss_of(min(controller.lost))  # the last worker did not leave, it was lost
-        unheard = part(controller, FAREWELL_SECONDS)
+        unheard = close_gracefully(controller, FAREWELL_SECONDS)
         self._accounts = exchange.accounts.close(exchange.staleness)
         self._result = {
             "result": result,
@@ -160,3 +163,39 @@ class JobExecutor(AbsExecutable):
     def done(self) -> ReplyPackage:
         """The last evaluation, the accounts, and the nodes from which more may have come afterwards."""
         return ReplyPackage(self._result)
+
+
+_LARGE: Final = ("net_model", "data_samples", "net_checkpoint", "extra_package")  # no settings, or values without their names
+_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
+
+
+def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: WorkerPlan) -> dict[str, Any]:
+    """The settings of the job as this node has them, who has which blocks, and what computes here."""
+    assignment = plan.assignment
+    return {
+        "node": node,
+        "attempt": attempt,
+        "settings": {name: part for name, part in parts.items() if name not in _LARGE},
+        "codec_parameters": {k if isinstance(k, str) else repr(k): value for k, value in plan.codec_parameters.items()},
+        "gradient_descent": {"type": plan.optimizer.gd_type.__name__, "exchange": plan.optimizer.op_type.__name__},
+        "assignment": {
+            "type": type(assignment).__name__,
+            "redundancy": assignment.redundancy,
+            "blocks_of_nodes": [[int(block) for block in blocks] for blocks in assignment.node_2_block],
+        },
+        "versions": {**versions(), "numerics": describe_blas()},
+        "machine": {
+            "host": platform.node(),
+            "system": platform.platform(),
+            "cores": os.cpu_count(),
+            "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        },
+    }
+
+
+def keep_description(folder: Path, description: Mapping[str, Any], logger: logging.Logger) -> None:
+    """Write it into the folder of the job; training does not depend on that, so a full disk is a warning."""
+    try:
+        keep_configuration(folder, description)
+    except OSError as error:
+        logger.warning("The configuration cannot be kept for later: %s.", error.strerror)

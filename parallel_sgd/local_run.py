@@ -13,22 +13,20 @@ from rpc.shipping import pack
 from rpc.submit.run_folder import RunFolder, node_folder
 
 from .batches import Batches
+from .channel import Parameter_Server
 from .checkpoint import CheckpointError, Keeper, Resumption, Store
-from .checkpoint.given import IN_PROCESS
-from .checkpoint.places import FOLDER
+from .checkpoint.locate import FOLDER
+from .checkpoint.resume import IN_PROCESS
 from .checkpoint.state import ModelFile
 from .codec.parameters import warn_of_unread
 from .exchange import Participant
+from .in_process_scheduler import Build, MemoryChannel, SkippingClock, run_in_process
 from .ledger import collect
-from .memory_channel import MemoryChannel
-from .node_ids import Parameter_Server
+from .options import JobSpec
 from .parameter_server import Server, build_server
 from .report import TrainingReport, model_name
-from .result import JobResult
-from .runs import new_run
-from .spec import JobSpec
+from .run import JobResult, new_run
 from .training import Samples
-from .turns import Build, SkippingClock, run_in_process
 from .unusable import likes_of
 from .worker import Worker, build_worker
 

@@ -14,7 +14,7 @@ from rpc.files import parsed, read_text
 from rpc.launch import Launcher, LocalAgents, LocalLauncher, Offer, launcher_of, local_agents
 from rpc.logs import attach_console
 
-from .node_ids import Parameter_Server
+from .channel import Parameter_Server
 
 
 def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "worker.json") -> NodeAssignment:

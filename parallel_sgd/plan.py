@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from nn.gradient_descent import ADAMOptimizer
 from nn.optimizer import OpContainer, PSGDOptimizer
 
 from .batch_sync import SyncChoice, SynchronizedSGD
 from .batches import ORDERS, SHUFFLED
-from .buffers import buffers_codec
-from .checkpoint.commits import NEVER
-from .checkpoint.position import Progress
-from .checkpoint.schedule import Every
+from .checkpoint.keeper import NEVER, Every
 from .checkpoint.snapshot import Header
 from .codec.bank import CodecChoice, choose_codecs, choose_server_codecs
+from .codec.compose import PS, AllToAll
+from .codec.compose.composed import Composed
 from .codec.interfaces import Codec
-from .codec.plain import Plain
-from .profiles import ISetting
+from .codec.plain import DummyCodec, Plain
+from .profiles import FixedBlockAssignment, ISetting
+from .progress import Progress
 
 
 @dataclass(frozen=True)
@@ -80,3 +80,49 @@ def server_codecs(plan: WorkerPlan, codec: CodecChoice, variables: int, has_buff
     if has_buffers and buffers.serves:
         kinds.append(buffers)
     return kinds
+
+
+def reassigned(assignment: ISetting, workers: int) -> ISetting:
+    """The blocks of `assignment` dealt to another number of workers, contiguous, with as much of its redundancy as fits.
+
+    The number of blocks stays, so a batch holds the same samples and its result has the same bits.
+
+    Raises: ValueError when there are more workers than blocks.
+    """
+    if workers == assignment.node_count:
+        return assignment
+    blocks = assignment.block_count
+    if workers > blocks:
+        raise ValueError(f"A batch of {blocks} blocks cannot be dealt to {workers} workers; each needs a block")
+    fitting: Collection[int] = [r for r in range(1, assignment.redundancy + 1) if workers % r == 0]
+    return FixedBlockAssignment(workers, max(fitting), blocks)
+
+
+#: Stands for a variable's name in accounts and messages.
+BUFFERS: Final = "buffers"
+
+
+class OwnBuffers(DummyCodec):
+    """The mean over the worker's own blocks: for workers that train models of their own, or wait for nobody.
+
+    It is done when the worker has put its last block, so it needs neither peers nor a barrier under any sync type.
+    """
+
+    takes_first_copy = True
+    awaits_answer = True
+
+
+def buffers_codec(kinds: Sequence[type[Codec]], lossless: type[Codec], sync_type: SyncChoice) -> type[Codec]:
+    """The codec of the buffers beside the codecs of the variables, `kinds`, on a worker and on the server.
+
+    `lossless`, the job's default codec, as long as all workers have equal parameters in every batch. Where they meet only now
+    and then, because a composed codec has a trigger, the buffers meet in the same batches. Else they are OwnBuffers.
+    """
+    if sync_type.staleness == 0 and all(kind.agrees for kind in kinds):
+        return lossless
+    if sync_type.staleness == 0 and len(set(kinds)) == 1 and issubclass(kinds[0], Composed):
+        composition = kinds[0].composition
+        if composition.exchange.agrees and composition.send != "gradient":  # type: ignore[attr-defined]
+            exchange = PS() if lossless.needs_server else AllToAll()
+            return Codec.of(exchange, send="weights", trigger=composition.trigger, name="Buffers")  # type: ignore[attr-defined]
+    return OwnBuffers

@@ -18,21 +18,19 @@ from rpc.lease.handoff import new_driver
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.recovery import SHRINK, Recovery
 
-from .accounts import AccountError, Entry, NodeAccounts, check_conserved, unread
-from .attempts import Attempts
-from .checkpoint.given import ON_AGENTS, ON_LOCAL_WORKERS
+from .accounts import AccountError, Entry, NodeAccounts, Times, check_conserved, unread
+from .channel import Parameter_Server
+from .checkpoint.resume import ON_AGENTS, ON_LOCAL_WORKERS
 from .codec.parameters import warn_of_unread
-from .elastic_membership import Discovered
+from .elastic_membership import ElasticMembership
 from .errors import describe_failures
-from .estate import make_estate
 from .ledger import collect
+from .manifest import make_manifest
 from .membership import Membership, SameNodes, Survivors
-from .node_ids import Parameter_Server
 from .nodes import LocalNodes
-from .result import JobResult
-from .runs import keep_checkpoints, new_run, place_work
-from .spec import JobSpec
-from .times import Times
+from .options import JobSpec
+from .restart_loop import RestartLoop
+from .run import JobResult, keep_checkpoints, new_run, place_work
 from .training import Samples
 
 _log = get_logger(SUBMIT_LOGGER)
@@ -48,7 +46,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
     nodes.check_open()
     job = new_job_id()
     is_local = isinstance(nodes, LocalNodes)
-    estate = make_estate(spec, sum(array.nbytes for array in arrays), job)
+    estate = make_manifest(spec, sum(array.nbytes for array in arrays), job)
     agents = nodes.agents if isinstance(nodes, LocalNodes) else None
     run = new_run(spec, directory, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
     if spec.resume is not None and spec.resume.given is not None:
@@ -60,7 +58,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
         else:
             at_end.callback(run.close)
         membership = at_end.enter_context(contextlib.closing(_membership(spec, nodes, job)))
-        attempts = Attempts(
+        attempts = RestartLoop(
             estate,
             membership,
             Recovery(spec.on_failure, spec.max_restarts),
@@ -83,7 +81,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
 
 def _membership(spec: JobSpec, nodes: NodeAssignment, job: str) -> Membership:
     if spec.discovery is not None:
-        return Discovered(nodes, spec.discovery, spec.min_workers, spec.max_workers, job)
+        return ElasticMembership(nodes, spec.discovery, spec.min_workers, spec.max_workers, job)
     return Survivors(nodes, spec.min_workers) if spec.on_failure == SHRINK else SameNodes(nodes)
 
 

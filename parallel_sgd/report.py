@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from .accounts import Entry
-from .ledger.history import COLUMNS, History
-from .ledger.table import LedgerTable
+from .accounts import Entry, Times
+from .block_history import LedgerTable
+from .progress import COLUMNS, History
 from .table import Table
-from .times import Times
 
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
 SAVE_SECONDS = 1.0

@@ -10,10 +10,10 @@ from network.clock import SystemClock
 from rpc import Communication
 from rpc.monitor import job_monitor
 
-from .driver import SocketChannel
 from .fault_injection import FaultInjector
 from .job_executor import EXTRA, MISC, SETTING, TRANSFER, JobExecutor
 from .parameter_server import build_server
+from .socket_channel import SocketChannel
 from .unusable import Like
 
 

@@ -21,12 +21,11 @@ from rpc.logs import get_logger
 from rpc.monitor import Monitor
 
 from .batches import SHUFFLED, Batches, BlockFeeder
-from .checkpoint.position import Position, Progress
+from .block_history import Recorder
+from .channel import Wait
 from .exchange import BlockExchange
-from .ledger.history import History
-from .ledger.recorder import Recorder
+from .progress import History, Position, Progress
 from .report import TrainingReport
-from .wait import Wait
 
 _log = get_logger("parallel_sgd.checkpoint")
 Array = NDArray[Any]

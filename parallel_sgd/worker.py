@@ -14,18 +14,15 @@ from rpc.monitor import Monitor
 from .accounts import Accounts
 from .batch_sync import ISyncType
 from .batches import Batches
-from .buffers import BUFFERS, buffers_codec
-from .channel import Channel
+from .block_history import Recorder
+from .channel import Channel, Parameter_Server
 from .checkpoint import Commits, Keeper, Position, Progress, Resumption, Schedule, WorkerKeeper
 from .checkpoint.keeper import MARK
 from .checkpoint.state import State, is_common, is_personal, restore_codecs, restore_optimizer, restore_values, worker_state
 from .codec.bank import CodecBank, choose_codecs
 from .codec.settings import JobSettings
-from .exchange import BlockExchange
-from .ledger.recorder import Recorder
-from .node_ids import Parameter_Server
-from .plan import WorkerPlan
-from .replacement import ReplacementCheck, is_doubtful
+from .exchange import BlockExchange, ReplacementCheck, is_doubtful
+from .plan import BUFFERS, WorkerPlan, buffers_codec
 from .report import TrainingReport
 from .sharded_exchange import shard_codecs
 from .training import Faults, Samples, Training, TrainingProcess

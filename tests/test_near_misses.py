@@ -18,8 +18,7 @@ from nn.callback import EarlyStopping
 from nn.model import History
 from parallel_sgd.codec import Codec, Plain, compose
 from parallel_sgd.codec.bank import by_variable
-from parallel_sgd.commands.options import make_parser
-from parallel_sgd.commands.parts import make_dataset, make_transform, settings_of
+from parallel_sgd.commands.options import make_dataset, make_parser, make_transform, settings_of
 from rpc.agent.cli import main as worker
 from rpc.collective.allreduce import check_op
 from rpc.launch import launcher_of

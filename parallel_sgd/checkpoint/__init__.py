@@ -17,12 +17,10 @@ given        what `resume=` names
 
 from __future__ import annotations
 
-from .commits import Commits, checked_commits
-from .keeper import Keeper, ServerKeeper, WorkerKeeper, keeps_state
-from .position import Position, Progress
-from .resumption import Resumption
-from .schedule import Schedule, checked_every
+from ..progress import Position, Progress
+from .keeper import Commits, Keeper, Schedule, ServerKeeper, WorkerKeeper, checked_commits, checked_every, keeps_state
 from .snapshot import CheckpointError, Header, Snapshot
+from .state import Resumption
 from .store import Store
 
 __all__ = [

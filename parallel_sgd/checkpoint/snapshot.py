@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from network import VERSION
 from nn.model.tensors import ModelFileError, parse, seal
 from parallel_sgd.batches import FIXED
-from parallel_sgd.ledger.history import History
+from parallel_sgd.progress import History
 
-from .position import Position, Progress
+from ..progress import Position, Progress
 
 Array = NDArray[Any]
 FORMAT: Final = "psgd.checkpoint/1"

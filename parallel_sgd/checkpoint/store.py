@@ -13,8 +13,8 @@ from typing import Final
 from nn.model.tensors import TEMPORARY_SUFFIX, ModelFileError
 from rpc.logs import get_logger
 
+from ..progress import Position
 from .disk import Disk
-from .position import Position
 from .snapshot import CheckpointError, Header, OtherJob, Snapshot
 
 KEEP_LAST: Final = 3

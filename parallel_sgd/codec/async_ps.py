@@ -13,8 +13,8 @@ import numpy as np
 from nn import arguments
 from nn.gradient_descent.fading import forget_faded_squares
 from nn.gradient_descent.interface import IGradientDescent
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.merge import BlockMean
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.unusable import Like
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn.random import keyed
-from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.unusable import Like, Unusable
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation

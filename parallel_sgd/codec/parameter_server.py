@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.merge import Span, TreeSum, block_tree
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.unusable import Like, Unusable
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation

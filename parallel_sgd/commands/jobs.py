@@ -1,4 +1,4 @@
-"""List the jobs that workers run or remember."""
+"""Jobs that somebody has submitted before: list, attach to, stop, fetch the files of."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rpc.logs import clean
+from network.controller import Controller
+from network.errors import NetworkError
+from rpc import Reclaimer
+from rpc.logs import clean, clean_text
 from rpc.submit.diagnostics import list_jobs
 
-from .codes import EXIT_OK
 from .nodes import reach_all
-from .output import print_json
+from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, paths_of, print_json, program_name
 
 _HEAD = ("JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVER")
 
@@ -61,3 +63,63 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         sys.stdout.write("  ".join(cells).rstrip() + "\n")
+
+
+def attach(options: argparse.Namespace) -> int:
+    """Show the progress until the job is over, through all its attempts and whoever drives it; returns the exit code.
+
+    Raises: NetworkError when no worker can be reached or knows the job.
+    """
+    with reach_all(options) as com:
+        job = options.attach or _newest(com)
+        reclaimer = Reclaimer(com)
+        states = reclaimer.follow(job)
+        files = reclaimer.require_client_log(job)
+    outcome = reclaimer.outcome
+    if options.json:
+        content = {"job": job, "outcome": outcome, "files": paths_of(files)}
+        if reclaimer.detail:
+            content["detail"] = reclaimer.detail
+        print_json(content)
+    else:
+        sys.stdout.write(f"The job {job} has ended: {outcome}.\n")
+        if reclaimer.detail:
+            sys.stderr.write(f"{program_name()}: {clean_text(reclaimer.detail)}\n")
+    if outcome != "done":
+        return EXIT_FAILED
+    return EXIT_OK if all(state in ("done", "unknown") for state, _ in states.values()) else EXIT_NODE_LOST
+
+
+def _newest(com: Controller) -> str:
+    entries = [entry for listed in list_jobs(com).values() for entry in listed]
+    if not entries:
+        raise NetworkError("None of the workers knows any job.")
+    return str(max(entries, key=lambda entry: entry["started"])["job"])
+
+
+def stop(options: argparse.Namespace) -> int:
+    """Tell all workers and the driver to end the job, and wait for that; returns the exit code. Files stay with the workers.
+
+    Raises: NetworkError when no worker can be reached or knows the job.
+    """
+    with reach_all(options) as com:
+        reclaimer = Reclaimer(com)
+        reclaimer.stop(options.stop, "It was stopped by psgd-submit --stop.")
+        states = reclaimer.follow(options.stop)
+    if options.json:
+        print_json({"job": options.stop, "outcome": reclaimer.outcome, "nodes": {str(n): s for n, (s, _) in states.items()}})
+    else:
+        sys.stdout.write(f"The job {options.stop} has ended: {reclaimer.outcome}.\n")
+    return EXIT_OK
+
+
+def retrieve(options: argparse.Namespace) -> int:
+    """From all workers of the node file that can be reached, unless fewer are asked for; returns the exit code.
+
+    Raises: NetworkError when no node has files of the job.
+    """
+    with reach_all(options) as com:
+        files = Reclaimer(com).require_client_log(options.retrieve or None)
+    if options.json:
+        print_json({"files": paths_of(files)})
+    return EXIT_OK

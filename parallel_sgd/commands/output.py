@@ -1,4 +1,4 @@
-"""What commands print: results and JSON on standard output, complaints on standard error."""
+"""What commands print, results and JSON on standard output, complaints on standard error; and what their exit codes say."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from typing import Any
 
 from rpc.job.report import users_traceback
 from rpc.logs import clean_text
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_NOT_STARTED, EXIT_NETWORK, EXIT_NODE_LOST = range(6)
+EXIT_INTERRUPTED = 130
 
 _PACKAGE = __name__.partition(".")[0]
 SCRIPT, COMMAND = "job_submit.py", "psgd-submit"

@@ -1,4 +1,4 @@
-"""Submit a saved model as a job, and wait for its end."""
+"""Submit a saved model as a job and wait for its end; collect what is left of one that failed."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from rpc.launch import Offer
+from rpc.logs import SUBMIT_LOGGER, get_logger
 
-from ..errors import describe_failures
+from ..errors import JobFailed, describe_failures
 from ..job import ParallelSGD
 from ..nodes import local_workers, nodes_from
-from ..result import JobResult
-from .codes import EXIT_NODE_LOST, EXIT_OK
-from .nodes import LAUNCHER, launcher_from, listed_nodes
-from .output import paths_of, print_json
-from .parts import load_model, make_dataset, make_transform, settings_of
-from .post_mortem import evidence_kept
+from ..post_mortem import collect_post_mortem
+from ..run import JobResult
+from .nodes import LAUNCHER, all_nodes, launcher_from, listed_nodes
+from .options import load_model, make_dataset, make_transform, settings_of
+from .output import EXIT_NODE_LOST, EXIT_OK, paths_of, print_json
 
 
 def submit(options: argparse.Namespace) -> int:
@@ -34,7 +35,7 @@ def submit(options: argparse.Namespace) -> int:
     offer = launcher_from(options)
     if offer is not None and options.discovery == LAUNCHER:
         settings["discovery"] = offer.launcher.discover
-    with _nodes(options, offer) as nodes, evidence_kept(nodes, options.post_mortem is not None):
+    with _nodes(options, offer) as nodes, post_mortem_on_failure(nodes, options.post_mortem is not None):
         result: JobResult = job.parallel(nodes, **settings)
     if options.json:
         figures = {name: value if math.isfinite(value) else None for name, value in result.items()}  # JSON knows no NaN
@@ -60,3 +61,33 @@ def _nodes(options: argparse.Namespace, offer: Offer | None) -> Iterator[NodeAss
             yield nodes
         return
     yield listed_nodes(options)
+
+
+_log = get_logger(SUBMIT_LOGGER)
+
+
+@contextmanager
+def post_mortem_on_failure(nodes: NodeAssignment, wanted: bool) -> Iterator[None]:
+    """When the job in the block fails, collect a post-mortem, if it is wanted; agents of this command end soon after."""
+    try:
+        yield
+    except JobFailed as failure:
+        if wanted:
+            try:
+                _log.info("What is known of the failure is in %s.", collect_post_mortem(nodes, failure.job_id))
+            except (NetworkError, OSError, ValueError) as error:
+                _log.warning("There is no post-mortem: %s", error)
+        raise
+
+
+def post_mortem(options: argparse.Namespace) -> int:
+    """Ask all workers of the node file, or that --launch finds; returns the exit code.
+
+    Raises: UnknownJob, NetworkError, OSError, ValueError; see `collect_post_mortem`, `all_nodes`.
+    """
+    path = collect_post_mortem(all_nodes(options), options.post_mortem)
+    if options.json:
+        print_json({"files": [str(path)]})
+    else:
+        sys.stdout.write(f"{path}\n")
+    return EXIT_OK

@@ -7,16 +7,12 @@ Started by itself, such a program is a group of one worker.
 
 from rpc.elastic import HostUpdateResult
 
-from .decorator import run
-from .errors import HostsUpdatedInterrupt, WorkerRemoved, WorkersLostError
-from .functions import allreduce, barrier, broadcast, rank, size
-from .group import Group
+from .group import Group, HostsUpdatedInterrupt, WorkerRemoved, WorkersLostError, allreduce, barrier, broadcast, rank, size
 from .launch import launch
-from .model_state import ModelState
-from .object_state import ObjectState
+from .object_state import ModelState, ObjectState
 from .sampler import ElasticSampler
-from .stall import StallInspector
-from .state import State
+from .state import State, run
+from .stragglers import StallInspector
 
 __all__ = [
     "ElasticSampler",

@@ -1,4 +1,4 @@
-"""The group of workers that train together at the moment, as elastic training uses it."""
+"""The group of workers that train together at the moment, its operations for programs, and what interrupts them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,49 @@ from numpy.typing import NDArray
 from rpc.collective.allreduce import check_op, combined
 from rpc.communication import check_root
 from rpc.elastic import HostUpdateResult
+
+
+def rank() -> int:
+    """This worker's place in the group, from 0. It may change whenever the group does: ask again, or in a reset callback."""
+    return current().rank
+
+
+def size() -> int:
+    """The number of workers in the group.
+
+    >>> size()
+    1
+    """
+    return current().size
+
+
+def allreduce(array: Any, op: str = "mean") -> Array:
+    """Combine an array of the same shape from every worker, by 'mean', 'sum', 'max' or 'min': the same bits for all.
+
+    >>> allreduce([1.0, 2.0], "sum")
+    array([1., 2.])
+
+    Raises: WorkersLostError when a worker is lost, so that nothing will come of it; ValueError for an unknown `op`, or shapes
+    that differ.
+    """
+    return current().allreduce(array, op)
+
+
+def broadcast(value: Any, root: int = 0) -> Any:
+    """The value of rank `root`, data that may travel, on every worker.
+
+    Raises: WorkersLostError; ValueError when there is no such rank, TypeError for what cannot travel.
+    """
+    return current().broadcast(value, root)
+
+
+def barrier() -> None:
+    """Return when every worker has come here.
+
+    Raises: WorkersLostError.
+    """
+    current().barrier()
+
 
 Array: TypeAlias = NDArray[Any]
 Listener: TypeAlias = Callable[[int, HostUpdateResult], None]
@@ -121,3 +164,22 @@ def using(group: Group) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+class WorkersLostError(RuntimeError):
+    """A peer failed during an exchange. `run` goes back to the last commit and on with those who are left."""
+
+
+class HostsUpdatedInterrupt(RuntimeError):
+    """Workers are to come or to go. `run` goes on with them, and nothing is lost.
+
+    Attributes: `skip_sync`, whether workers only go, so that nobody needs the state.
+    """
+
+    def __init__(self, skip_sync: bool = False) -> None:
+        super().__init__("Hosts have been " + ("removed." if skip_sync else "added, or added and removed."))
+        self.skip_sync = skip_sync
+
+
+class WorkerRemoved(RuntimeError):
+    """This worker has no place in the next round: it ends, which is no failure. The message names it."""

@@ -21,13 +21,11 @@ from rpc.shipping import Bundle
 from rpc.submit.groups import pack_executable
 
 from ..nodes import InProcessNodes
-from .drive import Drive
-from .news import News
-from .recruit import Task
-from .stall import STOP_SECONDS, WARN_SECONDS
-from .vault import KEEP_SECONDS, Vault
-from .watching import Watching
+from .job import KEEP_SECONDS, ElasticJob, StateFile
+from .stragglers import STOP_SECONDS, WARN_SECONDS, StragglerDetector
 from .worker import ElasticWorker
+from .worker_handle import Task
+from .worker_pool import Inbox
 
 _HOPELESS_SECONDS = 1.0  # to wait for slots that nobody can bring
 
@@ -125,18 +123,18 @@ def launch(
         timeout=min(timeout, _HOPELESS_SECONDS) if hopeless else timeout,
         now=time.monotonic(),
     )
-    watching = Watching(warn_after, stop_after)
+    watching = StragglerDetector(warn_after, stop_after)
     attach_console()
-    vault = None if checkpoint is None else Vault(checkpoint)
+    vault = None if checkpoint is None else StateFile(checkpoint)
     settings = {"watched": stall_timeout is not None, "keep_every": None if vault is None else float(checkpoint_every)}
     bundle, data, size = _packed(func, list(args), settings)
     task = Task(new_job_id(), title, nodes.key_file, bundle, data, size, blas_threads, stall_timeout or 0.0)
-    with contextlib.closing(News()) as news, contextlib.ExitStack() as held:
+    with contextlib.closing(Inbox()) as news, contextlib.ExitStack() as held:
         if found is None:
             news.put(HostsSeen(_hosts(nodes)))
         else:
             held.callback(Poller(found, news.put, discovery_every).close)
-        return Drive(task, driver, news, watching, vault).run()
+        return ElasticJob(task, driver, news, watching, vault).run()
 
 
 def _packed(func: Callable[..., Any], args: list[Any], settings: dict[str, Any]) -> tuple[Bundle, dict[int, Any], int]:

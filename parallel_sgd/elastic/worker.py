@@ -1,21 +1,30 @@
-"""What a worker of an elastic job runs: the function, in one process from its first round to its last."""
+"""What a worker of an elastic job runs, in one process from first round to last: the function and its group over sockets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
+from network.controller import Controller
+from network.errors import NetworkError
+from network.session import Session
 from network.values import encode
-from rpc.communication import Communication
+from rpc.collective.allreduce import check_op
+from rpc.communication import Communication, check_root
 from rpc.dialing import await_submitter, watch_for_silence
 from rpc.executable import AbsExecutable, ReplyPackage
-from rpc.monitor import monitor_train_end
+from rpc.job.peers import PeerConnector, look_if_cores_suffice
+from rpc.logs import get_logger
+from rpc.monitor import job_monitor, monitor_train_end
 
-from .errors import WorkerRemoved
-from .group import using
-from .job_group import JobGroup
-from .liaison import Liaison
-from .words import Here, Returned
+from .driver_link import DriverLink
+from .group import Array, Listener, WorkerRemoved, WorkersLostError, using
+from .messages import Got, Here, Kept, Ready, Returned, Round, Void, Waits
 
 ARGUMENTS = "arguments"
 
@@ -53,7 +62,7 @@ class ElasticWorker(AbsExecutable):
         watch_for_silence(line)
         hooks = com.controller.on_wait, com.controller.on_resume
         com.controller.on_wait = com.controller.on_resume = None  # that the liaison waits shows nothing
-        liaison = Liaison(com.controller, line)
+        liaison = DriverLink(com.controller, line)
         settings = {"watched": self.shipped["watched"], "keep_every": self.shipped["keep_every"]}
         group = JobGroup(com, com.meetings, liaison, *hooks, **settings)
         try:
@@ -89,3 +98,186 @@ def _check_travels(value: Any, com: Communication) -> None:
         encode(value, com.controller.classes)
     except TypeError as error:
         raise TypeError(f"What the function of an elastic job returns must be data: {error}") from None
+
+
+TELL_SECONDS = 1.0  # of waiting in an operation until the driver is told, who then looks for whoever is missing
+_Result = TypeVar("_Result")
+logger = get_logger("parallel_sgd.elastic")
+
+
+class JobGroup:
+    """A `Group` over sockets; it belongs to the thread of the function, like its operations.
+
+    A round has connections of its own, so that nothing of an earlier one can come in. `on_wait` and `on_resume` are called
+    before and after each wait for the others (see `Controller`). With `watched` each operation that has ended is progress for
+    the failure detector (`rpc.monitor`). With `keep_every` seconds the state is kept about that often, at the driver.
+    """
+
+    def __init__(
+        self,
+        com: Communication,
+        meetings: PeerConnector,
+        liaison: DriverLink,
+        on_wait: Callable[[], None] | None = None,
+        on_resume: Callable[[], None] | None = None,
+        *,
+        watched: bool = False,
+        keep_every: float | None = None,
+    ) -> None:
+        self._com, self._meetings, self._liaison, self._watched = com, meetings, liaison, watched
+        self._keep_every, self._kept_at = keep_every, time.monotonic()
+        self._kept: Any = None
+        self._on_wait, self._on_resume = on_wait or _nothing, on_resume or _nothing
+        self._round = Round(0, 0, [com.node_id], [meetings.place])
+        self._controller: Controller | None = None
+        self._peers: Communication | None = None
+        self._broken: Exception | None = None
+        self._first_rank = -1
+        self._count = 0
+        self._name, self._since, self._told = "", 0.0, False
+
+    # ---- membership
+
+    @property
+    def rank(self) -> int:
+        """This worker's place in the round, from 0."""
+        return self._round.members.index(self._com.node_id)
+
+    @property
+    def size(self) -> int:
+        """The number of workers in the round."""
+        return len(self._round.members)
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last host change that the round takes account of."""
+        return self._round.sequence
+
+    def subscribe(self, listener: Listener) -> None:
+        """From now on tell `listener` of host changes, while this worker is rank 0."""
+        self._liaison.subscribe(listener)
+
+    def unsubscribe(self, listener: Listener) -> None:
+        """Do not tell it any more."""
+        self._liaison.unsubscribe(listener)
+
+    def keep(self, content: Callable[[], Any]) -> None:
+        """See `Group`."""
+        now = time.monotonic()
+        if self._keep_every is not None and self.rank == 0 and now - self._kept_at >= self._keep_every:
+            self._kept_at = now
+            kept = content()
+            try:
+                encode(kept)
+            except TypeError as error:
+                raise TypeError(f"Only plain data can be kept in a checkpoint: {error}") from None
+            self._liaison.say(Kept(kept))
+
+    def take_kept(self) -> Any:
+        """See `Group`."""
+        kept, self._kept = self._kept, None
+        return kept
+
+    def reform(self, holds: bool) -> None:
+        """Leave the round and return as a member of the next one. Raises: WorkerRemoved, JobAborted."""
+        self._liaison.say(Ready(self._round.attempt, holds))
+        self.leave(farewell=self._broken is None)
+        self.join(holds)
+
+    def join(self, holds: bool = False) -> None:
+        """Wait for a round and connect with its members. Raises: WorkerRemoved, JobAborted."""
+        while True:
+            order = self._liaison.await_order()
+            if isinstance(order, Void) or not self._enter(order):
+                self._liaison.say(Ready(order.attempt, holds))
+                continue
+            if self._first_rank < 0:
+                self._first_rank = self.rank
+            logger.info(
+                "Rendezvous %d: rank %d of %d, started as rank %d.", order.attempt + 1, self.rank, self.size, self._first_rank
+            )
+            return
+
+    def _enter(self, order: Round) -> bool:
+        """Whether all members of the round have met."""
+        places = dict(zip(order.members, order.places, strict=True))
+        self._kept = self._kept if order.kept is None else order.kept
+        try:
+            sessions = self._meetings.meet(order.attempt, places, lambda: not self._liaison.is_broken(order.attempt))
+        except NetworkError as error:
+            logger.warning("Round %d did not begin here: %s", order.attempt + 1, error)
+            return False
+        self._round, self._broken, self._count = replace(order, kept=None), None, 0
+        self._controller = controller = Controller(self.rank, self._by_rank(sessions))
+        controller.use_classes(self._com.controller.classes)
+        look_if_cores_suffice(controller, order.places)
+        controller.on_wait, controller.on_resume = self._while_waiting, self._on_resume
+        self._peers = Communication(controller, range(self.size), Path(), Path(), _no_progress, "", order.attempt)
+        self._liaison.begin(order.attempt, controller.interrupt)
+        return True
+
+    def _by_rank(self, sessions: dict[int, Session]) -> dict[int, Session]:
+        ranked = {}
+        for rank, (node, place) in enumerate(zip(self._round.members, self._round.places, strict=True)):
+            if node in sessions:
+                ranked[rank] = sessions[node]
+                sessions[node].link.peer = place[0]  # errors name the agent, not the port that was called from
+        return ranked
+
+    def leave(self, *, farewell: bool) -> None:
+        """Close the connections of the round. With `farewell` what was sent arrives before; without, the others see a loss."""
+        if self._controller is not None:
+            self._controller.close(graceful=farewell)
+            self._controller = self._peers = None
+
+    # ---- operations
+
+    def allreduce(self, array: Any, op: str = "mean") -> Array:
+        """See `Group`."""
+        check_op(op)
+        mine = np.asarray(array)
+        return self._do(f"allreduce {op} of {mine.dtype}{list(mine.shape)}", lambda peers: peers.allreduce(mine, op))
+
+    def broadcast(self, value: Any, root: int = 0) -> Any:
+        """See `Group`."""
+        check_root(root, self.size)
+        return self._do(f"broadcast of rank {root}", lambda peers: peers.broadcast(value, root))
+
+    def barrier(self) -> None:
+        """See `Group`."""
+        self._do("barrier", lambda peers: peers.barrier())
+
+    def _do(self, name: str, operation: Callable[[Communication], _Result]) -> _Result:
+        self._liaison.check()
+        if self._peers is None or self._broken is not None:
+            raise WorkersLostError(f"This round is over: {self._broken or 'the group was left'}")
+        self._count += 1
+        self._name, self._since, self._told = f"{self._count}. {name}", time.monotonic(), False
+        try:
+            result = operation(self._peers)
+        except NetworkError as error:
+            self._broken = error
+            raise WorkersLostError(str(error)) from error
+        except Exception as error:
+            self._broken = error
+            raise
+        finally:
+            if self._told:
+                self._liaison.say(Got(self._round.attempt, self._name))
+        if self._watched:
+            job_monitor.progress()
+        return result
+
+    def _while_waiting(self) -> None:
+        self._on_wait()
+        if not self._told and time.monotonic() - self._since > TELL_SECONDS:
+            self._told = True
+            self._liaison.say(Waits(self._round.attempt, self._name))
+
+
+def _nothing() -> None:
+    return
+
+
+def _no_progress(_percent: int, _note: str) -> None:
+    return

@@ -13,18 +13,16 @@ from network.testing import VirtualClock
 from nn.gradient_descent import SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.batch_sync import SyncChoice, SynchronizedSGD
+from parallel_sgd.channel import Parameter_Server, Wait
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.bank import CodecBank, CodecChoice, choose_codecs
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.exchange import BlockExchange
-from parallel_sgd.memory_channel import Link, MemoryChannel, reliable
-from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.in_process_scheduler import Build, Link, MemoryChannel, reliable, run_in_process
 from parallel_sgd.parameter_server import ParameterServer, Server
 from parallel_sgd.profiles import ISetting
-from parallel_sgd.turns import Build, run_in_process
 from parallel_sgd.unusable import Like
-from parallel_sgd.wait import Wait
 from parallel_sgd.worker import Worker
 
 SHAPES: Final = ((3, 4), (4,))

@@ -18,7 +18,7 @@ from parallel_sgd.batch_sync import AsynchronizedSGD, SynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulation
 from parallel_sgd.codec.parameters import check_parameters
-from parallel_sgd.memory_channel import Link, reliable
+from parallel_sgd.in_process_scheduler import Link, reliable
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
 
 from .array_job import Array, ArrayJob, Shapes, expected, gradient, start

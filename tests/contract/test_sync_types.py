@@ -9,7 +9,7 @@ import pytest
 import parallel_sgd.batch_sync
 from nn.optimizer import GradientAveragingOptimizer, IOptimizer, PSGDOptimizer
 from parallel_sgd.batch_sync import AsynchronizedSGD, ISyncType, StaleSynchronous, SyncChoice, SynchronizedSGD
-from parallel_sgd.batch_sync.sync.stale_synchronous import StaleSynchronizedSGD
+from parallel_sgd.batch_sync.sync.asynchronous import StaleSynchronizedSGD
 from parallel_sgd.codec import AsyncPS, Codec, Plain
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob, expected

@@ -20,7 +20,7 @@ from typing import Any
 from network.keys import Key
 from network.testing import VirtualClock
 from parallel_sgd.checkpoint import Store
-from parallel_sgd.checkpoint.places import stores_of
+from parallel_sgd.checkpoint.locate import stores_of
 from tests.rpc.net import Net
 
 from .agents import SimAgent

@@ -12,8 +12,8 @@ from network.errors import PeerLost, TimedOut
 from network.handshake import ClientHandshake, ServerHandshake
 from network.keys import Key, Keyring
 from parallel_sgd.checkpoint import Resumption, Store
-from parallel_sgd.checkpoint.choice import Offer, choose
-from parallel_sgd.checkpoint.places import FOLDER, Holdings
+from parallel_sgd.checkpoint.choose import CheckpointOffer, choose
+from parallel_sgd.checkpoint.locate import FOLDER, HeldCheckpoints
 from parallel_sgd.checkpoint.snapshot import Snapshot
 from rpc.errors import ROLLED_BACK
 from rpc.identity import code_key, peer_key
@@ -51,7 +51,7 @@ class SimProcess:
         self._early: list[object] = []  # what happened before it had all it needs
         self._ready: set[int] = set()
         self._left: set[int] = set()
-        self._heard_offers: dict[int, list[Offer]] = {}
+        self._heard_offers: dict[int, list[CheckpointOffer]] = {}
         self._blocks: list[tuple[int, bytes]] = []  # of peers that are faster
         self._stage = "waiting"
         self._work: SimWork | None = None
@@ -176,7 +176,7 @@ class SimProcess:
         self._log(f"Attempt {self.order.attempt} begins.")
         if self.order.attempt and self.node >= 0:
             self._stage, self._limit = "agreeing", life.now
-            self._holdings = Holdings(life.stores_at(self.node, self.order.job))
+            self._holdings = HeldCheckpoints(life.stores_at(self.node, self.order.job))
             for peer in self.order.group:
                 if peer != self.node:
                     life.send(self.name, f"J{peer}", list(self._holdings.offers))

@@ -7,7 +7,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from nn.model import Model
-from parallel_sgd.channel import Sent
+from parallel_sgd.channel import Sent, Wait
 from parallel_sgd.checkpoint import Keeper, Resumption
 from parallel_sgd.codec import Plain, SyncPS
 from parallel_sgd.exchange import Participant
@@ -15,7 +15,6 @@ from parallel_sgd.parameter_server import build_server
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.unusable import likes_of
-from parallel_sgd.wait import Wait
 from parallel_sgd.worker import build_worker
 from rpc.liveness.recorder import Recorder
 from rpc.messages import Progress

@@ -11,11 +11,10 @@ from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import ADAMOptimizer
 from nn.model import Model, SequentialModel
 from nn.optimizer import OpContainer, PSGDOptimizer
-from parallel_sgd.memory_channel import Link, MemoryChannel, reliable
+from parallel_sgd.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.report import TrainingReport
 from parallel_sgd.training import Samples
-from parallel_sgd.turns import run_in_process
 from parallel_sgd.worker import Worker, build_worker
 
 ADAM = OpContainer(PSGDOptimizer, ADAMOptimizer, gd_params=(1e-3,))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from parallel_sgd.channel import Wait
 from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.testing.array_job import SHAPES, ArrayJob, gradient, start
-from parallel_sgd.wait import Wait
 
 #: (parameters, batch, block, variable) -> gradient
 GradientOf = Callable[[np.ndarray, int, int, int], np.ndarray]

@@ -13,8 +13,8 @@ from nn.gradient_descent import ADAMOptimizer, LAMBOptimizer, MomentumOptimizer,
 from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.accounts import RECEIVED, SENT
 from parallel_sgd.batch_sync import AsynchronizedSGD, SynchronizedSGD
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec import DCASGD, AsyncPS, BlockWeight, Codec, GlobalSettings
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import SHAPES, ArrayJob, start, tree_mean
 from tests.parallel_sgd.paced_job import PacedJob, pulled

@@ -11,12 +11,12 @@ import pytest
 from nn.random import keyed
 from parallel_sgd.accounts import SENT
 from parallel_sgd.batch_sync import AsynchronizedSGD
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec import Codec, FirstCopy, FirstCopyInt8, GradCode, GradCodePeers, Plain, compose
 from parallel_sgd.codec.compose import PS
 from parallel_sgd.codec.grad_code import CHUNK, CyclicCode, WeightedSum, cyclic_code
 from parallel_sgd.codec.pipeline.quantize import Int8
-from parallel_sgd.memory_channel import Link, reliable
-from parallel_sgd.node_ids import Parameter_Server
+from parallel_sgd.in_process_scheduler import Link, reliable
 from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, expected
 from tests.parallel_sgd.codec.compositions import codec_of

@@ -11,9 +11,9 @@ import pytest
 import nn
 from nn.dataset import ArrayDataset, CSVDataset, Digits, NpzDataset
 from nn.dataset.transforms import AbsTransformer, ImageCls, OneHot, Shuffle, True_Non_IID
-from parallel_sgd import ParallelSGD, data_check, in_process
+from parallel_sgd import ParallelSGD, compatibility, in_process
 from parallel_sgd.batches import Batches, BlockFeeder
-from parallel_sgd.data_check import check_data
+from parallel_sgd.compatibility import check_data
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import IIDBlockAssignment
 
@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_refused(
     model: Any, data: Any, transform: Any, words: str, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SUB-46: shapes, outputs, labels and types, of small data sets as of large ones, whose first rows are tried."""
-    monkeypatch.setattr(data_check, "_SMALL", small)
+    monkeypatch.setattr(compatibility, "_SMALL", small)
     with pytest.raises(ValueError, match=words):
         check(model, data, transform)
 
@@ -95,13 +95,13 @@ def test_what_does_not_fit_is_refused(
 )
 def test_what_fits_is_taken(transform: Any, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """SUB-46: nothing is refused that trains, though some rows alone would not do."""
-    monkeypatch.setattr(data_check, "_SMALL", small)
+    monkeypatch.setattr(compatibility, "_SMALL", small)
     check(of([4]), parts(), transform)
 
 
 def test_only_some_rows_of_a_large_data_set_are_transformed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    monkeypatch.setattr(data_check, "_SMALL", 0)
+    monkeypatch.setattr(compatibility, "_SMALL", 0)
     check(of([4]), parts(), Own(lambda *arrays: seen.append(len(arrays[0])) or arrays))
     assert seen == [10]  # a batch of 8, and a row of each class that it lacks
 

@@ -9,15 +9,14 @@ import pytest
 
 from network.testing import VirtualClock
 from parallel_sgd.batch_sync import SynchronizedSGD
+from parallel_sgd.channel import Wait
 from parallel_sgd.codec import GlobalSettings, Plain
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.exchange import BlockExchange
-from parallel_sgd.memory_channel import Fabric, MemoryChannel
+from parallel_sgd.in_process_scheduler import Deadlock, Fabric, MemoryChannel, SkippingClock, run_in_process
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
-from parallel_sgd.turns import Deadlock, SkippingClock, run_in_process
-from parallel_sgd.wait import Wait
 from parallel_sgd.worker import Worker
 from tests.parallel_sgd.test_codec_plain import check
 

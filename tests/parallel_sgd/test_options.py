@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parallel_sgd.commands.options import make_parser
-from parallel_sgd.commands.parts import settings_of
+from parallel_sgd.commands.options import make_parser, settings_of
 
 
 @pytest.mark.parametrize(

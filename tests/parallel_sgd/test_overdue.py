@@ -7,12 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from network.testing import VirtualClock
+from parallel_sgd.channel import LOOK_SECONDS, MOST_SECONDS, Wait, await_verdict
 from parallel_sgd.codec import Plain
-from parallel_sgd.memory_channel import MemoryChannel
-from parallel_sgd.overdue import LOOK_SECONDS, MOST_SECONDS, await_verdict
+from parallel_sgd.in_process_scheduler import MemoryChannel
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
-from parallel_sgd.wait import Wait
 from rpc.job.peers import SLACK_SECONDS, Suspects
 
 T = 2.0

@@ -11,15 +11,13 @@ import pytest
 
 from network.testing import VirtualClock
 from parallel_sgd.accounts import RECEIVED, SENT
-from parallel_sgd.channel import Key, Sent
+from parallel_sgd.channel import Key, Parameter_Server, Sent, Wait
 from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, SyncPS, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.parameter_server import MOST_UNSENT, ParameterServer
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, expected, gradient
-from parallel_sgd.wait import Wait
 
 
 def exact(job: ArrayJob) -> None:

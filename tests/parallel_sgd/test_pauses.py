@@ -12,9 +12,9 @@ import pytest
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.testing import VirtualClock
-from parallel_sgd import JobFailed, attempts
-from parallel_sgd.attempts import DEPOSED_SECONDS, RETURN_SECONDS, WAIT_SECONDS, Attempts
+from parallel_sgd import JobFailed, restart_loop
 from parallel_sgd.quorum import NoMajority
+from parallel_sgd.restart_loop import DEPOSED_SECONDS, RETURN_SECONDS, WAIT_SECONDS, RestartLoop
 from rpc.errors import Deposed
 from rpc.recovery import AGAIN, SHRINK, WAIT, Recovery
 from rpc.submit import restarts
@@ -22,7 +22,7 @@ from rpc.submit import restarts
 FAILED = JobFailed({1: ("lost", "its connection ended")}, {}, "job", [])
 
 
-class Office(Attempts):
+class Office(RestartLoop):
     """Attempts whose nodes agree, and whose next attempt starts, as a test says: `agree` and `start` get the seconds that have
     passed since the failure."""
 
@@ -68,7 +68,7 @@ class Office(Attempts):
 def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
     made = VirtualClock(100.0)
     time = SimpleNamespace(monotonic=made.monotonic, sleep=made.advance)
-    monkeypatch.setattr(attempts, "time", time)
+    monkeypatch.setattr(restart_loop, "time", time)
     monkeypatch.setattr(restarts, "time", time)
     return made
 

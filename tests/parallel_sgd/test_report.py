@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from parallel_sgd.accounts import Entry
-from parallel_sgd.ledger.history import History, Stretch
+from parallel_sgd.accounts import Entry, Times
+from parallel_sgd.progress import History, Stretch
 from parallel_sgd.report import TrainingReport, check_title
-from parallel_sgd.times import Times
 from tests.fulldisk import FullDisk
 
 

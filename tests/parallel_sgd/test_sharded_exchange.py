@@ -16,7 +16,7 @@ from parallel_sgd.accounts import SENT
 from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import DummyCodec, GlobalSettings
-from parallel_sgd.memory_channel import Link, reliable
+from parallel_sgd.in_process_scheduler import Link, reliable
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.sharded_exchange import GradientShard, ParameterShard

@@ -14,9 +14,8 @@ from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer, IOptimizer, ParameterAveragingOptimizer, PSGDOptimizer
 from parallel_sgd import JobResult, ParallelSGD, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD, ISyncType, StaleSynchronous, SynchronizedSGD
-from parallel_sgd.channel import Key
+from parallel_sgd.channel import Key, Parameter_Server
 from parallel_sgd.codec import AsyncPS, BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, SyncPS, netEncapsulation
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob, gradient, tree_mean
 from tests.parallel_sgd.digits_job import mlp

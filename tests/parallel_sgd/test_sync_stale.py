@@ -12,10 +12,10 @@ from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer, PSGDOptimizer
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous, SyncChoice, SynchronizedSGD
 from parallel_sgd.codec import AsyncPS, Codec, DummyCodec, Plain, SyncPS
-from parallel_sgd.memory_channel import reliable
+from parallel_sgd.in_process_scheduler import reliable
+from parallel_sgd.parameter_server import Read, ReadGate
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.profiles.interface import ISetting
-from parallel_sgd.read_gate import Read, ReadGate
 from parallel_sgd.testing.array_job import ArrayJob, start
 from rpc.shipping import load, pack
 from tests.parallel_sgd.paced_job import PacedJob

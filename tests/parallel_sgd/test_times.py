@@ -13,16 +13,14 @@ import pytest
 import nn
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import ParallelSGD, Parameter_Server, in_process
-from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Entry, NodeAccounts
+from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Entry, NodeAccounts, Stopwatch, Times
 from parallel_sgd.batch_sync import AsynchronizedSGD
-from parallel_sgd.channel import Key, Sent
+from parallel_sgd.channel import Key, Sent, Wait
 from parallel_sgd.codec import AsyncPS, BlockWeight, Codec, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.report import TrainingReport
-from parallel_sgd.times import Stopwatch, Times
-from parallel_sgd.wait import Wait
 from tests.parallel_sgd.digits_job import mlp
 
 

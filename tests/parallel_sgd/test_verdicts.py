@@ -6,7 +6,7 @@ from typing import Any
 
 from network.errors import BadContent, PeerLost
 from parallel_sgd import JobFailed
-from parallel_sgd.verdicts import places_of
+from parallel_sgd.errors import places_of
 from rpc.recovery import Place, Recovery
 from rpc.verdict import Verdict
 

@@ -111,8 +111,8 @@ READER = """
 import resource, sys
 from pathlib import Path
 from network.errors import ProtocolError
-from parallel_sgd.elastic.vault import Vault
-from parallel_sgd.estate import Estate
+from parallel_sgd.elastic.job import Vault
+from parallel_sgd.manifest import Estate
 from rpc.files import read_result
 
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -64,7 +64,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ListJobs(),
     Fetch(""),
     Examine("", 0),
-    KeepManifest("", 0, 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.heir", ""),
+    KeepManifest("", 0, 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.standby", ""),
     ManifestPart("", 0, b"x"),
     ClaimJob("", 0, "Node(0)/0123456789abcdef", "0f" * 32, 1),
     ProposeAttempt("", 0, "Node(0)/0123456789abcdef", 1, 1, ""),

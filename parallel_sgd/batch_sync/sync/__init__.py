@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .asynchronous import AsynchronizedSGD
+from .asynchronous import AsynchronizedSGD, StaleSynchronous, SyncChoice
 from .interface import ISyncType
-from .stale_synchronous import StaleSynchronous, SyncChoice
 from .synchronized import SynchronizedSGD
 
 __all__ = ["AsynchronizedSGD", "ISyncType", "StaleSynchronous", "SyncChoice", "SynchronizedSGD"]

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
 from nn.optimizer import IOptimizer
+from parallel_sgd.channel import Wait
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Codec
-from parallel_sgd.wait import Wait
 
 Step = tuple[int, int]  # (epoch, batch), counted from 0
 

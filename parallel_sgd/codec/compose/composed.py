@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.merge import Span
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.unusable import Like
 
 from .builder import refuse

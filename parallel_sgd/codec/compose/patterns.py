@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from nn import arguments
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline.low_rank import PowerSGD
 from parallel_sgd.codec.pipeline.memory import DiffRef
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.profiles import ISetting
 
 from .builder import build

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Array, BlockWeight, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.merge import Span
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.unusable import Like
 
 from .encoders import Encoders, dense

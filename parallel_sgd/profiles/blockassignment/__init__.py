@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from .abstract import AbsBlockAssignment
-from .cyclic import CyclicAssignment
-from .duplicate import DuplicateAssignment
-from .fixed import FixedBlockAssignment
-from .iid import IIDBlockAssignment
+from .assignments import CyclicAssignment, DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 
 __all__ = ["AbsBlockAssignment", "CyclicAssignment", "DuplicateAssignment", "FixedBlockAssignment", "IIDBlockAssignment"]

@@ -9,8 +9,8 @@ import nn
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.model import Model, SequentialModel
 from parallel_sgd import JobResult, ParallelSGD, in_process
-from parallel_sgd.checkpoint.position import Position
 from parallel_sgd.checkpoint.store import file_name
+from parallel_sgd.progress import Position
 
 BATCHES = 12  # of an epoch of the digits, with two workers and blocks of 64; the last has 92 samples
 

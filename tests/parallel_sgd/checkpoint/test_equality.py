@@ -21,9 +21,9 @@ from nn.optimizer import (
 )
 from parallel_sgd import Parameter_Server, codec
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous
-from parallel_sgd.checkpoint.position import Position
 from parallel_sgd.checkpoint.store import Store
 from parallel_sgd.profiles import FixedBlockAssignment
+from parallel_sgd.progress import Position
 from tests.parallel_sgd.checkpoint.jobs import BATCHES, bits, positions, rows, run, throw_back
 
 SGD: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.05,)}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from parallel_sgd.checkpoint import Snapshot
-from parallel_sgd.checkpoint.places import WORK
+from parallel_sgd.checkpoint.locate import WORK
 from parallel_sgd.checkpoint.store import Store
-from parallel_sgd.runs import keep_checkpoints
+from parallel_sgd.run import keep_checkpoints
 from rpc.submit.run_folder import RunFolder
 
 from .states import snapshot

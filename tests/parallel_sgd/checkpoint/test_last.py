@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from parallel_sgd.checkpoint import CheckpointError
-from parallel_sgd.checkpoint.given import NODES, ON_AGENTS, RESUMES, Origin, checked_resume
+from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS, RESUMES, ResumePoint, checked_resume
 from rpc.submit.run_folder import RunFolder, node_folder
 
 from .jobs import bits, network, run
 from .test_progress import other
 
 
-def origin(directory: Path, resume: str | Path = "last") -> Origin:
+def origin(directory: Path, resume: str | Path = "last") -> ResumePoint:
     found = checked_resume(resume, network(), [0, 1], None, directory)
     assert found is not None
     return found

@@ -20,16 +20,16 @@ from nn.gradient_descent import SGDOptimizer
 from nn.model import SequentialModel
 from nn.optimizer import GradientAveragingOptimizer, ShardedPSGDOptimizer
 from parallel_sgd import Parameter_Server, codec
+from parallel_sgd.accounts import Times
 from parallel_sgd.checkpoint import CheckpointError, Keeper, Position, Resumption, Snapshot, Store
 from parallel_sgd.checkpoint.disk import Disk
 from parallel_sgd.checkpoint.state import restore_values
 from parallel_sgd.checkpoint.store import file_name
 from parallel_sgd.codec import GlobalSettings
+from parallel_sgd.in_process_scheduler import run_in_process
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.report import Earlier, TrainingReport
-from parallel_sgd.times import Times
-from parallel_sgd.turns import run_in_process
 from parallel_sgd.worker import build_worker
 from rpc.monitor import Monitor
 from tests.parallel_sgd.checkpoint.jobs import BATCHES, bits, network, positions, rows, run, throw_back

@@ -13,7 +13,7 @@ from nn.model.tensors import dump, parse
 from parallel_sgd.checkpoint import CheckpointError, Position, Progress, Snapshot
 from parallel_sgd.checkpoint.snapshot import FORMAT
 from parallel_sgd.checkpoint.state import state_of
-from parallel_sgd.ledger.history import History, Stretch
+from parallel_sgd.progress import History, Stretch
 from tests.parallel_sgd.checkpoint.states import content, snapshot
 
 

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from parallel_sgd.checkpoint import Keeper, Position, Progress, Snapshot, Store
-from parallel_sgd.checkpoint.copies import Copies
 from parallel_sgd.checkpoint.disk import Disk
-from parallel_sgd.checkpoint.writer import Writer
+from parallel_sgd.checkpoint.writer import Copies, Writer
 from tests.parallel_sgd.checkpoint.states import header, snapshot
 from tests.parallel_sgd.checkpoint.test_store import FailingDisk
 

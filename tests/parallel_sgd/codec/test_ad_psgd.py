@@ -15,16 +15,14 @@ from nn.dataset.transforms import ImageCls
 from nn.optimizer import ParameterAveragingOptimizer
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous, SyncChoice, SynchronizedSGD
-from parallel_sgd.channel import Key
+from parallel_sgd.channel import Key, Wait
 from parallel_sgd.codec import ADPSGD, BlockWeight, GlobalSettings
 from parallel_sgd.codec.ad_psgd import PATIENCE
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.exchange import BlockExchange
-from parallel_sgd.memory_channel import Link, MemoryChannel, reliable
+from parallel_sgd.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
-from parallel_sgd.turns import run_in_process
-from parallel_sgd.wait import Wait
 from parallel_sgd.worker import Worker
 from tests.parallel_sgd.digits_job import mlp
 

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from parallel_sgd.accounts import SENT
-from parallel_sgd.channel import Key
+from parallel_sgd.channel import Key, Parameter_Server
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain
 from parallel_sgd.codec.compose import PS, AllToAll, Delay, Ring, ShardedPS, Tree, Warmup, WeightedMean
 from parallel_sgd.codec.pipeline import PayloadError
 from parallel_sgd.codec.pipeline.memory import ErrorFeedback
 from parallel_sgd.codec.pipeline.quantize import QSGD, Int8, Sign
 from parallel_sgd.codec.pipeline.sparsify import RandomK, TopK
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import expected, gradient
 from tests.parallel_sgd.codec.compositions import bits, check_exact, codec_of, run

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec import LAQ, BlockWeight, Codec, GlobalSettings
 from parallel_sgd.codec.compose import PS, AllToAll, Lazy
 from parallel_sgd.codec.pipeline import Draw, Pipeline
 from parallel_sgd.codec.pipeline.memory import DiffRef
 from parallel_sgd.codec.pipeline.quantize import Grid
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.profiles import IIDBlockAssignment
 from tests.parallel_sgd.codec.compositions import bits, codec_of, run
 

@@ -12,6 +12,7 @@ import pytest
 
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, SGDOptimizer, StepDecay
 from nn.optimizer import GradientAveragingOptimizer
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec import (
     SCAFFOLD,
     SMA,
@@ -48,7 +49,6 @@ from parallel_sgd.codec.pipeline.low_rank import PowerSGD
 from parallel_sgd.codec.pipeline.memory import ErrorFeedback
 from parallel_sgd.codec.pipeline.quantize import Sign
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.profiles import IIDBlockAssignment
 
 N, RATE = 24, 0.1

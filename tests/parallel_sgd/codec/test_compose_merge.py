@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nn.gradient_descent import ADAMOptimizer, NesterovOptimizer, SGDOptimizer
+from parallel_sgd.channel import Wait
 from parallel_sgd.codec import Codec, DiLoCo, DiLoCoPS, FedAvg
 from parallel_sgd.codec.compose import (
     PS,
@@ -33,7 +34,6 @@ from parallel_sgd.codec.pipeline.sparsify import TopK
 from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob, gradient, start
-from parallel_sgd.wait import Wait
 from tests.parallel_sgd.codec.compositions import bits, codec_of, run
 
 

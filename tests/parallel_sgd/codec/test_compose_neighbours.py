@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from network.testing import VirtualClock
-from parallel_sgd.channel import Key
+from parallel_sgd.channel import Key, Wait
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.bank import CodecBank, choose_codecs
 from parallel_sgd.codec.compose import Gossip, RandomPair
@@ -17,11 +17,9 @@ from parallel_sgd.codec.pipeline.memory import DiffRef
 from parallel_sgd.codec.pipeline.quantize import Int8
 from parallel_sgd.codec.pipeline.sparsify import TopK
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.memory_channel import Link, MemoryChannel, reliable
+from parallel_sgd.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob, BlockExchange, SynchronizedSGD, Worker, gradient
-from parallel_sgd.turns import run_in_process
-from parallel_sgd.wait import Wait
 
 
 class Walk:

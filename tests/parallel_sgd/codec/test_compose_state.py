@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from nn.gradient_descent import NesterovOptimizer
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings
 from parallel_sgd.codec.compose import PS, AllToAll, Every, Gossip, Ring, ServerOpt, ShardedPS, Tree
 from parallel_sgd.codec.pipeline.gradient import Momentum
@@ -18,7 +19,6 @@ from parallel_sgd.codec.pipeline.memory import DGCMemory, DiffRef, ErrorFeedback
 from parallel_sgd.codec.pipeline.quantize import QSGD, Int8, Sign, Tern
 from parallel_sgd.codec.pipeline.sparsify import RandomK, TopK
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import SHAPES, expected, gradient
 from tests.parallel_sgd.codec.compositions import bits, codec_of, run

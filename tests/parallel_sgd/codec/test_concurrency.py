@@ -12,13 +12,13 @@ import pytest
 from network.clock import SystemClock
 from network.controller import Controller
 from parallel_sgd.batch_sync import AsynchronizedSGD, SyncChoice, SynchronizedSGD
+from parallel_sgd.channel import Wait
 from parallel_sgd.codec import BlockWeight, Codec, EFSign, Plain, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import GlobalSettings, JobSettings
-from parallel_sgd.driver import SocketChannel, deliverer, drive, part
 from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
-from parallel_sgd.wait import Wait
+from parallel_sgd.socket_channel import SocketChannel, close_gracefully, message_handler, run_process
 from tests.network.wires import talk
 
 NODES, BLOCKS = (0, 1), 4
@@ -84,9 +84,9 @@ class Node(threading.Thread):
             self.bank = CodecBank(self.kinds, settings, SocketChannel(self.controller), 0)
             names = ("small", "large")
             exchange = BlockExchange(self.bank, self.sync_type(self.bank, 30.0, clock.monotonic, names))
-            self.controller.on_block = deliverer(exchange.deliver)
-            drive(self.train(exchange), self.controller, clock, lambda lost: False)
-            part(self.controller, 10.0)
+            self.controller.on_block = message_handler(exchange.deliver)
+            run_process(self.train(exchange), self.controller, clock, lambda lost: False)
+            close_gracefully(self.controller, 10.0)
         except BaseException as error:  # the test raises it
             self.error = error
         finally:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nn
-from parallel_sgd.elastic import ElasticSampler, ModelState, ObjectState, decorator, model_state, object_state, run, sampler
-from parallel_sgd.elastic import functions as group_functions
+from parallel_sgd.elastic import ElasticSampler, ModelState, ObjectState, object_state, run, sampler, state
+from parallel_sgd.elastic import group as group_functions
 from rpc.elastic import hosts
 
 NAMES = {
@@ -22,7 +22,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("module", [decorator, group_functions, model_state, object_state, sampler, hosts])
+@pytest.mark.parametrize("module", [state, group_functions, object_state, object_state, sampler, hosts])
 def test_examples(module: object) -> None:
     failed, tried = doctest.testmod(module, globs={**vars(module), **NAMES}, raise_on_error=False)  # type: ignore[arg-type]
     assert tried and not failed

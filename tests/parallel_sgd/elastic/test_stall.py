@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parallel_sgd.elastic.stall import Completed, StallInspector, Stop, Submitted, Tick, Warn
+from parallel_sgd.elastic.stragglers import Completed, StallInspector, Stop, Submitted, Tick, Warn
 from rpc.errors import InvalidTransition
 
 

@@ -12,20 +12,17 @@ import numpy as np
 
 from network.testing import VirtualClock
 from nn.model import Model
-from parallel_sgd.channel import Key
+from parallel_sgd.channel import Key, Parameter_Server
 from parallel_sgd.checkpoint import Keeper, Resumption, Store
-from parallel_sgd.checkpoint.choice import choose
-from parallel_sgd.checkpoint.places import FOLDER, Holdings, stores_of
-from parallel_sgd.checkpoint.position import START
+from parallel_sgd.checkpoint.choose import choose
+from parallel_sgd.checkpoint.locate import FOLDER, HeldCheckpoints, stores_of
 from parallel_sgd.codec import SyncPS
+from parallel_sgd.in_process_scheduler import Build, MemoryChannel, run_in_process
 from parallel_sgd.ledger import Grid, Ledger, collect
-from parallel_sgd.memory_channel import MemoryChannel
-from parallel_sgd.node_ids import Parameter_Server
 from parallel_sgd.parameter_server import Server, build_server
-from parallel_sgd.plan import WorkerPlan
-from parallel_sgd.redealing import redealt
+from parallel_sgd.plan import WorkerPlan, reassigned
+from parallel_sgd.progress import START
 from parallel_sgd.report import Earlier, TrainingReport
-from parallel_sgd.turns import Build, run_in_process
 from parallel_sgd.unusable import likes_of
 from parallel_sgd.worker import Worker, build_worker
 from tests.parallel_sgd.digits_job import digits, mlp
@@ -85,7 +82,7 @@ class Cluster:
         return {model.store.values.tobytes() for model in self.models.values()}
 
     def _run(self, number: int, attempt: Attempt) -> None:
-        plan = replace(self.plan, attempt=number, assignment=redealt(self.plan.assignment, len(attempt.hosts)))
+        plan = replace(self.plan, attempt=number, assignment=reassigned(self.plan.assignment, len(attempt.hosts)))
         resumptions = self._resumptions(attempt.hosts, plan)
         ended = False
         undo: list[Callable[[], None]] = []
@@ -137,7 +134,7 @@ class Cluster:
 
     def _resumptions(self, hosts: str, plan: WorkerPlan) -> dict[int, Resumption]:
         """What the workers of an attempt agree on."""
-        holdings = {node: Holdings(stores_of(self.root / host, JOB)) for node, host in enumerate(hosts)}
+        holdings = {node: HeldCheckpoints(stores_of(self.root / host, JOB)) for node, host in enumerate(hosts)}
         choice = choose({node: held.offers for node, held in holdings.items()}, plan.assignment.nodes)
         if choice is None:
             return {}

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import parallel_sgd.ledger.ledger as module
+import parallel_sgd.ledger as module
+from parallel_sgd.block_history import LedgerTable
 from parallel_sgd.ledger import Grid, Ledger, collect
-from parallel_sgd.ledger.history import NOBODY, History, Stretch
-from parallel_sgd.ledger.table import LedgerTable
+from parallel_sgd.progress import NOBODY, History, Stretch
 
 GRID = Grid(epochs=2, batches=3, blocks=2)
 Rows = list[tuple[int, int, int, int, int, int]]

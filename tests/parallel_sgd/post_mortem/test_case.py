@@ -14,9 +14,8 @@ import pytest
 from network.errors import NetworkError
 from network.nodes import Address, NodeAssignment
 from parallel_sgd import collect_post_mortem
-from parallel_sgd.post_mortem.archive import write_archive
-from parallel_sgd.post_mortem.case import Case, NodeCase
-from parallel_sgd.post_mortem.states import kept_states
+from parallel_sgd.post_mortem.case import Case, NodeCase, kept_states
+from parallel_sgd.post_mortem.collect import write_archive
 from rpc.agent.files import RECORD_COPY
 from rpc.submit.diagnostics import Diagnostics, NodeDiagnostics
 from rpc.verdict import Verdict

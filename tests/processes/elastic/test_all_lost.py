@@ -12,7 +12,7 @@ import pytest
 
 from network import Request
 from parallel_sgd import JobFailed, elastic
-from parallel_sgd.elastic.vault import Vault
+from parallel_sgd.elastic.job import StateFile
 from rpc import Reclaimer
 from rpc.monitor import monitor_batch_begin, monitor_batch_end
 from tests.processes.elastic.jobs import Stage, gate, pause
@@ -72,7 +72,7 @@ def epochs(folder: str, fault: str, times: int, kept: str | None) -> Any:
 
 
 def strike(folder: str, fault: str, times: int, kept: str | None) -> None:
-    while kept is not None and (Vault(kept).content or {"plain": {"epoch": 0}})["plain"]["epoch"] != 2:
+    while kept is not None and (StateFile(kept).content or {"plain": {"epoch": 0}})["plain"]["epoch"] != 2:
         pause(0.01)
     struck = Path(folder, f"struck-{elastic.rank()}")
     done = len(struck.read_text()) if struck.exists() else 0

@@ -17,9 +17,9 @@ import pytest
 
 from network import NodeAssignment
 from parallel_sgd import JobFailed, elastic
-from parallel_sgd.elastic.recruit import NotStarted, Recruit, Running, Task
-from parallel_sgd.elastic.vault import Vault
+from parallel_sgd.elastic.job import StateFile
 from parallel_sgd.elastic.worker import ElasticWorker
+from parallel_sgd.elastic.worker_handle import NotStarted, Running, Task, WorkerHandle
 from rpc.elastic import Worker
 from rpc.identity import new_job_id
 from rpc.submit.groups import pack_executable
@@ -242,7 +242,7 @@ def test_what_was_kept_outlives_all_workers(free: Cluster, tmp_path: Path) -> No
         stage.pids(5, other_than=first)
         stage.open(5)
         last = stage.pids(8)[0]
-        wait_for(lambda: Vault(kept).content["plain"]["steps"] == 8, "the last commit to be kept")
+        wait_for(lambda: StateFile(kept).content["plain"]["steps"] == 8, "the last commit to be kept")
         os.kill(last, signal.SIGKILL)
 
     stage.meanwhile(story)
@@ -305,7 +305,7 @@ def test_who_is_given_up_while_its_agent_stands_still_is_not_started(own: Cluste
     task = Task(new_job_id(), "elastic", own.key_file, bundle, {}, 0, 1, 0.0)
     told: queue.SimpleQueue[Running | NotStarted] = queue.SimpleQueue()
     os.kill(agent.pid, signal.SIGSTOP)
-    recruit = Recruit(Worker(agent.address, 0, 0), 0, task, told.put)
+    recruit = WorkerHandle(Worker(agent.address, 0, 0), 0, task, told.put)
     recruit.close()
     os.kill(agent.pid, signal.SIGCONT)
     recruit.join(20.0)

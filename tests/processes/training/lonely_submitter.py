@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import network
-from parallel_sgd import JobResult, attempts
+from parallel_sgd import JobResult, restart_loop
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from tests.processes.training.jobs import FOUR_BLOCKS, line_job
@@ -47,7 +47,7 @@ def main() -> None:
         nodes.add(number, address)
     parameters = {"hurry": hurry}
     policy = os.environ.get("LONELY_POLICY", "restart")
-    attempts.WAIT_SECONDS = float(os.environ.get("LONELY_PATIENCE", attempts.WAIT_SECONDS))
+    restart_loop.WAIT_SECONDS = float(os.environ.get("LONELY_PATIENCE", restart_loop.WAIT_SECONDS))
     train(nodes, Path(folder), Unhurried, on_failure=policy, checkpoint_every=20, codec_extra_parameters=parameters)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import parallel_sgd
 from nn.model import Model
-from parallel_sgd import JobFailed, attempts
+from parallel_sgd import JobFailed, restart_loop
 from parallel_sgd.codec.plain import Plain
 from rpc import Coordinator
 from rpc.errors import Deposed
@@ -51,7 +51,7 @@ def left(trio: Cluster, tmp_path: Path) -> Iterator[Left]:
 def seconds_to_start(left: Left) -> float:
     """What an heir costs here and now before it can say anything."""
     begin = time.monotonic()
-    subprocess.run([sys.executable, "-c", "import parallel_sgd.heir"], env=left.environ, check=True)
+    subprocess.run([sys.executable, "-c", "import parallel_sgd.standby"], env=left.environ, check=True)
     return time.monotonic() - begin
 
 
@@ -134,10 +134,10 @@ def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Pat
 def test_what_cannot_be_started_again(trio: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that stays away under 'restart' ends in JobFailed, naming it and the first cause."""
     nodes = trio.nodes()
-    monkeypatch.setattr(attempts, "RETURN_SECONDS", 0.5)
+    monkeypatch.setattr(restart_loop, "RETURN_SECONDS", 0.5)
     victim = trio.agents[0]
     settings: dict[str, Any] = {"on_failure": "restart", "fault": "exit 1@e1.b2 code 3", "checkpoint_every": None}
-    monkeypatch.setattr(attempts.Attempts, "_settle", _losing(victim))
+    monkeypatch.setattr(restart_loop.RestartLoop, "_settle", _losing(victim))
     with pytest.raises(
         JobFailed, match=rf"It was not started again within 0.5 s: No worker is reached at {victim.address} for node 0"
     ):
@@ -146,9 +146,9 @@ def test_what_cannot_be_started_again(trio: Cluster, tmp_path: Path, monkeypatch
 
 def _losing(agent: AgentProcess) -> Any:
     """Between two attempts the agent is gone."""
-    settle = attempts.Attempts._settle
+    settle = restart_loop.RestartLoop._settle
 
-    def lose(self: attempts.Attempts, running: attempts.Running) -> JobFailed:
+    def lose(self: restart_loop.RestartLoop, running: restart_loop.RunningAttempt) -> JobFailed:
         failed = settle(self, running)
         agent.process.kill()
         agent.process.wait()

@@ -91,7 +91,7 @@ class Place:
                 answers.append(answer)
 
         entrusting = ManifestSender(
-            JOB, attempt, Handoff(driver, "parallel_sgd.heir", content, "{}"), [node], tell, lambda _: 0
+            JOB, attempt, Handoff(driver, "parallel_sgd.standby", content, "{}"), [node], tell, lambda _: 0
         )
         while entrusting.open:
             entrusting.take(node, answers[-1])
@@ -155,7 +155,7 @@ def test_an_estate_is_kept_unchanged_and_sent_once(place: Place) -> None:
 def test_an_altered_estate_is_refused(place: Place, parts: list[bytes]) -> None:
     one = place.session()
     place.begin(one.server)
-    order = KeepManifest(JOB, 1, 0, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.heir", "{}")
+    order = KeepManifest(JOB, 1, 0, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.standby", "{}")
     assert place.estates.entrust(order, one.server) == ManifestKept(JOB, 1, False)
     with pytest.raises(ProtocolError, match="A manifest came with"):
         for part in parts:
@@ -168,7 +168,7 @@ def test_parts_of_an_attempt_before_do_not_count(place: Place) -> None:
     one, two = place.session(), place.session()
     for attempt, wire in enumerate((one, two)):
         place.begin(wire.server, attempt=attempt)
-        order = KeepManifest(JOB, 1, attempt, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.heir", "{}")
+        order = KeepManifest(JOB, 1, attempt, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.standby", "{}")
         assert place.estates.entrust(order, wire.server) == ManifestKept(JOB, 1, False)
     assert place.estates.part(ManifestPart(JOB, 1, b"x"), two.server) is None
     assert place.estates.part(ManifestPart(JOB, 1, b"xy"), one.server) is None

@@ -1,4 +1,4 @@
-"""The submitter and heirs: `parallel_sgd.attempts`, `quorum` and `heir` without sockets and processes."""
+"""The submitter and heirs: `parallel_sgd.restart_loop`, `quorum` and `heir` without sockets and processes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,210 @@
+"""Where a node of a job on agents resumes: what all its nodes agree on, telling each other which checkpoints they hold and
+sending those that others lack, or what the submitter has sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from network.frames import Message
+from rpc import Communication
+
+from .choose import CheckpointOffer, Choice, choose
+from .locate import FOLDER, HeldCheckpoints, stores_of
+from .snapshot import CheckpointError, Snapshot
+from .state import Resumption
+from .store import Store
+
+
+@dataclass(frozen=True)
+class StartPoint:
+    """How a node begins: at the beginning, or with `resumption`; `said` in words, "" for a job that was never interrupted.
+
+    `early` are messages for the exchange that came while the nodes agreed.
+    """
+
+    resumption: Resumption | None = None
+    said: str = ""
+    early: Sequence[tuple[int, Message]] = field(default_factory=tuple)
+
+
+def own_store(com: Communication) -> Store:
+    """The checkpoints of this node, in the folder of its job."""
+    return Store(com.output_directory.parent / FOLDER, com.job)
+
+
+def begin(
+    com: Communication,
+    workers: Sequence[int],
+    server: int | None,
+    earlier: Sequence[str],
+    given: Mapping[str, Any] | None,
+    start_limit: float,
+    logger: logging.Logger,
+) -> StartPoint:
+    """Find out, together with the other nodes, where this one begins.
+
+    A later attempt goes on from the checkpoints of its job, a job that continues the ended jobs `earlier` from those, else from
+    what the submitter has sent, `given`. `server` is the parameter server, if it remembers anything; one that does not has no
+    part in this. `start_limit` seconds are given to the others to appear.
+
+    Raises: CheckpointError when `earlier` is to be continued, but no node has a checkpoint of it; PeerLost, TimedOut.
+    """
+    if com.node_id not in (*workers, server):
+        return StartPoint()
+    jobs = [*([com.job] if com.attempt else []), *earlier]
+    early: Sequence[tuple[int, Message]] = ()
+    if jobs:
+        holdings = HeldCheckpoints([store for job in jobs for store in stores_of(_jobs_folder(com), job)])
+        peers = {*workers, *([] if server is None else [server])} - {com.node_id}
+        talk = Agreement(com, sorted(peers), start_limit)
+        found = talk.agree(holdings, workers, server)
+        early = talk.early
+        if found is not None:
+            choice, snapshot = found
+            own_store(com).cut(choice.position)
+            logger.info("%s", choice.said)
+            sent = None if snapshot is None else Resumption(snapshot, choice.whole, holdings.tables(com.node_id))
+            return StartPoint(sent, choice.said, early)
+    if given is not None:
+        logger.info("%s", given["said"])
+        content = given["content"]
+        tables = Path(given["tables"]) if given["tables"] else None
+        sent = None if content is None else Resumption(Snapshot.read(memoryview(content)), given["whole"], tables)
+        return StartPoint(sent, given["said"], early)
+    if earlier and not com.attempt:
+        raise CheckpointError(
+            f"'resume' names job {earlier[0]}, of which no node of this job has a checkpoint: it has ended before the first "
+            f"one, or 'checkpoint_every' was None"
+        )
+    said = "There is no checkpoint yet: training starts again from epoch 1." if com.attempt else ""
+    if said:
+        logger.info("%s", said)
+    return StartPoint(None, said, early)
+
+
+def _jobs_folder(com: Communication) -> Path:
+    """Where the agent keeps the folders of all jobs."""
+    return com.output_directory.parent.parent
+
+
+OFFERS, CONTENT = 0, 1
+AGREE_SECONDS: Final = 60.0
+"""How long a node waits for another one's offers, and for the first megabytes of a checkpoint."""
+_BYTES_PER_SECOND: Final = 1 << 20  # of a slow network
+
+
+class Agreement:
+    """The conversation of one node with `peers`, before training. What comes for the training itself waits in `early`.
+
+    `start_limit` seconds are given to the peers to appear.
+    """
+
+    def __init__(self, com: Communication, peers: Sequence[int], start_limit: float = AGREE_SECONDS) -> None:
+        self._com = com
+        self._peers = list(peers)
+        self._start_limit = start_limit
+        self._heard: dict[tuple[int, int], Any] = {}  # (kind, sender): content
+        self.early: list[tuple[int, Message]] = []
+
+    def agree(
+        self, holdings: HeldCheckpoints, workers: Sequence[int], server: int | None
+    ) -> tuple[Choice, Snapshot | None] | None:
+        """Decide together with the peers; returns the choice and this node's snapshot, or None when nobody holds any.
+
+        Raises: PeerLost, TimedOut naming who did not answer, CheckpointError when what was sent is no checkpoint.
+        """
+        self._com.on_block = self._take
+        try:
+            return self._agree(holdings, workers, server)
+        finally:
+            self._com.on_block = None
+
+    def _agree(
+        self, holdings: HeldCheckpoints, workers: Sequence[int], server: int | None
+    ) -> tuple[Choice, Snapshot | None] | None:
+        controller, me = self._com.controller, self._com.node_id
+        self._wait(lambda: not self._absent(), self._start_limit, lambda: f"node(s) {self._absent()} to appear")
+        mine = [[int(number) for number in offer] for offer in holdings.offers]
+        for peer in self._peers:
+            controller.post(peer, mine, self._head(OFFERS))
+        controller.flush(self._peers, AGREE_SECONDS)
+        self._hear(OFFERS, self._peers, AGREE_SECONDS)
+        offers = {peer: [_checked_offer(row) for row in self._heard[OFFERS, peer]] for peer in self._peers}
+        choice = choose({me: holdings.offers, **offers}, workers, server)
+        if choice is None:
+            return None
+        self._send(choice, holdings)
+        source = choice.sources.get(me)
+        if source is None:
+            return choice, None
+        if source.holder == me:
+            return choice, holdings.load(source.owner, choice.position)
+        size = max(o.size for o in offers[source.holder] if (o.owner, o.position) == (source.owner, choice.position))
+        self._hear(CONTENT, [source.holder], AGREE_SECONDS + size / _BYTES_PER_SECOND)
+        return choice, Snapshot.read(_bytes(self._heard.pop((CONTENT, source.holder))))
+
+    def _send(self, choice: Choice, holdings: HeldCheckpoints) -> None:
+        """Give this node's checkpoints to those who lack them."""
+        controller, me = self._com.controller, self._com.node_id
+        for node, source in choice.sources.items():
+            if source.holder == me and node != me:
+                content = np.frombuffer(b"".join(holdings.load(source.owner, choice.position).pieces()), np.uint8)
+                controller.post(node, content, self._head(CONTENT))
+                controller.flush([node], AGREE_SECONDS + content.size / _BYTES_PER_SECOND)
+
+    def _take(self, sender: int, message: Message) -> None:
+        if message.head in (self._head(OFFERS), self._head(CONTENT)):
+            self._heard[message.head[3], sender] = message.value
+        else:
+            self.early.append((sender, message))
+
+    def _head(self, kind: int) -> tuple[int, int, int, int]:
+        """No batch has such a key."""
+        return self._com.attempt, -1, -1, kind
+
+    def _absent(self) -> list[int]:
+        return [peer for peer in self._peers if peer not in self._com.controller.sessions]
+
+    def _hear(self, kind: int, peers: Sequence[int], seconds: float) -> None:
+        def missing() -> list[int]:
+            return [peer for peer in peers if (kind, peer) not in self._heard]
+
+        what = "tell which checkpoints they hold" if kind == OFFERS else "send a checkpoint"
+        self._wait(lambda: not missing(), seconds, lambda: f"node(s) {missing()} to {what}")
+
+    def _wait(self, ready: Callable[[], bool], seconds: float, what: Callable[[], str]) -> None:
+        controller = self._com.controller
+
+        def ready_or_lost() -> bool:
+            if ready():
+                return True
+            lost = [peer for peer in self._peers if peer in controller.lost]
+            if lost:
+                raise controller.loss_of(lost[0])
+            return False
+
+        controller.wait_until(ready_or_lost, seconds, what)
+
+
+def _checked_offer(row: Any) -> CheckpointOffer:
+    if (
+        not isinstance(row, (list, tuple))
+        or len(row) != len(CheckpointOffer._fields)
+        or not all(type(number) is int for number in row)
+    ):
+        raise CheckpointError(f"An offer of a checkpoint must be {len(CheckpointOffer._fields)} integers, got {str(row)[:80]}")
+    owner, epoch, batch, personal, workers, size = row
+    return CheckpointOffer(owner, epoch, batch, bool(personal), workers, size)
+
+
+def _bytes(content: Any) -> memoryview:
+    if not isinstance(content, np.ndarray) or content.dtype != np.uint8:
+        raise CheckpointError(f"A checkpoint must come as bytes, got {type(content).__name__}")
+    return np.ascontiguousarray(content).data.cast("B")

@@ -1,0 +1,110 @@
+"""From what all nodes hold to the position where all go on. Every node decides alike, from the same offers, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..progress import Position
+from .snapshot import Snapshot
+
+
+class CheckpointOffer(NamedTuple):
+    """A valid checkpoint that some node holds: whose state, where, whether personal, of how many workers, its size in bytes."""
+
+    owner: int
+    epoch: int
+    batch: int
+    personal: bool
+    workers: int
+    size: int = 0
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> CheckpointOffer:
+        """What a snapshot is."""
+        header, size = snapshot.header, sum(array.nbytes for array in snapshot.arrays.values())
+        return cls(header.node, *header.position, header.personal, header.workers, size)
+
+    @property
+    def position(self) -> Position:
+        """Where training stood."""
+        return Position(self.epoch, self.batch)
+
+
+class CheckpointSource(NamedTuple):
+    """The node that holds a checkpoint, and the node whose state it is."""
+
+    holder: int
+    owner: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where all go on, and which checkpoint each node takes; a node without one starts afresh.
+
+    `whole`: everybody has all that belongs to it. Else only values and rules are taken over, by all from the same checkpoint,
+    and what optimizers and codecs remember of single workers begins anew everywhere. `reason` says why it is not simply the
+    newest checkpoint there is, or is "".
+    """
+
+    position: Position
+    whole: bool
+    sources: Mapping[int, CheckpointSource]
+    reason: str
+
+    @property
+    def said(self) -> str:
+        """In words."""
+        return f"{self.reason}{' ' if self.reason else ''}Training goes on after {self.position}, with {self.position.next}."
+
+
+def choose(offers: Mapping[int, Sequence[CheckpointOffer]], workers: Sequence[int], server: int | None = None) -> Choice | None:
+    """The newest position at which everybody has what it needs; without any the newest of all, in part. None without offers.
+
+    A personal state is needed by its own worker, another one may be any worker's. `server` is the parameter server, if it
+    remembers anything.
+    """
+    held: dict[Position, dict[int, list[int]]] = {}  # position: {owner: holders}
+    personal: dict[Position, bool] = {}
+    for holder, found in offers.items():
+        for offer in found:
+            held.setdefault(offer.position, {}).setdefault(offer.owner, []).append(holder)
+            if offer.owner >= 0:
+                apart = offer.personal and offer.workers != len(workers)
+                personal[offer.position] = personal.get(offer.position, False) or offer.personal or apart
+    others = {o.position for found in offers.values() for o in found if o.owner >= 0 and o.workers != len(workers)}
+    newest = sorted(personal, reverse=True)
+    reason = ""
+    for position in newest:
+        lacking = _lacking(held[position], workers if personal[position] else [], server)
+        if personal[position] and position in others:
+            problem = "it was made by another number of workers, each with a state of its own"
+        elif lacking:
+            problem = f"the state of node(s) {', '.join(map(str, lacking))} is lacking"
+        else:
+            return Choice(position, True, _sources(held[position], workers, server), reason)
+        reason = reason or f"The newest checkpoint, after {position}, cannot be used as it is: {problem}."
+    if not newest:
+        return None
+    owner = min(owner for owner in held[newest[0]] if owner >= 0)
+    one = {owner: held[newest[0]][owner]}
+    reason = f"{reason} Nor can an older one, so what was remembered for single workers begins anew."
+    return Choice(newest[0], False, _sources(one, workers, None), reason)
+
+
+def _lacking(held: Mapping[int, Sequence[int]], workers: Sequence[int], server: int | None) -> list[int]:
+    return [node for node in (*workers, *([] if server is None else [server])) if node not in held]
+
+
+def _sources(held: Mapping[int, Sequence[int]], workers: Sequence[int], server: int | None) -> dict[int, CheckpointSource]:
+    """For each node its own state before another's, and what it holds itself before what it must be sent."""
+    sources: dict[int, CheckpointSource] = {}
+    for node in workers:
+        found = [CheckpointSource(holder, owner) for owner, holders in held.items() if owner >= 0 for holder in holders]
+        sources[node] = min(found, key=lambda source: (source.owner != node, source.holder != node, source))
+    if server is not None:
+        sources[server] = min(CheckpointSource(holder, server) for holder in held[server])
+        if server in held[server]:
+            sources[server] = CheckpointSource(server, server)
+    return sources

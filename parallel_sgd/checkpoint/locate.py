@@ -1,0 +1,154 @@
+"""Where checkpoints lie.
+
+<jobs>/<job>.<node>/checkpoints/             of a job, on the node's agent; beside it `out/` with the tables
+<run>/agent-<k>/<job>.<node>/checkpoints/    of a job on local workers until it has ended well, likewise
+<run>/Node-<i>-Retrieve/checkpoints/         of one that has, and of a job within one process; beside it the tables
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from rpc.submit.run_folder import RUNS, Run, runs_in
+
+from ..progress import Position
+from .choose import CheckpointOffer
+from .snapshot import CheckpointError, Snapshot
+from .store import Store, file_name, is_checkpoint, read_checkpoint
+
+FOLDER: Final = "checkpoints"
+WORK: Final = "work"
+"""What the record of a run says of the folders in which the nodes of local workers have theirs."""
+_NODE = re.compile(r"(?:ps(\d+)|(\d+))")
+_RETRIEVED = re.compile(r"Node-(-?\d+)-Retrieve")
+
+
+class HeldCheckpoints:
+    """All valid checkpoints in some stores, and single ones in memory, by owner and position; the first one of each counts."""
+
+    def __init__(self, stores: Iterable[Store] = (), snapshots: Iterable[Snapshot] = ()) -> None:
+        self._places: dict[tuple[int, Position], Store | Snapshot] = {}
+        self._folders: dict[int, Path] = {}
+        self.offers: list[CheckpointOffer] = []
+        for snapshot in snapshots:
+            self._add(snapshot, snapshot)
+        for store in stores:
+            folder = store.folder.parent
+            node = _node_of(folder)
+            if node is not None:
+                self._folders.setdefault(node, folder)
+            for snapshot in store.snapshots():
+                self._add(snapshot, store)
+
+    def _add(self, snapshot: Snapshot, place: Store | Snapshot) -> None:
+        key = (snapshot.header.node, snapshot.header.position)
+        if key not in self._places:
+            self._places[key] = place
+            self.offers.append(CheckpointOffer.of(snapshot))
+
+    def load(self, owner: int, position: Position) -> Snapshot:
+        """One of those that `offers` lists.
+
+        Raises: CheckpointError when it has changed meanwhile.
+        """
+        place = self._places[owner, position]
+        return place if isinstance(place, Snapshot) else place.load(position)
+
+    def file(self, owner: int, position: Position) -> Path | None:
+        """The file of one of those that `offers` lists; None: it is in memory."""
+        place = self._places[owner, position]
+        return None if isinstance(place, Snapshot) else place.folder / file_name(position)
+
+    def tables(self, node: int) -> Path | None:
+        """The folder with the tables that `node` has left, whether or not it has left a checkpoint; None: it is not here."""
+        folder = self._folders.get(node)
+        if folder is None:
+            return None
+        return folder / "out" if (folder / "out").is_dir() else folder
+
+
+def _node_of(folder: Path) -> int | None:
+    """The node whose folder it is, by its name."""
+    match = _RETRIEVED.fullmatch(folder.name)
+    if match:
+        return int(match[1])
+    match = _NODE.fullmatch(folder.name.rpartition(".")[2])
+    if not match:
+        return None
+    return -int(match[1]) if match[1] else int(match[2])
+
+
+def stores_of(jobs: Path, job: str) -> list[Store]:
+    """Those of all nodes of a job below the folder of all jobs of an agent."""
+    found = []
+    for folder in sorted(jobs.glob(f"{job}.*")):
+        if _NODE.fullmatch(folder.name[len(job) + 1 :]):
+            found.append(Store(folder / FOLDER, job))
+    return found
+
+
+def stores_below(directory: Path, job: str | None = None) -> list[Store]:
+    """Those of the nodes of a job within one process, that left its files in `directory`: of `job`, else of the last one."""
+    folders = sorted(f for f in directory.glob("Node-*-Retrieve") if _RETRIEVED.fullmatch(f.name) and f.is_dir())
+    for folder in folders:
+        newest = None if job is not None else Store(folder / FOLDER).newest()
+        job = newest.header.job if newest is not None else job
+    return [] if job is None else [Store(folder / FOLDER, job) for folder in folders]
+
+
+def stores_of_run(run: Run) -> list[Store]:
+    """Those of a run that are on this machine: in its folder, or in the work directories of its local workers."""
+    found = [store for work in works_of(run) for store in stores_of(work, run.job)]
+    return [*found, *stores_below(run.path, run.job)]
+
+
+def works_of(run: Run) -> list[Path]:
+    """Where the folders of the nodes of local workers are: in the run's own, or wherever their `work_dir` is."""
+    works = run.about.get(WORK)
+    return [run.path / work for work in works if isinstance(work, str)] if isinstance(works, list) else []
+
+
+def run_at(path: Path) -> Run | None:
+    """The run that a path stands for: its folder, one of a node in it, or a directory with runs, of which it is the newest."""
+    if not os.path.isdir(path):
+        return None
+    path = path.resolve()
+    for folder in (path, *path.parents[:3]):  # <run>/agent-<k>/<job>.<node>/checkpoints
+        run = Run.read(folder)
+        if run is not None:
+            return run
+    return next(iter(runs_in(path.parent if path.name == RUNS else path)), None)
+
+
+def held_at(path: Path) -> HeldCheckpoints:
+    """What a path stands for: a checkpoint file; a folder of them; the folder of a node or of a whole job, which has it.
+
+    Raises: CheckpointError naming the path and what may stand there.
+    """
+    if path.is_file():
+        return HeldCheckpoints(snapshots=[read_checkpoint(path)])
+    if path.name == FOLDER and path.is_dir():
+        path = path.resolve().parent
+    path = path.resolve()
+    stores: list[Store] = []
+    if (path / FOLDER).is_dir():
+        newest = Store(path / FOLDER).newest()
+        if newest is not None:
+            job = newest.header.job
+            stores = stores_below(path.parent, job) if _RETRIEVED.fullmatch(path.name) else stores_of(path.parent, job)
+            stores = stores or [Store(path / FOLDER, job)]
+    elif path.is_dir():
+        stores = stores_below(path)
+        if not stores and any(is_checkpoint(file) for file in path.iterdir()):
+            stores = [Store(path)]
+    holdings = HeldCheckpoints(stores)
+    if not holdings.offers:
+        raise CheckpointError(
+            f"'resume' names {path}, where there is no checkpoint: give a checkpoint file, a folder with '{FOLDER}' in it, or "
+            f"that of a run, as runs/latest. Those of a job on agents stay there: give its job id"
+        )
+    return holdings

@@ -1,0 +1,159 @@
+"""What `resume=` names: an ended job, whose checkpoints its nodes have, or checkpoints that the submitter has.
+
+A run's record says where they are: with the agents that ran it, or on this machine, if it ran in this process or on workers of
+its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from nn.model import Model
+from rpc.identity import is_job_id
+from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.submit.run_folder import RUNS, Run, find_run, runs_in
+
+from .choose import Choice, choose
+from .locate import HeldCheckpoints, held_at, run_at, stores_of_run
+from .snapshot import CheckpointError
+from .state import Resumption, check_values
+
+Resume = str | Path | None
+_log = get_logger(SUBMIT_LOGGER)
+LAST: Final = "last"
+"""The newest run in the directory of a job."""
+NODES: Final = "nodes"
+RESUMES: Final = "resumes"
+ON_AGENTS, ON_LOCAL_WORKERS, IN_PROCESS = "agents", "local workers", "in process"
+"""What the record of a run says of its nodes, and of what it goes on from."""
+
+
+@dataclass(frozen=True)
+class LocalCheckpoint:
+    """Checkpoints at the submitter, and the choice that was made among them."""
+
+    holdings: HeldCheckpoints
+    choice: Choice
+
+    def resumption(self, node: int) -> Resumption | None:
+        """Where `node` goes on; None: it starts afresh."""
+        source = self.choice.sources.get(node)
+        if source is None:
+            return None
+        snapshot = self.holdings.load(source.owner, self.choice.position)
+        return Resumption(snapshot, self.choice.whole, self.holdings.tables(node))
+
+    def replies(self, nodes: Iterable[int]) -> dict[str, Any]:
+        """The same for all `nodes` as it travels: what several nodes need is there once, `of` says which is whose."""
+        contents: dict[int, np.ndarray[Any, np.dtype[np.uint8]]] = {}
+        of: dict[int, int] = {}
+        for node in nodes:
+            source = self.choice.sources.get(node)
+            if source is not None and source.owner not in contents:
+                snapshot = self.holdings.load(source.owner, self.choice.position)
+                contents[source.owner] = np.frombuffer(b"".join(snapshot.pieces()), np.uint8)
+            if source is not None:
+                of[node] = source.owner
+        return {"contents": contents, "of": of, "whole": self.choice.whole, "said": self.choice.said}
+
+    def tables(self, nodes: Iterable[int]) -> dict[int, str]:
+        """Where the tables of the part that is over are on this machine, by node."""
+        return {node: str(found.absolute()) for node in nodes if (found := self.holdings.tables(node)) is not None}
+
+
+@dataclass(frozen=True)
+class ResumePoint:
+    """What a job goes on from: the checkpoints that its nodes have of the ended `jobs`, else those that the submitter has.
+
+    `name` is what the record of the run says of it: a job id, or the path of a checkpoint.
+    """
+
+    name: str
+    jobs: tuple[str, ...] = ()
+    given: LocalCheckpoint | None = None
+
+
+def checked_resume(
+    resume: Resume, model: Model, workers: Sequence[int], server: int | None, directory: Path
+) -> ResumePoint | None:
+    """The argument `resume` of a job whose runs are in `directory`.
+
+    `server` is the parameter server if its codecs remember anything. Raises: TypeError, ValueError for what can be neither;
+    CheckpointError where it leads to no checkpoint, or to one that does not fit the model.
+    """
+    if resume is None:
+        return None
+    if not isinstance(resume, (str, Path)) or not str(resume):
+        raise TypeError(f"'resume' must be '{LAST}', a job id or a path, got {resume!r}")
+    name, jobs, holdings = _locate(resume, directory, set())
+    return ResumePoint(name, tuple(jobs), None if holdings is None else local_checkpoint(holdings, model, workers, server))
+
+
+Located = tuple[str, list[str], HeldCheckpoints | None]
+
+
+def _locate(resume: str | Path, directory: Path, seen: set[str]) -> Located:
+    """Its name for the record, the jobs whose nodes may have checkpoints, and what is here."""
+    if resume == LAST:
+        newest = next(iter(runs_in(directory)), None)
+        if newest is None:
+            raise CheckpointError(f"'resume' is '{LAST}', but there is no run in {(directory / RUNS).absolute()}")
+        return _of_run(newest, directory, seen)
+    path, text = Path(resume), str(resume)[:200]
+    if not os.path.exists(path):
+        if not (isinstance(resume, str) and is_job_id(resume)):
+            raise CheckpointError(
+                f"'resume' must be '{LAST}', a job id or the path of a checkpoint, and there is nothing at {text}"
+            )
+        run = find_run(directory, resume)
+        return (resume, [resume], None) if run is None else _of_run(run, directory, seen)
+    run = run_at(path)
+    if run is not None:
+        return _of_run(run, directory, seen)
+    return str(path.absolute()), [], held_at(path)
+
+
+def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
+    """What there is of a run; of one that ended before its first checkpoint, what it went on from itself."""
+    seen.add(run.job)
+    holdings = HeldCheckpoints(stores_of_run(run))
+    if holdings.offers:
+        return run.job, [], holdings
+    jobs = [run.job] if run.about.get(NODES, ON_AGENTS) == ON_AGENTS else []  # one that was fetched, too
+    before = run.about.get(RESUMES)
+    if isinstance(before, str) and before not in seen:
+        try:
+            name, more, found = _locate(before, run.path.parent.parent, {*seen, before})
+        except CheckpointError:  # it has gone meanwhile
+            pass
+        else:
+            if not jobs:
+                _log.warning("The run %s has left no checkpoint, so what it went on from is taken.", run.path)
+            return run.job if jobs else name, [*jobs, *more], found
+    if jobs:
+        return run.job, jobs, None
+    others = (other for other in runs_in(run.path.parent.parent) if HeldCheckpoints(stores_of_run(other)).offers)
+    other = next(others, None)
+    raise CheckpointError(
+        f"'resume' names the run {run.path}, which has left no checkpoint: it has ended before the first one, or "
+        f"'checkpoint_every' was None. "
+        + (f"The newest run here that has one is {other.path}" if other else "No run here has any")
+    )
+
+
+def local_checkpoint(holdings: HeldCheckpoints, model: Model, workers: Sequence[int], server: int | None) -> LocalCheckpoint:
+    """The choice among checkpoints at the submitter.
+
+    Raises: CheckpointError where there is none of a worker, or it does not fit the model.
+    """
+    choice = choose({workers[0]: holdings.offers}, workers, server)
+    if choice is None:
+        raise CheckpointError("'resume' names only checkpoints of a parameter server; give one of a worker")
+    check_values(model, holdings.load(choice.sources[workers[0]].owner, choice.position))
+    return LocalCheckpoint(holdings, choice)

@@ -1,0 +1,172 @@
+"""The worker's thread that talks with the driver of the job, so that its word is heard whatever the function does."""
+
+from __future__ import annotations
+
+import logging
+import math
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from network.controller import Controller
+from network.errors import NetworkError
+from network.session import Session
+from rpc.elastic import HostUpdateResult
+from rpc.errors import JobAborted
+from rpc.job.hardening import end_process
+from rpc.logs import get_logger
+from rpc.monitor import monitor_alive
+from rpc.protocol import Operation, parse
+
+from .group import Listener, WorkerRemoved, WorkersLostError
+from .messages import TO_WORKER, Broken, End, HostsChanged, Noted, Removed, Round, Void
+
+GRACE_SECONDS = 2.0  # for the function to notice that it is done, before its process is ended
+CLOSE_SECONDS = 10.0  # for the last words to go out
+_LIFE_SECONDS = 0.25  # between signs of life while the worker waits for the driver
+logger = get_logger("parallel_sgd.elastic")
+
+
+class DriverLink:
+    """Owns `controller` and the `line` to the driver in it until `close`; its methods belong to the thread of the function.
+
+    `on_break(error)` is called in the liaison's thread when nothing more will come of the present round: WorkersLostError when
+    another one follows, WorkerRemoved or JobAborted when this worker is done. While it waits for the driver, it shows the
+    failure detector that it lives.
+    """
+
+    def __init__(self, controller: Controller, line: Session) -> None:
+        self._controller, self._line = controller, line
+        self._orders: queue.SimpleQueue[Round | Void | None] = queue.SimpleQueue()  # None: see `_error`
+        self._said: deque[Operation] = deque()
+        self._lock = threading.Lock()
+        self._listeners: list[Listener] = []
+        self._broken: dict[int, str] = {}  # by attempt, why
+        self._on_break: Callable[[Exception], None] | None = None
+        self._attempt = -1
+        self._error: Exception | None = None
+        self._over = threading.Event()
+        self._closing, self._deadline = False, math.inf
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="liaison", daemon=True)
+        self._thread.start()
+
+    # ---- the thread of the function
+
+    def say(self, operation: Operation) -> None:
+        """Tell the driver something; it goes out in the background."""
+        self._said.append(operation)
+        self._controller.wake()
+
+    def check(self) -> None:
+        """Raise WorkerRemoved or JobAborted when this worker is done."""
+        if self._error is not None:
+            raise self._error
+
+    def await_order(self) -> Round | Void:
+        """The driver's next word on rounds. Raises: as `check`."""
+        while True:
+            monitor_alive()
+            self.check()
+            try:
+                order = self._orders.get(timeout=_LIFE_SECONDS)
+            except queue.Empty:
+                continue
+            if order is not None:
+                return order
+
+    def is_broken(self, attempt: int) -> bool:
+        """Whether nothing will come of a round, by what is known; shows that the worker lives."""
+        monitor_alive()
+        return self._error is not None or attempt in self._broken
+
+    def begin(self, attempt: int, on_break: Callable[[Exception], None]) -> None:
+        """A round begins, which `on_break` ends."""
+        with self._lock:
+            self._attempt, self._on_break = attempt, on_break
+            reason, error = self._broken.get(attempt), self._error
+        if error is not None or reason is not None:
+            on_break(error or WorkersLostError(reason or ""))
+
+    def subscribe(self, listener: Listener) -> None:
+        """Tell `listener` of host changes from now on; the driver repeats what nobody has heard."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Listener) -> None:
+        """Do not tell it any more."""
+        with self._lock:
+            self._listeners.remove(listener)
+
+    def await_end(self) -> None:
+        """Return when the driver has heard everything and says that the job is over. Raises: as `check`."""
+        while not self._over.wait(_LIFE_SECONDS):
+            self.check()
+
+    def close(self) -> None:
+        """Send what is left and end the thread; the controller belongs to the caller then. Idempotent."""
+        self._closing = True
+        self._deadline = time.monotonic() + CLOSE_SECONDS
+        self._closed.set()
+        self._controller.wake()
+        self._thread.join()
+
+    # ---- the liaison's thread
+
+    def _run(self) -> None:
+        try:
+            while not self._closing or ((self._said or self._line.pending_bytes) and time.monotonic() < self._deadline):
+                while self._said:
+                    self._line.queue(self._said.popleft().to_value())
+                self._controller.push()
+                if not self._said and (not self._closing or self._line.pending_bytes):
+                    self._controller.pump(CLOSE_SECONDS / 2 if self._closing else None)
+                while (message := self._line.take()) is not None:
+                    self._obey(parse(message.value, TO_WORKER))
+                if not self._line.alive and not self._over.is_set():
+                    raise JobAborted(f"The driver of the job is gone: {self._line.lost or 'it has left.'}")
+                if not self._line.alive:
+                    return
+        except WorkerRemoved as error:
+            self._fail(error)
+        except (JobAborted, NetworkError) as error:
+            if not self._over.is_set():
+                self._fail(error if isinstance(error, JobAborted) else JobAborted(str(error)))
+        except Exception as error:
+            logger.exception("The talk with the driver failed")
+            self._fail(error)
+
+    def _obey(self, word: Operation) -> None:
+        if isinstance(word, (Round, Void)):
+            self._orders.put(word)
+        elif isinstance(word, Broken):
+            with self._lock:
+                self._broken[word.attempt] = word.reason
+                on_break = self._on_break if word.attempt == self._attempt else None
+            if on_break is not None:
+                on_break(WorkersLostError(word.reason))
+        elif isinstance(word, HostsChanged):
+            with self._lock:
+                listeners = list(self._listeners)
+            for listener in listeners:
+                listener(word.sequence, HostUpdateResult(word.result))
+            if listeners:
+                self.say(Noted(word.sequence))
+        elif isinstance(word, Removed):
+            raise WorkerRemoved(word.message)
+        elif isinstance(word, End):
+            self._over.set()
+
+    def _fail(self, error: Exception) -> None:
+        """Nobody waits for this worker any more: its function ends at its next operation, or by force."""
+        with self._lock:
+            self._error, on_break = error, self._on_break
+        self._orders.put(None)
+        if on_break is not None:
+            on_break(error)
+        if not self._closed.wait(GRACE_SECONDS):
+            logger.error("The function does not end, so its process is ended: %s", error)
+            logging.shutdown()
+            end_process(1)

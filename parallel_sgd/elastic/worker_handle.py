@@ -1,0 +1,272 @@
+"""One worker process as the driver of an elastic job sees it: submitted into the running job, spoken to, heard, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from network.controller import Controller
+from network.errors import NetworkError, ProtocolError
+from network.nodes import NodeAssignment
+from network.request import Request
+from network.session import Session
+from network.transport import Link
+from rpc import Coordinator
+from rpc.dialing import watch_for_silence
+from rpc.elastic import Worker
+from rpc.errors import JobAborted, NodeBusy, SubmissionError
+from rpc.logs import get_logger
+from rpc.messages import FROM_AGENT, State, StopNode
+from rpc.protocol import Operation, parse
+from rpc.shipping import Bundle
+
+from .messages import FROM_WORKER
+
+BUSY_SECONDS = 15.0  # for a slot whose last worker is being ended
+_PAUSE_SECONDS = 0.2
+_UNFINISHED = ("starting", "running", "unknown")
+_quiet = get_logger("parallel_sgd.elastic.submission")
+_quiet.setLevel(logging.ERROR)  # the driver tells of rounds, not of the submission of each worker
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every worker of a job is submitted with.
+
+    `bundle` has the `ElasticWorker`, packed once; `data` the arguments that are data, by their place; `size` is that of their
+    arrays.
+    """
+
+    job: str
+    title: str
+    key_file: str | Path | None
+    bundle: Bundle
+    data: Mapping[int, Any]
+    size: int
+    blas_threads: int
+    stall: float
+
+
+@dataclass(frozen=True)
+class Running:
+    """The worker has started, and its line is open."""
+
+    worker: Worker
+
+
+@dataclass(frozen=True)
+class NotStarted:
+    """The worker could not be started; `agent_lost` where its agent could not be reached."""
+
+    worker: Worker
+    reason: str
+    agent_lost: bool = False
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Its process has ended; `state` and `detail` are its agent's words."""
+
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """Its agent, or for a while its process, cannot be reached."""
+
+    reason: str
+
+
+class WorkerHandle:
+    """Starts in a helper thread; `deliver` gets Running or NotStarted from there. Until then nothing else may be called.
+
+    `others` are the nodes of the job that it may call.
+
+    Attributes: `worker`, `node`, `place` once it is known, `fenced` when nothing that it says counts any more.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        node: int,
+        task: Task,
+        deliver: Callable[[Running | NotStarted], None],
+        others: Sequence[int] = (),
+    ) -> None:
+        self.worker, self.node, self._others = worker, node, others
+        self.place: Sequence[str] | None = None
+        self.fenced = self.ended = False
+        self._task, self._deliver = task, deliver
+        self._com: Controller | None = None
+        self._line: Session | None = None
+        self._gone = False
+        self._given_up = threading.Event()
+        self._handing_over = threading.Lock()  # so that whoever gives it up finds its connections, or it finds out
+        self._thread = threading.Thread(target=self._start, name=f"start {worker}", daemon=True)
+        self._thread.start()
+
+    # ---- its own thread
+
+    def _start(self) -> None:
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._submit()
+                self._deliver(Running(self.worker))
+            except NodeBusy as error:
+                if time.monotonic() < deadline and not self._given_up.wait(_PAUSE_SECONDS):
+                    continue
+                self._deliver(NotStarted(self.worker, str(error)))
+            except SubmissionError as error:
+                self._deliver(NotStarted(self.worker, str(error)))
+            except NetworkError as error:
+                self._deliver(NotStarted(self.worker, str(error), agent_lost=True))
+            except Exception as error:  # noqa: BLE001  whatever it is, the driver decides what follows
+                self._deliver(NotStarted(self.worker, str(error)))
+            return
+
+    def _check_slots(self, slots: object) -> None:
+        """No waiting helps where an agent has fewer than discovery, or the nodes, say."""
+        if isinstance(slots, int) and self.worker.slot >= slots:
+            has, wanted = f"{slots} slot{'s' if slots > 1 else ''}", self.worker.slot + 1
+            raise SubmissionError(
+                f"The worker at {self.worker.address} has {has}, and {wanted} of the job are to run there: start it with "
+                f"'psgd-worker --slots {wanted}', or name it less often."
+            )
+
+    def _submit(self) -> None:
+        task = self._task
+        com = Request().request(NodeAssignment(key_file=task.key_file).add(self.node, self.worker.address))
+        try:
+            self._check_wanted()  # the agent may have kept us waiting
+            self._check_slots(com.sessions[self.node].caps.get("slots"))
+            coordinator = Coordinator(
+                com,
+                logger=_quiet,
+                title=task.title,
+                blas_threads=task.blas_threads,
+                job=task.job,
+                stall=task.stall,
+                others=self._others,
+                collects=False,
+            )
+            coordinator.submit_single(task.bundle, self.node, task.size)
+            coordinator.resources_dispatch(lambda _node, _request: dict(task.data))
+            line = coordinator.call()[self.node]
+            watch_for_silence(line)
+            watch_for_silence(com.sessions[self.node])
+            with self._handing_over:
+                self._check_wanted(line)
+                self._line, self._com = line, com
+        except BaseException:
+            with contextlib.suppress(NetworkError):
+                com.send_one(self.node, StopNode(task.job, self.node, "It could not be started.").to_value(), 1.0)
+            com.close()
+            raise
+
+    def _check_wanted(self, line: Session | None = None) -> None:
+        if self._given_up.is_set():
+            if line is not None:
+                line.close()
+            raise JobAborted("It was given up before it had started.")
+
+    # ---- the driver's thread, once it runs
+
+    @property
+    def links(self) -> list[Link]:
+        """What to poll for bytes."""
+        return [session.link for session in self._heard() if session.lost is None]
+
+    @property
+    def writing(self) -> list[Link]:
+        """What to poll for room."""
+        return [session.link for session in self._heard() if session.pending_bytes]
+
+    def _heard(self) -> list[Session]:
+        """The sessions that `hear` reads."""
+        if self._com is None or self._line is None or self._gone:
+            return []
+        return [self._line, self._com.sessions[self.node]]
+
+    def say(self, word: Operation) -> None:
+        """Tell the worker something, if it can be reached."""
+        if self._line is not None and self._line.alive:
+            with contextlib.suppress(NetworkError):
+                self._line.queue(word.to_value())
+                self._line.send()
+
+    def stop(self, reason: str) -> None:
+        """Have its agent end the process, or do not start it."""
+        with self._handing_over:
+            self._given_up.set()
+        if self._com is not None and not self.ended:
+            with contextlib.suppress(NetworkError):
+                session = self._com.sessions[self.node]
+                session.queue(StopNode(self._task.job, self.node, reason).to_value())
+                session.send()
+
+    def hear(self) -> list[Operation | Ended | Unreachable]:
+        """What the worker and its agent have said, the worker first; nothing more after Ended or Unreachable of the agent.
+
+        With Ended the connections are closed: a long job may see many workers come and go.
+        """
+        heard: list[Operation | Ended | Unreachable] = []
+        if self._com is None or self._line is None or self._gone:
+            return heard
+        heard += _read(self._line, FROM_WORKER)
+        agent = self._com.sessions[self.node]
+        for operation in _read(agent, FROM_AGENT):
+            if not isinstance(operation, State):
+                heard.append(operation)
+            elif (operation.job, operation.node) == (self._task.job, self.node) and operation.state not in _UNFINISHED:
+                self.ended = self._gone = True
+                heard.append(Ended(operation.state, operation.detail))
+        if not agent.alive and not self._gone:
+            self._gone = True
+            heard.append(Unreachable(f"its agent cannot be reached any more: {agent.lost or 'it has left'}"))
+        if self.ended:
+            self.close()
+        return heard
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the line is lost though its agent has not said why."""
+        return self._line is not None and not self._line.alive and not self._gone
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be expected: it never started, its process has ended, or its agent is gone."""
+        return self.ended or self._gone
+
+    def close(self) -> None:
+        """Let go of the connections; a worker that is being started is given up. Idempotent."""
+        with self._handing_over:
+            self._given_up.set()
+        if self._line is not None:
+            self._line.close()
+        if self._com is not None:
+            self._com.close(graceful=False)
+
+    def join(self, seconds: float) -> None:
+        """Wait for the end of the thread that starts it."""
+        self._thread.join(seconds)
+
+
+def _read(session: Session, allowed: Sequence[type[Operation]]) -> list[Operation]:
+    """What has arrived; who breaks the protocol is hung up on."""
+    operations: list[Operation] = []
+    session.send()
+    try:
+        session.receive()
+        while (message := session.take()) is not None:
+            operations.append(parse(message.value, allowed))
+    except ProtocolError:
+        session.close()
+    return operations

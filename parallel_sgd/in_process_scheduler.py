@@ -1,0 +1,254 @@
+"""Runs all nodes of a job inside this process, one at a time, in a fixed order, over channels in memory.
+
+Packets become bytes and come back, so nothing differs from the wire. For breakpoints, tests and teaching.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from typing import Protocol
+
+from network.frames import FrameReader, Message
+from network.wire import Kind, pack
+
+from .accounts import check_conserved
+from .channel import Key, Sent, Wait
+from .exchange import Participant
+
+#: What a link does with a packet (sender, receiver, key): the seconds after which each copy arrives; `(0.0,)` is normal,
+#: `()` loses it, `(0.0, 0.0)` delivers it twice, `(0.5,)` delays it.
+Link = Callable[[int, int, Key], Sequence[float]]
+
+
+def reliable(_sender: int, _receiver: int, _key: Key) -> Sequence[float]:
+    """The link of an ordinary job."""
+    return (0.0,)
+
+
+class Fabric:
+    """Connects the channels of `nodes`. Packets wait here until their receiver is driven.
+
+    `classes` is the class table of what may travel beside plain data; `clock` returns monotonic seconds.
+    """
+
+    def __init__(
+        self, nodes: Sequence[int], clock: Callable[[], float], link: Link = reliable, classes: Sequence[type] = ()
+    ) -> None:
+        self._clock = clock
+        self._link = link
+        self._classes = classes
+        self._order = 0
+        self._waiting: dict[int, list[tuple[float, int, int, Key, bytes]]] = {node: [] for node in nodes}
+        self._here = set(nodes)
+        self._reader = FrameReader()
+        self._reader.classes = classes
+        self.lost: Counter[tuple[int, int, int]] = Counter()  # (sender, receiver, variable): packets lost, less those repeated
+
+    def channel(self, node_id: int) -> MemoryChannel:
+        """The way of one node to the others."""
+        return MemoryChannel(self, node_id)
+
+    def leave(self, node: int) -> None:
+        """The node has done its work; what is on its way to it stays in flight."""
+        self._here.discard(node)
+
+    def peers(self, node: int) -> set[int]:
+        """All others that have not left."""
+        return self._here - {node}
+
+    def post(self, sender: int, target: int, key: Key, content: object) -> Sent:
+        """Take a packet; its arrays are copied at once.
+
+        Raises: TypeError when the content cannot travel, ValueError when it is too large or there is no such node.
+        """
+        if target not in self._waiting:
+            raise ValueError(f"A packet must go to one of the nodes {sorted(self._waiting)}, got {target}")
+        packed = pack(Kind.MESSAGE, key, content, None, self._classes)
+        frames = b"".join(packed.buffers)
+        copies = self._link(sender, target, key)
+        if len(copies) != 1:
+            self.lost[sender, target, key[-1]] += 1 - len(copies)
+        for delay in copies:
+            self._order += 1
+            heapq.heappush(self._waiting[target], (self._clock() + delay, self._order, sender, key, frames))
+        return Sent(packed.raw, packed.wire, packed.overhead)
+
+    def arrivals(self, node: int) -> list[tuple[int, Message]]:
+        """What has arrived at `node` by now, with its sender, in order of arrival."""
+        waiting = self._waiting[node]
+        arrived: list[tuple[int, Message]] = []
+        while waiting and waiting[0][0] <= self._clock():
+            _, _, sender, _, frames = heapq.heappop(waiting)
+            arrived.append((sender, self._read(frames)))
+        return arrived
+
+    def next_arrival(self, node: int) -> float | None:
+        """When the next packet for `node` arrives, or None."""
+        waiting = self._waiting[node]
+        return waiting[0][0] if waiting else None
+
+    def in_flight(self) -> Counter[tuple[int, int, int]]:
+        """Packets per (sender, receiver, variable) that were posted and not delivered."""
+        flying = Counter(self.lost)
+        for node, waiting in self._waiting.items():
+            for _, _, sender, key, _ in waiting:
+                flying[sender, node, key[-1]] += 1
+        return flying
+
+    def _read(self, frames: bytes) -> Message:
+        reader = self._reader
+        rest = memoryview(frames)
+        while rest:
+            buffer = reader.buffer()
+            count = min(len(buffer), len(rest))
+            buffer[:count] = rest[:count]
+            reader.advance(count)
+            rest = rest[count:]
+        return reader.messages.popleft()
+
+
+class MemoryChannel:
+    """The `Channel` of one node of a `Fabric`."""
+
+    def __init__(self, fabric: Fabric, node_id: int) -> None:
+        self._fabric = fabric
+        self.node_id = node_id
+
+    def peers(self) -> set[int]:
+        """All other nodes that have not left."""
+        return self._fabric.peers(self.node_id)
+
+    def suspects(self) -> tuple[int, ...]:
+        """Nobody watches here."""
+        return ()
+
+    def post(self, target: int, key: Key, content: object) -> Sent:
+        """Queue one packet."""
+        return self._fabric.post(self.node_id, target, key, content)
+
+    def flush(self) -> None:
+        """Nothing to push: what is posted is under way."""
+
+    def poll(self) -> None:
+        """Nothing to do: what has arrived is handed over at the begin of every turn."""
+
+    def flushed(self) -> bool:
+        """Always: posting copied the arrays."""
+        return True
+
+
+Build = Callable[[MemoryChannel], Participant]
+
+
+class JumpingClock(Protocol):
+    """A clock that can be told to let time pass."""
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary start; never goes back."""
+
+    def advance_to(self, moment: float) -> None:
+        """Let time pass until `monotonic()` is at least `moment`."""
+
+
+class SkippingClock:
+    """The machine's time, plus what was skipped because everybody waited."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._skipped = 0.0
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary start; never goes back."""
+        return self._monotonic() + self._skipped
+
+    def advance_to(self, moment: float) -> None:
+        """Skip to `moment`; one that has passed changes nothing."""
+        while self.monotonic() < moment:
+            self._skipped += moment - self.monotonic()
+
+
+class Deadlock(RuntimeError):
+    """Every node waits, without a limit, for something that will never come."""
+
+
+@dataclass
+class _ScheduledNode:
+    """One participant and where it is."""
+
+    node: int
+    participant: Participant
+    context: Context
+    wait: Wait | None = None
+    result: dict[str, float] | None = None
+
+
+def run_in_process(
+    builds: Mapping[int, Build], clock: JumpingClock, *, link: Link = reliable, classes: Sequence[type] = ()
+) -> dict[int, dict[str, float]]:
+    """Build and run the participants, and return the result of each.
+
+    Every participant runs in its own `contextvars` context. They take turns in the order of `builds`, each until it waits.
+    When nobody can move, `clock` jumps to the next arrival or deadline, so that time-outs cost no time. `link` and `classes`
+    are those of `Fabric`. At the end sent = received + in flight is checked for every link and variable.
+
+    Raises: what a participant raises, after all processes are closed; Deadlock when nobody can ever move.
+    """
+    fabric = Fabric(list(builds), clock.monotonic, link, classes)
+    seats: list[_ScheduledNode] = []
+    try:
+        for node, build in builds.items():
+            context = copy_context()
+            seats.append(_ScheduledNode(node, context.run(build, fabric.channel(node)), context))
+        while any(seat.result is None for seat in seats):
+            moved = [_turn(seat, fabric, clock) for seat in seats]
+            if not any(moved):
+                _jump(seats, fabric, clock)
+    finally:
+        for seat in seats:
+            seat.context.run(seat.participant.process.close)
+    for seat in seats:
+        _deliver(seat, fabric)
+    check_conserved({seat.node: seat.participant.exchange.accounts.entries() for seat in seats}, fabric.in_flight())
+    return {seat.node: seat.result for seat in seats if seat.result is not None}
+
+
+def _turn(seat: _ScheduledNode, fabric: Fabric, clock: JumpingClock) -> bool:
+    """Let one participant run until it waits again; False when it could not move."""
+    if seat.result is not None:
+        return False
+    _deliver(seat, fabric)
+    wait = seat.wait
+    if wait is not None and not _overdue(wait, clock) and not seat.context.run(wait.ready):
+        return False
+    try:
+        seat.wait = seat.context.run(next, seat.participant.process)
+    except StopIteration as end:
+        seat.result = end.value
+        fabric.leave(seat.node)
+    return True
+
+
+def _overdue(wait: Wait, clock: JumpingClock) -> bool:
+    return wait.deadline is not None and clock.monotonic() >= wait.deadline
+
+
+def _deliver(seat: _ScheduledNode, fabric: Fabric) -> None:
+    for sender, message in fabric.arrivals(seat.node):
+        size = Sent(message.raw, message.raw + message.overhead, message.overhead)
+        seat.context.run(seat.participant.exchange.deliver, sender, message.head, message.content, size)
+
+
+def _jump(seats: Sequence[_ScheduledNode], fabric: Fabric, clock: JumpingClock) -> None:
+    """Nobody can move: let time pass until somebody can."""
+    moments = [seat.wait.deadline for seat in seats if seat.wait and seat.result is None]
+    moments += [fabric.next_arrival(seat.node) for seat in seats if seat.result is None]
+    known = [moment for moment in moments if moment is not None]
+    if not known:
+        waits = "; ".join(f"node({seat.node}) for {seat.wait.what()}" for seat in seats if seat.wait and seat.result is None)
+        raise Deadlock(f"Nobody can move: {waits}.")
+    clock.advance_to(min(known))

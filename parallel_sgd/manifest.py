@@ -1,0 +1,230 @@
+"""What it takes to drive a job on agents, as data that its submitter and standby drivers share. No user code is loaded here.
+
+The *manifest* is the same for all attempts, the *attempt state* tells how far the job has come. Executors ask the driver for
+*job resources*: settings, model, samples, checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from network.nodes import Address, NodeAssignment
+from network.wire import Kind, pack
+from rpc import shipping
+from rpc.files import parsed, read_result
+from rpc.recovery import FAIL, REDUNDANT, Recovery
+from rpc.shipping import Bundle
+from rpc.submit.coordinator import GROUP_SLACK_SECONDS
+from rpc.submit.groups import pack_executable
+from rpc.submit.submission import START_SECONDS
+
+from .channel import Parameter_Server
+from .codec.bank import CodecChoice
+from .codec.interfaces import Codec
+from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER
+from .options import JobSpec
+from .server_executor import ServerExecutor
+from .training import Samples
+from .unusable import likes_of
+from .worker_executor import WorkerExecutor
+
+STANDBY = "parallel_sgd.standby"
+
+
+@dataclass(frozen=True)
+class JobManifest:
+    """`holders` are the workers that have each block, `recipe` tells how to load the data set where it is at hand."""
+
+    job: str
+    title: str
+    policy: str
+    max_restarts: int
+    min_workers: int
+    is_elastic: bool
+    bandwidth: float
+    blas_threads: int
+    stall: float
+    holders: Sequence[Sequence[int]]
+    workers: Bundle
+    server: Bundle
+    recipe: bytes
+    replies: Resources
+
+    @property
+    def block_2_node(self) -> Sequence[Sequence[int]]:
+        """The workers that hold each block, as in an assignment."""
+        return self.holders
+
+    def to_bytes(self) -> bytes:
+        """The estate as it travels.
+
+        Raises: ValueError when it exceeds what a message may hold.
+        """
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content["workers"], content["server"] = _of_bundle(self.workers), _of_bundle(self.server)
+        content["holders"] = [[int(node) for node in nodes] for nodes in self.holders]
+        return b"".join(bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers)
+
+    @classmethod
+    def read(cls, path: Path) -> JobManifest:
+        """The estate in a file that holds `to_bytes`.
+
+        Raises: ProtocolError, OSError, TypeError.
+        """
+        content = dict(read_result(path, ()))
+        bundles = {name: Bundle(part["objects"], part["code"], (), part["sources"]) for name, part in _bundles(content)}
+        return cls(**{**content, **bundles})
+
+
+def _bundles(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, content[name]) for name in ("workers", "server")]
+
+
+def _of_bundle(bundle: Bundle) -> dict[str, Any]:
+    return {"objects": bundle.objects, "code": bundle.code, "sources": bundle.sources}
+
+
+def make_manifest(spec: JobSpec, samples_size: int, job: str) -> JobManifest:
+    """What the submitter of a job drives it with, and leaves to its heirs.
+
+    Raises: TypeError for code that cannot travel, ValueError for too much of it.
+    """
+    objects = spec.shipped()
+    return JobManifest(
+        job,
+        spec.title,
+        spec.on_failure,
+        spec.max_restarts,
+        spec.min_workers,
+        spec.discovery is not None,
+        spec.bandwidth,
+        spec.blas_threads,
+        spec.stall_timeout,
+        spec.plan.assignment.block_2_node,
+        pack_executable(WorkerExecutor, objects),
+        pack_executable(ServerExecutor, objects),
+        shipping.pack({"dataset": objects["dataset"]}).objects,
+        job_resources(spec, samples_size),
+    )
+
+
+@dataclass(frozen=True)
+class AttemptState:
+    """The newest attempt, its nodes as texts, and what `Recovery` remembers."""
+
+    attempt: int
+    nodes: Mapping[str, str]
+    recovery: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, attempt: int, nodes: NodeAssignment, recovery: Recovery) -> AttemptState:
+        """The charter of an attempt that has started."""
+        return cls(attempt, {str(node): str(address) for node, address in nodes.items()}, recovery.state_dict())
+
+    def to_json(self) -> str:
+        """As a text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> AttemptState:
+        """What `to_json` made.
+
+        Raises: ValueError, TypeError.
+        """
+        return cls(**parsed(json.loads, text))
+
+    def assignment(self) -> NodeAssignment:
+        """The nodes and where they are."""
+        made = NodeAssignment()
+        for node, address in self.nodes.items():
+            made.add(int(node), Address.parse(address))
+        return made
+
+
+SERVER_TRANSFER = "server_transfer"
+Resources = Mapping[str, Any]
+
+
+def job_resources(spec: JobSpec, samples_size: int) -> Resources:
+    """By request, what all attempts have in common: plain data and arrays. The samples themselves are not among it."""
+    plan = spec.plan
+    return {
+        SETTING: {
+            "block_size": plan.block_size,
+            "seed": plan.seed,
+            "order": plan.order,
+            "class_weight": None if plan.class_weight is None else dict(plan.class_weight),
+            "variables": [[*like.shape, like.dtype.str] for like in likes_of(spec.model.store)],
+            "has_buffers": bool(spec.model.store.buffers),
+            "server_keeps": spec.server_keeps,
+        },
+        MODEL: np.frombuffer(spec.model.to_bytes(), np.uint8),
+        OPTIMIZER: {"op_type": plan.optimizer.op_type.__name__, "gd_type": plan.optimizer.gd_type.__name__},
+        DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": samples_size},
+        MISC: {
+            "title": spec.title,
+            "epochs": plan.epochs,
+            "timeout_ms": plan.timeout_ms,
+            "carries_on": spec.on_failure == REDUNDANT,
+            "awaits_verdict": spec.on_failure != FAIL,
+            "fault": str(spec.fault),
+            "checkpoint_every": plan.checkpoint_every,
+            "commit_every": plan.commit_every,
+            "resume": [] if spec.resume is None else list(spec.resume.jobs),
+            "sends_checkpoint": spec.resume is not None and spec.resume.given is not None,
+        },
+        EXTRA: list(plan.codec_parameters.values()),
+        TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": plan.sync_type.__name__},
+        SERVER_TRANSFER: {"codec": _names(spec.server_codec, plan.default_codec)},
+        CHECKPOINT: _checkpoints(spec),
+    }
+
+
+def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
+    given = None if spec.resume is None else spec.resume.given
+    if given is None:
+        return None
+    nodes = [*spec.plan.assignment.nodes, Parameter_Server]
+    return {**given.replies(nodes), "tables": given.tables(nodes) if spec.is_local else {}}
+
+
+def package_bytes(replies: Resources) -> int:
+    """What is sent to each worker at most."""
+    return int(replies[DATA]["bytes"]) + len(replies[MODEL])
+
+
+def attempt_resources(
+    replies: Resources, attempt: int, workers: int, bandwidth: float, samples: Callable[[], Samples]
+) -> Callable[[int, str], Any]:
+    """A function of node and request, for one attempt with so many workers; `samples` is called for a node without them."""
+    # the server starts before its workers, which may take all the time that they are given
+    start_seconds = workers * package_bytes(replies) / bandwidth + GROUP_SLACK_SECONDS + START_SECONDS
+
+    def answer(node: int, request: str) -> Any:
+        if request == SETTING:
+            return {**replies[SETTING], "attempt": attempt, "workers": workers}
+        if request == MISC:
+            return {**replies[MISC], "start_seconds": start_seconds}
+        if request == SAMPLES:
+            return [np.asarray(array) for array in samples()]
+        if request == CHECKPOINT:
+            sent = replies[CHECKPOINT]
+            content = sent["contents"].get(sent["of"].get(node))
+            tables = sent["tables"].get(node, "")
+            return {"content": content, "whole": sent["whole"], "said": sent["said"], "tables": tables}
+        return replies[SERVER_TRANSFER if request == TRANSFER and node == Parameter_Server else request]
+
+    return answer
+
+
+def _names(codec: CodecChoice, default: type[Codec]) -> str:
+    """For the log."""
+    if isinstance(codec, Mapping):
+        return str({variable: kind.__name__ for variable, kind in codec.items()})
+    return (codec or default).__name__

@@ -1,0 +1,119 @@
+"""The block assignments: which blocks each worker computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+from parallel_sgd.merge import Span, halves
+
+from .abstract import AbsBlockAssignment
+
+
+class IIDBlockAssignment(AbsBlockAssignment):
+    """One block for each of the C(n, r) groups of r workers, so each worker computes C(n-1, r-1) blocks.
+
+    With redundancy 1 worker i computes block i. n=4, r=2: 6 blocks, `[[0, 1, 2], [0, 3, 4], [1, 3, 5], [2, 4, 5]]`.
+    """
+
+    def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
+        """The blocks of each worker, block ids in the lexicographic order of the groups."""
+        dealt: list[list[int]] = [[] for _ in range(node_count)]
+        for block, group in enumerate(combinations(range(node_count), redundancy)):
+            for node in group:
+                dealt[node].append(block)
+        return dealt
+
+
+class DuplicateAssignment(AbsBlockAssignment):
+    """n/r blocks, one per worker; groups of r neighbours hold the same one. n=4, r=2: `[[0], [0], [1], [1]]`."""
+
+    def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
+        """The one block of each worker.
+
+        Raises: ValueError when the workers do not fall into groups of `redundancy`.
+        """
+        if node_count % redundancy:
+            raise ValueError(
+                f"DuplicateAssignment 'redundancy' must divide the number of workers, got {redundancy} for {node_count}"
+            )
+        return [[node // redundancy] for node in range(node_count)]
+
+
+class CyclicAssignment(AbsBlockAssignment):
+    """n blocks; worker i computes the blocks i, i+1, ..., i+s modulo n, where s = redundancy - 1 workers may be slow or gone.
+
+    (Tandon et al., "Gradient coding: avoiding stragglers in distributed learning", ICML 2017.) The redundancy need not divide
+    n. n=4, r=2: `[[0, 1], [1, 2], [2, 3], [0, 3]]`. The codec `GradCode` sends one coded sum per worker instead of its blocks.
+    """
+
+    def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
+        """The blocks of each worker, in ascending order."""
+        return [sorted((node + ahead) % node_count for ahead in range(redundancy)) for node in range(node_count)]
+
+
+class FixedBlockAssignment(AbsBlockAssignment):
+    """`blocks` blocks, dealt contiguous to n/r groups of r neighbours; the largest share is as small as possible.
+
+    Shares are whole subtrees of the merge tree where that keeps them even, so most workers send one sum per variable.
+    4 blocks, n=2, r=1: `[[0, 1], [2, 3]]`; 4 blocks, n=3: `[[0, 1], [2], [3]]`.
+    """
+
+    def __init__(self, node_count: int, redundancy: int = 1, blocks: int = 4) -> None:
+        if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks < 1:
+            raise ValueError(f"FixedBlockAssignment 'blocks' must be a positive integer, got {blocks!r}")
+        self._dealt_blocks = blocks
+        super().__init__(node_count, redundancy)
+
+    def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
+        """The blocks of each worker.
+
+        Raises: ValueError when the workers do not fall into groups of `redundancy`, or a group would be left without a block.
+        """
+        if node_count % redundancy:
+            raise ValueError(
+                f"FixedBlockAssignment 'redundancy' must divide the number of workers, got {redundancy} for {node_count}"
+            )
+        groups, blocks = node_count // redundancy, self._dealt_blocks
+        if groups > blocks:
+            raise ValueError(
+                f"FixedBlockAssignment 'blocks' must be at least {groups}, a block for each of {node_count} workers "
+                f"with redundancy {redundancy}, got {blocks}"
+            )
+        shares = _shares((0, blocks), groups, -(-blocks // groups))
+        return [list(range(*shares[node // redundancy])) for node in range(node_count)]
+
+    @staticmethod
+    def of(blocks: int = 4) -> FixedBlocks:
+        """An `assignment_type` with this many blocks per batch: `parallel(..., assignment_type=FixedBlockAssignment.of(8))`."""
+        return FixedBlocks(blocks)
+
+
+@dataclass(frozen=True)
+class FixedBlocks:
+    """`FixedBlockAssignment` with its number of blocks: plain data that can be called with `(node_count, redundancy)`."""
+
+    blocks: int = 4
+
+    def __call__(self, node_count: int, redundancy: int = 1) -> FixedBlockAssignment:
+        """The assignment for these workers.
+
+        Raises: ValueError when the numbers do not fit.
+        """
+        return FixedBlockAssignment(node_count, redundancy, self.blocks)
+
+
+def _shares(span: Span, groups: int, largest: int) -> list[Span]:
+    """Cut `span` into contiguous shares of at most `largest` blocks, along the merge tree as long as that is possible."""
+    if groups == 1:
+        return [span]
+    left, right = halves(span)
+    left_size, right_size = left[1] - left[0], right[1] - right[0]
+    fewest = max(-(-left_size // largest), groups - right_size)
+    most = min(left_size, groups - -(-right_size // largest))
+    if fewest <= most:
+        left_groups = min(max(groups // 2, fewest), most)
+        return _shares(left, left_groups, largest) + _shares(right, groups - left_groups, largest)
+    size = span[1] - span[0]
+    cuts = [span[0] + size * group // groups for group in range(groups + 1)]
+    return list(pairwise(cuts))

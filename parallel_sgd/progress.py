@@ -1,0 +1,108 @@
+"""How far training has come, and the batches that a state is made of: they travel with it, so that whoever goes on from a
+checkpoint knows them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+NOBODY: Final = -3
+"""Stands for the node of a block of which no copy was merged."""
+Row = tuple[int, int, int, int, int, int]
+_NO_BLOCK: Final = -4  # fills up the row of a stretch that has fewer blocks than another one
+COLUMNS: Final = ("epoch", "batch", "block", "node", "attempt", "committed")
+
+
+class Stretch(NamedTuple):
+    """The batches `begin` to `end` of an epoch, without `end`, of which the same nodes computed the same blocks.
+
+    All are counted from 0; `nodes` has the node of each block.
+    """
+
+    attempt: int
+    epoch: int
+    begin: int
+    end: int
+    nodes: tuple[int, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """A row of the ledger per block; people count epochs, batches and attempts from 1."""
+        for batch in range(self.begin, self.end):
+            for block, node in enumerate(self.nodes):
+                if node != NOBODY:
+                    yield self.epoch + 1, batch + 1, block, node, self.attempt + 1, 1
+
+
+@dataclass(frozen=True)
+class History:
+    """All batches behind a state, in order. `attempts`: how many there were of the jobs that this one goes on from."""
+
+    attempts: int = 0
+    stretches: tuple[Stretch, ...] = ()
+
+    def of_job(self, same: bool) -> History:
+        """The history for an attempt that goes on from here, of the same job or of another, whose attempts count on."""
+        if same or not self.stretches:
+            return self
+        return History(1 + max(stretch.attempt for stretch in self.stretches), self.stretches)
+
+    def to_array(self) -> NDArray[np.int32]:
+        """The stretches, a row each; where blocks are redundant there may be one for every batch, as chance names nodes."""
+        blocks = max((len(stretch.nodes) for stretch in self.stretches), default=0)
+        rows = [(*stretch[:4], *stretch.nodes, *[_NO_BLOCK] * (blocks - len(stretch.nodes))) for stretch in self.stretches]
+        return np.array(rows, np.int32).reshape(len(rows), 4 + blocks)
+
+    @classmethod
+    def of_array(cls, attempts: int, table: NDArray[Any]) -> History:
+        """What `to_array` made a table of.
+
+        Raises: ValueError for anything else.
+        """
+        if type(attempts) is not int or table.ndim != 2 or table.shape[1] < 4 or table.dtype != np.int32:
+            raise ValueError(f"a history must be a table of int32, got {table.dtype} {table.shape} of {attempts!r} attempts")
+        stretches = []
+        for attempt, epoch, begin, end, *nodes in table.tolist():
+            stretches.append(Stretch(attempt, epoch, begin, end, tuple(node for node in nodes if node != _NO_BLOCK)))
+        return cls(attempts, tuple(stretches))
+
+
+class Position(NamedTuple):
+    """Completed epochs, and completed batches of the epoch that follows; so it is also what comes next, counted from 0.
+
+    >>> Position(2, 0) > Position(1, 7)
+    True
+    """
+
+    epoch: int
+    batch: int
+
+    def __str__(self) -> str:
+        """What is done, for people."""
+        epochs = f"{self.epoch} epoch{'s' if self.epoch != 1 else ''}"
+        return f"{epochs} and {self.batch} batch{'es' if self.batch != 1 else ''}" if self.batch else epochs
+
+    @property
+    def next(self) -> str:
+        """What follows, for people, who count from 1."""
+        return f"epoch {self.epoch + 1}, batch {self.batch + 1}" if self.batch else f"epoch {self.epoch + 1}"
+
+
+START: Final = Position(0, 0)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a worker has behind it: where it is, its block steps, seconds of training, the evaluation that counts so far, and
+    the batches that went into its state; `history` is empty where there is no ledger.
+    """
+
+    position: Position = START
+    steps: int = 0
+    seconds: float = 0.0
+    evaluation: Mapping[str, float] = field(default_factory=dict)
+    history: History = field(default_factory=History)

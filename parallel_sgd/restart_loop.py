@@ -1,0 +1,389 @@
+"""Drives a job on agents: starts one attempt after the other until one ends well or nothing more is tried.
+
+The driver is the submitter, or a standby driver that has taken over. Neither needs an object of the user's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from network.controller import Controller
+from network.errors import NetworkError
+from network.nodes import NodeAssignment
+from network.request import Request
+from rpc import Coordinator, SubmissionError
+from rpc.errors import Deposed
+from rpc.lease.election import Office
+from rpc.lease.handoff import Handoff
+from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.messages import MAX_TEXT
+from rpc.recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
+from rpc.submit.diagnostics import jobs_known
+from rpc.submit.restarts import Retry
+from rpc.submit.run_folder import RUNS, RunFolder
+
+from .channel import Parameter_Server
+from .errors import JobFailed, describe_failures, places_of, report_of
+from .job_executor import MISC
+from .manifest import STANDBY, AttemptState, JobManifest, attempt_resources, package_bytes
+from .membership import Membership
+from .quorum import NoMajority, Quorum
+from .socket_channel import can_do_without
+from .training import Samples
+
+RETURN_SECONDS, WAIT_SECONDS = 30.0, 600.0
+"""How long an attempt that follows a failure waits for nodes that are busy or cannot be reached; the second under 'wait', and
+where others may be going on without us."""
+DEPOSED_SECONDS = 5.0
+PAUSE_SECONDS = 1.0
+
+Result = TypeVar("Result")
+_log = get_logger(SUBMIT_LOGGER)
+
+
+class RunningAttempt(NamedTuple):
+    """An attempt that runs, and the connections with its agents; in which term it was agreed to, and whether we began it."""
+
+    com: Controller
+    coordinator: Coordinator
+    nodes: NodeAssignment
+    term: int = 0
+    is_ours: bool = True
+
+
+class RestartLoop:
+    """Drives one job.
+
+    Args:
+        estate: the job.
+        membership: who takes part, from attempt to attempt.
+        recovery: what follows when one has failed.
+        request: connects with agents.
+        samples: loads the data set for nodes that lack it.
+        run: where files go; None where none are fetched.
+        driver: the name by which agents know us; "" for a job that ends with us.
+        attempt: the number of the next attempt.
+        term: of our newest claim.
+    """
+
+    def __init__(
+        self,
+        estate: JobManifest,
+        membership: Membership,
+        recovery: Recovery,
+        request: Request,
+        samples: Callable[[], Samples],
+        run: RunFolder | None,
+        *,
+        driver: str = "",
+        attempt: int = 0,
+        term: int = 0,
+    ) -> None:
+        self._estate, self._membership, self.recovery = estate, membership, recovery
+        self._request, self._samples, self._run = request, samples, run
+        self._driver, self._collects = driver, run is not None
+        self._attempt, self._term = attempt, term
+        self._content = estate.to_bytes() if driver else b""
+        self._sha256 = hashlib.sha256(self._content).hexdigest()
+        self._running: RunningAttempt | None = None
+        self._quorum: Quorum | None = None  # of the attempt that runs, once it is asked
+
+    def drive(
+        self, taken_over: RunningAttempt | None = None, *, stop_on_interrupt: bool = False
+    ) -> tuple[Coordinator, dict[int, Any]]:
+        """The attempt that ended well, and its results; `taken_over` is an attempt that somebody else has started.
+
+        Raises: SubmissionError or NetworkError when the first attempt could not be started, JobFailed when nothing more is
+        tried, Deposed when somebody else has taken over, KeyboardInterrupt.
+        """
+        try:
+            self._running = running = taken_over or self._start()
+            if taken_over is not None:
+                self._entrust(taken_over)
+            while True:
+                results = self._join(running.coordinator, stop_on_interrupt)
+                try:
+                    if results is not None:
+                        self._end_well(running)
+                        return running.coordinator, results
+                    running = self._again(self._settle(running))
+                except KeyboardInterrupt:
+                    self._say_goodbye()
+                    raise
+        finally:
+            if self._quorum is not None:
+                self._quorum.close()
+            if self._running is not None:
+                self._running.com.close()
+
+    # ---- one attempt
+
+    def _start(self) -> RunningAttempt:
+        """Connect, submit, start; the connections of the attempt before end only then, so that agents see us all the time."""
+        nodes = self._membership.nodes
+        com = self._request.request(nodes)
+        try:
+            if self._attempt == 0:
+                self._check_resume(com)
+            coordinator = self._coordinator(com, self._attempt, nodes)
+            self._attempt += 1
+            self._submit(coordinator, nodes)
+        except BaseException:
+            com.close()
+            raise
+        self._begin_run()
+        before, self._running = self._running, RunningAttempt(com, coordinator, nodes, self._term)
+        self._entrust(self._running)
+        if before is not None:  # only now, so that somebody could go on if we died in between
+            if self._quorum is not None:
+                self._quorum.leave(self._left_out(before.nodes), f"Attempt {coordinator.attempt + 1} goes on.")
+                self._quorum.close()
+                self._quorum = None
+            before.com.close()
+        return self._running
+
+    def _begin_run(self) -> None:
+        """The run is known from now on; where the disk refuses that, from when its first files come."""
+        if self._run is not None:
+            try:
+                self._run.begin()
+            except OSError as error:
+                _log.warning("%s cannot be written to: %s.", self._run.path, error.strerror)
+
+    def _entrust(self, running: RunningAttempt) -> None:
+        """Hand on what an heir needs to go on from here, if the job is to survive us."""
+        if self._driver:
+            charter = AttemptState.of(running.coordinator.attempt, running.nodes, self.recovery)
+            running.coordinator.entrust(Handoff(self._driver, STANDBY, self._content, charter.to_json(), running.term))
+
+    def _coordinator(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
+        estate = self._estate
+        return Coordinator(
+            com,
+            estate.bandwidth,
+            _log,
+            title=estate.title,
+            blas_threads=estate.blas_threads,
+            directory=self._run or ".",
+            job=estate.job,
+            attempt=attempt,
+            stall=estate.stall,
+            driver=self._driver,
+            term=self._term,
+            charter=AttemptState.of(attempt, nodes, self.recovery).to_json() if self._driver else "",
+            collects=self._collects,
+        )
+
+    def adopted(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
+        """A coordinator for an attempt that somebody else has started with `nodes`."""
+        return self._coordinator(com, attempt, nodes)
+
+    def _submit(self, coordinator: Coordinator, nodes: NodeAssignment) -> None:
+        estate, workers = self._estate, nodes.worker_ids
+        size = package_bytes(estate.replies)
+        if nodes.has_parameter_server:
+            coordinator.submit_single(estate.server, Parameter_Server, size)
+        coordinator.submit_group(estate.workers, workers, size)
+        coordinator.resources_dispatch(
+            attempt_resources(estate.replies, coordinator.attempt, len(workers), estate.bandwidth, self._samples)
+        )
+        _log.info("Submission sent %s bytes and read %s bytes.", coordinator.bytes_sent, coordinator.bytes_read)
+
+    def _check_resume(self, com: Controller) -> None:
+        misc = self._estate.replies[MISC]
+        if misc["resume"] and not misc["sends_checkpoint"] and not jobs_known(com, misc["resume"]):
+            raise SubmissionError(
+                f"The job was not started: 'resume' names job {misc['resume'][0]}, which none of its nodes knows. A job "
+                f"goes on with the workers that have its checkpoints, or in the directory whose '{RUNS}' has them."
+            )
+
+    def _join(self, coordinator: Coordinator, stop_on_interrupt: bool) -> dict[int, Any] | None:
+        """Wait for the end of the attempt; the results if it is one that counts as good."""
+        try:
+            results, _ = coordinator.join(
+                stop_on_interrupt=stop_on_interrupt,
+                end_together=self.recovery.policy in AGAIN,
+                look=self._membership.look if self._estate.is_elastic else None,
+            )
+        except KeyboardInterrupt:
+            if coordinator.halted:
+                coordinator.conclude("stopped", coordinator.halted)
+            raise
+        lost = set(coordinator.failures)
+        done = set(results) if self._collects else coordinator.done
+        if lost and not (done and self._can_do_without(lost)):
+            return None
+        return None if coordinator.halted and lost else results
+
+    def _can_do_without(self, lost: set[int]) -> bool:
+        return self.recovery.policy == REDUNDANT and can_do_without(self._estate, lost)
+
+    # ---- between attempts
+
+    def _ask(self, running: RunningAttempt) -> Quorum:
+        """Those who say whether we may go on from this attempt."""
+        if self._quorum is None:
+            coordinator, estate = running.coordinator, self._estate
+            office = Office(not running.is_ours, estate.is_elastic, self.recovery.policy == SHRINK)
+            self._quorum = Quorum(
+                self._request,
+                running.nodes,
+                estate.job,
+                self._driver,
+                self._sha256,
+                office,
+                since=(running.term, coordinator.attempt),
+                term=self._term,
+                lost=[node for node, (state, _) in coordinator.failures.items() if state == "lost"],
+                mourned=coordinator.mourned,
+            )
+        return self._quorum
+
+    def _agree(self, running: RunningAttempt) -> None:
+        """The nodes of the last attempt agree to the next one.
+
+        Raises: NoMajority, Deposed.
+        """
+        quorum = self._ask(running)
+        charter = AttemptState.of(self._attempt, self._membership.nodes, self.recovery)
+        staying = set(running.nodes).difference(self._left_out(running.nodes))
+        quorum.agree(self._attempt, charter.to_json(), staying)
+        self._term = quorum.term
+
+    def _end_well(self, running: RunningAttempt) -> None:
+        """The job is done. Where it did without somebody who is silent, others may be going on with it, too.
+
+        Raises: JobFailed when it stays unknown whether they are, Deposed.
+        """
+        if self._driver and running.coordinator.failures:
+            try:
+                self._await_majority(self._ask(running).require)
+            except NoMajority as error:
+                raise self._stuck(running.coordinator, error) from error
+        running.coordinator.conclude("done")
+
+    def _settle(self, running: RunningAttempt) -> JobFailed:
+        """Say what has happened and what follows.
+
+        Raises: JobFailed when nothing more is tried.
+        """
+        coordinator = running.coordinator
+        failed = self._failed(coordinator)
+        ended = coordinator.ended_for  # "" where something has failed
+        if coordinator.halted:
+            raise self._give_up(coordinator, f"It was stopped: {coordinator.halted}", "stopped")
+        reason = "" if ended else self.recovery.give_up(places_of(failed))
+        before = self._membership.nodes
+        if not reason:
+            _log.warning("%s", ended or describe_failures(failed.failures))
+            reason = self._membership.settle(failed)
+        if reason:
+            if self.recovery.policy in AGAIN:
+                _log.error("Giving up: %s.", reason.rstrip("."))
+            raise self._give_up(coordinator, reason if self._estate.is_elastic else "")
+        after = self._membership.nodes
+        same = dict(after.items()) == dict(before.items())
+        _log.warning(
+            "%s start again from the newest state that any of them has%s.",
+            "All nodes" if same else f"{len(after)} nodes, numbered anew,",
+            "" if ended else f" (restart {self.recovery.restarts} of at most {self.recovery.max_restarts})",
+        )
+        return failed
+
+    def _failed(self, coordinator: Coordinator, reason: str = "") -> JobFailed:
+        failures = dict(coordinator.failures)
+        if coordinator.ended_for:  # what was taken back did not fail
+            failures = {node: failure for node, failure in failures.items() if failure[0] != "aborted"}
+        return JobFailed(failures, coordinator.files, coordinator.job, coordinator.verdicts, reason)
+
+    def _give_up(self, coordinator: Coordinator, reason: str, outcome: str = "failed") -> JobFailed:
+        """Fetch what there is, and tell the agents that it is over; returns what is to be raised.
+
+        Where too many are silent the job is over here, and may go on there. Raises: Deposed when somebody else drives it.
+        """
+        if self._collects:
+            coordinator.retrieve()
+        if self._driver and self._running is not None and outcome == "failed":
+            try:
+                self._unless_deposed(self._ask(self._running).require)
+            except NoMajority as error:
+                outcome = "left"
+                job = self._estate.job
+                _log.warning("The job may go on without us, which 'psgd-submit --attach %s' would show. %s", job, error)
+        failed = self._failed(coordinator, reason)
+        coordinator.conclude(outcome, str(failed), report_of(failed.verdicts))
+        if self._quorum is not None:
+            self._quorum.tell(outcome, str(failed)[:MAX_TEXT], told=coordinator.connected)
+        return failed
+
+    def _again(self, failed: JobFailed) -> RunningAttempt:
+        """Start the next attempt, as soon as its nodes can be reached and take it.
+
+        Raises: JobFailed naming who could not be reached, Deposed.
+        """
+        seconds = WAIT_SECONDS if self.recovery.policy == WAIT else RETURN_SECONDS
+        patience = Retry(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority))
+        before = self._running
+        try:
+            return self._await_majority(lambda: patience.call(self._start_again))
+        except Deposed:
+            raise
+        except NoMajority as error:
+            raise failed if before is None else self._stuck(before.coordinator, error) from error
+        except NetworkError as error:
+            if before is None:
+                raise
+            reason = f"It was not started again within {seconds:g} s: {error}"
+            _log.error("Giving up: %s", reason)
+            raise self._give_up(before.coordinator, reason) from error
+
+    def _stuck(self, coordinator: Coordinator, error: NoMajority) -> JobFailed:
+        """Nobody knows whether the job may go on from here; returns what is to be raised."""
+        reason = f"It could not go on within {WAIT_SECONDS:g} s. {error}"
+        _log.error("Giving up: %s", reason)
+        return self._give_up(coordinator, reason)
+
+    def _left_out(self, nodes: NodeAssignment) -> list[int]:
+        """Those of `nodes` that the membership has no place for any more."""
+        staying = {address for _, address in self._membership.nodes.items()}
+        return [node for node, address in nodes.items() if address not in staying]
+
+    def _await_majority(self, ask: Callable[[], Result]) -> Result:
+        """Pause while too many are silent, who could be going on without us.
+
+        Raises: NoMajority when they stay silent, Deposed.
+        """
+        deadline, said = time.monotonic() + WAIT_SECONDS, ""
+        while True:
+            try:
+                return self._unless_deposed(ask)
+            except NoMajority as error:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                if str(error) != said:
+                    said = str(error)
+                    _log.warning("Training pauses, for up to %.0f s: %s", left, said)
+            time.sleep(min(PAUSE_SECONDS, left))
+
+    def _start_again(self) -> RunningAttempt:
+        """As `_start`, when the nodes of the last attempt have agreed to it."""
+        if self._driver and self._running is not None:
+            self._agree(self._running)
+        return self._start()
+
+    def _unless_deposed(self, act: Callable[[], Result]) -> Result:
+        """An heir that was started because one agent had lost us claims the job for a moment, and gives it up.
+
+        Raises: Deposed when it does not, and what `act` raises.
+        """
+        return Retry(DEPOSED_SECONDS, Deposed).call(act)
+
+    def _say_goodbye(self) -> None:
+        """Whoever leaves between two attempts leaves the next one to an heir."""
+        if self._driver:
+            job = self._estate.job
+            _log.warning("The job %s goes on without us. 'psgd-submit --attach %s' shows its progress again.", job, job)

@@ -1,0 +1,131 @@
+"""A run of a job at its submitter: its result, its folder, and what is kept there of a job on local workers.
+
+Such a job has the work directories of its nodes in the folder of its run, so that they outlive the agents. Of one that has
+ended well all files are at home; only the checkpoints that it takes to go on from its end stay. Nothing is deleted that is
+not known to be needless.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from nn.model import Model
+from rpc.launch import LocalAgents
+from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.submit.run_folder import Run, RunFolder, node_folder
+
+from .accounts import NodeAccounts
+from .checkpoint.choose import choose
+from .checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, works_of
+from .checkpoint.resume import NODES, RESUMES
+from .ledger import Ledger
+from .options import JobSpec
+
+
+class JobResult(dict[str, float]):
+    """The mean of every figure over the workers, rounded once, as a dict of floats that prints as one.
+
+    Attributes: `models`, the trained model of each worker; `files`, the saved files of each node; `accounts`, for each node
+    that ended well, the parameter server too, a list of `accounts.Entry` rows with `times` and `staleness`
+    (`accounts.NodeAccounts`); `job_id`; `failures`, {node: (state, detail)} of nodes that were lost and could be done without;
+    `restarts`, how often the job was started again after a failure; `ledger`, whose copy of each block of each batch went into
+    the weights (`ledger.Ledger`), None where each worker trains a model of its own.
+    """
+
+    def __init__(
+        self,
+        figures: Mapping[int, Mapping[str, float]],
+        models: Mapping[int, Model],
+        files: Mapping[int, list[Path]],
+        accounts: Mapping[int, NodeAccounts],
+        job_id: str,
+        failures: Mapping[int, tuple[str, str]] | None = None,
+        restarts: int = 0,
+        ledger: Ledger | None = None,
+    ) -> None:
+        names = next(iter(figures.values()), {})
+        super().__init__({name: float(statistics.mean(f[name] for f in figures.values())) for name in names})
+        self.models = dict(models)
+        self.files = dict(files)
+        self.accounts = dict(accounts)
+        self.job_id = job_id
+        self.failures = dict(failures or {})
+        self.restarts = restarts
+        self.ledger = ledger
+
+
+_log = get_logger(SUBMIT_LOGGER)
+
+
+def new_run(spec: JobSpec, directory: Path, job: str, nodes: str) -> RunFolder:
+    """The folder of a run that is about to be submitted to `nodes` (`checkpoint.given.ON_AGENTS`, ...).
+
+    Raises: ValueError where it cannot be made.
+    """
+    resumes = {} if spec.resume is None else {RESUMES: spec.resume.name}
+    run = RunFolder(directory, job, spec.title, {NODES: nodes, **resumes})
+    try:
+        run.make()
+    except OSError as error:
+        shown = str(directory)[:200]
+        raise ValueError(f"'directory' must be a folder that can be written to, got {shown!r}: {error.strerror}") from error
+    return run
+
+
+def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:
+    """Have local workers keep their work directories of the job in the folder of its run.
+
+    Raises: OSError.
+    """
+    inside = run.path.absolute()
+    places = agents.place(job, inside)
+    run.about[WORK] = [str(place.relative_to(inside) if place.is_relative_to(inside) else place) for place in places]
+
+
+def keep_checkpoints(path: Path, workers: Sequence[int], server: int | None, unsaved: Iterable[int] = ()) -> None:
+    """Of the work directories in the folder of a run that has ended well, keep what it takes to go on from its end.
+
+    `workers` are those of the attempt that ended, which may be fewer than the first had. What it takes moves to the folders
+    of the nodes; of a state that all workers have alike the file of one is enough. All stays where some files did not come home
+    (of the nodes `unsaved`), and where there is no position at which every worker has what it needs.
+    """
+    run = Run.read(path)
+    if run is None:  # it was deleted meanwhile
+        return
+    works = [work for work in works_of(run) if work.parent == run.path]
+    if not works:
+        return
+    missed = ", ".join(map(str, sorted(unsaved)))
+    if missed:
+        _log.warning("What the workers have left stays in %s: not all files of node(s) %s were saved.", run.path, missed)
+        return
+    try:
+        if _move_needed(run, workers, server):
+            for work in works:
+                shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        _log.warning("The checkpoints of the run %s stay where its workers have left them: %s.", run.path, error.strerror)
+
+
+def _move_needed(run: Run, workers: Sequence[int], server: int | None) -> bool:
+    """Move the checkpoints of its end; False where none are known to be enough."""
+    holdings = HeldCheckpoints(stores_of_run(run))
+    choice = choose({workers[0]: holdings.offers}, workers, server)
+    if choice is None or not choice.whole:
+        return False
+    offers = [offer for offer in holdings.offers if offer.position == choice.position]
+    owners = sorted({source.owner for source in choice.sources.values()})
+    if not any(offer.personal for offer in offers if offer.owner >= 0):
+        first = min(owner for owner in owners if owner >= 0)
+        owners = [owner for owner in owners if owner <= first]  # the server's number is below all
+    for owner in owners:
+        file = holdings.file(owner, choice.position)
+        if file is not None:
+            folder = run.path / node_folder(owner) / FOLDER
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.replace(file, folder / file.name)
+    return True

@@ -1,0 +1,192 @@
+"""The standby driver: takes over a job whose driver is gone. An agent starts this process; it loads no user code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from network.errors import NetworkError, ProtocolError
+from network.keys import KEY_SIZE, Key
+from network.nodes import PARAMETER_SERVER, NodeAssignment
+from network.request import Request
+from nn.data.store import load_arrays
+from nn.dataset import checksum_of
+from nn.dataset.interface import AbsDataset
+from rpc import shipping
+from rpc.agent.standby import CHARTER, ESTATE
+from rpc.files import parsed, read_regular
+from rpc.lease.candidacy import Candidacy
+from rpc.lease.election import OVER, Decision, Election, Newer, Office, later_term
+from rpc.lease.handoff import new_driver
+from rpc.lease.lease import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
+from rpc.logs import CleanFormatter, get_logger
+from rpc.messages import NO_CODE
+from rpc.recovery import SHRINK, Recovery
+
+from .errors import JobFailed
+from .job_executor import DATA
+from .manifest import AttemptState, JobManifest
+from .membership import Membership, SameNodes, Survivors
+from .restart_loop import WAIT_SECONDS, RestartLoop, RunningAttempt
+from .training import Samples
+
+ORPHANED = 70  # exit code of an heir whose agent is gone
+PAUSE_SECONDS = 1.0
+_log = get_logger("Drive")
+
+
+class StandbyDriver:
+    """Claims the job until it drives or somebody else does; `node` is the one of this agent, `cache` has its data sets."""
+
+    def __init__(self, folder: Path, cache: Path, key: Key) -> None:
+        order: dict[str, Any] = parsed(json.loads, read_regular(folder / CHARTER))
+        self.node, self._place, self._sha256 = int(order["node"]), int(order["place"]), str(order["sha256"])
+        self._charter = AttemptState.from_json(order["charter"])
+        self._address = self._charter.assignment()[self.node]
+        self._estate = JobManifest.read(folder / ESTATE)
+        self._folder, self._cache = folder, cache
+        self._request = Request(key=key)
+        self._driver = new_driver(f"Node({self.node})")
+        self._since = int(order["term"]), self._charter.attempt
+        self._term = later_term(self._since[0], self._driver)
+        self._said = ""
+
+    def run(self) -> None:
+        """Drive the job to its end.
+
+        Raises: JobFailed, NetworkError.
+        """
+        begin, pause = time.monotonic(), PAUSE_SECONDS
+        while True:
+            before = self._charter.attempt
+            with contextlib.closing(self._candidacy()) as candidacy:
+                decision = self._claim(candidacy)
+                if decision is Decision.DRIVE:
+                    return self._drive(candidacy)
+                if decision is Decision.PAUSE and time.monotonic() - begin > WAIT_SECONDS:
+                    reason = f"It could not go on within {WAIT_SECONDS:g} s. {candidacy.reasons}"
+                    _log.error("Giving up: %s", reason)
+                    candidacy.leave(candidacy.election.granted, "left", reason)
+                    return None
+            if decision is Decision.NEWER and self._charter.attempt != before:
+                continue
+            if decision is not Decision.PAUSE:
+                return None
+            time.sleep(pause + self._place * PLACE_SECONDS)  # by place, so that two heirs do not split the nodes again
+            pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
+
+    def _candidacy(self) -> Candidacy:
+        """For the job as it stands by our charter."""
+        nodes, estate = self._charter.assignment(), self._estate
+        office = Office(is_heir=True, is_elastic=estate.is_elastic, leaves_out=estate.policy == SHRINK)
+        content = (estate.job, self._driver, self._sha256, set(nodes))
+        election = Election(*content, office, term=self._term, since=self._since)
+        return Candidacy(self._request, nodes, election, estate.job, _log)
+
+    def _claim(self, candidacy: Candidacy) -> Decision:
+        """One round. Where the job has gone on, or was about to, our charter is the newer one afterwards."""
+        decision, election = candidacy.ask(), candidacy.election
+        self._term = election.term
+        if election.newer is not None and decision is Decision.NEWER:
+            return self._follow(candidacy, election.newer)
+        if decision is Decision.OVER:
+            outcome = next(answer.outcome for answer in election.denied.values() if answer.outcome in OVER)
+            candidacy.leave(election.granted, outcome, "")  # who does not know yet that the job is over hears of it
+        if decision is not Decision.DRIVE:
+            self._say(f"{decision.value}. {candidacy.reasons}".strip())
+        return decision
+
+    def _follow(self, candidacy: Candidacy, newer: Newer) -> Decision:
+        """Go on from a newer attempt, if it has a place for us."""
+        try:
+            charter = AttemptState.from_json(newer.charter)
+            places = [node for node, address in charter.assignment().items() if address == self._address]
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ProtocolError(f"A node has a charter that cannot be read: {error}") from error
+        if not places:
+            self._say(f"attempt {charter.attempt + 1} goes on without this node")
+            candidacy.leave([self.node], "left", f"Attempt {charter.attempt + 1} goes on.")
+            return Decision.YIELD
+        self._charter, self._since, self.node = charter, (newer.agreed, charter.attempt), places[0]
+        return Decision.NEWER
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            _log.info("Job %s is not driven from here: %s", self._estate.job, text)
+        self._said = text
+
+    def _drive(self, candidacy: Candidacy) -> None:
+        charter, estate, granted = self._charter, self._estate, candidacy.election.granted
+        nodes, missing = charter.assignment(), candidacy.missing
+        _log.warning("Job %s: Node(%s) drives it from now on, attempt %s.", estate.job, self.node, charter.attempt + 1)
+        recovery = Recovery(estate.policy, estate.max_restarts)
+        recovery.load_state_dict(charter.recovery)
+        attempts = RestartLoop(
+            estate,
+            self._membership(nodes),
+            recovery,
+            self._request,
+            self._load_samples,
+            None,
+            driver=self._driver,
+            attempt=1 + max([charter.attempt, *(answer.attempt for answer in granted.values())]),
+            term=candidacy.election.term,
+        )
+        with candidacy.take_connections() as com:
+            coordinator = attempts.adopted(com, charter.attempt, nodes)
+            groups = [[PARAMETER_SERVER]] if nodes.has_parameter_server else []
+            coordinator.adopt([*groups, nodes.worker_ids], granted, missing, candidacy.early)
+            attempts.drive(RunningAttempt(com, coordinator, nodes, self._since[0], is_ours=False))
+        _log.info("Job %s has ended well.", estate.job)
+
+    def _membership(self, nodes: NodeAssignment) -> Membership:
+        if self._estate.is_elastic:
+            _log.warning("The discovery of hosts has ended with the submitter: nobody joins from here on.")
+        return Survivors(nodes, self._estate.min_workers) if self._estate.policy == SHRINK else SameNodes(nodes)
+
+    def _load_samples(self) -> Samples:
+        """The data set, for a node that lacks it: from this agent's cache, or from where it usually lies.
+
+        Raises: NetworkError when it is not here either.
+        """
+        package = self._estate.replies[DATA]
+        arrays = load_arrays(self._cache, package["checksum"])
+        if arrays is None:
+            recipe = shipping.load(self._estate.recipe, b"", NO_CODE)[0]["dataset"]
+            if recipe is not None and issubclass(recipe[0], AbsDataset):
+                loaded = recipe[0](**recipe[1]).load(download=False)
+                arrays = loaded if checksum_of(loaded) == package["checksum"] else None
+        if arrays is None:
+            raise NetworkError(f"The data set {package['name']} is not on node {self.node}, so it cannot be sent to others.")
+        return arrays
+
+
+def main() -> None:
+    """Entry point of the interpreter that the agent starts: folder of the job and cache as arguments, the key on stdin."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(CleanFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    secret = os.read(0, KEY_SIZE)
+    threading.Thread(target=_end_with_agent, name="agent", daemon=True).start()
+    heir = StandbyDriver(Path(sys.argv[1]), Path(sys.argv[2]), Key(secret))
+    try:
+        heir.run()
+    except (JobFailed, NetworkError) as error:
+        _log.error("%s", error)  # the agents know it, too
+
+
+def _end_with_agent() -> None:
+    while os.read(0, KEY_SIZE):
+        pass
+    os._exit(ORPHANED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""The executor of a worker: asks for the parts of the job, prepares data and model, trains, leaves reports and the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from network.clock import SystemClock
+from nn.blas import describe_blas
+from nn.data.store import load_arrays, save_arrays
+from nn.dataset import checksum_of
+from nn.dataset.interface import AbsDataset
+from nn.model import Model
+from rpc import Communication
+from rpc.files import when_there_is_room
+from rpc.monitor import job_monitor
+
+from .batches import Batches
+from .checkpoint.state import ModelFile
+from .fault_injection import FaultInjector
+from .job_executor import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, JobExecutor
+from .plan import WorkerPlan
+from .progress import START
+from .report import Earlier, TrainingReport, model_name
+from .socket_channel import SocketChannel
+from .training import Samples
+from .worker import build_worker
+
+
+class WorkerExecutor(JobExecutor):
+    """Runs on every worker of a P-SGD job."""
+
+    first_requests: ClassVar[tuple[str, ...]] = (SETTING, MODEL, OPTIMIZER, DATA, MISC, EXTRA)
+    signals: ClassVar[bool] = True
+
+    def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
+        super().__init__(node_id, working_group, initializer_id)
+        self._samples: Samples | None = None
+        self._files: list[Path] = []
+
+    def _further_requests(self) -> Sequence[str]:
+        """The samples, if they are not here already."""
+        samples = () if self._find_samples() or SAMPLES in self._parts else (SAMPLES,)
+        return *samples, *super()._further_requests()
+
+    def _find_samples(self) -> bool:
+        """Look for the data set in the cache and, if a built-in one was named, where it usually lies."""
+        package = self._parts[DATA]
+        checksum = package["checksum"]
+        self._samples = load_arrays(self.cache_directory, checksum)
+        recipe = self.shipped["dataset"]
+        if self._samples is None and recipe is not None:
+            kind, config = recipe
+            if not issubclass(kind, AbsDataset):  # it is called, so it must be what it says
+                raise TypeError(f"A data set must be an AbsDataset, got {kind.__qualname__}.")
+            try:
+                arrays = kind(**config).load(download=False)
+            except (OSError, ValueError) as error:
+                self.logger.info("The data set %s is not on this node (%s), so it is asked for.", package["name"], error)
+            else:
+                self._samples = arrays if checksum_of(arrays) == checksum else None
+        if self._samples is not None:
+            self.logger.info("The data set %s is on this node already.", package["name"])
+        return self._samples is not None
+
+    def prepare(self) -> None:
+        """Keep the samples for next time, transform them, and rebuild the model."""
+        if self._samples is None:
+            arrays: Samples = tuple(self._parts[SAMPLES])
+            if checksum_of(arrays) != self._parts[DATA]["checksum"]:
+                raise ValueError(f"The samples of data set {self._parts[DATA]['name']} arrived with a wrong checksum.")
+            try:
+                save_arrays(self.cache_directory, arrays)
+            except OSError as error:
+                self.logger.warning("The data set cannot be kept for later jobs: %s.", error.strerror)
+            self._samples = arrays
+        transform = self.shipped["transform"]
+        if transform is not None:
+            self._samples = transform(*self._samples, seed=self._parts[SETTING]["seed"])
+        self._model = Model.from_bytes(self._parts[MODEL].tobytes(), self.shipped["custom_objects"])
+
+    def start(self, com: Communication) -> None:
+        """Train with the other workers."""
+        with self._injected(com) as faults:
+            self._train(com, faults)
+
+    def _train(self, com: Communication, faults: FaultInjector | None) -> None:
+        plan = self._plan()
+        self._describe_itself(com, plan)
+        title = self._parts[MISC]["title"]
+        resumption = self._resume(com, plan)
+        earlier = resumption.earlier() if resumption is not None else self._undone(com)
+        metrics = [metric.name for metric in self._model.metrics]
+        report = TrainingReport(com.output_directory, title, self.node_id, metrics, earlier)
+        if self._samples is None:
+            raise RuntimeError("start() was called before prepare().")
+        worker = build_worker(
+            plan,
+            self._model,
+            self._samples,
+            SocketChannel(com.controller, self._suspects(com)),
+            SystemClock().monotonic,
+            report=report,
+            progress=com.report_progress,
+            resumption=resumption,
+            keeper=self._keeper(com, plan),
+            server_keeps=self._server_keeps,
+            monitor=job_monitor,
+            faults=faults,
+            job=com.job,
+        )
+        self._files = [*report.paths, self._model_path(com)]
+        batches = Batches(len(self._samples[0]), plan.block_size, plan.assignment.block_count)
+        self.logger.info("Computing with %s.", describe_blas())
+        self.logger.info("Training begins: %s epochs, %s.", plan.epochs, self._describe(plan))
+        result = self._run(com, plan, worker)
+        self._result |= {"batches": batches.count, "remark": worker.exchange.remark}
+        report.accounts(self._accounts, worker.exchange.sync.names)
+        when_there_is_room(report.close, "The tables of the job", self.logger)
+        path = self._model_path(com)
+        when_there_is_room(partial(self._model.save, path), path.name, self.logger)
+        self.logger.info("Training has ended: %s", json.dumps(result))
+        self._log_accounts(com)
+
+    def _model_path(self, com: Communication) -> Path:
+        return com.output_directory / model_name(self._parts[MISC]["title"], self.node_id)
+
+    def _model_file(self, com: Communication) -> ModelFile | None:
+        return ModelFile(self._parts[MODEL].tobytes(), self.shipped["custom_objects"], self._model_path(com))
+
+    def _undone(self, com: Communication) -> Earlier | None:
+        """The tables of earlier attempts, of which nothing stays but what the ledger says of them."""
+        return Earlier(com.output_directory, START) if com.attempt else None
+
+    def _describe(self, plan: WorkerPlan) -> str:
+        optimizer, transfer = self._parts[OPTIMIZER], self._parts[TRANSFER]
+        samples = self._samples or (np.empty(0),)
+        return (
+            f"{len(samples[0])} samples, blocks {plan.assignment.node_2_block[self.node_id]} of {plan.assignment.block_count}, "
+            f"{optimizer['op_type']} with {optimizer['gd_type']}, {transfer['sync_type']}, codec {transfer['codec']}"
+        )
+
+    def trace_files(self) -> Sequence[str]:
+        """The tables, and the trained model, or that of the newest checkpoint, if there is one."""
+        *tables, model = self._files or [Path()]
+        return [path.name for path in [*tables, *([model] if model.is_file() else [])]]

@@ -1,0 +1,194 @@
+"""Data sets and transforms with their arguments, as a command line names them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nn.dataset import CSVDataset, Digits, NpzDataset
+from nn.dataset.transforms import Augment, ImageCls, Normalize, Shuffle
+from parallel_sgd.cli import EXIT_USAGE, main
+from parallel_sgd.commands.options import make_dataset, make_transform
+from parallel_sgd.names import UnknownName, literal, split_objects
+from tests.parallel_sgd.digits_job import mlp
+
+
+@pytest.fixture(autouse=True)
+def modules_of_ones_own_go() -> Iterator[None]:
+    """What a test imports by its name stays no longer than the test."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+    for name in ("own_rows", "own_steps"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3),
+        ("1e-3", 1e-3),
+        (" True", True),
+        ("false", False),
+        ("none", None),
+        ("area", "area"),
+        ("'1'", "1"),
+        ("'\\t'", "\t"),
+        ("../a b.csv", "../a b.csv"),
+        ("[area, rooms]", ["area", "rooms"]),
+        ("['a,b', 2, [x]]", ["a,b", 2, ["x"]]),
+        ("{built: %d.%m.%Y}", {"built": "%d.%m.%Y"}),
+        ("{0: 1.5}", {0: 1.5}),
+        ("__import__('os').getpid()", "__import__('os').getpid()"),  # nothing is computed
+        ("2 ** 8", "2 ** 8"),
+        ("[" * 5000, "[" * 5000),
+    ],
+)
+def test_values(text: str, value: Any) -> None:
+    assert literal(text) == value
+
+
+def test_commas_part_arguments_and_objects() -> None:
+    text = "shuffle,augment:copies=2,flip=false,normalize:mean=[1,2],std=[1, 1],mod.py:T:a='x,y',none"
+    assert split_objects(text) == [
+        "shuffle", "augment:copies=2,flip=false", "normalize:mean=[1,2],std=[1, 1]", "mod.py:T:a='x,y'", "none",
+    ]  # fmt: skip
+
+
+def test_data_sets(tmp_path: Path) -> None:
+    assert isinstance(make_dataset("digits"), Digits)
+    path = tmp_path / "houses,old.csv"
+    data = make_dataset(f"csv:path='{path}',label=2020,features=[area,rooms],delimiter=';',dates={{built: %Y}},missing=fill")
+    assert isinstance(data, CSVDataset)
+    assert (data.path, data.label, data.features) == (str(path), "2020", ["area", "rooms"])
+    assert (data.delimiter, data.dates, data.missing) == (";", {"built": "%Y"}, "fill")
+    assert isinstance(make_dataset("nn.dataset.NpzDataset:path=a.npz"), NpzDataset)
+    assert isinstance(make_dataset("NPZ:path=a.npz,test_fraction=0.5"), NpzDataset)
+    assert make_dataset("nn.dataset:SimData:kind=classification,samples=10").name == "simdata"
+
+
+def test_a_class_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "own_rows.py").write_text(
+        "import numpy as np\nfrom nn.dataset import AbsDataset\n"
+        "class Rows(AbsDataset):\n"
+        "    def __init__(self, count, **more):\n        self.count, self.more = count, more\n"
+        "    def load(self, download=True):\n        return (np.ones((self.count, 1)), np.ones(self.count)) * 2\n"
+    )
+    made = make_dataset(f"{tmp_path}/own_rows.py:Rows:count=4,scale=1.5")
+    assert len(made.load()[0]) == 4 and made.more == {"scale": 1.5}  # type: ignore[attr-defined]
+
+
+def test_transforms() -> None:
+    assert make_transform("none") is None
+    made = make_transform("shuffle, imagecls:flatten=false,channels=true,augment:crop=0,normalize:per=all")
+    assert made is not None
+    assert [type(step) for step in made.steps] == [Shuffle, ImageCls, Augment, Normalize]
+    assert made.steps[1].get_config() == {"flatten": False, "channels": True}
+    assert np.shape(make_transform("ImageCls:flatten=False")(*Digits().load())[0]) == (1500, 8, 8)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("make", "text", "words"),
+    [
+        (make_dataset, "csv", r"--dataset csv: missing a required argument: 'path'; write csv:path=..,label=..$"),
+        (make_dataset, "csv:path=a", "missing a required argument: 'label'"),
+        (
+            make_dataset,
+            "csv:path=a,lable=b",
+            "has no argument 'lable'; did you mean 'label'\\? It takes path, label, features",
+        ),
+        (make_dataset, "digits:size=3", "--dataset digits has no argument 'size'. It takes"),
+        (make_dataset, "csv:path=a,label=b,c", "arguments must be KEY=VALUE with commas between them, got 'c'"),
+        (make_dataset, "csv:path=a,path=b,label=c", "'path' must be given once"),
+        (
+            make_dataset,
+            "csv:path=a,label=b,missing=dorp",
+            "'missing' must be one of error, drop, nan, fill, got 'dorp'; did you",
+        ),
+        (make_dataset, "digts", "--dataset 'digts' is unknown; did you mean 'Digits'\\? Known: CharacterText, CIFAR10"),
+        (make_dataset, "array", "'array' is unknown.* Known: CharacterText, CIFAR10"),
+        (make_transform, "imagecls:flaten=1", "--transform imagecls has no argument 'flaten'; did you mean 'flatten'\\?"),
+        (make_transform, "imagecls:flatten=1", "--transform imagecls: ImageCls 'flatten' must be True or False, got 1"),
+        (
+            make_transform,
+            "dirichlet",
+            "--transform dirichlet: missing a required argument: 'alpha'; write dirichlet:alpha=..,blocks=..$",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(make: Any, text: str, words: str) -> None:
+    with pytest.raises(UnknownName, match=words):
+        make(text)
+
+
+@pytest.mark.parametrize(
+    ("make", "text", "words"),
+    [
+        (
+            make_dataset,
+            "csv:houses.csv",
+            "--dataset csv takes arguments as KEY=VALUE only, got 'houses.csv'; write csv:path=..,label=..$",
+        ),
+        (make_dataset, "csv:houses.csv,label=price", "got 'houses.csv,label=price'; write csv:path=..,label=..$"),
+        (make_dataset, "CSV:", "--dataset CSV takes arguments as KEY=VALUE only, got ''; write CSV:path=..,label=..$"),
+        (make_dataset, "npz:http://host/a.npz", "--dataset npz takes arguments as KEY=VALUE only"),
+        (make_dataset, "cvs:path=a.csv,label=b", "'cvs' is unknown; did you mean 'csv'\\? Known: .*csv, .*Digits, .*npz"),
+        (make_dataset, "cvs:a.csv", "No module named 'cvs'; did you mean 'csv'\\?"),
+        (make_transform, "shuffle:sed=3", "--transform shuffle has no argument 'sed'. It takes none$"),
+        (make_transform, "shuffle:3", "shuffle takes arguments as KEY=VALUE only, got '3'; write shuffle: it takes none$"),
+        (make_transform, "imagecls:false", "got 'false'; write imagecls or imagecls:flatten=..,channels=..$"),
+        (
+            make_transform,
+            "shuffle:imagecls",
+            "--transform shuffle cannot be followed by ':imagecls': several have commas between them; write shuffle,imagecls$",
+        ),
+        (make_transform, "shuffle:imagecls:flatten=false", "several have commas between them; write shuffle,imagecls"),
+    ],
+)
+def test_the_syntax_of_a_known_name_is_told(make: Any, text: str, words: str) -> None:
+    with pytest.raises(UnknownName, match=words):
+        make(text)
+
+
+def test_a_file_alone_leads_to_what_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownName, match="--dataset: houses cannot be imported"):
+        make_dataset("houses.csv")
+    (tmp_path / "houses.csv").write_text("a,b\n1,2\n")
+    words = "--dataset csv takes arguments as KEY=VALUE only, got 'houses.csv'; write csv:path=..,label=..$"
+    with pytest.raises(UnknownName, match=words):
+        make_dataset("houses.csv")
+
+
+def test_a_module_may_have_a_known_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shuffle.py").write_text("from nn.dataset.transforms import Shuffle\nclass Own(Shuffle):\n    pass\n")
+    monkeypatch.delitem(sys.modules, "shuffle", raising=False)
+    assert type(make_transform("shuffle:Own")).__name__ == "Own"
+    monkeypatch.delitem(sys.modules, "shuffle")
+
+
+def test_an_error_in_code_of_ones_own_is_shown_with_its_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SUB-46: those of Parallel-SGD are left out, and no traceback is shown where none is the user's."""
+    monkeypatch.chdir(tmp_path)
+    mlp().save("dnn.model")
+    (tmp_path / "own_steps.py").write_text(
+        "from nn.dataset.transforms import AbsTransformer\nclass Broken(AbsTransformer):\n"
+        "    def __call__(self, a, b, c, d, seed=0):\n        return [1 / 0]\n"
+    )
+    given = ["-m", "dnn.model", "--workers", "worker.json", "--dataset", "digits"]
+    (tmp_path / "worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
+    assert main([*given, "--transform", "imagecls,own_steps.py:Broken"]) == EXIT_USAGE
+    told = capsys.readouterr().err
+    assert "line 4, in __call__" in told and told.endswith(": division by zero\n")
+    assert "parallel_sgd/" not in told and "abstract.py" not in told
+    assert main([*given, "--transform", "none"]) == EXIT_USAGE
+    told = capsys.readouterr().err
+    assert "Traceback" not in told and "the transform ImageCls() makes images rows" in told
