@@ -35,7 +35,7 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 class ElasticMembership:
-    """A `Membership` on what `discovery` finds; the elastic driver decides, this carries its words.
+    """A `Membership` on what `discovery` finds; the elastic driver decides, this carries it out.
 
     `nodes` says how many workers the first attempt waits for, and where the parameter server is. The constructor waits for
     them.
@@ -46,13 +46,13 @@ class ElasticMembership:
         self.nodes = nodes
         self._job = job
         self._driver = ElasticDriver(len(nodes.worker_ids), fewest, most, now=time.monotonic())
-        self._news: queue.SimpleQueue[HostsSeen | DiscoveryFailed] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[HostsSeen | DiscoveryFailed] = queue.SimpleQueue()
         self._round: StartRound | None = None
         self._workers: tuple[Worker, ...] = ()
         self._changed = self._failure = ""
         if isinstance(discovery, FolderDiscovery):
             discovery.use_key(nodes.key_file)
-        self._poller = Poller(discovery, self._news.put)
+        self._poller = Poller(discovery, self._inbox.put)
         try:
             reason = self._await_round()
             if reason:
@@ -63,8 +63,8 @@ class ElasticMembership:
 
     def look(self) -> str:
         """Take in what discovery has found; all workers end together when the next round would be another one."""
-        while not self._news.empty():
-            self._tell(self._news.get())
+        while not self._inbox.empty():
+            self._tell(self._inbox.get())
         self._tell(Tick())
         changed, self._changed = self._changed, ""
         return changed or self._failure
@@ -91,7 +91,7 @@ class ElasticMembership:
         while self._round is None and not self._failure:
             left = None if self._driver.deadline is None else self._driver.deadline - time.monotonic()
             try:
-                self._tell(self._news.get(timeout=max(0.0, min(_LOOK_SECONDS, left if left is not None else _LOOK_SECONDS))))
+                self._tell(self._inbox.get(timeout=max(0.0, min(_LOOK_SECONDS, left if left is not None else _LOOK_SECONDS))))
             except queue.Empty:
                 self._tell(Tick())
         if self._round is not None:

@@ -199,37 +199,39 @@ def run_in_process(
     Raises: what a participant raises, after all processes are closed; Deadlock when nobody can ever move.
     """
     fabric = Fabric(list(builds), clock.monotonic, link, classes)
-    seats: list[_ScheduledNode] = []
+    schedule: list[_ScheduledNode] = []
     try:
         for node, build in builds.items():
             context = copy_context()
-            seats.append(_ScheduledNode(node, context.run(build, fabric.channel(node)), context))
-        while any(seat.result is None for seat in seats):
-            moved = [_turn(seat, fabric, clock) for seat in seats]
+            schedule.append(_ScheduledNode(node, context.run(build, fabric.channel(node)), context))
+        while any(scheduled.result is None for scheduled in schedule):
+            moved = [_turn(scheduled, fabric, clock) for scheduled in schedule]
             if not any(moved):
-                _jump(seats, fabric, clock)
+                _jump(schedule, fabric, clock)
     finally:
-        for seat in seats:
-            seat.context.run(seat.participant.process.close)
-    for seat in seats:
-        _deliver(seat, fabric)
-    check_conserved({seat.node: seat.participant.exchange.accounts.entries() for seat in seats}, fabric.in_flight())
-    return {seat.node: seat.result for seat in seats if seat.result is not None}
+        for scheduled in schedule:
+            scheduled.context.run(scheduled.participant.process.close)
+    for scheduled in schedule:
+        _deliver(scheduled, fabric)
+    check_conserved(
+        {scheduled.node: scheduled.participant.exchange.accounts.entries() for scheduled in schedule}, fabric.in_flight()
+    )
+    return {scheduled.node: scheduled.result for scheduled in schedule if scheduled.result is not None}
 
 
-def _turn(seat: _ScheduledNode, fabric: Fabric, clock: JumpingClock) -> bool:
+def _turn(scheduled: _ScheduledNode, fabric: Fabric, clock: JumpingClock) -> bool:
     """Let one participant run until it waits again; False when it could not move."""
-    if seat.result is not None:
+    if scheduled.result is not None:
         return False
-    _deliver(seat, fabric)
-    wait = seat.wait
-    if wait is not None and not _overdue(wait, clock) and not seat.context.run(wait.ready):
+    _deliver(scheduled, fabric)
+    wait = scheduled.wait
+    if wait is not None and not _overdue(wait, clock) and not scheduled.context.run(wait.ready):
         return False
     try:
-        seat.wait = seat.context.run(next, seat.participant.process)
+        scheduled.wait = scheduled.context.run(next, scheduled.participant.process)
     except StopIteration as end:
-        seat.result = end.value
-        fabric.leave(seat.node)
+        scheduled.result = end.value
+        fabric.leave(scheduled.node)
     return True
 
 
@@ -237,18 +239,22 @@ def _overdue(wait: Wait, clock: JumpingClock) -> bool:
     return wait.deadline is not None and clock.monotonic() >= wait.deadline
 
 
-def _deliver(seat: _ScheduledNode, fabric: Fabric) -> None:
-    for sender, message in fabric.arrivals(seat.node):
+def _deliver(scheduled: _ScheduledNode, fabric: Fabric) -> None:
+    for sender, message in fabric.arrivals(scheduled.node):
         size = Sent(message.raw, message.raw + message.overhead, message.overhead)
-        seat.context.run(seat.participant.exchange.deliver, sender, message.head, message.content, size)
+        scheduled.context.run(scheduled.participant.exchange.deliver, sender, message.head, message.content, size)
 
 
-def _jump(seats: Sequence[_ScheduledNode], fabric: Fabric, clock: JumpingClock) -> None:
+def _jump(schedule: Sequence[_ScheduledNode], fabric: Fabric, clock: JumpingClock) -> None:
     """Nobody can move: let time pass until somebody can."""
-    moments = [seat.wait.deadline for seat in seats if seat.wait and seat.result is None]
-    moments += [fabric.next_arrival(seat.node) for seat in seats if seat.result is None]
+    moments = [scheduled.wait.deadline for scheduled in schedule if scheduled.wait and scheduled.result is None]
+    moments += [fabric.next_arrival(scheduled.node) for scheduled in schedule if scheduled.result is None]
     known = [moment for moment in moments if moment is not None]
     if not known:
-        waits = "; ".join(f"node({seat.node}) for {seat.wait.what()}" for seat in seats if seat.wait and seat.result is None)
+        waits = "; ".join(
+            f"node({scheduled.node}) for {scheduled.wait.what()}"
+            for scheduled in schedule
+            if scheduled.wait and scheduled.result is None
+        )
         raise Deadlock(f"Nobody can move: {waits}.")
     clock.advance_to(min(known))

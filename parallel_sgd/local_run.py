@@ -132,7 +132,7 @@ def _resumptions(spec: JobSpec) -> dict[int, Resumption]:
     """
     if spec.resume is None:
         return {}
-    found = spec.resume.given
+    found = spec.resume.local
     if found is None:
         raise CheckpointError(
             f"'resume' names job {spec.resume.jobs[0]}, of which there is no checkpoint here: give the directory of its "

@@ -54,7 +54,7 @@ class JobManifest:
     workers: Bundle
     server: Bundle
     recipe: bytes
-    replies: Resources
+    resources: Resources
 
     @property
     def block_2_node(self) -> Sequence[Sequence[int]]:
@@ -62,7 +62,7 @@ class JobManifest:
         return self.holders
 
     def to_bytes(self) -> bytes:
-        """The estate as it travels.
+        """The manifest as it travels.
 
         Raises: ValueError when it exceeds what a message may hold.
         """
@@ -73,7 +73,7 @@ class JobManifest:
 
     @classmethod
     def read(cls, path: Path) -> JobManifest:
-        """The estate in a file that holds `to_bytes`.
+        """The manifest in a file that holds `to_bytes`.
 
         Raises: ProtocolError, OSError, TypeError.
         """
@@ -91,7 +91,7 @@ def _of_bundle(bundle: Bundle) -> dict[str, Any]:
 
 
 def make_manifest(spec: JobSpec, samples_size: int, job: str) -> JobManifest:
-    """What the submitter of a job drives it with, and leaves to its heirs.
+    """What the submitter of a job drives it with, and leaves to its standby drivers.
 
     Raises: TypeError for code that cannot travel, ValueError for too much of it.
     """
@@ -124,7 +124,7 @@ class AttemptState:
 
     @classmethod
     def of(cls, attempt: int, nodes: NodeAssignment, recovery: Recovery) -> AttemptState:
-        """The charter of an attempt that has started."""
+        """The state of an attempt that has started."""
         return cls(attempt, {str(node): str(address) for node, address in nodes.items()}, recovery.state_dict())
 
     def to_json(self) -> str:
@@ -177,7 +177,7 @@ def job_resources(spec: JobSpec, samples_size: int) -> Resources:
             "checkpoint_every": plan.checkpoint_every,
             "commit_every": plan.commit_every,
             "resume": [] if spec.resume is None else list(spec.resume.jobs),
-            "sends_checkpoint": spec.resume is not None and spec.resume.given is not None,
+            "sends_checkpoint": spec.resume is not None and spec.resume.local is not None,
         },
         EXTRA: list(plan.codec_parameters.values()),
         TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": plan.sync_type.__name__},
@@ -187,38 +187,38 @@ def job_resources(spec: JobSpec, samples_size: int) -> Resources:
 
 
 def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
-    given = None if spec.resume is None else spec.resume.given
+    given = None if spec.resume is None else spec.resume.local
     if given is None:
         return None
     nodes = [*spec.plan.assignment.nodes, Parameter_Server]
-    return {**given.replies(nodes), "tables": given.tables(nodes) if spec.is_local else {}}
+    return {**given.resources(nodes), "tables": given.tables(nodes) if spec.is_local else {}}
 
 
-def package_bytes(replies: Resources) -> int:
+def package_bytes(resources: Resources) -> int:
     """What is sent to each worker at most."""
-    return int(replies[DATA]["bytes"]) + len(replies[MODEL])
+    return int(resources[DATA]["bytes"]) + len(resources[MODEL])
 
 
 def attempt_resources(
-    replies: Resources, attempt: int, workers: int, bandwidth: float, samples: Callable[[], Samples]
+    resources: Resources, attempt: int, workers: int, bandwidth: float, samples: Callable[[], Samples]
 ) -> Callable[[int, str], Any]:
     """A function of node and request, for one attempt with so many workers; `samples` is called for a node without them."""
     # the server starts before its workers, which may take all the time that they are given
-    start_seconds = workers * package_bytes(replies) / bandwidth + GROUP_SLACK_SECONDS + START_SECONDS
+    start_seconds = workers * package_bytes(resources) / bandwidth + GROUP_SLACK_SECONDS + START_SECONDS
 
     def answer(node: int, request: str) -> Any:
         if request == SETTING:
-            return {**replies[SETTING], "attempt": attempt, "workers": workers}
+            return {**resources[SETTING], "attempt": attempt, "workers": workers}
         if request == MISC:
-            return {**replies[MISC], "start_seconds": start_seconds}
+            return {**resources[MISC], "start_seconds": start_seconds}
         if request == SAMPLES:
             return [np.asarray(array) for array in samples()]
         if request == CHECKPOINT:
-            sent = replies[CHECKPOINT]
+            sent = resources[CHECKPOINT]
             content = sent["contents"].get(sent["of"].get(node))
             tables = sent["tables"].get(node, "")
             return {"content": content, "whole": sent["whole"], "said": sent["said"], "tables": tables}
-        return replies[SERVER_TRANSFER if request == TRANSFER and node == Parameter_Server else request]
+        return resources[SERVER_TRANSFER if request == TRANSFER and node == Parameter_Server else request]
 
     return answer
 

@@ -64,13 +64,13 @@ class Quorum:
         """
         self._check(self.ask())
 
-    def agree(self, attempt: int, charter: str, staying: Collection[int]) -> None:
+    def agree(self, attempt: int, state: str, staying: Collection[int]) -> None:
         """See that this attempt may begin, with the nodes `staying`; those that are left out know of it then, too.
 
         Raises: as `require`.
         """
         self._check(self.ask(staying))
-        self._check(self._candidacy.propose(attempt, charter))
+        self._check(self._candidacy.propose(attempt, state))
 
     def _check(self, decision: Decision) -> None:
         if decision is Decision.PAUSE:

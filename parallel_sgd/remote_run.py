@@ -46,11 +46,11 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
     nodes.check_open()
     job = new_job_id()
     is_local = isinstance(nodes, LocalNodes)
-    estate = make_manifest(spec, sum(array.nbytes for array in arrays), job)
+    manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job)
     agents = nodes.agents if isinstance(nodes, LocalNodes) else None
     run = new_run(spec, directory, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
-    if spec.resume is not None and spec.resume.given is not None:
-        _log.info("%s", spec.resume.given.choice.said)
+    if spec.resume is not None and spec.resume.local is not None:
+        _log.info("%s", spec.resume.local.choice.said)
     with contextlib.ExitStack() as at_end:
         if isinstance(nodes, LocalNodes) and agents is not None:
             nodes.ended.append(run.close)  # they still write there
@@ -58,8 +58,8 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
         else:
             at_end.callback(run.close)
         membership = at_end.enter_context(contextlib.closing(_membership(spec, nodes, job)))
-        attempts = RestartLoop(
-            estate,
+        loop = RestartLoop(
+            manifest,
             membership,
             Recovery(spec.on_failure, spec.max_restarts),
             Request(nodes.key_file),
@@ -68,10 +68,10 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
             driver="" if is_local else new_driver("The submitter"),
         )
         try:
-            coordinator, results = attempts.drive(stop_on_interrupt=is_local)
+            coordinator, results = loop.drive(stop_on_interrupt=is_local)
         except Deposed as error:
             raise Deposed(f"{error} 'psgd-submit --attach {job}' shows its progress again.") from error
-    result = _result(spec, coordinator, results, attempts.recovery.restarts)
+    result = _result(spec, coordinator, results, loop.recovery.restarts)
     if isinstance(nodes, LocalNodes) and not result.failures:
         server = Parameter_Server if spec.server_keeps else None
         workers = membership.nodes.worker_ids  # of the attempt that ended: some may have been left behind

@@ -58,7 +58,7 @@ class RestartLoop:
     """Drives one job.
 
     Args:
-        estate: the job.
+        manifest: the job.
         membership: who takes part, from attempt to attempt.
         recovery: what follows when one has failed.
         request: connects with agents.
@@ -71,7 +71,7 @@ class RestartLoop:
 
     def __init__(
         self,
-        estate: JobManifest,
+        manifest: JobManifest,
         membership: Membership,
         recovery: Recovery,
         request: Request,
@@ -82,11 +82,11 @@ class RestartLoop:
         attempt: int = 0,
         term: int = 0,
     ) -> None:
-        self._estate, self._membership, self.recovery = estate, membership, recovery
+        self._manifest, self._membership, self.recovery = manifest, membership, recovery
         self._request, self._samples, self._run = request, samples, run
         self._driver, self._collects = driver, run is not None
         self._attempt, self._term = attempt, term
-        self._content = estate.to_bytes() if driver else b""
+        self._content = manifest.to_bytes() if driver else b""
         self._sha256 = hashlib.sha256(self._content).hexdigest()
         self._running: RunningAttempt | None = None
         self._quorum: Quorum | None = None  # of the attempt that runs, once it is asked
@@ -102,7 +102,7 @@ class RestartLoop:
         try:
             self._running = running = taken_over or self._start()
             if taken_over is not None:
-                self._entrust(taken_over)
+                self._hand_off(taken_over)
             while True:
                 results = self._join(running.coordinator, stop_on_interrupt)
                 try:
@@ -111,7 +111,7 @@ class RestartLoop:
                         return running.coordinator, results
                     running = self._again(self._settle(running))
                 except KeyboardInterrupt:
-                    self._say_goodbye()
+                    self._name_successor()
                     raise
         finally:
             if self._quorum is not None:
@@ -136,7 +136,7 @@ class RestartLoop:
             raise
         self._begin_run()
         before, self._running = self._running, RunningAttempt(com, coordinator, nodes, self._term)
-        self._entrust(self._running)
+        self._hand_off(self._running)
         if before is not None:  # only now, so that somebody could go on if we died in between
             if self._quorum is not None:
                 self._quorum.leave(self._left_out(before.nodes), f"Attempt {coordinator.attempt + 1} goes on.")
@@ -153,24 +153,24 @@ class RestartLoop:
             except OSError as error:
                 _log.warning("%s cannot be written to: %s.", self._run.path, error.strerror)
 
-    def _entrust(self, running: RunningAttempt) -> None:
-        """Hand on what an heir needs to go on from here, if the job is to survive us."""
+    def _hand_off(self, running: RunningAttempt) -> None:
+        """Hand on what a standby driver needs to go on from here, if the job is to survive us."""
         if self._driver:
-            charter = AttemptState.of(running.coordinator.attempt, running.nodes, self.recovery)
-            running.coordinator.entrust(Handoff(self._driver, STANDBY, self._content, charter.to_json(), running.term))
+            state = AttemptState.of(running.coordinator.attempt, running.nodes, self.recovery)
+            running.coordinator.entrust(Handoff(self._driver, STANDBY, self._content, state.to_json(), running.term))
 
     def _coordinator(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
-        estate = self._estate
+        manifest = self._manifest
         return Coordinator(
             com,
-            estate.bandwidth,
+            manifest.bandwidth,
             _log,
-            title=estate.title,
-            blas_threads=estate.blas_threads,
+            title=manifest.title,
+            blas_threads=manifest.blas_threads,
             directory=self._run or ".",
-            job=estate.job,
+            job=manifest.job,
             attempt=attempt,
-            stall=estate.stall,
+            stall=manifest.stall,
             driver=self._driver,
             term=self._term,
             charter=AttemptState.of(attempt, nodes, self.recovery).to_json() if self._driver else "",
@@ -182,18 +182,18 @@ class RestartLoop:
         return self._coordinator(com, attempt, nodes)
 
     def _submit(self, coordinator: Coordinator, nodes: NodeAssignment) -> None:
-        estate, workers = self._estate, nodes.worker_ids
-        size = package_bytes(estate.replies)
+        manifest, workers = self._manifest, nodes.worker_ids
+        size = package_bytes(manifest.resources)
         if nodes.has_parameter_server:
-            coordinator.submit_single(estate.server, Parameter_Server, size)
-        coordinator.submit_group(estate.workers, workers, size)
+            coordinator.submit_single(manifest.server, Parameter_Server, size)
+        coordinator.submit_group(manifest.workers, workers, size)
         coordinator.resources_dispatch(
-            attempt_resources(estate.replies, coordinator.attempt, len(workers), estate.bandwidth, self._samples)
+            attempt_resources(manifest.resources, coordinator.attempt, len(workers), manifest.bandwidth, self._samples)
         )
         _log.info("Submission sent %s bytes and read %s bytes.", coordinator.bytes_sent, coordinator.bytes_read)
 
     def _check_resume(self, com: Controller) -> None:
-        misc = self._estate.replies[MISC]
+        misc = self._manifest.resources[MISC]
         if misc["resume"] and not misc["sends_checkpoint"] and not jobs_known(com, misc["resume"]):
             raise SubmissionError(
                 f"The job was not started: 'resume' names job {misc['resume'][0]}, which none of its nodes knows. A job "
@@ -206,7 +206,7 @@ class RestartLoop:
             results, _ = coordinator.join(
                 stop_on_interrupt=stop_on_interrupt,
                 end_together=self.recovery.policy in AGAIN,
-                look=self._membership.look if self._estate.is_elastic else None,
+                look=self._membership.look if self._manifest.is_elastic else None,
             )
         except KeyboardInterrupt:
             if coordinator.halted:
@@ -219,19 +219,19 @@ class RestartLoop:
         return None if coordinator.halted and lost else results
 
     def _can_do_without(self, lost: set[int]) -> bool:
-        return self.recovery.policy == REDUNDANT and can_do_without(self._estate, lost)
+        return self.recovery.policy == REDUNDANT and can_do_without(self._manifest, lost)
 
     # ---- between attempts
 
     def _ask(self, running: RunningAttempt) -> Quorum:
         """Those who say whether we may go on from this attempt."""
         if self._quorum is None:
-            coordinator, estate = running.coordinator, self._estate
-            office = Office(not running.is_ours, estate.is_elastic, self.recovery.policy == SHRINK)
+            coordinator, manifest = running.coordinator, self._manifest
+            office = Office(not running.is_ours, manifest.is_elastic, self.recovery.policy == SHRINK)
             self._quorum = Quorum(
                 self._request,
                 running.nodes,
-                estate.job,
+                manifest.job,
                 self._driver,
                 self._sha256,
                 office,
@@ -248,9 +248,9 @@ class RestartLoop:
         Raises: NoMajority, Deposed.
         """
         quorum = self._ask(running)
-        charter = AttemptState.of(self._attempt, self._membership.nodes, self.recovery)
+        state = AttemptState.of(self._attempt, self._membership.nodes, self.recovery)
         staying = set(running.nodes).difference(self._left_out(running.nodes))
-        quorum.agree(self._attempt, charter.to_json(), staying)
+        quorum.agree(self._attempt, state.to_json(), staying)
         self._term = quorum.term
 
     def _end_well(self, running: RunningAttempt) -> None:
@@ -283,7 +283,7 @@ class RestartLoop:
         if reason:
             if self.recovery.policy in AGAIN:
                 _log.error("Giving up: %s.", reason.rstrip("."))
-            raise self._give_up(coordinator, reason if self._estate.is_elastic else "")
+            raise self._give_up(coordinator, reason if self._manifest.is_elastic else "")
         after = self._membership.nodes
         same = dict(after.items()) == dict(before.items())
         _log.warning(
@@ -311,7 +311,7 @@ class RestartLoop:
                 self._unless_deposed(self._ask(self._running).require)
             except NoMajority as error:
                 outcome = "left"
-                job = self._estate.job
+                job = self._manifest.job
                 _log.warning("The job may go on without us, which 'psgd-submit --attach %s' would show. %s", job, error)
         failed = self._failed(coordinator, reason)
         coordinator.conclude(outcome, str(failed), report_of(failed.verdicts))
@@ -376,14 +376,14 @@ class RestartLoop:
         return self._start()
 
     def _unless_deposed(self, act: Callable[[], Result]) -> Result:
-        """An heir that was started because one agent had lost us claims the job for a moment, and gives it up.
+        """A standby driver that was started because one agent had lost us claims the job for a moment, and gives it up.
 
         Raises: Deposed when it does not, and what `act` raises.
         """
         return Retry(DEPOSED_SECONDS, Deposed).call(act)
 
-    def _say_goodbye(self) -> None:
-        """Whoever leaves between two attempts leaves the next one to an heir."""
+    def _name_successor(self) -> None:
+        """Whoever leaves between two attempts leaves the next one to a standby driver."""
         if self._driver:
-            job = self._estate.job
+            job = self._manifest.job
             _log.warning("The job %s goes on without us. 'psgd-submit --attach %s' shows its progress again.", job, job)

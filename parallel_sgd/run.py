@@ -113,17 +113,17 @@ def keep_checkpoints(path: Path, workers: Sequence[int], server: int | None, uns
 
 def _move_needed(run: Run, workers: Sequence[int], server: int | None) -> bool:
     """Move the checkpoints of its end; False where none are known to be enough."""
-    holdings = HeldCheckpoints(stores_of_run(run))
-    choice = choose({workers[0]: holdings.offers}, workers, server)
+    held = HeldCheckpoints(stores_of_run(run))
+    choice = choose({workers[0]: held.offers}, workers, server)
     if choice is None or not choice.whole:
         return False
-    offers = [offer for offer in holdings.offers if offer.position == choice.position]
+    offers = [offer for offer in held.offers if offer.position == choice.position]
     owners = sorted({source.owner for source in choice.sources.values()})
     if not any(offer.personal for offer in offers if offer.owner >= 0):
         first = min(owner for owner in owners if owner >= 0)
         owners = [owner for owner in owners if owner <= first]  # the server's number is below all
     for owner in owners:
-        file = holdings.file(owner, choice.position)
+        file = held.file(owner, choice.position)
         if file is not None:
             folder = run.path / node_folder(owner) / FOLDER
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

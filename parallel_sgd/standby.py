@@ -37,7 +37,7 @@ from .membership import Membership, SameNodes, Survivors
 from .restart_loop import WAIT_SECONDS, RestartLoop, RunningAttempt
 from .training import Samples
 
-ORPHANED = 70  # exit code of an heir whose agent is gone
+ORPHANED = 70  # exit code of a standby driver whose agent is gone
 PAUSE_SECONDS = 1.0
 _log = get_logger("Drive")
 
@@ -48,13 +48,13 @@ class StandbyDriver:
     def __init__(self, folder: Path, cache: Path, key: Key) -> None:
         order: dict[str, Any] = parsed(json.loads, read_regular(folder / CHARTER))
         self.node, self._place, self._sha256 = int(order["node"]), int(order["place"]), str(order["sha256"])
-        self._charter = AttemptState.from_json(order["charter"])
-        self._address = self._charter.assignment()[self.node]
-        self._estate = JobManifest.read(folder / ESTATE)
+        self._state = AttemptState.from_json(order["charter"])
+        self._address = self._state.assignment()[self.node]
+        self._manifest = JobManifest.read(folder / ESTATE)
         self._folder, self._cache = folder, cache
         self._request = Request(key=key)
         self._driver = new_driver(f"Node({self.node})")
-        self._since = int(order["term"]), self._charter.attempt
+        self._since = int(order["term"]), self._state.attempt
         self._term = later_term(self._since[0], self._driver)
         self._said = ""
 
@@ -65,7 +65,7 @@ class StandbyDriver:
         """
         begin, pause = time.monotonic(), PAUSE_SECONDS
         while True:
-            before = self._charter.attempt
+            before = self._state.attempt
             with contextlib.closing(self._candidacy()) as candidacy:
                 decision = self._claim(candidacy)
                 if decision is Decision.DRIVE:
@@ -75,23 +75,24 @@ class StandbyDriver:
                     _log.error("Giving up: %s", reason)
                     candidacy.leave(candidacy.election.granted, "left", reason)
                     return None
-            if decision is Decision.NEWER and self._charter.attempt != before:
+            if decision is Decision.NEWER and self._state.attempt != before:
                 continue
             if decision is not Decision.PAUSE:
                 return None
-            time.sleep(pause + self._place * PLACE_SECONDS)  # by place, so that two heirs do not split the nodes again
+            # by place, so that two standby drivers do not split the nodes again
+            time.sleep(pause + self._place * PLACE_SECONDS)
             pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 
     def _candidacy(self) -> Candidacy:
-        """For the job as it stands by our charter."""
-        nodes, estate = self._charter.assignment(), self._estate
-        office = Office(is_heir=True, is_elastic=estate.is_elastic, leaves_out=estate.policy == SHRINK)
-        content = (estate.job, self._driver, self._sha256, set(nodes))
+        """For the job as it stands by our state of the attempt."""
+        nodes, manifest = self._state.assignment(), self._manifest
+        office = Office(is_heir=True, is_elastic=manifest.is_elastic, leaves_out=manifest.policy == SHRINK)
+        content = (manifest.job, self._driver, self._sha256, set(nodes))
         election = Election(*content, office, term=self._term, since=self._since)
-        return Candidacy(self._request, nodes, election, estate.job, _log)
+        return Candidacy(self._request, nodes, election, manifest.job, _log)
 
     def _claim(self, candidacy: Candidacy) -> Decision:
-        """One round. Where the job has gone on, or was about to, our charter is the newer one afterwards."""
+        """One round. Where the job has gone on, or was about to, ours is the newer state afterwards."""
         decision, election = candidacy.ask(), candidacy.election
         self._term = election.term
         if election.newer is not None and decision is Decision.NEWER:
@@ -106,60 +107,60 @@ class StandbyDriver:
     def _follow(self, candidacy: Candidacy, newer: Newer) -> Decision:
         """Go on from a newer attempt, if it has a place for us."""
         try:
-            charter = AttemptState.from_json(newer.charter)
-            places = [node for node, address in charter.assignment().items() if address == self._address]
+            state = AttemptState.from_json(newer.charter)
+            places = [node for node, address in state.assignment().items() if address == self._address]
         except (ValueError, TypeError, AttributeError) as error:
-            raise ProtocolError(f"A node has a charter that cannot be read: {error}") from error
+            raise ProtocolError(f"A node has a state of the attempt that cannot be read: {error}") from error
         if not places:
-            self._say(f"attempt {charter.attempt + 1} goes on without this node")
-            candidacy.leave([self.node], "left", f"Attempt {charter.attempt + 1} goes on.")
+            self._say(f"attempt {state.attempt + 1} goes on without this node")
+            candidacy.leave([self.node], "left", f"Attempt {state.attempt + 1} goes on.")
             return Decision.YIELD
-        self._charter, self._since, self.node = charter, (newer.agreed, charter.attempt), places[0]
+        self._state, self._since, self.node = state, (newer.agreed, state.attempt), places[0]
         return Decision.NEWER
 
     def _say(self, text: str) -> None:
         if text != self._said:
-            _log.info("Job %s is not driven from here: %s", self._estate.job, text)
+            _log.info("Job %s is not driven from here: %s", self._manifest.job, text)
         self._said = text
 
     def _drive(self, candidacy: Candidacy) -> None:
-        charter, estate, granted = self._charter, self._estate, candidacy.election.granted
-        nodes, missing = charter.assignment(), candidacy.missing
-        _log.warning("Job %s: Node(%s) drives it from now on, attempt %s.", estate.job, self.node, charter.attempt + 1)
-        recovery = Recovery(estate.policy, estate.max_restarts)
-        recovery.load_state_dict(charter.recovery)
-        attempts = RestartLoop(
-            estate,
+        state, manifest, granted = self._state, self._manifest, candidacy.election.granted
+        nodes, missing = state.assignment(), candidacy.missing
+        _log.warning("Job %s: Node(%s) drives it from now on, attempt %s.", manifest.job, self.node, state.attempt + 1)
+        recovery = Recovery(manifest.policy, manifest.max_restarts)
+        recovery.load_state_dict(state.recovery)
+        loop = RestartLoop(
+            manifest,
             self._membership(nodes),
             recovery,
             self._request,
             self._load_samples,
             None,
             driver=self._driver,
-            attempt=1 + max([charter.attempt, *(answer.attempt for answer in granted.values())]),
+            attempt=1 + max([state.attempt, *(answer.attempt for answer in granted.values())]),
             term=candidacy.election.term,
         )
         with candidacy.take_connections() as com:
-            coordinator = attempts.adopted(com, charter.attempt, nodes)
+            coordinator = loop.adopted(com, state.attempt, nodes)
             groups = [[PARAMETER_SERVER]] if nodes.has_parameter_server else []
             coordinator.adopt([*groups, nodes.worker_ids], granted, missing, candidacy.early)
-            attempts.drive(RunningAttempt(com, coordinator, nodes, self._since[0], is_ours=False))
-        _log.info("Job %s has ended well.", estate.job)
+            loop.drive(RunningAttempt(com, coordinator, nodes, self._since[0], is_ours=False))
+        _log.info("Job %s has ended well.", manifest.job)
 
     def _membership(self, nodes: NodeAssignment) -> Membership:
-        if self._estate.is_elastic:
+        if self._manifest.is_elastic:
             _log.warning("The discovery of hosts has ended with the submitter: nobody joins from here on.")
-        return Survivors(nodes, self._estate.min_workers) if self._estate.policy == SHRINK else SameNodes(nodes)
+        return Survivors(nodes, self._manifest.min_workers) if self._manifest.policy == SHRINK else SameNodes(nodes)
 
     def _load_samples(self) -> Samples:
         """The data set, for a node that lacks it: from this agent's cache, or from where it usually lies.
 
         Raises: NetworkError when it is not here either.
         """
-        package = self._estate.replies[DATA]
+        package = self._manifest.resources[DATA]
         arrays = load_arrays(self._cache, package["checksum"])
         if arrays is None:
-            recipe = shipping.load(self._estate.recipe, b"", NO_CODE)[0]["dataset"]
+            recipe = shipping.load(self._manifest.recipe, b"", NO_CODE)[0]["dataset"]
             if recipe is not None and issubclass(recipe[0], AbsDataset):
                 loaded = recipe[0](**recipe[1]).load(download=False)
                 arrays = loaded if checksum_of(loaded) == package["checksum"] else None
@@ -175,9 +176,9 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     secret = os.read(0, KEY_SIZE)
     threading.Thread(target=_end_with_agent, name="agent", daemon=True).start()
-    heir = StandbyDriver(Path(sys.argv[1]), Path(sys.argv[2]), Key(secret))
+    driver = StandbyDriver(Path(sys.argv[1]), Path(sys.argv[2]), Key(secret))
     try:
-        heir.run()
+        driver.run()
     except (JobFailed, NetworkError) as error:
         _log.error("%s", error)  # the agents know it, too
 

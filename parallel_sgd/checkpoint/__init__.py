@@ -1,18 +1,14 @@
 """Checkpoints: the state of every node of a job on its own disk, and the way back from there.
 
-position     how far training has come
 snapshot     the state of one node, and its file
 disk, store  files that appear whole or not at all; the newest valid one counts
+state        from model, optimizer and codecs to arrays, and back; where a node resumes
+keeper       who takes checkpoints, a worker or a parameter server, and when: `checkpoint_every`, `commit_every`
 writer       a thread that saves beside training
-schedule     when: `checkpoint_every`
-state        from model, optimizer and codecs to arrays, and back
-commits      what a worker with a state of its own leaves: `commit_every`
-keeper       who takes checkpoints: a worker, a parameter server
-choice       from what all nodes hold to the position where all go on
-places       where checkpoints of this and of earlier jobs lie
-talk         how nodes tell each other what they hold, and send it
-agents       where a node of a job on agents begins
-given        what `resume=` names
+locate       where checkpoints of this and of earlier jobs lie
+choose       from what all nodes hold to the position where all resume
+agree        how the nodes of a job on agents choose together, and send each other what they lack
+resume       what `resume=` names, at the submitter
 """
 
 from __future__ import annotations

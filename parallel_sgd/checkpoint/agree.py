@@ -61,16 +61,16 @@ def begin(
     jobs = [*([com.job] if com.attempt else []), *earlier]
     early: Sequence[tuple[int, Message]] = ()
     if jobs:
-        holdings = HeldCheckpoints([store for job in jobs for store in stores_of(_jobs_folder(com), job)])
+        held = HeldCheckpoints([store for job in jobs for store in stores_of(_jobs_folder(com), job)])
         peers = {*workers, *([] if server is None else [server])} - {com.node_id}
-        talk = Agreement(com, sorted(peers), start_limit)
-        found = talk.agree(holdings, workers, server)
-        early = talk.early
+        agreement = Agreement(com, sorted(peers), start_limit)
+        found = agreement.agree(held, workers, server)
+        early = agreement.early
         if found is not None:
             choice, snapshot = found
             own_store(com).cut(choice.position)
             logger.info("%s", choice.said)
-            sent = None if snapshot is None else Resumption(snapshot, choice.whole, holdings.tables(com.node_id))
+            sent = None if snapshot is None else Resumption(snapshot, choice.whole, held.tables(com.node_id))
             return StartPoint(sent, choice.said, early)
     if given is not None:
         logger.info("%s", given["said"])
@@ -113,49 +113,47 @@ class Agreement:
         self._heard: dict[tuple[int, int], Any] = {}  # (kind, sender): content
         self.early: list[tuple[int, Message]] = []
 
-    def agree(
-        self, holdings: HeldCheckpoints, workers: Sequence[int], server: int | None
-    ) -> tuple[Choice, Snapshot | None] | None:
+    def agree(self, held: HeldCheckpoints, workers: Sequence[int], server: int | None) -> tuple[Choice, Snapshot | None] | None:
         """Decide together with the peers; returns the choice and this node's snapshot, or None when nobody holds any.
 
         Raises: PeerLost, TimedOut naming who did not answer, CheckpointError when what was sent is no checkpoint.
         """
         self._com.on_block = self._take
         try:
-            return self._agree(holdings, workers, server)
+            return self._agree(held, workers, server)
         finally:
             self._com.on_block = None
 
     def _agree(
-        self, holdings: HeldCheckpoints, workers: Sequence[int], server: int | None
+        self, held: HeldCheckpoints, workers: Sequence[int], server: int | None
     ) -> tuple[Choice, Snapshot | None] | None:
         controller, me = self._com.controller, self._com.node_id
         self._wait(lambda: not self._absent(), self._start_limit, lambda: f"node(s) {self._absent()} to appear")
-        mine = [[int(number) for number in offer] for offer in holdings.offers]
+        mine = [[int(number) for number in offer] for offer in held.offers]
         for peer in self._peers:
             controller.post(peer, mine, self._head(OFFERS))
         controller.flush(self._peers, AGREE_SECONDS)
         self._hear(OFFERS, self._peers, AGREE_SECONDS)
         offers = {peer: [_checked_offer(row) for row in self._heard[OFFERS, peer]] for peer in self._peers}
-        choice = choose({me: holdings.offers, **offers}, workers, server)
+        choice = choose({me: held.offers, **offers}, workers, server)
         if choice is None:
             return None
-        self._send(choice, holdings)
+        self._send(choice, held)
         source = choice.sources.get(me)
         if source is None:
             return choice, None
         if source.holder == me:
-            return choice, holdings.load(source.owner, choice.position)
+            return choice, held.load(source.owner, choice.position)
         size = max(o.size for o in offers[source.holder] if (o.owner, o.position) == (source.owner, choice.position))
         self._hear(CONTENT, [source.holder], AGREE_SECONDS + size / _BYTES_PER_SECOND)
         return choice, Snapshot.read(_bytes(self._heard.pop((CONTENT, source.holder))))
 
-    def _send(self, choice: Choice, holdings: HeldCheckpoints) -> None:
+    def _send(self, choice: Choice, held: HeldCheckpoints) -> None:
         """Give this node's checkpoints to those who lack them."""
         controller, me = self._com.controller, self._com.node_id
         for node, source in choice.sources.items():
             if source.holder == me and node != me:
-                content = np.frombuffer(b"".join(holdings.load(source.owner, choice.position).pieces()), np.uint8)
+                content = np.frombuffer(b"".join(held.load(source.owner, choice.position).pieces()), np.uint8)
                 controller.post(node, content, self._head(CONTENT))
                 controller.flush([node], AGREE_SECONDS + content.size / _BYTES_PER_SECOND)
 

@@ -145,10 +145,10 @@ def held_at(path: Path) -> HeldCheckpoints:
         stores = stores_below(path)
         if not stores and any(is_checkpoint(file) for file in path.iterdir()):
             stores = [Store(path)]
-    holdings = HeldCheckpoints(stores)
-    if not holdings.offers:
+    held = HeldCheckpoints(stores)
+    if not held.offers:
         raise CheckpointError(
             f"'resume' names {path}, where there is no checkpoint: give a checkpoint file, a folder with '{FOLDER}' in it, or "
             f"that of a run, as runs/latest. Those of a job on agents stay there: give its job id"
         )
-    return holdings
+    return held

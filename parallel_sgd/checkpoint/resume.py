@@ -38,7 +38,7 @@ ON_AGENTS, ON_LOCAL_WORKERS, IN_PROCESS = "agents", "local workers", "in process
 class LocalCheckpoint:
     """Checkpoints at the submitter, and the choice that was made among them."""
 
-    holdings: HeldCheckpoints
+    held: HeldCheckpoints
     choice: Choice
 
     def resumption(self, node: int) -> Resumption | None:
@@ -46,17 +46,17 @@ class LocalCheckpoint:
         source = self.choice.sources.get(node)
         if source is None:
             return None
-        snapshot = self.holdings.load(source.owner, self.choice.position)
-        return Resumption(snapshot, self.choice.whole, self.holdings.tables(node))
+        snapshot = self.held.load(source.owner, self.choice.position)
+        return Resumption(snapshot, self.choice.whole, self.held.tables(node))
 
-    def replies(self, nodes: Iterable[int]) -> dict[str, Any]:
+    def resources(self, nodes: Iterable[int]) -> dict[str, Any]:
         """The same for all `nodes` as it travels: what several nodes need is there once, `of` says which is whose."""
         contents: dict[int, np.ndarray[Any, np.dtype[np.uint8]]] = {}
         of: dict[int, int] = {}
         for node in nodes:
             source = self.choice.sources.get(node)
             if source is not None and source.owner not in contents:
-                snapshot = self.holdings.load(source.owner, self.choice.position)
+                snapshot = self.held.load(source.owner, self.choice.position)
                 contents[source.owner] = np.frombuffer(b"".join(snapshot.pieces()), np.uint8)
             if source is not None:
                 of[node] = source.owner
@@ -64,7 +64,7 @@ class LocalCheckpoint:
 
     def tables(self, nodes: Iterable[int]) -> dict[int, str]:
         """Where the tables of the part that is over are on this machine, by node."""
-        return {node: str(found.absolute()) for node in nodes if (found := self.holdings.tables(node)) is not None}
+        return {node: str(found.absolute()) for node in nodes if (found := self.held.tables(node)) is not None}
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class ResumePoint:
 
     name: str
     jobs: tuple[str, ...] = ()
-    given: LocalCheckpoint | None = None
+    local: LocalCheckpoint | None = None
 
 
 def checked_resume(
@@ -91,8 +91,8 @@ def checked_resume(
         return None
     if not isinstance(resume, (str, Path)) or not str(resume):
         raise TypeError(f"'resume' must be '{LAST}', a job id or a path, got {resume!r}")
-    name, jobs, holdings = _locate(resume, directory, set())
-    return ResumePoint(name, tuple(jobs), None if holdings is None else local_checkpoint(holdings, model, workers, server))
+    name, jobs, held = _locate(resume, directory, set())
+    return ResumePoint(name, tuple(jobs), None if held is None else local_checkpoint(held, model, workers, server))
 
 
 Located = tuple[str, list[str], HeldCheckpoints | None]
@@ -122,9 +122,9 @@ def _locate(resume: str | Path, directory: Path, seen: set[str]) -> Located:
 def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
     """What there is of a run; of one that ended before its first checkpoint, what it went on from itself."""
     seen.add(run.job)
-    holdings = HeldCheckpoints(stores_of_run(run))
-    if holdings.offers:
-        return run.job, [], holdings
+    held = HeldCheckpoints(stores_of_run(run))
+    if held.offers:
+        return run.job, [], held
     jobs = [run.job] if run.about.get(NODES, ON_AGENTS) == ON_AGENTS else []  # one that was fetched, too
     before = run.about.get(RESUMES)
     if isinstance(before, str) and before not in seen:
@@ -147,13 +147,13 @@ def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
     )
 
 
-def local_checkpoint(holdings: HeldCheckpoints, model: Model, workers: Sequence[int], server: int | None) -> LocalCheckpoint:
+def local_checkpoint(held: HeldCheckpoints, model: Model, workers: Sequence[int], server: int | None) -> LocalCheckpoint:
     """The choice among checkpoints at the submitter.
 
     Raises: CheckpointError where there is none of a worker, or it does not fit the model.
     """
-    choice = choose({workers[0]: holdings.offers}, workers, server)
+    choice = choose({workers[0]: held.offers}, workers, server)
     if choice is None:
         raise CheckpointError("'resume' names only checkpoints of a parameter server; give one of a worker")
-    check_values(model, holdings.load(choice.sources[workers[0]].owner, choice.position))
-    return LocalCheckpoint(holdings, choice)
+    check_values(model, held.load(choice.sources[workers[0]].owner, choice.position))
+    return LocalCheckpoint(held, choice)

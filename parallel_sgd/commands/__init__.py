@@ -1,1 +1,1 @@
-"""What `job_submit.py` can do, one command to a file."""
+"""What `psgd-submit` can do: submit a job, and look after jobs that were submitted before."""

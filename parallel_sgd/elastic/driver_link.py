@@ -1,4 +1,4 @@
-"""The worker's thread that talks with the driver of the job, so that its word is heard whatever the function does."""
+"""The worker's thread that talks with the driver of the job, so that the driver is heard whatever the function does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ logger = get_logger("parallel_sgd.elastic")
 class DriverLink:
     """Owns `controller` and the `line` to the driver in it until `close`; its methods belong to the thread of the function.
 
-    `on_break(error)` is called in the liaison's thread when nothing more will come of the present round: WorkersLostError when
+    `on_break(error)` is called in this link's thread when nothing more will come of the present round: WorkersLostError when
     another one follows, WorkerRemoved or JobAborted when this worker is done. While it waits for the driver, it shows the
     failure detector that it lives.
     """
@@ -66,7 +66,7 @@ class DriverLink:
             raise self._error
 
     def await_order(self) -> Round | Void:
-        """The driver's next word on rounds. Raises: as `check`."""
+        """The driver's next message on rounds. Raises: as `check`."""
         while True:
             monitor_alive()
             self.check()
@@ -113,7 +113,7 @@ class DriverLink:
         self._controller.wake()
         self._thread.join()
 
-    # ---- the liaison's thread
+    # ---- the thread of the link
 
     def _run(self) -> None:
         try:
@@ -135,28 +135,28 @@ class DriverLink:
             if not self._over.is_set():
                 self._fail(error if isinstance(error, JobAborted) else JobAborted(str(error)))
         except Exception as error:
-            logger.exception("The talk with the driver failed")
+            logger.exception("The link to the driver failed")
             self._fail(error)
 
-    def _obey(self, word: Operation) -> None:
-        if isinstance(word, (Round, Void)):
-            self._orders.put(word)
-        elif isinstance(word, Broken):
+    def _obey(self, message: Operation) -> None:
+        if isinstance(message, (Round, Void)):
+            self._orders.put(message)
+        elif isinstance(message, Broken):
             with self._lock:
-                self._broken[word.attempt] = word.reason
-                on_break = self._on_break if word.attempt == self._attempt else None
+                self._broken[message.attempt] = message.reason
+                on_break = self._on_break if message.attempt == self._attempt else None
             if on_break is not None:
-                on_break(WorkersLostError(word.reason))
-        elif isinstance(word, HostsChanged):
+                on_break(WorkersLostError(message.reason))
+        elif isinstance(message, HostsChanged):
             with self._lock:
                 listeners = list(self._listeners)
             for listener in listeners:
-                listener(word.sequence, HostUpdateResult(word.result))
+                listener(message.sequence, HostUpdateResult(message.result))
             if listeners:
-                self.say(Noted(word.sequence))
-        elif isinstance(word, Removed):
-            raise WorkerRemoved(word.message)
-        elif isinstance(word, End):
+                self.say(Noted(message.sequence))
+        elif isinstance(message, Removed):
+            raise WorkerRemoved(message.message)
+        elif isinstance(message, End):
             self._over.set()
 
     def _fail(self, error: Exception) -> None:

@@ -45,58 +45,63 @@ from .worker_pool import Inbox, WorkerPool
 
 LOOK_SECONDS = 0.25
 CUT_OFF_SECONDS = 2.0  # for an agent to say why the line to its process is lost
-HERE_SECONDS = 30.0  # for a process that has started to say the first word
+HERE_SECONDS = 30.0  # for a process that has started to say something
 _log = get_logger(SUBMIT_LOGGER)
 
 
 class ElasticJob:
-    """One elastic job from its first round to its end. `news` brings what discovery finds, `vault` keeps the state.
+    """One elastic job from its first round to its end. `inbox` brings what discovery finds, `state_file` keeps the state.
 
     `run` belongs to one thread.
     """
 
     def __init__(
-        self, task: Task, driver: ElasticDriver, news: Inbox, watching: StragglerDetector, vault: StateFile | None = None
+        self,
+        task: Task,
+        driver: ElasticDriver,
+        inbox: Inbox,
+        stragglers: StragglerDetector,
+        state_file: StateFile | None = None,
     ) -> None:
-        self._task, self._driver, self._news, self._watching, self._vault = task, driver, news, watching, vault
+        self._task, self._driver, self._inbox, self._stragglers, self._state_file = task, driver, inbox, stragglers, state_file
         self._nobody_holds = True  # the state, so that whoever begins takes what was kept
-        self._lookout = ClusterMonitor(task.job, 0, _log)
-        self._muster = WorkerPool(task, news)
+        self._monitor = ClusterMonitor(task.job, 0, _log)
+        self._pool = WorkerPool(task, inbox)
         self._opening: StartRound | None = None  # some of its workers have not started yet
         self._members: tuple[Worker, ...] = ()  # of the round that was opened last, and its attempt
         self._attempt = -1
         self._results: dict[Worker, Any] = {}
         self._failures: dict[int, tuple[str, str]] = {}
         self._cut_off: dict[Worker, float] = {}  # since when
-        self._awaited: dict[Worker, float] = {}  # who has started and not said a word, since when
+        self._awaited: dict[Worker, float] = {}  # who has started and not said anything, since when
         self._silent: set[Worker] = set()
         self._failure: str | None = None  # "" for a good end
 
     def run(self) -> dict[int, Any]:
         """What the workers of the last round have returned, by rank. Raises: JobFailed."""
         try:
-            if self._vault is not None and self._vault.content is not None:
-                self._tell(CheckpointSeen(self._vault.digest))
+            if self._state_file is not None and self._state_file.content is not None:
+                self._tell(CheckpointSeen(self._state_file.digest))
             while self._failure is None:
                 now, deadline = time.monotonic(), self._driver.deadline
-                self._muster.wait(LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - now))
+                self._pool.wait(LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - now))
                 self._step()
         finally:
-            self._muster.dismiss(self._results, self._silent)
+            self._pool.dismiss(self._results, self._silent)
         if self._failure:
-            raise JobFailed(self._failures, {}, self._task.job, self._lookout.causes, self._failure)
+            raise JobFailed(self._failures, {}, self._task.job, self._monitor.causes, self._failure)
         return {rank: self._results[worker] for rank, worker in enumerate(self._members) if worker in self._results}
 
     def _step(self) -> None:
-        for item in self._news.take():
+        for item in self._inbox.take():
             if isinstance(item, (Running, NotStarted)):
                 self._on_start(item)
             else:
                 self._tell(item)
-        for recruit in self._muster:
-            for heard in recruit.hear():
-                self._on_heard(recruit, heard)
-        self._look_out(time.monotonic())
+        for handle in self._pool:
+            for heard in handle.hear():
+                self._on_heard(handle, heard)
+        self._find_lost(time.monotonic())
         self._tell(Tick())
         if self._opening is not None:
             self._try_open(self._opening)
@@ -104,73 +109,73 @@ class ElasticJob:
     # ---- what is heard
 
     def _on_start(self, item: Running | NotStarted) -> None:
-        recruit = self._muster[item.worker]
+        handle = self._pool[item.worker]
         if isinstance(item, NotStarted):
-            recruit.ended = True
-            if not recruit.fenced:
+            handle.ended = True
+            if not handle.fenced:
                 _log.warning("%s cannot be started: %s", item.worker, clean(item.reason))
-            self._fail(recruit, "lost", item.reason, started=False, agent_lost=item.agent_lost)
+            self._fail(handle, "lost", item.reason, started=False, agent_lost=item.agent_lost)
             return
         self._awaited[item.worker] = time.monotonic()
-        if recruit.fenced:
-            recruit.stop("It was given up before it had started.")
+        if handle.fenced:
+            handle.stop("It was given up before it had started.")
 
-    def _on_heard(self, recruit: WorkerHandle, heard: Operation | Ended | Unreachable) -> None:
-        worker = recruit.worker
+    def _on_heard(self, handle: WorkerHandle, heard: Operation | Ended | Unreachable) -> None:
+        worker = handle.worker
         if isinstance(heard, Ended):
-            self._on_ended(recruit, heard)
+            self._on_ended(handle, heard)
         elif isinstance(heard, Unreachable):
-            self._give_up(worker, self._lookout.explain(recruit.node, heard.reason, time.monotonic()), agent_lost=True)
+            self._give_up(worker, self._monitor.explain(handle.node, heard.reason, time.monotonic()), agent_lost=True)
         elif isinstance(heard, NEWS):
-            self._lookout.take(recruit.node, heard, time.monotonic())
-        elif recruit.fenced:
+            self._monitor.take(handle.node, heard, time.monotonic())
+        elif handle.fenced:
             pass  # nothing that it says counts any more
         elif isinstance(heard, Here):
-            recruit.place = heard.place
+            handle.place = heard.place
             self._awaited.pop(worker, None)
         elif isinstance(heard, Ready):
             self._nobody_holds = self._nobody_holds and not heard.holds
-            self._watching.asks_for_next(heard.attempt, worker)
+            self._stragglers.asks_for_next(heard.attempt, worker)
             self._tell(WorkerReady(worker, heard.attempt, heard.holds))
         elif isinstance(heard, Noted):
             self._tell(Notified(heard.sequence))
         elif isinstance(heard, Waits):
-            self._watching.waits(heard.attempt, worker, heard.operation)
+            self._stragglers.waits(heard.attempt, worker, heard.operation)
         elif isinstance(heard, Got):
-            self._watching.got(heard.attempt, heard.operation)
+            self._stragglers.got(heard.attempt, heard.operation)
         elif isinstance(heard, Kept):
             self._keep(heard.content)
         elif isinstance(heard, Returned):
             self._results[worker] = heard.value
-            self._watching.asks_for_next(self._attempt, worker)
-            self._lookout.ended(recruit.node, True, time.monotonic())
+            self._stragglers.asks_for_next(self._attempt, worker)
+            self._monitor.ended(handle.node, True, time.monotonic())
             self._tell(WorkerEnded(worker, True, 0, returned=True))
 
     def _keep(self, content: Any) -> None:
         self._nobody_holds = False
-        if self._vault is not None and self._vault.keep(content):
-            self._tell(CheckpointSeen(self._vault.digest))
+        if self._state_file is not None and self._state_file.keep(content):
+            self._tell(CheckpointSeen(self._state_file.digest))
 
-    def _on_ended(self, recruit: WorkerHandle, ended: Ended) -> None:
-        worker, well = recruit.worker, ended.state in ("done", "left")
-        self._lookout.ended(recruit.node, well, time.monotonic())
+    def _on_ended(self, handle: WorkerHandle, ended: Ended) -> None:
+        worker, well = handle.worker, ended.state in ("done", "left")
+        self._monitor.ended(handle.node, well, time.monotonic())
         if worker in self._results:
             return
         if well:  # it has said its farewell, or its host is to go
             self._tell(WorkerEnded(worker, True, 0, ended.detail, returned=False, place=None))
             return
-        if ended.state == "stopped" and not recruit.fenced:  # not by us
-            self._failures[recruit.node] = (ended.state, ended.detail)
+        if ended.state == "stopped" and not handle.fenced:  # not by us
+            self._failures[handle.node] = (ended.state, ended.detail)
             self._failure = f"The job was stopped: {clean(ended.detail.strip())}"
             return
-        verdict = next((verdict for verdict in self._lookout.verdicts if verdict.node == recruit.node), None)
-        if not recruit.fenced:
+        verdict = next((verdict for verdict in self._monitor.verdicts if verdict.node == handle.node), None)
+        if not handle.fenced:
             _log.error("%s %s:\n%s", worker, ended.state, ended.detail.rstrip())
-        self._fail(recruit, ended.state, ended.detail, _exit_code(ended, verdict), verdict)
+        self._fail(handle, ended.state, ended.detail, _exit_code(ended, verdict), verdict)
 
     def _fail(
         self,
-        recruit: WorkerHandle,
+        handle: WorkerHandle,
         state: str,
         detail: str,
         code: int | None = None,
@@ -179,12 +184,12 @@ class ElasticJob:
         started: bool = True,
         agent_lost: bool = False,
     ) -> None:
-        worker = recruit.worker
-        if not recruit.fenced:  # else it is a consequence
-            self._failures.setdefault(recruit.node, (state, detail))
+        worker = handle.worker
+        if not handle.fenced:  # else it is a consequence
+            self._failures.setdefault(handle.node, (state, detail))
         last = detail.strip().splitlines()[-1:] or ["no reason given"]
         self._break(worker, f"{worker} has failed: {clean(last[0])}")
-        self._watching.asks_for_next(self._attempt, worker)
+        self._stragglers.asks_for_next(self._attempt, worker)
         said = clean(last[0]) if verdict is None else verdict.headline
         place: tuple[int, int] | None = (0, 0)
         if verdict is not None:
@@ -193,33 +198,33 @@ class ElasticJob:
 
     def _give_up(self, worker: Worker, reason: str, *, agent_lost: bool = False) -> None:
         """Nothing more is expected of a worker, though its process may exist."""
-        recruit = self._muster[worker]
-        if recruit.fenced or recruit.ended or worker in self._results:
+        handle = self._pool[worker]
+        if handle.fenced or handle.ended or worker in self._results:
             return
         _log.error("%s is given up: %s", worker, clean(reason))
-        self._failures.setdefault(recruit.node, ("lost", reason))
-        self._watching.asks_for_next(self._attempt, worker)
+        self._failures.setdefault(handle.node, ("lost", reason))
+        self._stragglers.asks_for_next(self._attempt, worker)
         self._tell(WorkerStuck(worker, reason, agent_lost))
 
-    def _look_out(self, now: float) -> None:
+    def _find_lost(self, now: float) -> None:
         """See who is silent, cut off, or missing where others wait."""
-        for verdict in self._lookout.look(now):
+        for verdict in self._monitor.look(now):
             if verdict.kind in ("deadlock", "cut"):
                 self._break(None, verdict.headline)
                 continue
-            silent = self._muster.of_node(verdict.node).worker
-            self._silent.update(recruit.worker for recruit in self._muster if recruit.worker.address == silent.address)
+            silent = self._pool.of_node(verdict.node).worker
+            self._silent.update(handle.worker for handle in self._pool if handle.worker.address == silent.address)
             self._give_up(silent, verdict.headline, agent_lost=True)
-        for recruit in self._muster:
-            if not recruit.is_cut_off:
-                self._cut_off.pop(recruit.worker, None)
-            elif now - self._cut_off.setdefault(recruit.worker, now) > CUT_OFF_SECONDS:
-                self._give_up(recruit.worker, "the line to its process is lost")
+        for handle in self._pool:
+            if not handle.is_cut_off:
+                self._cut_off.pop(handle.worker, None)
+            elif now - self._cut_off.setdefault(handle.worker, now) > CUT_OFF_SECONDS:
+                self._give_up(handle.worker, "the line to its process is lost")
         for worker, since in list(self._awaited.items()):
             if now - since > HERE_SECONDS:
                 del self._awaited[worker]
-                self._give_up(worker, f"its process has not said a word within {HERE_SECONDS:g} s")
-        for worker, reason in self._watching.look(now):
+                self._give_up(worker, f"its process has not said anything within {HERE_SECONDS:g} s")
+        for worker, reason in self._stragglers.look(now):
             self._give_up(worker, reason)
 
     # ---- what the machine decides
@@ -232,62 +237,62 @@ class ElasticJob:
         if isinstance(action, StartRound):
             self._opening = action
             self._nobody_holds = self._nobody_holds or action.resume
-            self._watching.end()
+            self._stragglers.end()
             for worker in action.workers:
-                self._muster.start(worker)
+                self._pool.start(worker)
         elif isinstance(action, StopWorker):
-            self._stop(self._muster[action.worker], action.reason)
+            self._stop(self._pool[action.worker], action.reason)
         elif isinstance(action, RemoveWorker):
-            self._muster[action.worker].say(Removed(action.message))
-            self._muster[action.worker].fenced = True
+            self._pool[action.worker].say(Removed(action.message))
+            self._pool[action.worker].fenced = True
         elif isinstance(action, NotifyRankZero):
-            self._muster[action.worker].say(HostsChanged(action.sequence, int(action.result)))
+            self._pool[action.worker].say(HostsChanged(action.sequence, int(action.result)))
         elif isinstance(action, (Pause, Warn)):
             _log.warning("%s", action.reason if isinstance(action, Pause) else action.message)
         elif isinstance(action, (Finish, Fail)):
             self._failure = action.message if isinstance(action, Fail) else ""
 
-    def _stop(self, recruit: WorkerHandle, reason: str) -> None:
+    def _stop(self, handle: WorkerHandle, reason: str) -> None:
         if self._driver.stage is not Stage.OVER:
             _log.warning("%s", reason)
-            recruit.say(Removed(f"{recruit.worker} has been removed from elastic job"))
-            self._break(recruit.worker, reason)
-        recruit.fenced = True
-        recruit.stop(reason)
+            handle.say(Removed(f"{handle.worker} has been removed from elastic job"))
+            self._break(handle.worker, reason)
+        handle.fenced = True
+        handle.stop(reason)
 
     def _break(self, worker: Worker | None, reason: str) -> None:
         """Let all others of the round know that nothing more will come of it, if the worker is in it, or None."""
         for other in self._members if worker is None or worker in self._members else ():
             if other != worker:
-                self._muster[other].say(Broken(self._attempt, reason))
+                self._pool[other].say(Broken(self._attempt, reason))
 
     def _try_open(self, order: StartRound) -> None:
         """Let the round begin when all of its workers have started; if one of them is lost already, it comes to nothing."""
-        recruits = [self._muster[worker] for worker in order.workers]
-        if any(recruit.place is None and not (recruit.ended or recruit.fenced) for recruit in recruits):
+        handles = [self._pool[worker] for worker in order.workers]
+        if any(handle.place is None and not (handle.ended or handle.fenced) for handle in handles):
             return
         self._opening, self._members, self._attempt = None, order.workers, order.attempt
-        whole = not any(recruit.ended or recruit.fenced for recruit in recruits)
-        self._watching.begin(order.attempt, order.workers)
+        whole = not any(handle.ended or handle.fenced for handle in handles)
+        self._stragglers.begin(order.attempt, order.workers)
         if whole:
             _log.info(
                 "Round %d of job %s: %d workers, %s.",
                 order.attempt + 1,
                 self._task.job,
-                len(recruits),
+                len(handles),
                 ", ".join(map(str, order.workers)),
             )
-            self._lookout.begin([recruit.node for recruit in recruits], time.monotonic(), anew=True)
-            places = [list(recruit.place or ()) for recruit in recruits]
-            kept = self._vault.content if self._vault is not None and self._nobody_holds else None
-            word: Operation = Round(order.attempt, order.sequence, [recruit.node for recruit in recruits], places, kept)
+            self._monitor.begin([handle.node for handle in handles], time.monotonic(), anew=True)
+            places = [list(handle.place or ()) for handle in handles]
+            kept = self._state_file.content if self._state_file is not None and self._nobody_holds else None
+            message: Operation = Round(order.attempt, order.sequence, [handle.node for handle in handles], places, kept)
         else:
-            word = Void(order.attempt)
-        for recruit in recruits:
-            if recruit.ended or recruit.fenced:
-                self._watching.asks_for_next(order.attempt, recruit.worker)
+            message = Void(order.attempt)
+        for handle in handles:
+            if handle.ended or handle.fenced:
+                self._stragglers.asks_for_next(order.attempt, handle.worker)
             else:
-                recruit.say(word)
+                handle.say(message)
 
 
 def _exit_code(ended: Ended, verdict: Verdict | None) -> int | None:

@@ -123,18 +123,18 @@ def launch(
         timeout=min(timeout, _HOPELESS_SECONDS) if hopeless else timeout,
         now=time.monotonic(),
     )
-    watching = StragglerDetector(warn_after, stop_after)
+    stragglers = StragglerDetector(warn_after, stop_after)
     attach_console()
-    vault = None if checkpoint is None else StateFile(checkpoint)
-    settings = {"watched": stall_timeout is not None, "keep_every": None if vault is None else float(checkpoint_every)}
+    state_file = None if checkpoint is None else StateFile(checkpoint)
+    settings = {"watched": stall_timeout is not None, "keep_every": None if state_file is None else float(checkpoint_every)}
     bundle, data, size = _packed(func, list(args), settings)
     task = Task(new_job_id(), title, nodes.key_file, bundle, data, size, blas_threads, stall_timeout or 0.0)
-    with contextlib.closing(Inbox()) as news, contextlib.ExitStack() as held:
+    with contextlib.closing(Inbox()) as inbox, contextlib.ExitStack() as held:
         if found is None:
-            news.put(HostsSeen(_hosts(nodes)))
+            inbox.put(HostsSeen(_hosts(nodes)))
         else:
-            held.callback(Poller(found, news.put, discovery_every).close)
-        return ElasticJob(task, driver, news, watching, vault).run()
+            held.callback(Poller(found, inbox.put, discovery_every).close)
+        return ElasticJob(task, driver, inbox, stragglers, state_file).run()
 
 
 def _packed(func: Callable[..., Any], args: list[Any], settings: dict[str, Any]) -> tuple[Bundle, dict[int, Any], int]:

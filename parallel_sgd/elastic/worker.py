@@ -61,26 +61,26 @@ class ElasticWorker(AbsExecutable):
         line = await_submitter(com.controller)
         watch_for_silence(line)
         hooks = com.controller.on_wait, com.controller.on_resume
-        com.controller.on_wait = com.controller.on_resume = None  # that the liaison waits shows nothing
-        liaison = DriverLink(com.controller, line)
+        com.controller.on_wait = com.controller.on_resume = None  # that the link waits shows nothing
+        link = DriverLink(com.controller, line)
         settings = {"watched": self.shipped["watched"], "keep_every": self.shipped["keep_every"]}
-        group = JobGroup(com, com.meetings, liaison, *hooks, **settings)
+        group = JobGroup(com, com.meetings, link, *hooks, **settings)
         try:
-            liaison.say(Here(com.meetings.place))
+            link.say(Here(com.meetings.place))
             group.join()
             with using(group):
                 value = self.shipped["function"](*self._arguments())
             monitor_train_end()
             _check_travels(value, com)
-            liaison.say(Returned(value))
+            link.say(Returned(value))
             group.leave(farewell=True)
-            liaison.await_end()
+            link.await_end()
         except WorkerRemoved as farewell:
             self.logger.warning("%s", farewell)
         finally:
             com.meetings.close()
             group.leave(farewell=False)
-            liaison.close()
+            link.close()
 
     def _arguments(self) -> list[Any]:
         arguments = list(self.shipped["arguments"])
@@ -117,14 +117,14 @@ class JobGroup:
         self,
         com: Communication,
         meetings: PeerConnector,
-        liaison: DriverLink,
+        link: DriverLink,
         on_wait: Callable[[], None] | None = None,
         on_resume: Callable[[], None] | None = None,
         *,
         watched: bool = False,
         keep_every: float | None = None,
     ) -> None:
-        self._com, self._meetings, self._liaison, self._watched = com, meetings, liaison, watched
+        self._com, self._meetings, self._link, self._watched = com, meetings, link, watched
         self._keep_every, self._kept_at = keep_every, time.monotonic()
         self._kept: Any = None
         self._on_wait, self._on_resume = on_wait or _nothing, on_resume or _nothing
@@ -155,11 +155,11 @@ class JobGroup:
 
     def subscribe(self, listener: Listener) -> None:
         """From now on tell `listener` of host changes, while this worker is rank 0."""
-        self._liaison.subscribe(listener)
+        self._link.subscribe(listener)
 
     def unsubscribe(self, listener: Listener) -> None:
         """Do not tell it any more."""
-        self._liaison.unsubscribe(listener)
+        self._link.unsubscribe(listener)
 
     def keep(self, content: Callable[[], Any]) -> None:
         """See `Group`."""
@@ -171,7 +171,7 @@ class JobGroup:
                 encode(kept)
             except TypeError as error:
                 raise TypeError(f"Only plain data can be kept in a checkpoint: {error}") from None
-            self._liaison.say(Kept(kept))
+            self._link.say(Kept(kept))
 
     def take_kept(self) -> Any:
         """See `Group`."""
@@ -180,16 +180,16 @@ class JobGroup:
 
     def reform(self, holds: bool) -> None:
         """Leave the round and return as a member of the next one. Raises: WorkerRemoved, JobAborted."""
-        self._liaison.say(Ready(self._round.attempt, holds))
+        self._link.say(Ready(self._round.attempt, holds))
         self.leave(farewell=self._broken is None)
         self.join(holds)
 
     def join(self, holds: bool = False) -> None:
         """Wait for a round and connect with its members. Raises: WorkerRemoved, JobAborted."""
         while True:
-            order = self._liaison.await_order()
+            order = self._link.await_order()
             if isinstance(order, Void) or not self._enter(order):
-                self._liaison.say(Ready(order.attempt, holds))
+                self._link.say(Ready(order.attempt, holds))
                 continue
             if self._first_rank < 0:
                 self._first_rank = self.rank
@@ -203,7 +203,7 @@ class JobGroup:
         places = dict(zip(order.members, order.places, strict=True))
         self._kept = self._kept if order.kept is None else order.kept
         try:
-            sessions = self._meetings.meet(order.attempt, places, lambda: not self._liaison.is_broken(order.attempt))
+            sessions = self._meetings.meet(order.attempt, places, lambda: not self._link.is_broken(order.attempt))
         except NetworkError as error:
             logger.warning("Round %d did not begin here: %s", order.attempt + 1, error)
             return False
@@ -213,7 +213,7 @@ class JobGroup:
         look_if_cores_suffice(controller, order.places)
         controller.on_wait, controller.on_resume = self._while_waiting, self._on_resume
         self._peers = Communication(controller, range(self.size), Path(), Path(), _no_progress, "", order.attempt)
-        self._liaison.begin(order.attempt, controller.interrupt)
+        self._link.begin(order.attempt, controller.interrupt)
         return True
 
     def _by_rank(self, sessions: dict[int, Session]) -> dict[int, Session]:
@@ -248,7 +248,7 @@ class JobGroup:
         self._do("barrier", lambda peers: peers.barrier())
 
     def _do(self, name: str, operation: Callable[[Communication], _Result]) -> _Result:
-        self._liaison.check()
+        self._link.check()
         if self._peers is None or self._broken is not None:
             raise WorkersLostError(f"This round is over: {self._broken or 'the group was left'}")
         self._count += 1
@@ -263,7 +263,7 @@ class JobGroup:
             raise
         finally:
             if self._told:
-                self._liaison.say(Got(self._round.attempt, self._name))
+                self._link.say(Got(self._round.attempt, self._name))
         if self._watched:
             job_monitor.progress()
         return result
@@ -272,7 +272,7 @@ class JobGroup:
         self._on_wait()
         if not self._told and time.monotonic() - self._since > TELL_SECONDS:
             self._told = True
-            self._liaison.say(Waits(self._round.attempt, self._name))
+            self._link.say(Waits(self._round.attempt, self._name))
 
 
 def _nothing() -> None:

@@ -195,11 +195,11 @@ class WorkerHandle:
             return []
         return [self._line, self._com.sessions[self.node]]
 
-    def say(self, word: Operation) -> None:
+    def say(self, message: Operation) -> None:
         """Tell the worker something, if it can be reached."""
         if self._line is not None and self._line.alive:
             with contextlib.suppress(NetworkError):
-                self._line.queue(word.to_value())
+                self._line.queue(message.to_value())
                 self._line.send()
 
     def stop(self, reason: str) -> None:

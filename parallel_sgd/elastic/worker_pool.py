@@ -19,58 +19,58 @@ FREE_SECONDS = 8.0  # for all nodes to be free again at the end
 
 
 class WorkerPool:
-    """Recruits by worker, whoever was ever started. What their threads bring goes to `news`."""
+    """Handles by worker, whoever was ever started. What their threads bring goes to `inbox`."""
 
-    def __init__(self, task: Task, news: Inbox) -> None:
-        self._task, self._news = task, news
-        self._recruits: dict[Worker, WorkerHandle] = {}
+    def __init__(self, task: Task, inbox: Inbox) -> None:
+        self._task, self._inbox = task, inbox
+        self._handles: dict[Worker, WorkerHandle] = {}
 
     def __iter__(self) -> Iterator[WorkerHandle]:
-        return iter(list(self._recruits.values()))
+        return iter(list(self._handles.values()))
 
     def __getitem__(self, worker: Worker) -> WorkerHandle:
-        return self._recruits[worker]
+        return self._handles[worker]
 
     def start(self, worker: Worker) -> None:
         """Start a worker, unless it was started before. Its node id is never used again."""
-        if worker not in self._recruits:
-            others = [recruit.node for recruit in self if not recruit.ended]  # it calls those that were started before it
-            self._recruits[worker] = WorkerHandle(worker, len(self._recruits), self._task, self._news.put, others)
+        if worker not in self._handles:
+            others = [handle.node for handle in self if not handle.ended]  # it calls those that were started before it
+            self._handles[worker] = WorkerHandle(worker, len(self._handles), self._task, self._inbox.put, others)
 
     def of_node(self, node: int) -> WorkerHandle:
-        """The recruit with this node id."""
-        return next(recruit for recruit in self if recruit.node == node)
+        """The handle with this node id."""
+        return next(handle for handle in self if handle.node == node)
 
     def wait(self, seconds: float) -> None:
-        """Return when somebody has said something, when there is news, or after `seconds`."""
-        links = [link for recruit in self for link in recruit.links]
-        writing = [link for recruit in self for link in recruit.writing]
-        wait_sockets([*links, self._news.sock], writing, max(0.0, seconds))  # type: ignore[list-item,arg-type]
+        """Return when somebody has said something, when something has come in, or after `seconds`."""
+        links = [link for handle in self for link in handle.links]
+        writing = [link for handle in self for link in handle.writing]
+        wait_sockets([*links, self._inbox.sock], writing, max(0.0, seconds))  # type: ignore[list-item,arg-type]
 
     def dismiss(self, returned: Collection[Worker], silent: Collection[Worker]) -> None:
         """End all processes, wait until their nodes are free, and close all connections.
 
         Those that have `returned` end by themselves; nobody waits for those whose hosts are `silent`.
         """
-        for recruit in self:
-            if recruit.worker in returned:
-                recruit.say(End())
+        for handle in self:
+            if handle.worker in returned:
+                handle.say(End())
             else:
-                recruit.stop("The job has ended.")
+                handle.stop("The job has ended.")
         deadline = time.monotonic() + FREE_SECONDS
         while (left := deadline - time.monotonic()) > 0:
-            for item in self._news.take():
+            for item in self._inbox.take():
                 if isinstance(item, NotStarted):
                     self[item.worker].ended = True
-            staying = [recruit for recruit in self if recruit.worker not in silent and not recruit.is_over]
+            staying = [handle for handle in self if handle.worker not in silent and not handle.is_over]
             if not staying:
                 break
             self.wait(left)
-            for recruit in self:
-                recruit.hear()
-        for recruit in self:
-            recruit.join(max(0.0, deadline - time.monotonic()))
-            recruit.close()
+            for handle in self:
+                handle.hear()
+        for handle in self:
+            handle.join(max(0.0, deadline - time.monotonic()))
+            handle.close()
 
 
 class Inbox:

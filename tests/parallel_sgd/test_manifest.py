@@ -58,10 +58,10 @@ def test_it_travels_unchanged(spec: JobSpec, tmp_path: Path) -> None:
 def test_what_depends_on_the_attempt_is_data(spec: JobSpec, tmp_path: Path) -> None:
     """The code bundle is the same for all attempts; number and workers of each go with the settings."""
     (tmp_path / "estate").write_bytes(make_manifest(spec, 1234, "job-1").to_bytes())
-    replies = JobManifest.read(tmp_path / "estate").replies
+    resources = JobManifest.read(tmp_path / "estate").resources
     samples = (np.ones(3, np.float32),) * 4
-    first = attempt_resources(replies, 0, 2, 1e6, lambda: samples)
-    second = attempt_resources(replies, 1, 1, 1e6, lambda: samples)
+    first = attempt_resources(resources, 0, 2, 1e6, lambda: samples)
+    second = attempt_resources(resources, 1, 1, 1e6, lambda: samples)
     assert (first(0, SETTING)["attempt"], first(0, SETTING)["workers"]) == (0, 2)
     assert (second(0, SETTING)["attempt"], second(0, SETTING)["workers"]) == (1, 1)
     assert first(0, MISC)["start_seconds"] > second(0, MISC)["start_seconds"]
@@ -76,10 +76,10 @@ def test_a_charter_says_where_and_how_often() -> None:
     recovery = Recovery("restart", 5)
     for _ in range(DETERMINISTIC - 1):
         assert recovery.give_up([(0, 1, 2)]) == ""
-    charter = AttemptState.from_json(AttemptState.of(3, nodes, recovery).to_json())
-    assert charter.attempt == 3
-    assert {node: str(address) for node, address in charter.assignment().items()} == {-2: "there:7", 0: "here:8"}
-    heir = Recovery("restart", 5)
-    heir.load_state_dict(charter.recovery)
-    assert heir.restarts == DETERMINISTIC - 1
-    assert "the same failure has come 3 times" in heir.give_up([(0, 1, 2)])
+    state = AttemptState.from_json(AttemptState.of(3, nodes, recovery).to_json())
+    assert state.attempt == 3
+    assert {node: str(address) for node, address in state.assignment().items()} == {-2: "there:7", 0: "here:8"}
+    standby = Recovery("restart", 5)
+    standby.load_state_dict(state.recovery)
+    assert standby.restarts == DETERMINISTIC - 1
+    assert "the same failure has come 3 times" in standby.give_up([(0, 1, 2)])

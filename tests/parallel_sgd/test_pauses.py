@@ -36,7 +36,7 @@ class Office(RestartLoop):
         self._driver, self._collects = "127.0.0.1:1/7", False
         self._running: Any = SimpleNamespace(coordinator=coordinator, nodes=nodes)
         self._quorum: Any = SimpleNamespace(require=lambda: agree(self.seconds), tell=lambda *_, **__: None)
-        self._estate: Any = SimpleNamespace(job="job")
+        self._manifest: Any = SimpleNamespace(job="job")
         self._run, self._clock, self._begun = None, clock, clock.monotonic()
         self._agrees, self._starts = agree, start
 

@@ -48,7 +48,7 @@ def test_who_ended_before_its_first_checkpoint(tmp_path: Path, caplog: pytest.Lo
     for _ in range(2):
         run(tmp_path, epoch=2, resume="last", checkpoint_every=None)
     found = origin(tmp_path)
-    assert found.name == first.job_id and found.given is not None and found.given.choice.position == (1, 0)
+    assert found.name == first.job_id and found.local is not None and found.local.choice.position == (1, 0)
     assert "P-SGD-3 has left no checkpoint, so what it went on from is taken" in caplog.text
 
 
@@ -71,7 +71,7 @@ def test_runs_on_agents(tmp_path: Path) -> None:
     third = on_agents(tmp_path, "third", **{RESUMES: "second"})
     found = origin(tmp_path)
     assert found.name == "third" and found.jobs == ("third", "second")
-    assert found.given is not None and found.given.choice.position == (1, 0)
+    assert found.local is not None and found.local.choice.position == (1, 0)
     (third.path / node_folder(0)).mkdir()
     for resume in (third.path, third.path / node_folder(0), "third"):
         assert origin(tmp_path, resume).jobs == ("third", "second")
@@ -96,8 +96,8 @@ def test_a_run_that_was_moved(tmp_path: Path) -> None:
     """A directory with its runs goes where it likes."""
     run(tmp_path / "one", epoch=1, checkpoint_every="epoch")
     shutil.move(tmp_path / "one", tmp_path / "two")
-    assert origin(tmp_path / "two").given is not None
-    assert origin(tmp_path, tmp_path / "two" / "runs").given is not None
+    assert origin(tmp_path / "two").local is not None
+    assert origin(tmp_path, tmp_path / "two" / "runs").local is not None
 
 
 def test_another_model_is_not_continued(tmp_path: Path) -> None:
