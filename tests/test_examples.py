@@ -3,6 +3,7 @@ end well on Ctrl-C."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -33,16 +34,45 @@ def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProces
     )
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
-def test_help_and_the_ways_to_run_it(path: Path, tmp_path: Path) -> None:
+# several programs in one process, so that they share what they import: the code with which each ends, and what it says
+IN_ONE_PROCESS = """
+import contextlib, io, json, runpy, sys
+from pathlib import Path
+
+ended = []
+for path, *options in json.loads(sys.argv[1]):
+    sys.argv, sys.path[0] = [path, *options], str(Path(path).parent)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = 0
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as error:
+            code = error.code
+    ended.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps(ended))
+"""
+
+
+def run_in_one_process(folder: Path, *commands: list[str]) -> list[tuple[int, str, str]]:
+    """Exit codes, outputs and errors."""
+    command = [sys.executable, "-W", "error", "-c", IN_ONE_PROCESS, json.dumps(commands)]
+    finished = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=100)
+    assert finished.returncode == 0, finished.stderr
+    return json.loads(finished.stdout)
+
+
+def test_help_and_the_ways_to_run_it(tmp_path: Path) -> None:
     """Every command in the first lines names the file where it is, and options that exist."""
-    finished = run(tmp_path, str(path), "--help")
-    assert finished.returncode == 0 and finished.stdout.startswith("usage:")
-    commands = re.findall(r"^python (\S+)(.*?)(?:   .*)?$", path.read_text("utf-8").split('"""')[1], re.MULTILINE)
-    assert commands
-    for program, arguments in commands:
-        assert ROOT / program == path
-        assert all(option in finished.stdout for option in re.findall(r"(?<!\S)--?\w+", arguments))
+    for path, (code, said, _) in zip(
+        PROGRAMS, run_in_one_process(tmp_path, *([str(path), "--help"] for path in PROGRAMS)), strict=True
+    ):
+        assert code == 0 and said.startswith("usage:"), path
+        commands = re.findall(r"^python (\S+)(.*?)(?:   .*)?$", path.read_text("utf-8").split('"""')[1], re.MULTILINE)
+        assert commands, path
+        for program, arguments in commands:
+            assert ROOT / program == path
+            assert all(option in said for option in re.findall(r"(?<!\S)--?\w+", arguments)), path
 
 
 def test_no_folder_of_examples_hides_a_package(tmp_path: Path) -> None:
@@ -140,14 +170,15 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("command", WRONG)
-def test_a_wrong_option_is_told_in_a_sentence(tmp_path: Path, command: str) -> None:
+def test_a_wrong_option_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    program, *options = command.split()
-    finished = run(tmp_path, program, *options)
-    assert (finished.returncode, finished.stdout) == (2, "")
-    assert finished.stderr.splitlines()[-1].startswith(f"{Path(program).name}: error: {WRONG[command]}"), finished.stderr
-    assert "Traceback" not in finished.stderr
+    commands = [[str(EXAMPLES / program), *options] for program, *options in map(str.split, WRONG)]
+    for (path, *_), message, (code, out, err) in zip(
+        commands, WRONG.values(), run_in_one_process(tmp_path, *commands), strict=True
+    ):
+        assert (code, out) == (2, ""), err
+        assert err.splitlines()[-1].startswith(f"{Path(path).name}: error: {message}"), err
+        assert "Traceback" not in err
 
 
 def test_ctrl_c_is_quiet_while_programs_import(tmp_path: Path) -> None:

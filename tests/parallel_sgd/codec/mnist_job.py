@@ -109,7 +109,13 @@ def learn(setting: Setting, codec: type[Codec], parameters: Mapping[Hashable, An
             fleet.step(*divmod(batch, BATCHES), [(x[block], y[block]) for block in blocks])
         models[0].store.values[:] = np.mean([model.store.values for model in models], axis=0)
         accuracy = 100 * models[0].evaluate(test_x, test_y)[models[0].metrics[0].name]
-    return Outcome(accuracy, fleet.raw, tuple(check(codec, container.rule(), setting.op_type, parameters)))
+    return Outcome(accuracy, fleet.raw, warnings_of(setting, codec, parameters))
+
+
+def warnings_of(setting: Setting, codec: type[Codec], parameters: Mapping[Hashable, Any] | None = None) -> tuple[str, ...]:
+    """What a job warns of before it begins."""
+    rule = OpContainer(setting.op_type, setting.gd_type, setting.gd_params).rule()
+    return tuple(check(codec, rule, setting.op_type, parameters))
 
 
 def run(

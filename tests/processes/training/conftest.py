@@ -1,4 +1,5 @@
-"""Agents that all tests of this folder share: started once, they serve job after job, failed ones too."""
+"""Agents that all tests of this folder share: started once, they serve job after job, failed ones too; each test leaves them
+free."""
 
 from __future__ import annotations
 
@@ -8,9 +9,22 @@ import pytest
 
 from parallel_sgd import local_workers
 from parallel_sgd.nodes import LocalNodes
+from tests.proc import children_of
+from tests.processes.harness import wait_for
+
+FREE_SECONDS = 5.0  # on a loaded machine
 
 
 @pytest.fixture(scope="package")
-def agents() -> Iterator[LocalNodes]:
+def four() -> Iterator[LocalNodes]:
     with local_workers(4) as nodes:
         yield nodes
+
+
+@pytest.fixture
+def agents(four: LocalNodes) -> Iterator[LocalNodes]:
+    """Four agents, which the next job finds free: no process of a job is left on any."""
+    yield four
+    assert four.agents is not None
+    for pid in four.agents.pids:
+        wait_for(lambda pid=pid: not list(children_of(pid)), "the agents to be free", FREE_SECONDS)

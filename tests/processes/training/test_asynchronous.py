@@ -13,7 +13,7 @@ from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import Parameter_Server, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous, SyncChoice
-from parallel_sgd.codec import DCASGD, AsyncPS, BlockWeight, Codec, GlobalSettings, GradCode, SyncPS, netEncapsulation
+from parallel_sgd.codec import AsyncPS, BlockWeight, Codec, GlobalSettings, GradCode, SyncPS, netEncapsulation
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import CyclicAssignment
 from tests.processes.training.jobs import digits_job, line_job, log_of, only_weights, some
@@ -27,16 +27,12 @@ def with_server(agents: LocalNodes, workers: int) -> LocalNodes:
     return some(agents, workers).add(Parameter_Server, agents[3])  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize(
-    ("codec", "sync_type"), [(AsyncPS, AsynchronizedSGD), (AsyncPS, StaleSynchronous(1)), (DCASGD, AsynchronizedSGD)]
-)
-def test_workers_and_server_train_one_model(
-    agents: LocalNodes, tmp_path: Path, codec: type[Codec], sync_type: SyncChoice
-) -> None:
+@pytest.mark.parametrize("sync_type", [AsynchronizedSGD, StaleSynchronous(1)])
+def test_workers_and_server_train_one_model(agents: LocalNodes, tmp_path: Path, sync_type: SyncChoice) -> None:
     """SUB-32; every gradient is in the staleness histogram."""
     result = digits_job().parallel(
         with_server(agents, 3),
-        codec=codec,
+        codec=AsyncPS,
         sync_type=sync_type,
         op_type=GradientAveragingOptimizer,
         directory=tmp_path,

@@ -15,7 +15,7 @@ from parallel_sgd import JobFailed, local_workers
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
-from tests.processes.training.jobs import FOUR_BLOCKS, line_job, only_weights, said, some
+from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weights, said, some
 
 pytestmark = pytest.mark.processes
 
@@ -63,8 +63,9 @@ def run(agents: LocalNodes, folder: Path, workers: int, **further: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def calm(agents: LocalNodes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return only_weights(run(agents, tmp_path_factory.mktemp("calm"), 4, codec=None))
+def calm(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 30, "block_size": 2}
+    return only_weights(here(line_job(26), 4, tmp_path_factory.mktemp("calm"), **settings))
 
 
 def test_workers_come_and_leave(agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,11 +13,10 @@ import pandas as pd
 import pytest
 
 import nn
-from nn.dataset.idx import read_idx
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import ADAMOptimizer, SGDOptimizer
-from nn.model import Model, SequentialModel
-from parallel_sgd import JobResult, ParallelSGD
+from nn.model import Model
+from parallel_sgd import ParallelSGD
 from parallel_sgd.accounts import SENT, Entry, check_conserved
 from parallel_sgd.codec import Codec, DummyCodec
 from parallel_sgd.codec.plain import Plain
@@ -38,7 +37,6 @@ from tests.processes.training.jobs import (
 )
 
 pytestmark = pytest.mark.processes
-SHARED_DATA = Path(os.environ.get("PSGD_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 IN_ORDER = [
     r"Start job\.",
     r"Workers: \(2\) nodes has been assigned:\n\t\t-->ID: +0\t\tAddress:  127\.0\.0\.1:\d+\n\t\t-->ID: +1\t\tAddress: .*",
@@ -59,14 +57,16 @@ IN_ORDER = [
 ]
 
 
-def test_digits_learn(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-1: a dict with Loss and accuracy, the mean over the nodes."""
+def test_digits_learn(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-1: a dict with Loss and accuracy, the mean over the nodes. SUB-5: every node has the embedded digits."""
+    caplog.set_level(logging.INFO)
     result = digits_job(mlp(units=64)).parallel(some(agents, 2), codec=Plain, epoch=15, block_size=16, directory=tmp_path)
     assert isinstance(result, dict) and str(result).startswith("{'Loss': ")
     assert list(result) == ["Loss", "accuracy"] and all(type(value) is float for value in result.values())
     assert result["accuracy"] > 0.9
     rows = [pd.read_csv(tmp_path / f"Node-{node}-Retrieve" / f"EV-P-SGD-N({node}).csv").iloc[-1] for node in (0, 1)]
     assert result == {name: np.mean([row[name] for row in rows]) for name in result}
+    assert not [line for line in said(caplog.records) if "data_samples" in line]
 
 
 def test_the_mean_is_taken_over_the_nodes(agents: LocalNodes, tmp_path: Path) -> None:
@@ -78,30 +78,25 @@ def test_the_mean_is_taken_over_the_nodes(agents: LocalNodes, tmp_path: Path) ->
     assert len(set(weights(result).values())) == 2
 
 
-def test_mnist_learns(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-1: 8,500 images to train on, 1,500 to test on, 14 epochs of the README program."""
-    folder = SHARED_DATA / "mnist"
-    if not (folder / "t10k-images-idx3-ubyte.gz").is_file():
-        pytest.skip(f"there is no MNIST in {folder}; PSGD_SHARED_DATA names the folder that holds mnist/")
-    x, y = read_idx(folder / "t10k-images-idx3-ubyte.gz"), read_idx(folder / "t10k-labels-idx1-ubyte.gz")
-    model = SequentialModel(input_shape=[-1, 784])
-    model.add(nn.layer.Dense(128, activation=nn.activation.Tanh()))
-    model.add(nn.layer.Dense(128, activation=nn.activation.Tanh()))
-    model.add(nn.layer.Dense(10, activation=nn.activation.Softmax()))
-    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
-    data = nn.dataset.ArrayDataset(x[:8500], y[:8500], x[8500:], y[8500:])
-    job = ParallelSGD(model, data, Shuffle().add(ImageCls()))
-    result = job.parallel(some(agents, 1), codec=Plain, epoch=14, directory=tmp_path)
-    assert result["accuracy"] > 0.93
-
-
-def test_the_story_of_a_job(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-10: the messages, in order."""
+def test_the_story_of_a_job_and_its_bytes(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SUB-10: the messages, in order. SUB-40: bytes are logged for submission and execution; what one node sent has arrived at
+    the other."""
     caplog.set_level(logging.INFO)
-    line_job().parallel(some(agents, 2), epoch=1, block_size=4, directory=tmp_path)
+    result = line_job().parallel(some(agents, 2), epoch=2, block_size=4, directory=tmp_path)
     lines = iter(said(caplog.records))
     for expected in IN_ORDER:
         assert any(re.fullmatch(expected, line) for line in lines), f"{expected} is missing, or in a wrong place"
+    assert [line for line in said(caplog.records) if re.fullmatch(r"Submission sent \d+ bytes and read \d+ bytes\.", line)]
+    books = {node: [Entry(*row) for row in rows] for node, rows in result.accounts.items()}
+    check_conserved(books, {})
+    for node, rows in books.items():
+        kernel, bias = (row for row in rows if row.direction == SENT)
+        assert (kernel.codec, kernel.peer, kernel.packets) == ("Plain", 1 - node, 2 * 24 // 8)
+        assert kernel.raw - bias.raw == kernel.packets * 4  # two float32 numbers against one
+        match = re.search(r"Bytes sent: (\d+), bytes read: (\d+)\.", log_of(result.files, node))
+        assert match is not None
+        assert int(match[1]) >= sum(row.wire for row in rows if row.direction == SENT) > 0
+        assert int(match[2]) >= sum(row.wire for row in rows if row.direction != SENT) > 0
 
 
 def test_samples_are_sent_once(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -123,13 +118,6 @@ def test_samples_are_sent_once(agents: LocalNodes, tmp_path: Path, caplog: pytes
         sent.append(int(submission[1]))
         assert only_weights(result)
     assert sent[0] > 2 * size > 20 * sent[1]
-
-
-def test_a_built_in_data_set_is_not_sent(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-5: every node has the embedded digits."""
-    caplog.set_level(logging.INFO)
-    digits_job().parallel(some(agents, 1), epoch=1, directory=tmp_path)
-    assert not [line for line in said(caplog.records) if "data_samples" in line]
 
 
 def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,12 +161,17 @@ def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch
         assert np.array_equal(model.predict(x), result.models[node].predict(x))
 
 
-@pytest.mark.parametrize("rule", [ADAMOptimizer, SGDOptimizer])
-def test_the_number_of_workers_changes_no_bit(agents: LocalNodes, tmp_path: Path, rule: type[Any]) -> None:
+def test_the_number_of_workers_changes_no_bit(agents: LocalNodes, tmp_path: Path) -> None:
     """SUB-20: with fixed blocks 1, 2 and 4 workers train the same weights, on agents and in process, dropout included."""
     model = mlp(dropout=0.2)
     before = model.store.values.copy()
-    settings: dict[str, Any] = {"epoch": 2, "block_size": 16, "assignment_type": FOUR_BLOCKS, "gd_type": rule, "seed": 7}
+    settings: dict[str, Any] = {
+        "epoch": 2,
+        "block_size": 16,
+        "assignment_type": FOUR_BLOCKS,
+        "gd_type": ADAMOptimizer,
+        "seed": 7,
+    }
     bits, tables = set(), set()
     for count in (1, 2, 4):
         for place in ("agents", "here"):
@@ -237,25 +230,8 @@ class Twice(Plain):
 def test_late_and_repeated_packets_change_nothing(agents: LocalNodes, tmp_path: Path, codec: type[Codec]) -> None:
     """SUB-22, SUB-23: the same weights as without, over real sockets."""
     disturbed = line_job().parallel(some(agents, 3), codec=codec, epoch=3, block_size=2, directory=tmp_path)
-    plain = line_job().parallel(some(agents, 3), codec=Plain, epoch=3, block_size=2, directory=tmp_path)
+    plain = here(line_job(), 3, tmp_path / "here", codec=Plain, epoch=3, block_size=2)
     assert only_weights(disturbed) == only_weights(plain)
-
-
-def test_bytes_are_accounted(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-40: logged for submission and execution; what one node sent has arrived at the other."""
-    caplog.set_level(logging.INFO)
-    result = line_job().parallel(some(agents, 2), epoch=2, block_size=4, directory=tmp_path)
-    assert [line for line in said(caplog.records) if re.fullmatch(r"Submission sent \d+ bytes and read \d+ bytes\.", line)]
-    books = {node: [Entry(*row) for row in rows] for node, rows in result.accounts.items()}
-    check_conserved(books, {})
-    for node, rows in books.items():
-        kernel, bias = (row for row in rows if row.direction == SENT)
-        assert (kernel.codec, kernel.peer, kernel.packets) == ("Plain", 1 - node, 2 * 24 // 8)
-        assert kernel.raw - bias.raw == kernel.packets * 4  # two float32 numbers against one
-        match = re.search(r"Bytes sent: (\d+), bytes read: (\d+)\.", log_of(result.files, node))
-        assert match is not None
-        assert int(match[1]) >= sum(row.wire for row in rows if row.direction == SENT) > 0
-        assert int(match[2]) >= sum(row.wire for row in rows if row.direction != SENT) > 0
 
 
 def test_a_saved_model_starts_every_submission_alike(agents: LocalNodes, tmp_path: Path) -> None:
@@ -263,12 +239,11 @@ def test_a_saved_model_starts_every_submission_alike(agents: LocalNodes, tmp_pat
     path = tmp_path / "dnn.model"
     mlp().save(path)
     assert b"pickle" not in path.read_bytes()
-    results: list[JobResult] = []
-    for seed in (0, 0, 1):
-        model = Model.load(path)
-        assert np.array_equal(model.store.values, mlp().store.values)
-        results.append(digits_job(model).parallel(some(agents, 1), epoch=1, seed=seed, directory=tmp_path))
-    assert only_weights(results[0]) == only_weights(results[1]) != only_weights(results[2])
+    loaded = [Model.load(path) for _ in range(3)]
+    assert all(np.array_equal(model.store.values, mlp().store.values) for model in loaded)
+    first = digits_job(loaded[0]).parallel(some(agents, 1), epoch=1, seed=0, directory=tmp_path)
+    again, other = (here(digits_job(loaded[1 + seed]), 1, tmp_path / str(seed), epoch=1, seed=seed) for seed in (0, 1))
+    assert only_weights(first) == only_weights(again) != only_weights(other)
 
 
 def test_samples_that_fill_no_batch_make_a_shorter_one(agents: LocalNodes, tmp_path: Path) -> None:
@@ -282,5 +257,5 @@ def test_samples_that_fill_no_batch_make_a_shorter_one(agents: LocalNodes, tmp_p
         assert len(found.ledger.committed) == 3 * 4 * 2
         steps = [pd.read_csv(next(path for path in found.files[node] if path.match("TR-*"))) for node in (0, 1)]
         assert [len(table) for table in steps] == [3 * 3, 3 * 4] and [set(table["in"]) for table in steps] == [{3}, {4}]
-    fixed = line_job(25).parallel(some(agents, 2), directory=tmp_path / "fixed", shuffle=False, **settings)
+    fixed = here(line_job(25), 2, tmp_path / "fixed", shuffle=False, **settings)
     assert weights(fixed) != weights(result)

@@ -106,7 +106,7 @@ def test_the_server_merges_statistics_of_batch_norm(agents: LocalNodes, tmp_path
     model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
     settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 1, "block_size": 32}
     together = digits_job(model).parallel(with_server(agents, 2), directory=tmp_path, **settings)
-    without = digits_job(model).parallel(some(agents, 3), directory=tmp_path, **settings)
+    without = alone(digits_job(model), 3, tmp_path / "without", ps=False, **settings)
     one = alone(digits_job(model), 1, tmp_path / "here", ps=False, **settings)
     stores = [trained.store for result in (together, without, one) for trained in result.models.values()]
     assert len({store.values.tobytes() for store in stores}) == len({store.buffer_values.tobytes() for store in stores}) == 1
@@ -166,7 +166,6 @@ def test_a_killed_node_ends_the_job(agents: LocalNodes, tmp_path: Path, victim: 
         assert re.search(r"PeerLost: Node\((-2|\d)\) .* is lost", detail), detail
         assert 0 <= moments(failure.files, node)[-1] - death <= 1.0
     assert any(f"PeerLost: Node({victim}) at" in failure.failures[node][1] for node in others)
-    assert_serves(agents, 4, tmp_path)
 
 
 def test_redundancy_pays_with_a_server(agents: LocalNodes, tmp_path: Path) -> None:
@@ -183,7 +182,6 @@ def test_redundancy_pays_with_a_server(agents: LocalNodes, tmp_path: Path) -> No
     )
     assert sorted(result.models) == [0, 2]
     assert only_weights(result) == only_weights(alone(digits_job(), 3, tmp_path / "here", ps=False, **settings))
-    assert_serves(agents, 4, tmp_path)
 
 
 class Letter:
@@ -262,7 +260,6 @@ def test_an_error_in_the_server_codec_reaches_the_submitter(agents: LocalNodes, 
             directory=tmp_path,
         )
     assert "receive_blocks" in info.value.failures[Parameter_Server][1]
-    assert_serves(agents, 4, tmp_path)
 
 
 class Unlucky(AbsTransformer):

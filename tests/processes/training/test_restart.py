@@ -7,7 +7,6 @@ import logging
 import os
 import resource
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,11 @@ from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from tests.processes.harness import wait_for
-from tests.processes.training.jobs import FOUR_BLOCKS, line_job, only_weights, said, some
+from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weights, said, some
 
 pytestmark = pytest.mark.processes
 FAULTS = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "exit": lambda: sys.exit(3),
     "segfault": lambda: ctypes.string_at(0),
 }
 
@@ -56,28 +54,37 @@ class Unlucky(Plain):
         raise ArithmeticError("bad luck")
 
 
-def run(agents: LocalNodes, folder: Path, fault: str, times: int, **further: Any) -> Any:
+def run(agents: LocalNodes | None, folder: Path, fault: str, times: int, **further: Any) -> Any:
+    """On the first agents, or within this process."""
+    folder.mkdir(exist_ok=True)
     parameters = {"notes": str(folder / "notes"), "fault": fault, "times": times, "when": further.pop("when", 8)}
     settings: dict[str, Any] = {"codec": {0: Unlucky}, "assignment_type": FOUR_BLOCKS, "epoch": 3, "block_size": 3}
     settings |= {"codec_extra_parameters": parameters, "directory": folder, "on_failure": "restart"}
-    return line_job(further.pop("samples", 24)).parallel(some(agents, further.pop("workers", 2)), **settings | further)
+    job, workers = line_job(further.pop("samples", 24)), further.pop("workers", 2)
+    if agents is None:
+        return here(job, workers, **settings | further)
+    return job.parallel(some(agents, workers), **settings | further)
+
+
+def calm(folder: Path, **settings: Any) -> Any:
+    """A run in which nothing fails."""
+    return run(None, folder / "calm", "", 0, **settings)
 
 
 def processes(folder: Path) -> list[int]:
     return [int(line.split()[1]) for line in (folder / "notes").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("fault", ["kill", "exit", "segfault", "raise"])
-def test_a_failure_is_survived(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str) -> None:
-    """FD-9, FD-10, SUB-45: whatever ends a process, all start again without a checkpoint from the first epoch; the weights are
-    those of a run without any failure. The last batch of an epoch has three samples, for three of four blocks."""
+def test_a_failure_is_survived(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """FD-9, FD-10, SUB-45: whatever ends a process, here a segmentation fault, all start again without a checkpoint from the
+    first epoch; the weights are those of a run without any failure. The last batch of an epoch has three samples, for three of
+    four blocks. The other ends of a process are those of test_faults.py."""
     caplog.set_level(logging.INFO)
-    (tmp_path / "calm").mkdir()
-    calm = run(agents, tmp_path / "calm", fault, 0, samples=27)
-    assert calm.restarts == 0 and len(calm.ledger.committed) == 3 * 3 * 4
-    result = run(agents, tmp_path, fault, 1, samples=27)
+    undisturbed = calm(tmp_path, samples=27)
+    assert undisturbed.restarts == 0 and len(undisturbed.ledger.committed) == 3 * 3 * 4
+    result = run(agents, tmp_path, "segfault", 1, samples=27)
     assert result.restarts == 1
-    assert only_weights(result) == only_weights(calm)
+    assert only_weights(result) == only_weights(undisturbed)
     assert result.ledger.problems == () and set(result.ledger.committed[:, 4].tolist()) == {1, 2}
     assert len(set(processes(tmp_path))) == 4
     assert "All nodes start again from the newest state that any of them has (restart 1 of at most 3)." in said(caplog.records)
@@ -97,11 +104,10 @@ def test_a_stuck_worker_costs_no_finished_epoch(agents: LocalNodes, tmp_path: Pa
     the weights are those of a calm run."""
     caplog.set_level(logging.INFO)
     settings: dict[str, Any] = {"epoch": 5, "codec": {0: Sleeper}, "stall_timeout": 1.0, "when": 11}
-    (tmp_path / "calm").mkdir()
-    calm = run(agents, tmp_path / "calm", "", 0, **settings)
+    undisturbed = calm(tmp_path, **settings)
     result = run(agents, tmp_path, "", 1, **settings)
     assert result.restarts == 1
-    assert only_weights(result) == only_weights(calm)
+    assert only_weights(result) == only_weights(undisturbed)
     for node, files in result.files.items():
         log = next(path for path in files if path.name.startswith(f"Fit-{node}")).read_text("utf-8")
         assert "Training goes on after 2 epochs" in log
@@ -134,10 +140,9 @@ def test_codecs_that_count_or_remember(agents: LocalNodes, tmp_path: Path, codec
     """FD-8: what a codec has counted goes on where the batch broke off; with one that remembers what it has not sent, all go
     back to the checkpoint of the last epoch. Either way the weights are those of a calm run."""
     settings: dict[str, Any] = {"codec": {0: SavedBefore, 1: codec}, "gd_type": nn.gradient_descent.SGDOptimizer}
-    (tmp_path / "calm").mkdir()
-    calm = run(agents, tmp_path / "calm", "", 0, **settings)
+    undisturbed = calm(tmp_path, **settings)
     result = run(agents, tmp_path, "", 1, **settings)
-    assert (result.restarts, only_weights(result)) == (1, only_weights(calm))
+    assert (result.restarts, only_weights(result)) == (1, only_weights(undisturbed))
     assert result.ledger.problems == ()
     log = next(path for path in result.files[0] if path.name.startswith("Fit-0")).read_text("utf-8")
     begins = "epoch 2." if codec is codecs.TopK else "epoch 2, batch 2."
@@ -175,7 +180,6 @@ def test_no_more_than_max_restarts(agents: LocalNodes, tmp_path: Path, caplog: p
     assert failed.value.files.keys() == {0, 1}
     log = next(path for path in failed.value.files[1] if path.name.startswith("Fit-1"))
     assert log.read_text("utf-8").count("Training begins") == 2  # one log holds both attempts
-    (tmp_path / "next").mkdir()
     assert run(agents, tmp_path / "next", "kill", 0).restarts == 0
 
 
@@ -204,12 +208,11 @@ def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.Log
     caplog.set_level(logging.INFO)
     settings: dict[str, Any] = {"workers": 3, "epoch": 4, "when": 5, "codec": {0: Together}, "on_failure": "shrink"}
     settings["samples"] = 27  # two whole batches, and one of three samples
-    (tmp_path / "calm").mkdir()
-    calm = run(agents, tmp_path / "calm", "", 0, **settings)
+    undisturbed = calm(tmp_path, **settings)
     result = run(agents, tmp_path, fault, 1, stall_timeout=1.0, **settings)
-    assert (sorted(calm.models), sorted(result.models)) == ([0, 1, 2], [0, 1])
-    assert (calm.ledger.problems, result.ledger.problems) == ((), ())
-    assert only_weights(result) == only_weights(calm)
+    assert (sorted(undisturbed.models), sorted(result.models)) == ([0, 1, 2], [0, 1])
+    assert (undisturbed.ledger.problems, result.ledger.problems) == ((), ())
+    assert only_weights(result) == only_weights(undisturbed)
     assert result.restarts == 1
     told = "\n".join(said(caplog.records))
     assert "2 nodes, numbered anew, start again from the newest state that any of them has" in told
@@ -266,8 +269,7 @@ def test_disks_that_are_full_for_a_moment(agents: LocalNodes, tmp_path: Path, ca
     """FLT-26: under a worker, which trains on and loses no row; and under an agent, which refuses an attempt and takes the next
     one when there is room again."""
     caplog.set_level(logging.INFO)
-    (tmp_path / "calm").mkdir()
-    calm = run(agents, tmp_path / "calm", "", 0)
+    undisturbed = calm(tmp_path)
     handler = MakesRoom(tmp_path / "notes")
     logging.getLogger("P-SGD Submit").addHandler(handler)
     try:
@@ -275,11 +277,11 @@ def test_disks_that_are_full_for_a_moment(agents: LocalNodes, tmp_path: Path, ca
     finally:
         logging.getLogger("P-SGD Submit").removeHandler(handler)
     assert (handler.seen, result.restarts, result.ledger.problems) == (1, 1, ())
-    assert only_weights(result) == only_weights(calm)
+    assert only_weights(result) == only_weights(undisturbed)
     told = "\n".join(said(caplog.records))
     assert "the job process cannot be started: File too large" in told and "File exists" not in told
     lengths = [  # but of the accounts, which are those of an attempt
         {path.name: len(path.read_text().splitlines()) for path in files if path.suffix == ".csv" and path.name[:2] != "AC"}
-        for files in (result.files[0], calm.files[0])
+        for files in (result.files[0], undisturbed.files[0])
     ]
     assert lengths[0] == lengths[1] and len(lengths[0]) >= 4

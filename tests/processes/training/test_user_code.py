@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from parallel_sgd.nodes import LocalNodes
-from tests.processes.training.jobs import assert_serves
 
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).parents[3]
@@ -113,7 +112,6 @@ def test_codecs_of_a_script_and_of_files_beside_it(agents: LocalNodes, tmp_path:
     for factor, typed in ((2.0, False), (3.0, True)):
         for line in run(tmp_path, agents, CODEC_SCRIPT.format(factor=factor), typed=typed).splitlines():
             assert all(ast.literal_eval(line)), line
-    assert_serves(agents, 2, tmp_path)
 
 
 PARTS = '''
@@ -292,4 +290,3 @@ except ValueError as error:
 def test_an_import_inside_a_function_cannot_be_followed(agents: LocalNodes, tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("")
     assert "update_blocks imports beside inside its body" in run(tmp_path, agents, MISSING_SCRIPT)
-    assert_serves(agents, 2, tmp_path)
