@@ -28,8 +28,8 @@ from rpc.logs import SUBMIT_LOGGER, get_logger
 
 from .batches import Batches
 from .channel import Parameter_Server
-from .codec.bank import CodecChoice, choose_codecs, choose_server_codecs
-from .codec.compose import CodecWarning, check
+from .codec import compose
+from .codec.choice import CodecChoice, choose_codecs, choose_server_codecs
 from .codec.interfaces import Codec
 from .codec.parameters import check_parameters
 from .codec.settings import GlobalSettings, JobSettings, MissingParameter
@@ -65,8 +65,9 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool, server_codec: 
                 f"apart: take AsynchronizedSGD or StaleSynchronous(s) with s of at least 1"
             )
         plan.sync_type.admit(kind, op_type)
-        for text in check(kind, plan.optimizer.rule(), op_type):
-            warnings.warn(text, CodecWarning, stacklevel=4)
+        if hasattr(kind, "composition"):
+            for text in compose.check(kind, plan.optimizer.rule(), op_type):
+                warnings.warn(text, compose.CodecWarning, stacklevel=4)
     check_copies(op_type, plan.assignment, kinds, bool(model.store.buffers))
     sync_type = plan.sync_type if isinstance(plan.sync_type, type) else type(plan.sync_type)
     check_parameters(plan.codec_parameters, [*kinds, *servers, sync_type, op_type, plan.optimizer.gd_type])

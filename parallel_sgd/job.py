@@ -26,7 +26,7 @@ from rpc.submit.terminal import telling
 from .batch_sync import SyncChoice, SynchronizedSGD
 from .checkpoint.keeper import AUTO, Every
 from .checkpoint.resume import Resume
-from .codec.size_adaptive import CodecArgument
+from .codec.choice import CodecArgument
 from .compatibility import check_data
 from .local_run import run_here
 from .nodes import InProcessNodes, LocalNodes

@@ -25,7 +25,7 @@ from rpc.submit.groups import pack_executable
 from rpc.submit.submission import START_SECONDS
 
 from .channel import Parameter_Server
-from .codec.bank import CodecChoice
+from .codec.choice import CodecChoice
 from .codec.interfaces import Codec
 from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER
 from .options import JobSpec

@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,8 +20,31 @@ class UnknownName(ValueError):
     """A name stands for nothing; the message lists what is known or says what is wrong with the module."""
 
 
+class ShippedClasses(Mapping[str, Any]):
+    """The classes that a package tells to ship, by lower-case name; each is imported when it is looked up."""
+
+    def __init__(self, package: ModuleType, names: Sequence[str]) -> None:
+        self._package = package
+        self.names = {name.lower(): name for name in names}
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self._package, self.names[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.names
+
+
 def known_classes(module: ModuleType, base: Any) -> Mapping[str, Any]:
     """The concrete classes derived from `base` that `module` exports, by lower-case name."""
+    shipped = getattr(module, "SHIPPED", None)
+    if shipped is not None:
+        return ShippedClasses(module, shipped)
     exported = (getattr(module, name) for name in module.__all__)
     return {c.__name__.lower(): c for c in exported if inspect.isclass(c) and issubclass(c, base) and not inspect.isabstract(c)}
 
@@ -81,16 +104,20 @@ def _is_kind(found: object, base: Any) -> bool:
 def _near(text: str, known: Mapping[str, Any], forms: Sequence[str]) -> str:
     """What may be meant: a class by its name or what it begins with, or the word with which one of the forms begins."""
     spelt = _spelt(known)
-    meant = {word: spelt[kind] for kind in known.values() for word in _words(kind.__name__)}
-    meant |= {word: spelt[kind] for word, kind in known.items()}
+    own = known.names if isinstance(known, ShippedClasses) else {word: kind.__name__ for word, kind in known.items()}
+    meant = {each: name for word, name in spelt.items() for each in _words(own[word])}
+    meant |= spelt
     meant |= {form.partition(":")[0]: form for form in forms}
     return did_you_mean(text, meant, meant=meant)
 
 
-def _spelt(known: Mapping[str, Any]) -> dict[Any, str]:
-    """How each class is asked for: by its shortest name, which is its own (`Digits`) or a word for it (`csv`)."""
+def _spelt(known: Mapping[str, Any]) -> Mapping[str, str]:
+    """How the class behind each word is asked for: by its shortest name, its own (`Digits`) or a word for it (`csv`)."""
+    if isinstance(known, ShippedClasses):
+        return known.names
     shortest = {kind: word for word, kind in sorted(known.items(), key=lambda item: -len(item[0]))}
-    return {kind: kind.__name__ if word == kind.__name__.lower() else word for kind, word in shortest.items()}
+    asked = {kind: kind.__name__ if word == kind.__name__.lower() else word for kind, word in shortest.items()}
+    return {word: asked[kind] for word, kind in known.items()}
 
 
 def _words(name: str) -> list[str]:

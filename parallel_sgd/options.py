@@ -33,11 +33,10 @@ from .channel import Parameter_Server
 from .checkpoint import checked_commits, checked_every, keeps_state
 from .checkpoint.keeper import AUTO, EPOCH, NEVER, Every
 from .checkpoint.resume import Resume, ResumePoint, checked_resume
-from .codec.bank import CodecChoice, choose_codecs, shown
+from .codec.choice import CodecArgument, CodecChoice, by_size, choose_codecs, shown
 from .codec.interfaces import Codec
 from .codec.parameter_server import SyncPS
 from .codec.plain import Plain
-from .codec.size_adaptive import CodecArgument, by_size
 from .compatibility import check_parts
 from .ledger import Grid
 from .plan import WorkerPlan, server_codecs

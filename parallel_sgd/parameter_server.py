@@ -14,7 +14,8 @@ from .channel import Channel, Key, Sent, Wait, await_verdict, until
 from .checkpoint import Keeper, Position, Resumption, ServerKeeper
 from .checkpoint.keeper import MARK
 from .checkpoint.state import restore_codecs
-from .codec.bank import CodecBank, CodecChoice
+from .codec.bank import CodecBank
+from .codec.choice import CodecChoice
 from .codec.interfaces import Codec
 from .codec.settings import JobSettings
 from .plan import WorkerPlan, server_codecs

@@ -13,9 +13,8 @@ from .batch_sync import SyncChoice, SynchronizedSGD
 from .batches import ORDERS, SHUFFLED
 from .checkpoint.keeper import NEVER, Every
 from .checkpoint.snapshot import Header
-from .codec.bank import CodecChoice, choose_codecs, choose_server_codecs
-from .codec.compose import PS, AllToAll
-from .codec.compose.composed import Composed
+from .codec import compose
+from .codec.choice import CodecChoice, choose_codecs, choose_server_codecs
 from .codec.interfaces import Codec
 from .codec.plain import DummyCodec, Plain
 from .profiles import FixedBlockAssignment, ISetting
@@ -120,9 +119,9 @@ def buffers_codec(kinds: Sequence[type[Codec]], lossless: type[Codec], sync_type
     """
     if sync_type.staleness == 0 and all(kind.agrees for kind in kinds):
         return lossless
-    if sync_type.staleness == 0 and len(set(kinds)) == 1 and issubclass(kinds[0], Composed):
+    if sync_type.staleness == 0 and len(set(kinds)) == 1 and issubclass(kinds[0], compose.Composed):
         composition = kinds[0].composition
         if composition.exchange.agrees and composition.send != "gradient":  # type: ignore[attr-defined]
-            exchange = PS() if lossless.needs_server else AllToAll()
+            exchange = compose.PS() if lossless.needs_server else compose.AllToAll()
             return Codec.of(exchange, send="weights", trigger=composition.trigger, name="Buffers")  # type: ignore[attr-defined]
     return OwnBuffers

@@ -19,7 +19,8 @@ from .channel import Channel, Parameter_Server
 from .checkpoint import Commits, Keeper, Position, Progress, Resumption, Schedule, WorkerKeeper
 from .checkpoint.keeper import MARK
 from .checkpoint.state import State, is_common, is_personal, restore_codecs, restore_optimizer, restore_values, worker_state
-from .codec.bank import CodecBank, choose_codecs
+from .codec.bank import CodecBank
+from .codec.choice import choose_codecs
 from .codec.settings import JobSettings
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
 from .plan import BUFFERS, WorkerPlan, buffers_codec

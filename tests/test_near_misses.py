@@ -17,7 +17,7 @@ from nn import arguments
 from nn.callback import EarlyStopping
 from nn.model import History
 from parallel_sgd.codec import Codec, Plain, compose
-from parallel_sgd.codec.bank import by_variable
+from parallel_sgd.codec.choice import by_variable
 from parallel_sgd.commands.options import make_dataset, make_parser, make_transform, settings_of
 from rpc.agent.cli import main as worker
 from rpc.collective.allreduce import check_op

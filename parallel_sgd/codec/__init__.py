@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
-from .ad_psgd import ADPSGD
-from .async_ps import DCASGD, AsyncPS
-from .cast import BF16, FP16
-from .dgc import DGC
-from .diloco import DiLoCo, DiLoCoPS
-from .ef_sign import EFSign, EFSignBothWays
-from .fedavg import FedAvg, LocalSGD
-from .fedprox import FedProx
-from .first_copy import FirstCopy, FirstCopyInt8
-from .gossip import CHOCO, DPSGD
-from .grad_code import GradCode, GradCodePeers
-from .int8 import Int8
-from .interfaces import BlockWeight, Codec, netEncapsulation
-from .lag import LAQ
-from .levels import LevelQuantizer, ShardedLevels
-from .natural import Natural
-from .one_bit import OneBit
-from .one_bit_adam import OneBitAdam
-from .parameter_server import SyncPS
-from .plain import DummyCodec, Plain
-from .powersgd import PowerSGD
-from .qsgd import QSGD
-from .random_k import RandomK
-from .random_pair import RandomPair
-from .ring import Ring
-from .robust import Adasum, Krum, Median, TrimmedMean
-from .scaffold import SCAFFOLD
-from .server_optimizer import FedAdam, ServerAdam
-from .settings import REQUIRED, GlobalSettings, MissingParameter
-from .sharded_ps import ShardedPS, ShardedTopK
-from .signsgd import SignSGD, SignSGDPS, Signum
-from .size_adaptive import SizeAdaptive
-from .sma import SMA
-from .terngrad import TernGrad
-from .topk import TopK, TopKInt8
-from .tree import Tree
+from typing import TYPE_CHECKING
+
+from network.names import lazily
+
+if TYPE_CHECKING:
+    from .ad_psgd import ADPSGD
+    from .async_ps import DCASGD, AsyncPS
+    from .choice import SizeAdaptive
+    from .fedavg import SCAFFOLD, FedAvg, FedProx, LocalSGD
+    from .grad_code import GradCode, GradCodePeers
+    from .interfaces import BlockWeight, Codec, netEncapsulation
+    from .levels import LevelQuantizer, ShardedLevels
+    from .named import (
+        BF16,
+        CHOCO,
+        DGC,
+        DPSGD,
+        FP16,
+        LAQ,
+        SMA,
+        Adasum,
+        EFSign,
+        EFSignBothWays,
+        FirstCopy,
+        FirstCopyInt8,
+        Int8,
+        Krum,
+        Median,
+        Natural,
+        OneBit,
+        OneBitAdam,
+        PowerSGD,
+        RandomK,
+        RandomPair,
+        Ring,
+        ShardedPS,
+        ShardedTopK,
+        SignSGD,
+        SignSGDPS,
+        Signum,
+        TopK,
+        TopKInt8,
+        Tree,
+        TrimmedMean,
+    )
+    from .parameter_server import SyncPS
+    from .plain import DummyCodec, Plain
+    from .qsgd import QSGD
+    from .server_optimizer import DiLoCo, DiLoCoPS, FedAdam, ServerAdam
+    from .settings import REQUIRED, GlobalSettings, MissingParameter
+    from .terngrad import TernGrad
 
 __all__ = [
     "ADPSGD",
@@ -99,3 +114,40 @@ __all__ = [
     "TrimmedMean",
     "netEncapsulation",
 ]
+
+_BESIDE = {
+    "BlockWeight": "interfaces",
+    "Codec": "interfaces",
+    "GlobalSettings": "settings",
+    "MissingParameter": "settings",
+    "REQUIRED": "settings",
+    "SizeAdaptive": "choice",
+    "netEncapsulation": "interfaces",
+}
+_OWN_MODULE = {
+    "ADPSGD": "ad_psgd",
+    "AsyncPS": "async_ps",
+    "DCASGD": "async_ps",
+    "DiLoCo": "server_optimizer",
+    "DiLoCoPS": "server_optimizer",
+    "DummyCodec": "plain",
+    "FedAdam": "server_optimizer",
+    "FedAvg": "fedavg",
+    "FedProx": "fedavg",
+    "GradCode": "grad_code",
+    "GradCodePeers": "grad_code",
+    "LevelQuantizer": "levels",
+    "LocalSGD": "fedavg",
+    "Plain": "plain",
+    "QSGD": "qsgd",
+    "SCAFFOLD": "fedavg",
+    "ServerAdam": "server_optimizer",
+    "ShardedLevels": "levels",
+    "SyncPS": "parameter_server",
+    "TernGrad": "terngrad",
+}
+
+#: The codecs that ship. Their names are known without their code, which is loaded when one is asked for.
+SHIPPED = tuple(name for name in __all__ if name not in _BESIDE)
+
+__getattr__, __dir__ = lazily(__name__, {**dict.fromkeys(SHIPPED, "named"), **_OWN_MODULE, **_BESIDE})

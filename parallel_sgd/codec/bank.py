@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from inspect import isabstract
 from typing import Any
 
 from network.errors import BadContent, ProtocolError
 from network.frames import unpacked
-from network.names import did_you_mean
 from parallel_sgd.accounts import Accounts
 from parallel_sgd.channel import Channel, Key, Sent
 from parallel_sgd.profiles import ISetting
@@ -20,70 +18,6 @@ from .interfaces import Array, BlockWeight, Codec, Packets, netEncapsulation
 from .settings import GlobalSettings, JobSettings
 
 _log = get_logger("parallel_sgd.codec")
-CodecChoice = type[Codec] | Mapping[int, type[Codec]] | None
-NamedChoice = type[Codec] | Mapping[Any, type[Codec]] | None
-
-
-def choose_codecs(choice: CodecChoice, default: type[Codec], variables: int, name: str = "codec") -> list[type[Codec]]:
-    """The codec class of each variable: one for all, or a dict by variable id, the rest `default`.
-
-    Raises: TypeError for what is no codec class, ValueError for a variable that the model does not have; they call it `name`.
-    """
-    chosen: Mapping[int, type[Codec]] = choice if isinstance(choice, Mapping) else {}
-    if choice is not None and not isinstance(choice, Mapping):
-        chosen = dict.fromkeys(range(variables), choice)
-    for variable, kind in chosen.items():
-        if not (isinstance(kind, type) and issubclass(kind, Codec)) or isabstract(kind):
-            raise TypeError(f"'{name}' must be a subclass of Codec or a dict of them by variable id, got {shown(kind)}")
-        if variable not in range(variables):
-            raise ValueError(f"'{name}' names variable {variable!r}, but the model has the variables 0..{variables - 1}")
-    return [chosen.get(variable, default) for variable in range(variables)]
-
-
-def by_variable(choice: NamedChoice, names: Sequence[str], name: str = "codec") -> CodecChoice:
-    """A choice by variable id in place of one by id, variable name (`dense_1/kernel`) or layer name (`dense_1`).
-
-    What is more exact counts: an id before a variable's name before a layer's. `names` are those of the variables.
-    Raises: ValueError for a name that the model does not have; it calls the dict `name`.
-    """
-    if not isinstance(choice, Mapping):
-        return choice
-    chosen: dict[Any, type[Codec]] = {}
-    for rank in (_names_layer, _names_variable):
-        for key, kind in choice.items():
-            found = [variable for variable, own in enumerate(names) if isinstance(key, str) and rank(key, own)]
-            chosen.update(dict.fromkeys(found, kind))
-            if isinstance(key, str) and key not in names and not any(_names_layer(key, own) for own in names):
-                layers = dict.fromkeys(own.rpartition("/")[0] for own in names)
-                near = did_you_mean(key, [*layers, *names])
-                raise ValueError(f"'{name}' names {key!r}, but the model has the layers {', '.join(layers)}{near}")
-    chosen.update({key: kind for key, kind in choice.items() if not isinstance(key, str)})
-    return chosen
-
-
-def _names_layer(key: str, variable: str) -> bool:
-    return variable.startswith(f"{key}/")
-
-
-def _names_variable(key: str, variable: str) -> bool:
-    return variable == key
-
-
-def choose_server_codecs(choice: CodecChoice, workers: CodecChoice, default: type[Codec], variables: int) -> list[type[Codec]]:
-    """The codec class of each variable on the parameter server: `choice`; without one, the workers' own where it `serves`.
-
-    `default` is that of the workers. Raises: as `choose_codecs`, which calls the choice `ps_codec`.
-    """
-    if choice is not None and not isinstance(choice, Mapping):
-        return choose_codecs(choice, default, variables, "ps_codec")
-    own = enumerate(choose_codecs(workers, default, variables))
-    return choose_codecs({**{i: kind for i, kind in own if kind.serves}, **(choice or {})}, default, variables, "ps_codec")
-
-
-def shown(kind: object) -> str:
-    """What was given for a class, in an error: one that is not complete is told what it lacks."""
-    missing = sorted(getattr(kind, "__abstractmethods__", ())) if isinstance(kind, type) else ()
-    return f"{kind!r}, which lacks {', '.join(missing)}" if missing else repr(kind)
 
 
 class CodecBank:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from .compose import PS, ShardedPS
+from . import compose, pipeline
 from .interfaces import Codec
-from .pipeline.quantize import Levels
+from .recipes import Recipes
 from .settings import GlobalSettings
 
-
-def _up() -> Levels:
-    return Levels(GlobalSettings.get_params("QC", 8))
-
-
-def _down() -> Levels:
-    return Levels(GlobalSettings.get_params("QS", 8))
+shipped = Recipes(__name__)
+get = GlobalSettings.get_params
 
 
-LevelQuantizer = Codec.of(PS(), up=_up, down=_down, name="LevelQuantizer")
-"""`QC` bits (8) per number from workers to the parameter server, `QS` bits (8) back: 2, 4 or 8. Levels are dense near 0."""
+def __getattr__(name: str) -> type[Codec]:
+    return shipped.get(name)
 
-ShardedLevels = Codec.of(ShardedPS(), up=_up, down=_down, name="ShardedLevels")
-"""The same without a server: every worker merges a part of each variable."""
+
+def _levels_up() -> pipeline.Levels:
+    return pipeline.Levels(get("QC", 8))
+
+
+def _levels_down() -> pipeline.Levels:
+    return pipeline.Levels(get("QS", 8))
+
+
+@shipped.composes("LevelQuantizer")
+def _level_quantizer(name: str) -> type[Codec]:
+    """`QC` bits (8) per number from workers to the parameter server, `QS` bits (8) back: 2, 4 or 8. Levels are dense near 0."""
+    return Codec.of(compose.PS(), up=_levels_up, down=_levels_down, name=name)
+
+
+@shipped.composes("ShardedLevels")
+def _sharded_levels(name: str) -> type[Codec]:
+    """`LevelQuantizer` without a server: every worker merges a part of each variable."""
+    return Codec.of(compose.ShardedPS(), up=_levels_up, down=_levels_down, name=name)

@@ -16,12 +16,13 @@ from network.names import did_you_mean
 from rpc.code_closure import OWN_PACKAGES, is_user_module
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
-from .compose.parts import Composition
 from .interfaces import Codec
 from .settings import GlobalSettings
 
 _log = get_logger(SUBMIT_LOGGER)
 _GET = GlobalSettings.get_params
+_COMPOSITION = "composition"
+"""What holds the parts of a class that `Codec.of` made."""
 _OPAQUE = frozenset({"parameters", "eval", "exec", "import_module", "__import__"})
 """Names behind which a user's code may read any parameter."""
 
@@ -95,7 +96,7 @@ class _Walk:
         elif isinstance(item, type):
             for base in item.__mro__:
                 followed = _may_read(base.__module__)
-                yield from (part for part in vars(base).values() if followed or isinstance(part, Composition))
+                yield from (part for name, part in vars(base).items() if followed or name == _COMPOSITION)
         elif isinstance(item, (staticmethod, classmethod, types.MethodType)):
             yield item.__func__
         elif isinstance(item, property):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from .compose import AllToAll
+from . import compose, pipeline
 from .interfaces import Codec
-from .pipeline import quantize
+from .recipes import Recipes
 from .settings import GlobalSettings
 
+shipped = Recipes(__name__)
+get = GlobalSettings.get_params
 
-def _up() -> quantize.QSGD:
-    return quantize.QSGD(GlobalSettings.get_params("bits", 8), GlobalSettings.get_params("bucket", 512))
+
+def __getattr__(name: str) -> type[Codec]:
+    return shipped.get(name)
 
 
-QSGD = Codec.of(AllToAll(), up=_up, name="QSGD")
-"""Gradients of `bits` (8, 4 or 2) per number with one norm per `bucket` (512) of them, to all workers.
+@shipped.composes("QSGD")
+def _qsgd(name: str) -> type[Codec]:
+    """Gradients of `bits` (8, 4 or 2) per number with one norm per `bucket` (512) of them, to all workers.
 
-Alistarh et al., "QSGD: communication-efficient SGD via gradient quantization and encoding", 2017."""
+    Alistarh et al., "QSGD: communication-efficient SGD via gradient quantization and encoding", 2017.
+    """
+    return Codec.of(compose.AllToAll(), up=lambda: pipeline.QSGD(get("bits", 8), get("bucket", 512)), name=name)

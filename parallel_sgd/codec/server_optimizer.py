@@ -1,30 +1,62 @@
-"""The optimizer where gradients or changes are merged."""
+"""An optimizer where gradients or changes of parameters are merged."""
 
 from __future__ import annotations
 
-from nn.gradient_descent import ADAMOptimizer
+from nn import gradient_descent
 
-from .compose import PS, Every, ServerOpt
+from . import compose
 from .interfaces import Codec
+from .recipes import Recipes, exchanges_every
 from .settings import GlobalSettings
 
-
-def _adam() -> ServerOpt:
-    return ServerOpt(ADAMOptimizer(GlobalSettings.get_params("learn_rate", 1e-3)))
-
-
-def _fed_adam() -> ServerOpt:
-    return ServerOpt(ADAMOptimizer(GlobalSettings.get_params("learn_rate", 1e-2), 0.9, 0.99, 1e-3))
+shipped = Recipes(__name__)
+get = GlobalSettings.get_params
 
 
-def _every() -> Every:
-    return Every(GlobalSettings.get_params("local_batches", 150))
+def __getattr__(name: str) -> type[Codec]:
+    return shipped.get(name)
 
 
-ServerAdam = Codec.of(PS(), merge=_adam, name="ServerAdam")
-"""Gradients up; the parameter server makes steps of Adam (`learn_rate`, 1e-3), parameters come back. For
-op_type=GradientAveragingOptimizer; the workers' own rule is not used."""
+@shipped.composes("ServerAdam")
+def _server_adam(name: str) -> type[Codec]:
+    """Gradients up; the parameter server makes steps of Adam (`learn_rate`, 1e-3), parameters come back. For
+    op_type=GradientAveragingOptimizer; the workers' own rule is not used.
+    """
 
-FedAdam = Codec.of(PS(), send="delta", merge=_fed_adam, trigger=_every, name="FedAdam")
-"""`local_batches` (150) batches alone, then a step of Adam (`learn_rate`, 0.01; 0.9, 0.99, epsilon 1e-3) on what has changed.
-For op_type=ParameterAveragingOptimizer. Reddi et al., "Adaptive federated optimization", 2021."""
+    def adam() -> compose.ServerOpt:
+        return compose.ServerOpt(gradient_descent.ADAMOptimizer(get("learn_rate", 1e-3)))
+
+    return Codec.of(compose.PS(), merge=adam, name=name)
+
+
+@shipped.composes("FedAdam")
+def _fed_adam(name: str) -> type[Codec]:
+    """`local_batches` (150) batches alone, then a step of Adam (`learn_rate`, 0.01; 0.9, 0.99, epsilon 1e-3) on what has
+    changed. For op_type=ParameterAveragingOptimizer. Reddi et al., "Adaptive federated optimization", 2021.
+    """
+
+    def adam() -> compose.ServerOpt:
+        return compose.ServerOpt(gradient_descent.ADAMOptimizer(get("learn_rate", 1e-2), 0.9, 0.99, 1e-3))
+
+    return Codec.of(compose.PS(), send="delta", merge=adam, trigger=exchanges_every(150), name=name)
+
+
+def _outer() -> compose.ServerOpt:
+    rate, momentum = get("outer_learn_rate", 0.7), get("outer_momentum", 0.9)
+    return compose.ServerOpt(gradient_descent.NesterovOptimizer(rate, momentum))
+
+
+@shipped.composes("DiLoCo")
+def _diloco(name: str) -> type[Codec]:
+    """`local_batches` (500) batches alone, then an outer step of `outer_learn_rate` (0.7) and `outer_momentum` (0.9), the same
+    on all workers. For op_type=ParameterAveragingOptimizer, in the paper with AdamW.
+
+    Douillard et al., "DiLoCo: distributed low-communication training of language models", 2023.
+    """
+    return Codec.of(compose.AllToAll(), send="delta", merge=_outer, trigger=exchanges_every(500), name=name)
+
+
+@shipped.composes("DiLoCoPS")
+def _diloco_ps(name: str) -> type[Codec]:
+    """`DiLoCo` with the outer step at the parameter server."""
+    return Codec.of(compose.PS(), send="delta", merge=_outer, trigger=exchanges_every(500), name=name)

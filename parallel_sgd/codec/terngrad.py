@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from .compose import AllToAll
+from . import compose, pipeline
 from .interfaces import Codec
-from .pipeline.quantize import Tern
+from .recipes import Recipes
 from .settings import GlobalSettings
 
+shipped = Recipes(__name__)
+get = GlobalSettings.get_params
 
-def _up() -> Tern:
-    return Tern(GlobalSettings.get_params("clip", 2.5))
+
+def __getattr__(name: str) -> type[Codec]:
+    return shipped.get(name)
 
 
-TernGrad = Codec.of(AllToAll(), up=_up, name="TernGrad")
-"""Two bits per number, after clipping at `clip` (2.5) standard deviations; None does not clip.
+@shipped.composes("TernGrad")
+def _terngrad(name: str) -> type[Codec]:
+    """Two bits per number, after clipping at `clip` (2.5) standard deviations; None does not clip.
 
-Wen et al., "TernGrad: ternary gradients to reduce communication in distributed deep learning", 2017."""
+    Wen et al., "TernGrad: ternary gradients to reduce communication in distributed deep learning", 2017.
+    """
+    return Codec.of(compose.AllToAll(), up=lambda: pipeline.Tern(get("clip", 2.5)), name=name)

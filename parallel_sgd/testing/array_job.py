@@ -15,7 +15,8 @@ from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.batch_sync import SyncChoice, SynchronizedSGD
 from parallel_sgd.channel import Parameter_Server, Wait
 from parallel_sgd.codec import Codec
-from parallel_sgd.codec.bank import CodecBank, CodecChoice, choose_codecs
+from parallel_sgd.codec.bank import CodecBank
+from parallel_sgd.codec.choice import CodecChoice, choose_codecs
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.exchange import BlockExchange

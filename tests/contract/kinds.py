@@ -12,6 +12,8 @@ def public_kinds(base: type, package: ModuleType) -> set[type]:
     """The concrete public subclasses of `base` that are defined anywhere in `package`."""
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
+    for name in getattr(package, "__all__", ()):  # what is made when it is first asked for
+        getattr(package, name)
     todo, found = [base], set()
     while todo:
         for kind in todo.pop().__subclasses__():

@@ -23,8 +23,7 @@ from nn.optimizer import (
 from nn.value import Value
 from parallel_sgd import ParallelSGD, Parameter_Server, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD
-from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, netEncapsulation
-from parallel_sgd.codec.diloco import DiLoCo
+from parallel_sgd.codec import BlockWeight, Codec, DiLoCo, DummyCodec, GlobalSettings, Plain, netEncapsulation
 from parallel_sgd.codec.fedavg import FedAvg, LocalSGD
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, ISetting

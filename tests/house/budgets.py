@@ -87,7 +87,7 @@ TEXT = (
 JOB = (
     Budget("modules that a worker imports before its first batch", 490, 330, _imported("worker")),
     Budget("lines of these", 45_900, 27_500, _lines("worker")),
-    Budget("codecs among them that are not the job's", 50, 0, lambda: _of(running.foreign_codecs())),
+    Budget("codecs among them that are not the job's", 0, 0, lambda: _of(running.foreign_codecs())),
     Budget("modules that a submitter imports", 545, 400, _imported("submitter")),
     Budget("lines of these", 55_000, 38_900, _lines("submitter")),
     Budget("modules that an agent imports", 65, 75, _imported("agent")),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parallel_sgd.codec import REQUIRED, BlockWeight, Codec, DummyCodec, GlobalSettings, MissingParameter, netEncapsulation
-from parallel_sgd.codec.bank import choose_codecs
+from parallel_sgd.codec.choice import choose_codecs
 from parallel_sgd.codec.interfaces import Packets
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings

@@ -23,10 +23,9 @@ from nn.optimizer import (
 )
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous
-from parallel_sgd.codec import REQUIRED, Codec, DummyCodec, GlobalSettings, MissingParameter, Plain, SyncPS
+from parallel_sgd.codec import REQUIRED, Codec, DummyCodec, GlobalSettings, MissingParameter, Plain, SyncPS, TopK
 from parallel_sgd.codec.async_ps import AsyncPS
 from parallel_sgd.codec.compose import CodecWarning
-from parallel_sgd.codec.topk import TopK
 from parallel_sgd.compatibility import check_copies, check_meaning
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from tests.parallel_sgd.digits_job import mlp

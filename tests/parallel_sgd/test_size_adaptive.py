@@ -10,7 +10,7 @@ import pytest
 import nn
 from parallel_sgd import ParallelSGD, Parameter_Server, in_process
 from parallel_sgd.codec import Codec, DummyCodec, Plain, SizeAdaptive, SyncPS
-from parallel_sgd.codec.size_adaptive import by_size
+from parallel_sgd.codec.choice import by_size
 from tests.parallel_sgd.digits_job import mlp
 
 NAMES = ["dense_1/kernel", "dense_1/bias", "dense_2/kernel", "dense_2/bias", "dense_10/kernel", "dense_10/bias"]

@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 
 from network.errors import BadContent
-from parallel_sgd.codec import Adasum, BlockWeight, Codec, GlobalSettings, Plain, netEncapsulation
+from parallel_sgd.codec import Adasum, BlockWeight, Codec, GlobalSettings, Int8, Plain, Ring, TopK, netEncapsulation
 from parallel_sgd.codec.compose import AllToAll, Delay
-from parallel_sgd.codec.int8 import Int8
 from parallel_sgd.codec.parameter_server import SyncPS
 from parallel_sgd.codec.qsgd import QSGD
-from parallel_sgd.codec.ring import Ring
-from parallel_sgd.codec.topk import TopK
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
 from parallel_sgd.unusable import Like, Unusable, check_arrays, check_finite

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from .advice import Estimate, check, estimate
-from .builder import CodecWarning
-from .lazy import Lazy
-from .local import Drift, Elastic, FrozenAdam, Prox
-from .merge import FirstCopy, Mean, MergeRule, Sum, WeightedMean
-from .merge_rules import Adasum, Krum, Median, ServerOpt, TrimmedMean, Vote
-from .mixing import Gossip, RandomPair
-from .parts import ExchangePattern, LocalRule, Shard
-from .patterns import PS, AllToAll, Ring, ShardedPS
-from .tree_reduce import Tree
-from .trigger import Delay, Every, Trigger, Warmup
+from typing import TYPE_CHECKING
+
+from network.names import lazily
+
+if TYPE_CHECKING:
+    from .advice import Estimate, check, estimate
+    from .builder import CodecWarning
+    from .composed import Composed
+    from .lazy import Lazy
+    from .local import Drift, Elastic, FrozenAdam, Prox
+    from .merge import FirstCopy, Mean, MergeRule, Sum, WeightedMean
+    from .merge_rules import Adasum, Krum, Median, ServerOpt, TrimmedMean, Vote
+    from .mixing import Gossip, RandomPair
+    from .parts import Composition, ExchangePattern, LocalRule, Shard
+    from .patterns import PS, AllToAll, Ring, ShardedPS
+    from .tree_reduce import Tree
+    from .trigger import Delay, Every, Trigger, Warmup
 
 __all__ = [
     "PS",
     "Adasum",
     "AllToAll",
     "CodecWarning",
+    "Composed",
+    "Composition",
     "Delay",
     "Drift",
     "Elastic",
@@ -50,3 +58,45 @@ __all__ = [
     "check",
     "estimate",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "PS": "patterns",
+        "Adasum": "merge_rules",
+        "AllToAll": "patterns",
+        "CodecWarning": "builder",
+        "Composed": "composed",
+        "Composition": "parts",
+        "Delay": "trigger",
+        "Drift": "local",
+        "Elastic": "local",
+        "Estimate": "advice",
+        "Every": "trigger",
+        "ExchangePattern": "parts",
+        "FirstCopy": "merge",
+        "FrozenAdam": "local",
+        "Gossip": "mixing",
+        "Krum": "merge_rules",
+        "Lazy": "lazy",
+        "LocalRule": "parts",
+        "Mean": "merge",
+        "Median": "merge_rules",
+        "MergeRule": "merge",
+        "Prox": "local",
+        "RandomPair": "mixing",
+        "Ring": "patterns",
+        "ServerOpt": "merge_rules",
+        "Shard": "parts",
+        "ShardedPS": "patterns",
+        "Sum": "merge",
+        "Tree": "tree_reduce",
+        "Trigger": "trigger",
+        "TrimmedMean": "merge_rules",
+        "Vote": "merge_rules",
+        "Warmup": "trigger",
+        "WeightedMean": "merge",
+        "check": "advice",
+        "estimate": "advice",
+    },
+)

@@ -17,7 +17,6 @@ from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
 from parallel_sgd.profiles import IIDBlockAssignment
 
 from .builder import error_fed, momentum_of
-from .composed import Composed
 from .parts import Composition
 
 
@@ -31,7 +30,7 @@ def check(
     """
     puts = getattr(op_type, "puts", "")
     composition = getattr(kind, "composition", None)
-    if not (issubclass(kind, Composed) and isinstance(composition, Composition)) or puts != "gradients":
+    if not isinstance(composition, Composition) or puts != "gradients":
         return []
     with GlobalSettings.use(IIDBlockAssignment(4), parameters):
         try:

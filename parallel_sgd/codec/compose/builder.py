@@ -11,15 +11,10 @@ from network.names import did_you_mean
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline import Stage
-from parallel_sgd.codec.pipeline.gradient import GradientStage
-from parallel_sgd.codec.pipeline.low_rank import PowerSGD
-from parallel_sgd.codec.pipeline.memory import DiffRef, Memory
 from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
 from parallel_sgd.profiles import IIDBlockAssignment
 
-from .lazy import Lazy
 from .merge import Mean, MergeRule, WeightedMean
-from .merge_rules import ServerOpt, Vote
 from .parts import SENDS, Composition, ExchangePattern, LocalRule, Part, Parts, Up, flat
 from .trigger import Every, Trigger
 
@@ -121,16 +116,14 @@ def refuse(composition: Composition, parts: Parts) -> None:
     where = type(exchange).__name__
     if exchange.linear and not merge.linear:
         raise ValueError(f"{where} adds up on the way, which {merge!r} cannot use: take ShardedPS() or AllToAll()")
-    if isinstance(parts.up, PowerSGD) and not (merge.linear and exchange.rounds):
+    if parts.code is not None and not (merge.linear and exchange.rounds):
         raise ValueError(f"PowerSGD needs means of its factors: take Ring(), AllToAll() or PS() with merge=Mean(), got {where}")
     if exchange.linear and parts.stage is not None and not parts.stage.linear:
         raise ValueError(
             f"{where} adds up payloads, but {parts.up!r} is not linear: take ShardedPS(), which decodes before it adds"
         )
     sending = flat(parts.stage)
-    if composition.send == "weights" and any(
-        isinstance(stage, GradientStage) or (isinstance(stage, Memory) and not isinstance(stage, DiffRef)) for stage in sending
-    ):
+    if composition.send == "weights" and any(stage.leads or stage.feeds_back for stage in sending):
         raise ValueError(
             f'{parts.up!r} is made for gradients and changes, not for parameters themselves: use send="delta"'
             f"{', or DiffRef(...)' if not exchange.linear else ''}"
@@ -141,9 +134,9 @@ def refuse(composition: Composition, parts: Parts) -> None:
         raise ValueError(
             f"{where} encodes nothing on the way back, so 'down' has no use: leave it out, or take ShardedPS() or PS()"
         )
-    if any(isinstance(stage, GradientStage) for stage in flat(parts.down)):
+    if any(stage.leads for stage in flat(parts.down)):
         raise ValueError(f"Codec.of() 'down' must be what sends; {parts.down!r} belongs to 'up' or into ServerOpt")
-    if merge.first_copy and isinstance(parts.up, PowerSGD):
+    if merge.first_copy and parts.code is not None:
         raise ValueError("FirstCopy needs an encoding of single blocks: PowerSGD sends means of workers; use merge=Mean()")
     if merge.first_copy and composition.send == "delta":
         raise ValueError("FirstCopy counts blocks, but what has changed since the last exchange belongs to workers: use Mean()")
@@ -160,7 +153,7 @@ def refuse(composition: Composition, parts: Parts) -> None:
         raise ValueError('ServerOpt makes a step of what has changed: use send="delta", or "gradient"')
     if merge.updates and not exchange.agrees:
         raise ValueError(f"ServerOpt needs one result for all, but {where} gives every worker its own: use PS() or AllToAll()")
-    if isinstance(trigger, Lazy):
+    if trigger.skips:
         stage = parts.stage
         if stage is None or not stage.deterministic or _remembers(stage) or not exchange.in_one_place:
             raise ValueError(
@@ -185,7 +178,7 @@ def _refuse_local(composition: Composition, parts: Parts) -> None:
         raise ValueError(
             f"{local!r} needs the mean of what it sends, got {parts.merge!r}: leave 'merge' out, or WeightedMean()"
         )
-    if local.width > 1 and isinstance(parts.up, PowerSGD):
+    if local.width > 1 and parts.code is not None:
         raise ValueError(
             f"{local!r} sends {local.width} vectors in one packet, but {parts.up!r} needs a matrix: leave 'up' out"
         )
@@ -212,7 +205,7 @@ def _refuse_mixing(composition: Composition, parts: Parts) -> None:
 def doubts(parts: Parts, send: str) -> Iterator[str]:
     """Yield what speaks against the parts, with the fix."""
     for where, stage in (("up", parts.stage), ("down", parts.down)):
-        if stage is None or isinstance(parts.merge, Vote) or isinstance(parts.trigger, Lazy) or _remembers(stage):
+        if stage is None or parts.merge.votes or parts.trigger.skips or _remembers(stage):
             continue
         cure = f"DiffRef({stage!r})" if send == "weights" else f"ErrorFeedback({stage!r})"
         delta = stage.delta(TYPICAL)
@@ -222,7 +215,7 @@ def doubts(parts: Parts, send: str) -> Iterator[str]:
                 f"optimum: write {cure}"
             )
 
-    rule = parts.merge.rule if isinstance(parts.merge, ServerOpt) else None
+    rule = parts.merge.rule
     if rule is not None and momentum_of(rule) and error_fed(parts):
         yield (
             f"ServerOpt has momentum ({momentum_of(rule)}) after what error feedback sends late, which counts that many times "
@@ -242,8 +235,8 @@ def momentum_of(rule: IGradientDescent) -> str:
 def error_fed(parts: Parts) -> bool:
     """Whether what a packet leaves out comes with later ones, so that momentum must come before it."""
     stages = [*flat(parts.stage), *flat(parts.down)]
-    return any(isinstance(stage, Memory) and not isinstance(stage, DiffRef) for stage in stages)
+    return any(stage.feeds_back for stage in stages)
 
 
 def _remembers(stage: Stage) -> bool:
-    return any(isinstance(own, Memory) for own in flat(stage))
+    return any(own.ends for own in flat(stage))

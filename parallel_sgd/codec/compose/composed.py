@@ -51,7 +51,7 @@ class Composed(Codec):
         self.parts = self.composition.make()
         refuse(self.composition, self.parts)
         self.fingerprint = fingerprint_of(self.composition.describe(self.parts))
-        self.units = Units(self._grain(), assignment, getattr(self.parts.merge, "weights", None))
+        self.units = Units(self._grain(), assignment, self.parts.merge.weights)
         self.late = 0
         self._title = f"{type(self).__name__} of variable {self.variable}"
         self._content: Any = _NOTHING

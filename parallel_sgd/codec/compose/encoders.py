@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -10,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
-from parallel_sgd.codec.pipeline import Chain, Draw, PayloadError, Pipeline, Reader, Stage, Writer
-from parallel_sgd.codec.pipeline.low_rank import PowerSGD
+from parallel_sgd.codec.pipeline import Chain, Draw, LinearCode, PayloadError, Pipeline, Reader, Stage, Writer
 
-from .lazy import LastUploads, Lazy
 from .parts import Parts
 
 
@@ -28,10 +25,10 @@ class Encoders:
     def __init__(self, parts: Parts, linear: bool, decoder: int) -> None:
         front, rest = parts.split()
         self._front = Fronts(front)
-        self.coder = coder_of(parts.up, rest, linear)
+        self.coder = parts.code or (StageCode(rest) if rest is not None and linear else None)
         self._up = Pipelines(rest) if rest is not None and self.coder is None else None
         self._down = None if parts.down is None else Pipelines(parts.down)
-        self.uploads = LastUploads(parts.trigger) if isinstance(parts.trigger, Lazy) else None
+        self.uploads = parts.trigger.uploads()
         self._decoder = decoder
 
     @property
@@ -178,38 +175,7 @@ class Fronts:
             self._pipelines.load_state_dict(state)
 
 
-class Coder(ABC):
-    """Turns a vector into one that is averaged, and that mean into the next one, until it is the result."""
-
-    @abstractmethod
-    def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
-        """Return how many numbers the vector of each round has, the same on all nodes, for a variable of this shape."""
-
-    @abstractmethod
-    def start(self, x: Array, shape: Sequence[int], draw: Draw) -> Array:
-        """Return the vector of the first round."""
-
-    @abstractmethod
-    def proceed(self, mean: Array) -> tuple[Array, bool]:
-        """Take the mean of the vectors of a round; return the next vector, or the result and True."""
-
-    @abstractmethod
-    def state_dict(self) -> dict[str, Any]:
-        """Return what is remembered."""
-
-    @abstractmethod
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
-
-
-def coder_of(up: Stage | PowerSGD | None, rest: Stage | None, linear: bool) -> Coder | None:
-    """Return the code that suits a pipeline, of which `rest` sends, where the exchange asks for a `linear` one."""
-    if isinstance(up, PowerSGD):
-        return RankCoder(up)
-    return StageCoder(rest) if rest is not None and linear else None
-
-
-class StageCoder(Coder):
+class StageCode(LinearCode):
     """A linear stage in one round: what it carries is averaged, and the mean decoded."""
 
     def __init__(self, stage: Stage) -> None:
@@ -254,38 +220,3 @@ class StageCoder(Coder):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Give it to the stage."""
         self._stage.load_state_dict(state)
-
-
-class RankCoder(Coder):
-    """PowerSGD in its two rounds, or one where a variable is too small for it."""
-
-    def __init__(self, method: PowerSGD) -> None:
-        self._method = method
-        self._round = 0
-        self._dense = False
-
-    def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
-        """Return those of P and Q."""
-        return self._method.rounds(shape)
-
-    def start(self, x: Array, shape: Sequence[int], draw: Draw) -> Array:
-        """Return P."""
-        self._round, self._dense = 0, self._method.is_dense(shape)
-        return self._method.project(x.reshape(shape), draw)
-
-    def proceed(self, mean: Array) -> tuple[Array, bool]:
-        """Return Q, then the result."""
-        if self._dense:
-            return mean, True
-        self._round += 1
-        if self._round == 1:
-            return self._method.back_project(mean), False
-        return self._method.reconstruct(mean).reshape(-1), True
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the residual and Q."""
-        return self._method.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take them over."""
-        self._method.load_state_dict(state)

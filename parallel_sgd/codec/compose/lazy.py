@@ -33,10 +33,16 @@ class Lazy(Trigger):
     Raises: TypeError, ValueError unless xi >= 0, and depth and most are positive integers.
     """
 
+    skips = True
+
     def __init__(self, xi: float = 0.8, depth: int = 10, most: int = 100) -> None:
         self.xi = arguments.number(self, "xi", xi, 0)
         self.depth = arguments.integer(self, "depth", depth, minimum=1)
         self.most = arguments.integer(self, "most", most, minimum=1)
+
+    def uploads(self) -> LastUploads:
+        """Return the memory of one node."""
+        return LastUploads(self)
 
     def __repr__(self) -> str:
         return f"Lazy(xi={self.xi:g}, depth={self.depth}, most={self.most})"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn import arguments
+from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
 
 
@@ -29,6 +30,19 @@ class MergeRule(ABC):
 
     updates: ClassVar[bool] = False
     """The result is an increment of the parameters."""
+
+    votes: ClassVar[bool] = False
+    """It looks at signs alone, so what stages leave out of numbers does no harm."""
+
+    rule: IGradientDescent | None = None
+    """The rule of gradient descent that makes the increment, where one does."""
+
+    weights: Sequence[float] | None = None
+    """Those of the workers; None: their numbers of blocks."""
+
+    def use(self, send: str) -> None:
+        """Take note of what is merged: "gradient", "weights" or "delta"."""
+        return
 
     @abstractmethod
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
@@ -105,7 +119,6 @@ class WeightedMean(MergeRule):
     linear: ClassVar[bool] = True
 
     def __init__(self, weights: Sequence[float] | None = None) -> None:
-        self.weights = None
         if weights is not None:
             self.weights = [arguments.number(self, "weights", weight, 0, open_low=True) for weight in weights]
 

@@ -21,6 +21,8 @@ class Vote(MergeRule):
     efficient and fault tolerant", 2019. Learning rates are those of sign descent, 1e-4 to 1e-3.
     """
 
+    votes: ClassVar[bool] = True
+
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
         """Return the majority."""
         for part in parts:
@@ -165,7 +167,7 @@ class ServerOpt(MergeRule):
     updates: ClassVar[bool] = True
 
     def __init__(self, rule: IGradientDescent, merge: MergeRule | None = None) -> None:
-        self.rule: IGradientDescent = arguments.instance(self, "rule", rule, IGradientDescent)
+        self.rule = self._rule = arguments.instance(self, "rule", rule, IGradientDescent)
         self.merge: MergeRule = WeightedMean() if merge is None else arguments.instance(self, "merge", merge, MergeRule)
         if rule.weight_decay:
             raise ValueError(f"ServerOpt 'rule' must have no weight_decay, got {rule.weight_decay}: it sees no parameters")
@@ -174,6 +176,10 @@ class ServerOpt(MergeRule):
         self.descends = True
         self._step: Array = np.empty(0, np.float32)
 
+    def use(self, send: str) -> None:
+        """The gradient leads uphill, a change of parameters downhill."""
+        self.descends = send == "gradient"
+
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
         """Return the step of the rule."""
         merged = self.merge.combine(parts, weights)
@@ -181,18 +187,18 @@ class ServerOpt(MergeRule):
             np.negative(merged, out=merged)
         if self._step.shape != merged.shape or self._step.dtype != merged.dtype:
             self._step = np.empty_like(merged, subok=False)
-        self.rule.delta(merged, merged, self._step)  # without decay no rule looks at the parameters
+        self._rule.delta(merged, merged, self._step)  # without decay no rule looks at the parameters
         return self._step
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of both rules."""
         merge = {f"merge.{name}": value for name, value in self.merge.state_dict().items()}
-        return {**self.rule.state_dict(), **merge}
+        return {**self._rule.state_dict(), **merge}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned."""
-        self.rule.load_state_dict({name: value for name, value in state.items() if not name.startswith("merge.")})
+        self._rule.load_state_dict({name: value for name, value in state.items() if not name.startswith("merge.")})
         self.merge.load_state_dict({name[6:]: value for name, value in state.items() if name.startswith("merge.")})
 
     def __repr__(self) -> str:
-        return f"ServerOpt({type(self.rule).__name__}({self.rule.get_config()}), {self.merge!r})"
+        return f"ServerOpt({type(self._rule).__name__}({self._rule.get_config()}), {self.merge!r})"

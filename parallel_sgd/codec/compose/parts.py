@@ -11,19 +11,16 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array, Codec
-from parallel_sgd.codec.pipeline import Chain, Stage
-from parallel_sgd.codec.pipeline.gradient import GradientStage
-from parallel_sgd.codec.pipeline.low_rank import PowerSGD
+from parallel_sgd.codec.pipeline import Chain, LinearCode, Stage
 from parallel_sgd.profiles import ISetting
 
 from .merge import MergeRule
-from .merge_rules import ServerOpt
 from .trigger import Trigger
 
 T = TypeVar("T")
 #: A part as it is given: an object that is copied, or a function that makes one where `GlobalSettings` can be read.
 Part: TypeAlias = T | Callable[[], T]
-Up: TypeAlias = Stage | PowerSGD | None
+Up: TypeAlias = Stage | LinearCode | None
 
 RuleMaker: TypeAlias = Callable[[], IGradientDescent]
 
@@ -80,8 +77,8 @@ class ExchangePattern(ABC):
     merges_first_copies: ClassVar[bool] = False
     """No worker is needed to merge what others send, so that a job may go on without it."""
 
-    allows_missing: bool = False
-    """A result may lack some workers."""
+    quorum: float = 1.0
+    """The share of the weight of all workers that is enough for an overdue result."""
 
     @abstractmethod
     def compose(self, **parts: Any) -> type[Codec]:
@@ -172,6 +169,11 @@ class Parts:
         return self.up if isinstance(self.up, Stage) else None
 
     @property
+    def code(self) -> LinearCode | None:
+        """What averages vectors on the way up in rounds of its own, such as PowerSGD, if there is one."""
+        return self.up if isinstance(self.up, LinearCode) else None
+
+    @property
     def updates(self) -> bool:
         """Whether results are parameters, made of increments."""
         return self.merge.updates or (self.local is not None and self.local.updates)
@@ -183,7 +185,7 @@ class Parts:
         """
         stages = flat(self.stage)
         front = 0
-        while front < len(stages) and isinstance(stages[front], GradientStage):
+        while front < len(stages) and stages[front].leads:
             front += 1
         rest = stages[front:]
         return Chain(stages[:front]), (rest[0] if len(rest) == 1 else Chain(rest)) if rest else None
@@ -206,12 +208,11 @@ class Composition:
 
         Raises: TypeError for a part of the wrong kind; what functions that make parts raise.
         """
-        up = _made(self.up, (Stage, PowerSGD), "up", "a stage or PowerSGD")
+        up = _made(self.up, (Stage, LinearCode), "up", "a stage or PowerSGD")
         down = _made(self.down, (Stage,), "down", "a stage")
         merge = _made(self.merge, (MergeRule,), "merge", "a merge rule such as Mean()")
         trigger = _made(self.trigger, (Trigger,), "trigger", "a trigger such as Every(1)")
-        if isinstance(merge, ServerOpt):
-            merge.descends = self.send == "gradient"
+        merge.use(self.send)
         local = _made(self.local, (LocalRule,), "local", "a local rule such as Prox(0.01)")
         return Parts(up, down, merge, trigger, local)
 
@@ -223,7 +224,7 @@ class Composition:
 
     def grain(self, parts: Parts) -> Grain:
         """Return what the contributions are."""
-        as_it_is = parts.up is None and self.send != "delta" and not self.exchange.allows_missing
+        as_it_is = parts.up is None and self.send != "delta" and self.exchange.quorum == 1
         if parts.local is not None:
             return Grain.WORKERS
         if as_it_is and parts.merge.exact:

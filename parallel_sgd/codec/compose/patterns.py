@@ -7,12 +7,10 @@ from typing import Any, ClassVar
 from nn import arguments
 from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Codec
-from parallel_sgd.codec.pipeline.low_rank import PowerSGD
-from parallel_sgd.codec.pipeline.memory import DiffRef
 from parallel_sgd.profiles import ISetting
 
 from .builder import build
-from .parts import Composition, ExchangePattern, Parts, Shard
+from .parts import Composition, ExchangePattern, Parts, Shard, flat
 from .reduce import Peers, Serving
 
 
@@ -47,7 +45,6 @@ class PS(ExchangePattern):
         self.quorum = arguments.number(self, "quorum", quorum, 0, open_low=True)
         if self.quorum > 1:
             raise ValueError(f"PS 'quorum' must be a number > 0 and <= 1, got {quorum}")
-        self.allows_missing = self.quorum < 1
 
     def compose(self, **parts: Any) -> type[Codec]:
         """Merging in one place."""
@@ -57,7 +54,8 @@ class PS(ExchangePattern):
         """A missing packet must not be one that has to be decoded."""
         if parts.trigger.late:
             raise ValueError(f"{parts.trigger!r} needs two batches under way: take AllToAll(), ShardedPS() or Ring()")
-        if self.allows_missing and (isinstance(parts.up, PowerSGD) or "DiffRef" in repr(parts.up)):
+        needs_all = parts.code is not None or any(stage.needs_every_packet for stage in flat(parts.stage))
+        if self.quorum < 1 and needs_all:
             raise ValueError(f"PS(quorum={self.quorum}) may leave a packet out, but {parts.up!r} needs every one: use PS()")
 
     def shards(self, n: int, assignment: ISetting, variable: int) -> list[Shard]:
@@ -65,7 +63,7 @@ class PS(ExchangePattern):
         return [Shard(0, n, Parameter_Server)]
 
     def __repr__(self) -> str:
-        return f"PS(quorum={self.quorum:g})" if self.allows_missing else "PS()"
+        return f"PS(quorum={self.quorum:g})" if self.quorum < 1 else "PS()"
 
 
 class ShardedPS(ExchangePattern):
@@ -119,7 +117,3 @@ class Ring(ShardedPS):
         super().refuse(composition, parts)
         if parts.merge.first_copy and parts.up is not None:
             raise ValueError(f"FirstCopy encodes every block by itself, but {self!r} averages payloads: take AllToAll()")
-        if isinstance(parts.up, DiffRef):
-            raise ValueError(
-                f"{self!r} averages payloads, but {parts.up!r} keeps a reference for each sender: take ShardedPS()"
-            )

@@ -337,7 +337,7 @@ class Serving(Reducing):
     def answer_again(self, batch: Batch, node: int) -> None:
         """Send the answer again, or tell what is missing."""
         super().answer_again(batch, node)
-        quorum = getattr(self.composition.exchange, "quorum", 1.0)
+        quorum = self.composition.exchange.quorum
         for place in batch.under_way:
             found = batch.collectors[place]
             if isinstance(found, Gatherer) and found.share() >= quorum:

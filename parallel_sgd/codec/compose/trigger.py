@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Protocol
+
 from nn import arguments
+from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.pipeline import Draw, Pipeline
+
+
+class Uploads(Protocol):
+    """What every contributor has sent so far, on one node, and when the own one sends again: see `Lazy`."""
+
+    staleness: Counter[int]
+
+    def encode(self, contributor: int, x: Array, pipeline: Pipeline, draw: Draw) -> Array | None:
+        """Return the payload of what is new in `x`, or None where it is not worth sending."""
+
+    def decode(self, contributor: int, payload: Array | None, size: int, pipeline: Pipeline, draw: Draw) -> Array:
+        """Take a packet of a contributor; return the sum of all that it has sent."""
+
+    def observe(self, result: Array) -> None:
+        """Take note of a result."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is remembered."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
 
 
 class Trigger:
@@ -10,6 +37,13 @@ class Trigger:
 
     late: bool = False
     """Whether results are those of the exchange before."""
+
+    skips: bool = False
+    """Whether a worker may have nothing to send in a batch with an exchange."""
+
+    def uploads(self) -> Uploads | None:
+        """Return what decides whether a worker sends, and goes on with what it has sent before; None: all send."""
+        return None
 
     def fires(self, batch: int) -> bool:
         """Whether there is an exchange in this batch."""

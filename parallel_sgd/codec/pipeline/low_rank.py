@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nn import arguments
 
-from .stage import Draw, State, Vector
+from .stage import Draw, LinearCode, State, Vector
 
 Matrix = NDArray[np.float32]
 
@@ -19,7 +19,7 @@ CHUNK: Final = 1 << 16
 """Elements of a matrix that are added and multiplied while they are in L2."""
 
 
-class PowerSGD:
+class PowerSGD(LinearCode):
     """Sends a gradient as factors of rank r, one step of power iteration from those of the step before.
 
     One object serves one variable on one node. For a gradient G of shape (..., p), seen as m x p, and the residual E:
@@ -47,6 +47,22 @@ class PowerSGD:
         self._right: Matrix | None = None  # Q
         self._left: Matrix | None = None  # P, orthonormal, from the second round on
         self._result: Matrix = np.empty((0, 0), np.float32)
+
+    def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
+        """Return those of P and Q."""
+        return self.rounds(shape)
+
+    def start(self, x: NDArray[Any], shape: Sequence[int], draw: Draw) -> Vector:
+        """Return P."""
+        return self.project(x.reshape(shape), draw)
+
+    def proceed(self, mean: NDArray[Any]) -> tuple[Vector, bool]:
+        """Return Q, then the result."""
+        if self._shape is not None and self.is_dense(self._shape):
+            return mean, True
+        if self._left is None:
+            return self.back_project(mean), False
+        return self.reconstruct(mean).reshape(-1), True
 
     def rounds(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Return how many numbers are sent in each round: (r m, r p), or (n,) where the gradient is sent dense."""

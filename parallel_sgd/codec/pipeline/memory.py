@@ -10,9 +10,7 @@ import numpy as np
 from nn import arguments
 from nn.gradient_descent.fading import forget_faded
 
-from .gradient import GradientStage
-from .sparsify import RandomK, Sparsifier
-from .stage import Chain, Draw, Indices, Reader, Stage, State, Vector, Writer
+from .stage import Chain, Draw, Indices, Reader, Sparsifier, Stage, State, Vector, Writer
 
 __all__ = ["DGCMemory", "DiffRef", "ErrorFeedback", "Memory"]
 
@@ -28,11 +26,12 @@ class Memory(Stage):
     """
 
     ends: ClassVar[bool] = True
+    feeds_back: ClassVar[bool] = True
 
     def __init__(self, inner: Stage) -> None:
         self.inner: Stage = arguments.instance(self, "inner", inner, Stage)
         for stage in inner.stages if isinstance(inner, Chain) else [inner]:
-            if isinstance(stage, GradientStage):
+            if stage.leads:
                 raise ValueError(
                     f"{type(self).__name__} 'inner' must be what sends, got {inner!r}: what it leaves over would pass "
                     f"{type(stage).__name__} again; write {stage!r} | {type(self).__name__}(...)"
@@ -178,7 +177,7 @@ class ErrorFeedback(Memory):
         if self.beta > 1:
             raise ValueError(f"ErrorFeedback 'beta' must be a number >= 0 and <= 1, got {beta}")
         for stage in inner.stages if isinstance(inner, Chain) else [inner]:
-            if isinstance(stage, RandomK) and stage.scaled and stage.rho < 1:
+            if stage.expands:
                 raise ValueError(f"ErrorFeedback 'inner' must be a contraction, got {stage!r}; write scaled=False")
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
@@ -265,6 +264,9 @@ class DiffRef(Memory):
 
     Raises: TypeError, ValueError for what `Memory` does not take.
     """
+
+    feeds_back: ClassVar[bool] = False
+    needs_every_packet: ClassVar[bool] = True
 
     def __init__(self, inner: Stage) -> None:
         super().__init__(inner)

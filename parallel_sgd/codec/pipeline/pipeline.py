@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from parallel_sgd.unusable import check_finite
 
-from .gradient import GradientStage
 from .stage import Chain, Draw, Reader, Stage, Vector, Writer
 
 Array = NDArray[Any]
@@ -29,7 +28,7 @@ class Pipeline:
     def __init__(self, stage: Stage | None = None) -> None:
         self.stage = Chain() if stage is None else stage
         stages = self.stage.stages if isinstance(self.stage, Chain) else [self.stage]
-        self._dense = Chain(list(takewhile(lambda stage: isinstance(stage, GradientStage), stages)))
+        self._dense = Chain(list(takewhile(lambda stage: stage.leads, stages)))
         self._writer = Writer()
         self._last: tuple[int, Stage] | None = None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from math import ceil
 from typing import Any
@@ -12,33 +11,9 @@ import numpy as np
 from nn import arguments
 
 from .selection import Magnitudes, index_bytes, read_indices, write_indices
-from .stage import Array, Draw, Indices, PayloadError, Reader, Stage, State, Vector, Writer
+from .stage import Array, Draw, Indices, PayloadError, Reader, Sparsifier, State, Vector, Writer
 
 __all__ = ["RandomK", "Sparsifier", "Threshold", "TopK"]
-
-
-class Sparsifier(Stage):
-    """Sends the values at some indices; the others arrive as 0.
-
-    `entries` gives both without the zeros between them, so that receivers add a packet to a sum, and senders deduct it from
-    their residual, in the time that its entries take and not in that of the whole vector.
-    """
-
-    def __init__(self) -> None:
-        self._decoded: Vector = np.empty(0, np.float32)
-
-    @abstractmethod
-    def entries(self, values: Vector, side: Any) -> tuple[Indices, Vector]:
-        """Return the indices of a packet, ascending and each once, and the values at them."""
-
-    def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return n numbers: the values at their indices, 0 elsewhere."""
-        if self._decoded.size != n:
-            self._decoded = np.empty(n, np.float32)
-        self._decoded.fill(0)
-        indices, values = self.entries(values, side)
-        self._decoded[indices] = values
-        return self._decoded
 
 
 def share(owner: object, name: str, value: float) -> float:
@@ -164,6 +139,7 @@ class RandomK(Sparsifier):
             raise TypeError(f"RandomK 'scaled' must be True or False, got {scaled!r}")
         self.rho = share(self, "rho", rho)
         self.scaled = self.unbiased = scaled
+        self.expands = scaled and self.rho < 1
         self._drawn: tuple[Draw, int, Indices] | None = None
         self._values: Vector = np.empty(0, np.float32)
 

@@ -60,6 +60,15 @@ class Stage(ABC):
     ends: ClassVar[bool] = False
     """It remembers what receivers make of its own packet, so nothing may follow that would change the packet."""
 
+    feeds_back: ClassVar[bool] = False
+    """What one packet leaves out comes with later ones, so momentum must come before it and not after the merge."""
+
+    needs_every_packet: ClassVar[bool] = False
+    """Receivers must decode each packet, once and in order."""
+
+    expands: bool = False
+    """Its error may be longer than x, so it would grow from packet to packet with error feedback around it."""
+
     def delta(self, n: int) -> float | None:
         """Return d with ||decode(encode(x)) - x||^2 <= (1 - d) ||x||^2 for all x of n elements; None where there is none."""
         return 1.0 if self.linear else None
@@ -199,6 +208,57 @@ class Chain(Stage):
 
 
 Array = NDArray[Any]
+
+
+class Sparsifier(Stage):
+    """Sends the values at some indices; the others arrive as 0.
+
+    `entries` gives both without the zeros between them, so that receivers add a packet to a sum, and senders deduct it from
+    their residual, in the time that its entries take and not in that of the whole vector.
+    """
+
+    def __init__(self) -> None:
+        self._decoded: Vector = np.empty(0, np.float32)
+
+    @abstractmethod
+    def entries(self, values: Vector, side: Any) -> tuple[Indices, Vector]:
+        """Return the indices of a packet, ascending and each once, and the values at them."""
+
+    def decode(self, values: Vector, side: Any, n: int) -> Vector:
+        """Return n numbers: the values at their indices, 0 elsewhere."""
+        if self._decoded.size != n:
+            self._decoded = np.empty(n, np.float32)
+        self._decoded.fill(0)
+        indices, values = self.entries(values, side)
+        self._decoded[indices] = values
+        return self._decoded
+
+
+class LinearCode(ABC):
+    """Turns a vector into one that is averaged, and that mean into the next one, until it is the result.
+
+    So nobody needs more of what is sent than the mean over all workers.
+    """
+
+    @abstractmethod
+    def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
+        """Return how many numbers the vector of each round has, the same on all nodes, for a variable of this shape."""
+
+    @abstractmethod
+    def start(self, x: NDArray[Any], shape: Sequence[int], draw: Draw) -> Vector:
+        """Return the vector of the first round."""
+
+    @abstractmethod
+    def proceed(self, mean: NDArray[Any]) -> tuple[Vector, bool]:
+        """Take the mean of the vectors of a round; return the next vector, or the result and True."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is remembered."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned."""
 
 
 class PayloadError(Unusable):

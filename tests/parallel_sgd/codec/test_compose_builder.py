@@ -12,7 +12,7 @@ import parallel_sgd.codec
 from nn.gradient_descent import ADAMOptimizer, MomentumOptimizer, SGDOptimizer
 from nn.optimizer import LocalUpdateOptimizer, PSGDOptimizer
 from parallel_sgd.codec import REQUIRED, Codec, GlobalSettings, MissingParameter, Plain
-from parallel_sgd.codec.bank import by_variable, choose_server_codecs
+from parallel_sgd.codec.choice import by_variable, choose_server_codecs
 from parallel_sgd.codec.compose import (
     PS,
     AllToAll,

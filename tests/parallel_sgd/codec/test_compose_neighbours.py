@@ -11,7 +11,8 @@ import pytest
 from network.testing import VirtualClock
 from parallel_sgd.channel import Key, Wait
 from parallel_sgd.codec import Codec
-from parallel_sgd.codec.bank import CodecBank, choose_codecs
+from parallel_sgd.codec.bank import CodecBank
+from parallel_sgd.codec.choice import choose_codecs
 from parallel_sgd.codec.compose import Gossip, RandomPair
 from parallel_sgd.codec.pipeline.memory import DiffRef
 from parallel_sgd.codec.pipeline.quantize import Int8

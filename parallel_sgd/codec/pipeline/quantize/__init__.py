@@ -2,10 +2,44 @@
 
 from __future__ import annotations
 
-from .floats import Cast, Natural
-from .grids import Grid, Int8
-from .one_bit import Sign, TwoMeans
-from .quantizer import Quantizer
-from .stochastic import QSGD, Levels, Tern, tangent_levels
+from typing import TYPE_CHECKING
 
-__all__ = ["QSGD", "Cast", "Grid", "Int8", "Levels", "Natural", "Quantizer", "Sign", "Tern", "TwoMeans", "tangent_levels"]
+from network.names import lazily
+
+if TYPE_CHECKING:
+    from .floats import Cast, Natural
+    from .grids import Grid, Int8
+    from .one_bit import Sign, TwoMeans
+    from .quantizer import Quantizer
+    from .stochastic import QSGD, Levels, Tern, tangent_levels
+
+__all__ = [
+    "QSGD",
+    "Cast",
+    "Grid",
+    "Int8",
+    "Levels",
+    "Natural",
+    "Quantizer",
+    "Sign",
+    "Tern",
+    "TwoMeans",
+    "tangent_levels",
+]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "QSGD": "stochastic",
+        "Cast": "floats",
+        "Grid": "grids",
+        "Int8": "grids",
+        "Levels": "stochastic",
+        "Natural": "floats",
+        "Quantizer": "quantizer",
+        "Sign": "one_bit",
+        "Tern": "stochastic",
+        "TwoMeans": "one_bit",
+        "tangent_levels": "stochastic",
+    },
+)

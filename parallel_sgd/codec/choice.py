@@ -1,0 +1,127 @@
+"""Which codec a variable has: one for all, or chosen by its id, its name, its layer, its size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from inspect import isabstract
+from typing import Any
+
+from network.names import did_you_mean
+from nn import arguments
+
+from .interfaces import Codec
+
+CodecChoice = type[Codec] | Mapping[int, type[Codec]] | None
+NamedChoice = type[Codec] | Mapping[Any, type[Codec]] | None
+
+
+def choose_codecs(choice: CodecChoice, default: type[Codec], variables: int, name: str = "codec") -> list[type[Codec]]:
+    """The codec class of each variable: one for all, or a dict by variable id, the rest `default`.
+
+    Raises: TypeError for what is no codec class, ValueError for a variable that the model does not have; they call it `name`.
+    """
+    chosen: Mapping[int, type[Codec]] = choice if isinstance(choice, Mapping) else {}
+    if choice is not None and not isinstance(choice, Mapping):
+        chosen = dict.fromkeys(range(variables), choice)
+    for variable, kind in chosen.items():
+        if not (isinstance(kind, type) and issubclass(kind, Codec)) or isabstract(kind):
+            raise TypeError(f"'{name}' must be a subclass of Codec or a dict of them by variable id, got {shown(kind)}")
+        if variable not in range(variables):
+            raise ValueError(f"'{name}' names variable {variable!r}, but the model has the variables 0..{variables - 1}")
+    return [chosen.get(variable, default) for variable in range(variables)]
+
+
+def by_variable(choice: NamedChoice, names: Sequence[str], name: str = "codec") -> CodecChoice:
+    """A choice by variable id in place of one by id, variable name (`dense_1/kernel`) or layer name (`dense_1`).
+
+    What is more exact counts: an id before a variable's name before a layer's. `names` are those of the variables.
+    Raises: ValueError for a name that the model does not have; it calls the dict `name`.
+    """
+    if not isinstance(choice, Mapping):
+        return choice
+    chosen: dict[Any, type[Codec]] = {}
+    for rank in (_names_layer, _names_variable):
+        for key, kind in choice.items():
+            found = [variable for variable, own in enumerate(names) if isinstance(key, str) and rank(key, own)]
+            chosen.update(dict.fromkeys(found, kind))
+            if isinstance(key, str) and key not in names and not any(_names_layer(key, own) for own in names):
+                layers = dict.fromkeys(own.rpartition("/")[0] for own in names)
+                near = did_you_mean(key, [*layers, *names])
+                raise ValueError(f"'{name}' names {key!r}, but the model has the layers {', '.join(layers)}{near}")
+    chosen.update({key: kind for key, kind in choice.items() if not isinstance(key, str)})
+    return chosen
+
+
+def _names_layer(key: str, variable: str) -> bool:
+    return variable.startswith(f"{key}/")
+
+
+def _names_variable(key: str, variable: str) -> bool:
+    return variable == key
+
+
+def choose_server_codecs(choice: CodecChoice, workers: CodecChoice, default: type[Codec], variables: int) -> list[type[Codec]]:
+    """The codec class of each variable on the parameter server: `choice`; without one, the workers' own where it `serves`.
+
+    `default` is that of the workers. Raises: as `choose_codecs`, which calls the choice `ps_codec`.
+    """
+    if choice is not None and not isinstance(choice, Mapping):
+        return choose_codecs(choice, default, variables, "ps_codec")
+    own = enumerate(choose_codecs(workers, default, variables))
+    return choose_codecs({**{i: kind for i, kind in own if kind.serves}, **(choice or {})}, default, variables, "ps_codec")
+
+
+def shown(kind: object) -> str:
+    """What was given for a class, in an error: one that is not complete is told what it lacks."""
+    missing = sorted(getattr(kind, "__abstractmethods__", ())) if isinstance(kind, type) else ()
+    return f"{kind!r}, which lacks {', '.join(missing)}" if missing else repr(kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeAdaptive:
+    """`codec=SizeAdaptive(big=DGC)`: variables of fewer than `min` elements use `small`, the others `big`.
+
+    Biases and small layers gain nothing from compression: what a packet costs beside its payload stays. `small=None` is the
+    job's default codec, dense and exact. It may also stand in a dict: `codec={"dense_1": SizeAdaptive(big=QSGD)}`.
+
+    Raises: TypeError for what is no codec class, TypeError or ValueError where `min` is no integer of at least 0.
+    """
+
+    min: int = 1024
+    small: type[Codec] | None = None
+    big: type[Codec]
+
+    def __post_init__(self) -> None:
+        arguments.integer(self, "min", self.min, minimum=0)
+        for name, kind in (("small", self.small), ("big", self.big)):
+            codec = isinstance(kind, type) and issubclass(kind, Codec) and not isabstract(kind)
+            if not codec and (kind is not None or name == "big"):
+                raise TypeError(f"SizeAdaptive '{name}' must be a subclass of Codec, got {kind!r}")
+
+    def choose(self, size: int) -> type[Codec] | None:
+        """Return the codec of a variable of `size` elements; None is the job's default."""
+        return self.small if size < self.min else self.big
+
+
+#: What `codec` and `ps_codec` may be: a class, a choice by size, or a dict of both by variable id, variable name or layer name.
+CodecArgument = NamedChoice | SizeAdaptive | Mapping[Any, type[Codec] | SizeAdaptive]
+
+
+def by_size(choice: CodecArgument, names: Sequence[str], sizes: Sequence[int], name: str = "codec") -> CodecChoice:
+    """A choice by variable id, or one class for all, in place of one by names and sizes, which are those of the variables.
+
+    Raises: ValueError for a name that the model does not have; it calls the argument `name`.
+    """
+    if isinstance(choice, SizeAdaptive):
+        choice = dict.fromkeys(range(len(sizes)), choice)
+    found: Any = by_variable(choice, names, name)  # type: ignore[arg-type]
+    if not isinstance(found, Mapping):
+        return found  # type: ignore[no-any-return]
+    chosen: dict[int, type[Codec]] = {}
+    for variable, kind in found.items():
+        if isinstance(kind, SizeAdaptive):
+            kind = kind.choose(sizes[variable]) if variable in range(len(sizes)) else kind.big  # the id is refused later
+        if kind is not None:
+            chosen[variable] = kind
+    return chosen
