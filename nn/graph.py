@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nn.value import Node, Placeholder, Value, Variable
+from nn.value.placeholder import Placeholder
+from nn.value.value import Node, Value
+from nn.value.variable import Variable
 
 if TYPE_CHECKING:
     from nn.layer.layer import Layer

@@ -51,6 +51,6 @@ def _cells(window: Window) -> list[int]:
     counts = [0] * window.positions
     for tap in range(window.size):
         places, _ = window.reach(tap)
-        for place in range(places.start, places.stop):
-            counts[place] += 1
+        for position in range(places.start, places.stop):
+            counts[position] += 1
     return counts

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from nn.arrays import Array, zeros
-from nn.value import VariableStore
+from nn.value.store import VariableStore
 
 
 @dataclass(frozen=True, eq=False)
