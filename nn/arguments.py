@@ -1,4 +1,8 @@
-"""Checks of constructor arguments, so that every error names the class, the argument, what is expected and what came."""
+"""Arguments of constructors: checks, whose errors name the class, the argument, what is expected and what came; and
+`Configurable`, whose arguments a model file holds.
+"""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
@@ -104,3 +108,19 @@ def shape(owner: object, name: str, value: Any, *, unknown: int = 0) -> Shape:
 
 def _name(owner: object) -> str:
     return owner if isinstance(owner, str) else type(owner).__name__
+
+
+class Configurable:
+    """A part of a model that a file names by its class and the arguments of its constructor."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's keyword arguments that build an equal object.
+
+        Values are None, bool, int, float, str, lists of them, or other configurable objects. The default suits classes
+        whose constructor takes no arguments.
+        """
+        return {}
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_config().items())
+        return f"{type(self).__name__}({arguments})"

@@ -1,9 +1,11 @@
-"""The array and shape types that every part of `nn` speaks."""
+"""The array and shape types that every part of `nn` speaks, aligned memory, and the work space that operations share."""
+
+from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,6 @@ Shape: TypeAlias = tuple[int, ...]
 
 BATCH = -1
 """Stands in a shape for the axis whose length is known only when data arrives."""
-
 
 CACHE_LINE = 64
 """Bytes that a CPU fetches at once."""
@@ -62,3 +63,60 @@ def as_dtype(dtype: str | type[Any] | np.dtype[Any]) -> np.dtype[Any]:
     if found not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise ValueError(f"'dtype' must be float32 or float64, got {found}")
     return found
+
+
+class Scratch(Protocol):
+    """Gives memory that is used during one call of an operation."""
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return an array that begins at a cache line; its content means nothing at the beginning of a call."""
+
+
+class OwnMemory:
+    """Shares nothing: each array has memory of its own."""
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return a new array."""
+        return empty(shape, dtype)
+
+
+class Measure:
+    """Finds out how much memory the operations need that share an arena."""
+
+    def __init__(self) -> None:
+        self._used = 0
+        self.size = 0
+
+    def begin(self) -> None:
+        """Go on with another operation."""
+        self._used = 0
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return an array that nobody will write to, which therefore takes no memory."""
+        self._used += _rounded(shape, dtype)
+        self.size = max(self.size, self._used)
+        return np.empty(shape, dtype)
+
+
+class Arena:
+    """Memory dealt anew to every operation: the arrays of one lie side by side, those of two overlap."""
+
+    def __init__(self, size: int) -> None:
+        self._memory = empty((size,), np.dtype(np.uint8))
+        self._used = 0
+
+    def begin(self) -> None:
+        """Go on with another operation."""
+        self._used = 0
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return a part of the arena; raise MemoryError where it is used up, for whoever measured was wrong."""
+        start = self._used
+        self._used += _rounded(shape, dtype)
+        if self._used > self._memory.size:
+            raise MemoryError(f"an operation asks for {self._used} bytes of work space, but {self._memory.size} were measured")
+        return self._memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+
+
+def _rounded(shape: Shape, dtype: np.dtype[Any]) -> int:
+    return -(-math.prod(shape) * dtype.itemsize // CACHE_LINE) * CACHE_LINE

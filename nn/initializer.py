@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
+from nn.arguments import Configurable
 from nn.arrays import Array, Shape
-from nn.configurable import Configurable
 
 
 class Initializer(Configurable, ABC):

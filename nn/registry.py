@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nn import activation, gradient_descent, initializer, layer, loss, metric, optimizer
-from nn.configurable import Configurable
+from nn.arguments import Configurable
 
 _CUSTOM = "custom:"
 

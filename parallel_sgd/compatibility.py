@@ -15,15 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nn.optimizer
-from nn.dataset.interface import AbsDataset
-from nn.dataset.split import drawn_rows
+from nn.dataset.interface import AbsDataset, drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
-from nn.model.batches import as_type
-from nn.model.class_weights import with_class_weights
-from nn.model.finite import all_finite, first_bad_sample
+from nn.model.batches import all_finite, as_type, first_bad_sample
+from nn.model.source import with_class_weights
 from nn.optimizer import IOptimizer
-from nn.optimizer.exchanging import ExchangingOptimizer
+from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
 from .batches import Batches

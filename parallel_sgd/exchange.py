@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn.optimizer import IOptimizer
-from nn.optimizer.exchanging import ExchangingOptimizer
+from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.logs import get_logger
 
 from .accounts import Accounts

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from network.clock import SystemClock
 from network.faults.plan import FaultPlan
-from nn.blas import describe_blas
+from nn.threads import describe_blas
 from rpc import AbsExecutable, Communication, ReplyPackage
 from rpc.files import keep_configuration
 

@@ -6,8 +6,8 @@ import contextlib
 from functools import partial
 from pathlib import Path
 
-from nn.blas import limited_to_one_thread
 from nn.model import Model
+from nn.threads import limited_to_one_thread
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.shipping import pack
 from rpc.submit.run_folder import RunFolder, node_folder

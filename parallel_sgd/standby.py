@@ -16,7 +16,7 @@ from network.errors import NetworkError, ProtocolError
 from network.keys import KEY_SIZE, Key
 from network.nodes import PARAMETER_SERVER, NodeAssignment
 from network.request import Request
-from nn.data.store import load_arrays
+from nn.data import load_arrays
 from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
 from rpc import shipping

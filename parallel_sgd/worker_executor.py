@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 
 from network.clock import SystemClock
-from nn.blas import describe_blas
-from nn.data.store import load_arrays, save_arrays
+from nn.data import load_arrays, save_arrays
 from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
 from nn.model import Model
+from nn.threads import describe_blas
 from rpc import Communication
 from rpc.files import when_there_is_room
 from rpc.monitor import job_monitor

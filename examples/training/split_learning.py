@@ -19,8 +19,8 @@ import network
 import nn
 import nn.dataset.transforms as transforms
 import rpc
-from nn.blas import blas_threads
 from nn.random import keyed
+from nn.threads import blas_threads
 
 SEED, BATCH_SIZE = 7, 50
 FRONT, BACK = 0, 1

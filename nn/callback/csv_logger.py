@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nn import arguments
 from nn.callback.callback import Callback
-from nn.model.tensors import write_file
+from nn.tensor_files import write_file
 
 
 class CSVLogger(Callback):

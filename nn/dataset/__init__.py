@@ -3,17 +3,13 @@
 from nn.dataset import transforms
 from nn.dataset.array import ArrayDataset
 from nn.dataset.character_text import CharacterText
-from nn.dataset.checksum import checksum_of
 from nn.dataset.cifar import CIFAR10, CIFAR100
 from nn.dataset.csv_dataset import CSVDataset
-from nn.dataset.digits import Digits
-from nn.dataset.fashion_mnist import FashionMNIST
-from nn.dataset.interface import AbsDataset
-from nn.dataset.kmnist import KMNIST
-from nn.dataset.mnist import MNIST
-from nn.dataset.npz_dataset import NpzDataset
-from nn.dataset.published import PublishedDataset
-from nn.dataset.sim_data import SimData
+from nn.dataset.files import PublishedDataset
+from nn.dataset.interface import AbsDataset, checksum_of
+from nn.dataset.mnist import KMNIST, MNIST, FashionMNIST
+from nn.dataset.npz import NpzDataset
+from nn.dataset.toy import Digits, SimData
 
 CIFAR = CIFAR10  # its name in version 0.9
 

@@ -11,9 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nn import arguments
 from nn.arrays import Array, as_array
-from nn.dataset.checksum import Arrays
-from nn.dataset.interface import AbsDataset
-from nn.dataset.split import check_fraction, split
+from nn.dataset.interface import AbsDataset, Arrays, check_fraction, split
 from nn.dataset.table import CATEGORY, Column, DataFrame, encode, other_rows, plan_columns
 
 __all__ = ["ArrayDataset"]
@@ -24,7 +22,7 @@ class ArrayDataset(AbsDataset):
 
     Each is an array (or nested lists) of booleans, integers or floats with samples along the first axis. They are not
     copied, so leave them as they are from here on; `load` returns read-only views. Without `test_x` and `test_y` the share
-    `test_fraction` of the samples, drawn by `seed` (see `nn.dataset.split`), is set aside to evaluate on.
+    `test_fraction` of the samples, drawn by `seed` (see `nn.dataset.interface`), is set aside to evaluate on.
 
     Each may be a DataFrame or a Series of pandas, too; the index does not count. Where all columns of x are numbers of one
     kind, these are taken as they are; else x becomes float32: numbers and truth values stay, categories and texts become one

@@ -9,10 +9,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from nn import arguments
 from nn.arrays import Array
-from nn.dataset.checksum import Arrays
-from nn.dataset.directories import find_given
-from nn.dataset.interface import AbsDataset
-from nn.dataset.split import check_fraction
+from nn.dataset.files import find_given
+from nn.dataset.interface import AbsDataset, Arrays, check_fraction
 
 __all__ = ["CharacterText"]
 

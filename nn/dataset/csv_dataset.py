@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from nn import arguments
 from nn.arrays import Array
-from nn.dataset.checksum import Arrays
 from nn.dataset.csv_table import check_rows, line_of, read_table
-from nn.dataset.directories import find_given
-from nn.dataset.interface import AbsDataset
-from nn.dataset.split import check_fraction, split
+from nn.dataset.files import find_given
+from nn.dataset.interface import AbsDataset, Arrays, check_fraction, split
 from nn.dataset.table import (
     NUMBER,
     CellError,
@@ -68,7 +66,7 @@ class CSVDataset(AbsDataset):
       the data: say 'number' where a regression may meet a file of whole numbers.
 
     What to evaluate on is the file `test_path`, whose columns may stand in another order, or else the share `test_fraction`
-    of the rows, drawn by `seed` (see `nn.dataset.split`). A relative path counts from the working directory, else from
+    of the rows, drawn by `seed` (see `nn.dataset.interface`). A relative path counts from the working directory, else from
     ``$PSGD_DATA``.
 
     A cell that is empty or says NA, NaN or null is missing. With ``missing='error'`` that is an error, with 'drop' its row is

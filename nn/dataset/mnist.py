@@ -1,4 +1,6 @@
-"""MNIST: 70,000 images of handwritten digits, from files on this machine or downloaded once."""
+"""MNIST and the data sets of its format, from files on this machine or downloaded once."""
+
+from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
@@ -6,12 +8,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from nn.arrays import Array
-from nn.dataset.checksum import Arrays
-from nn.dataset.directories import find_file
+from nn.dataset.files import PublishedDataset, find_file
 from nn.dataset.idx import read_idx
-from nn.dataset.published import PublishedDataset
+from nn.dataset.interface import Arrays
 
-__all__ = ["MNIST"]
+__all__ = ["KMNIST", "MNIST", "FashionMNIST"]
 
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -50,7 +51,7 @@ class MNIST(PublishedDataset):
         super().__init__(directory, mirrors)
 
     def find(self, directory: Path, name: str) -> Path | None:
-        """Return the file under any of its usual names (see `nn.dataset.directories.find_file`)."""
+        """Return the file under any of its usual names (see `nn.dataset.files.find_file`)."""
         return find_file(directory, name)
 
     def published_name(self, name: str) -> str:
@@ -72,3 +73,64 @@ def _read_pair(images_path: Path, labels_path: Path) -> tuple[Array, Array]:
             f"got {images.dtype} {images.shape} and {labels.dtype} {labels.shape}"
         )
     return images, labels
+
+
+FASHION_MIRRORS = (
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+    "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+)
+
+
+class FashionMNIST(MNIST):
+    """60,000 images of 28x28 pixels to train on and 10,000 to evaluate on, 10 classes of clothes, both uint8.
+
+    A drop-in replacement of `MNIST` that is harder to learn. Files have the names of MNIST's, so they need a directory of
+    their own: `directory`, ``$PSGD_DATA/fashionmnist`` or the cache; see `MNIST` for the order.
+
+    Source: H. Xiao, K. Rasul, R. Vollgraf, *Fashion-MNIST: a novel image dataset for benchmarking machine learning
+    algorithms*, 2017, arXiv:1708.07747, https://github.com/zalandoresearch/fashion-mnist (MIT licence), whose README
+    publishes the MD5 sums; they are also those of torchvision (``torchvision/datasets/mnist.py``).
+
+    >>> data = nn.dataset.FashionMNIST()  # `data.load()` reads or downloads the files
+    >>> data.name
+    'fashionmnist'
+    """
+
+    checksums: ClassVar[Mapping[str, str]] = {
+        "train-images-idx3-ubyte": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+        "train-labels-idx1-ubyte": "25c81989df183df01b3e8a0aad5dffbe",
+        "t10k-images-idx3-ubyte": "bef4ecab320f06d8554ea6380940ec79",
+        "t10k-labels-idx1-ubyte": "bb300cfdad3c16e7a12a480ee83cd310",
+    }
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = FASHION_MIRRORS) -> None:
+        super().__init__(directory, mirrors)
+
+
+KMNIST_MIRRORS = ("http://codh.rois.ac.jp/kmnist/dataset/kmnist/",)
+
+
+class KMNIST(MNIST):
+    """60,000 images of 28x28 pixels to train on and 10,000 to evaluate on, one of 10 hiragana each, both uint8.
+
+    Files have the names of MNIST's, so they need a directory of their own: `directory`, ``$PSGD_DATA/kmnist`` or the cache;
+    see `MNIST` for the order.
+
+    Source: T. Clanuwat et al., *Deep learning for classical Japanese literature*, 2018, arXiv:1812.01718,
+    https://github.com/rois-codh/kmnist (Creative Commons Attribution-ShareAlike 4.0); mirror and MD5 sums as in
+    torchvision (``torchvision/datasets/mnist.py``).
+
+    >>> data = nn.dataset.KMNIST()  # `data.load()` reads or downloads the files
+    >>> data.name
+    'kmnist'
+    """
+
+    checksums: ClassVar[Mapping[str, str]] = {
+        "train-images-idx3-ubyte": "bdb82020997e1d708af4cf47b453dcf7",
+        "train-labels-idx1-ubyte": "e144d726b3acfaa3e44228e80efcd344",
+        "t10k-images-idx3-ubyte": "5c965bf0a639b31b8f53240b1b52f4d7",
+        "t10k-labels-idx1-ubyte": "7320c461ea6c1c855c0b718fb2a4b134",
+    }
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = KMNIST_MIRRORS) -> None:
+        super().__init__(directory, mirrors)

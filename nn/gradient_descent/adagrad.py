@@ -1,4 +1,6 @@
-"""AdaGrad."""
+"""Rules that divide gradients by their size so far: AdaGrad, RMSProp, AdaDelta."""
+
+from __future__ import annotations
 
 from typing import Any
 
@@ -7,7 +9,8 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
-from nn.gradient_descent.schedule.schedule import Schedule
+from nn.gradient_descent.numerics import forget_faded, forget_faded_squares
+from nn.gradient_descent.schedule import Schedule
 
 
 class AdaGradOptimizer(IGradientDescent):
@@ -47,3 +50,130 @@ class AdaGradOptimizer(IGradientDescent):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         return {**super().get_config(), "epsilon": self.epsilon}
+
+
+class RMSPropOptimizer(IGradientDescent):
+    """Gradients divided by their root mean square (Tieleman and Hinton, 2012, lecture 6.5):
+
+    s <- rho s + (1 - rho) g^2,  d = g / (sqrt(s) + epsilon),  w <- w - learn_rate * d.
+
+    `centered` (Graves, 2013) divides by sqrt(s - m^2) + epsilon instead, where m <- rho m + (1 - rho) g. `momentum` > 0
+    makes it v <- momentum * v + d,  w <- w - learn_rate * v.
+
+    >>> rule, w = nn.gradient_descent.RMSPropOptimizer(0.1), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.6838, 2.3162]
+    """
+
+    def __init__(
+        self,
+        learn_rate: float | Schedule = 1e-3,
+        rho: float = 0.9,
+        epsilon: float = 1e-8,
+        momentum: float = 0.0,
+        centered: bool = False,
+        weight_decay: float = 0.0,
+        clip_value: float | None = None,
+        clip_norm: float | None = None,
+    ) -> None:
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        self.rho = arguments.number(self, "rho", rho, 0, 1)
+        self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
+        self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
+        self.centered = arguments.instance(self, "centered", centered, bool)
+        self.slots = ("square", *(["mean"] if centered else []), *(["velocity"] if self.momentum else []))
+
+    def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
+        """Update the slots of a chunk and write its increment."""
+        square, *others = slots
+        np.multiply(gradient, gradient, out=out)
+        self._mix(square, out)
+        if self.centered:
+            mean = others[0]
+            np.copyto(out, gradient)
+            self._mix(mean, out)
+            np.multiply(mean, mean, out=out)
+            np.subtract(square, out, out=out)
+            # rounding may leave a variance of 0 a little below it
+            np.maximum(out, 0, out=out)
+            np.sqrt(out, out=out)
+        else:
+            np.sqrt(square, out=out)
+        np.add(out, self.epsilon, out=out)
+        np.divide(gradient, out, out=out)
+        if self.momentum:
+            velocity = others[-1]
+            np.multiply(velocity, self.momentum, out=velocity)
+            np.add(velocity, out, out=velocity)
+            np.multiply(velocity, -self.rate, out=out)
+        else:
+            np.multiply(out, -self.rate, out=out)
+        forget_faded(self.step, *others)
+        forget_faded_squares(self.step, self.rho, square)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        own = {"rho": self.rho, "epsilon": self.epsilon, "momentum": self.momentum, "centered": self.centered}
+        return {**super().get_config(), **own}
+
+    def _mix(self, mean: Array, news: Array) -> None:
+        """mean <- rho * mean + (1 - rho) * news; `news` is overwritten."""
+        np.multiply(news, 1 - self.rho, out=news)
+        np.multiply(mean, self.rho, out=mean)
+        np.add(mean, news, out=mean)
+
+
+class AdaDeltaOptimizer(IGradientDescent):
+    """Steps in the units of the parameters, without a rate to choose (Zeiler, 2012):
+
+    s <- rho s + (1 - rho) g^2,  d = sqrt((u + epsilon) / (s + epsilon)) * g,  u <- rho u + (1 - rho) d^2,
+    w <- w - learn_rate * d.
+
+    The paper's rule has learn_rate = 1.
+
+    >>> rule, w = nn.gradient_descent.AdaDeltaOptimizer(), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.9968, 2.0032]
+    """
+
+    slots = ("square", "step_square")
+
+    def __init__(
+        self,
+        learn_rate: float | Schedule = 1.0,
+        rho: float = 0.9,
+        epsilon: float = 1e-6,
+        weight_decay: float = 0.0,
+        clip_value: float | None = None,
+        clip_norm: float | None = None,
+    ) -> None:
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        self.rho = arguments.number(self, "rho", rho, 0, 1)
+        self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
+
+    def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
+        """Update both slots of a chunk and write its increment."""
+        square, step_square = slots
+        other = self.spare(out)
+        self._mix(square, gradient, other)
+        np.add(square, self.epsilon, out=other)
+        np.add(step_square, self.epsilon, out=out)
+        np.divide(out, other, out=out)
+        np.sqrt(out, out=out)
+        np.multiply(out, gradient, out=out)
+        self._mix(step_square, out, other)
+        forget_faded_squares(self.step, self.rho, square, step_square)
+        np.multiply(out, -self.rate, out=out)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "rho": self.rho, "epsilon": self.epsilon}
+
+    def _mix(self, mean: Array, news: Array, scratch: Array) -> None:
+        """mean <- rho * mean + (1 - rho) * news^2."""
+        np.multiply(news, news, out=scratch)
+        np.multiply(scratch, 1 - self.rho, out=scratch)
+        np.multiply(mean, self.rho, out=mean)
+        np.add(mean, scratch, out=mean)

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn import arguments
+from nn.arguments import Configurable
 from nn.arrays import Array, empty, zeros
-from nn.configurable import Configurable
-from nn.gradient_descent.clipping import clip_factor
-from nn.gradient_descent.schedule.schedule import Schedule
+from nn.gradient_descent.numerics import clip_factor
+from nn.gradient_descent.schedule import Schedule
 
 CHUNK = 32 * 1024
 """Elements handled at a time: parameters, gradients, two slots and a scratch array of this size stay in L2."""

@@ -1,10 +1,16 @@
-"""Plain stochastic gradient descent."""
+"""Stochastic gradient descent: plain, with a learning rate that decays, with momentum, and Nesterov's."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
+from nn import arguments
 from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
-from nn.gradient_descent.schedule.schedule import Schedule
+from nn.gradient_descent.numerics import forget_faded
+from nn.gradient_descent.schedule import Schedule
 
 
 class SGDOptimizer(IGradientDescent):
@@ -30,3 +36,94 @@ class SGDOptimizer(IGradientDescent):
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
         """Write -rate * g."""
         np.multiply(gradient, -self.rate, out=out)
+
+
+class GradientDecay(SGDOptimizer):
+    """w <- w - learn_rate / (1 + decay * t) * g, where t counts the steps before this one.
+
+    Decay with the inverse of time is the sequence for which Robbins and Monro (1951) prove convergence: the rates add up to
+    infinity, their squares do not. A schedule as `learn_rate` is divided likewise.
+
+    >>> rule, w = nn.gradient_descent.GradientDecay(0.1, decay=0.5), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.95, 2.1]
+    """
+
+    def __init__(
+        self,
+        learn_rate: float | Schedule = 0.01,
+        decay: float = 1e-3,
+        weight_decay: float = 0.0,
+        clip_value: float | None = None,
+        clip_norm: float | None = None,
+    ) -> None:
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        self.decay = arguments.number(self, "decay", decay, 0)
+
+    def begin_step(self) -> None:
+        """Divide the rate of this step."""
+        self.rate /= 1 + self.decay * (self.step - 1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "decay": self.decay}
+
+
+class MomentumOptimizer(IGradientDescent):
+    """The heavy ball (Polyak, 1964): v <- momentum * v + g,  w <- w - learn_rate * v.
+
+    The learning rate stands outside of v, as in torch, so that v does not depend on rates that have passed.
+
+    >>> rule, w = nn.gradient_descent.MomentumOptimizer(0.1, momentum=0.9), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.95, 2.1]
+    """
+
+    slots = ("velocity",)
+
+    def __init__(
+        self,
+        learn_rate: float | Schedule = 0.01,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        clip_value: float | None = None,
+        clip_norm: float | None = None,
+    ) -> None:
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
+
+    def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
+        """Update the velocity of a chunk and write -rate * v."""
+        (velocity,) = slots
+        np.multiply(velocity, self.momentum, out=velocity)
+        np.add(velocity, gradient, out=velocity)
+        forget_faded(self.step, velocity)
+        np.multiply(velocity, -self.rate, out=out)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "momentum": self.momentum}
+
+
+class NesterovOptimizer(MomentumOptimizer):
+    """Accelerated gradient (Nesterov, 1983), in the variables of Sutskever et al. (2013), whose gradient is that at w itself:
+
+    v <- momentum * v + g,  w <- w - learn_rate * (g + momentum * v).
+
+    >>> rule, w = nn.gradient_descent.NesterovOptimizer(0.1, momentum=0.9), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.905, 2.19]
+    """
+
+    def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
+        """Update the velocity of a chunk and write -rate * (g + momentum * v)."""
+        (velocity,) = slots
+        np.multiply(velocity, self.momentum, out=velocity)
+        np.add(velocity, gradient, out=velocity)
+        forget_faded(self.step, velocity)
+        np.multiply(velocity, self.momentum, out=out)
+        np.add(out, gradient, out=out)
+        np.multiply(out, -self.rate, out=out)

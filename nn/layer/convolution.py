@@ -1,4 +1,6 @@
-"""What the convolutional layers have in common."""
+"""Convolution over images and sequences."""
+
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,10 +10,8 @@ from nn import arguments
 from nn.activation import Activation, Linear, ReLU
 from nn.arrays import BATCH, Shape
 from nn.initializer import GlorotUniform, Initializer, Zeros
-from nn.layer.chosen import chosen
-from nn.layer.direct import direct
-from nn.layer.layer import Layer
-from nn.operation.convolution import Convolution, RectifiedConvolution, spatial
+from nn.layer.layer import Layer, chosen, direct
+from nn.operation.convolution import Convolution, RectifiedConvolution, window
 from nn.operation.convolution.window import Padding
 from nn.value import Value
 
@@ -35,9 +35,9 @@ class ConvolutionLayer(Layer, ABC):
     ) -> None:
         super().__init__(name)
         self.filters = arguments.integer(self, "kernel", kernel, minimum=1)
-        self.kernel_size = spatial.lengths(self, "kernel_size", kernel_size, len(self.axes))
-        self.stride = spatial.lengths(self, "stride", stride, len(self.axes))
-        self.padding = spatial.padding(self, padding)
+        self.kernel_size = window.lengths(self, "kernel_size", kernel_size, len(self.axes))
+        self.stride = window.lengths(self, "stride", stride, len(self.axes))
+        self.padding = window.padding(self, padding)
         self.groups = arguments.integer(self, "groups", groups, minimum=1)
         if self.filters % self.groups:
             raise ValueError(f"{type(self).__name__} 'groups' must divide the {self.filters} filters, got {self.groups}")
@@ -93,3 +93,39 @@ class ConvolutionLayer(Layer, ABC):
     def _check(self, shape: Shape) -> None:
         if len(shape) != len(self.axes) + 2 or BATCH in shape[1:]:
             raise ValueError(f"expected inputs of shape (batch, {', '.join(self.axes)}, channels), got {shape}")
+
+
+class Conv2D(ConvolutionLayer):
+    """activation(convolution of images with `kernel` filters + bias).
+
+    Shapes: x (batch, height, width, channels), kernel (kh, kw, channels / groups, filters), bias (filters,), output (batch,
+    height', width', filters). `kernel` is the number of filters. `padding`: 'valid' adds nothing; 'same' adds zeros so that
+    height' = ceil(height / stride), where they are odd in number one more below and to the right, as TensorFlow does; a number
+    adds as many zeros on all four sides, as torch does. `groups` cuts channels and filters into groups that see only each
+    other; as many groups as channels make a depthwise convolution.
+
+    >>> layer = nn.layer.Conv2D(64, kernel_size=[3, 3], padding="same", activation=nn.activation.ReLU())
+    >>> layer(nn.Placeholder([-1, 32, 32, 3])).shape
+    (-1, 32, 32, 64)
+    """
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axes along which the kernel moves."""
+        return ("height", "width")
+
+
+class Conv1D(ConvolutionLayer):
+    """activation(convolution of sequences with `kernel` filters + bias).
+
+    Shapes: x (batch, time, channels), kernel (k, channels / groups, filters), bias (filters,), output (batch, time', filters).
+    `kernel` is the number of filters; `padding` and `groups` mean what they mean for `Conv2D`.
+
+    >>> nn.layer.Conv1D(32, kernel_size=5, padding="same")(nn.Placeholder([-1, 100, 8])).shape
+    (-1, 100, 32)
+    """
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axes along which the kernel moves."""
+        return ("time",)

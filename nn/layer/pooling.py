@@ -1,15 +1,16 @@
-"""What the pooling layers have in common."""
+"""Pooling: one number for each window, or for each channel."""
+
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 from nn import arguments
-from nn.layer.direct import direct
-from nn.layer.layer import Layer
-from nn.operation.convolution import spatial
+from nn.layer.layer import Layer, direct
+from nn.operation.convolution import window
 from nn.operation.convolution.window import Padding
-from nn.operation.pool import Pool
+from nn.operation.pooling import Pool, PoolAverage, PoolMax
 from nn.value import Value
 
 
@@ -32,13 +33,13 @@ class PoolingLayer(Layer, ABC):
         super().__init__(name)
         self.size = _lengths(self, "size", size)
         self.stride = None if stride is None else _lengths(self, "stride", stride)
-        self.padding = spatial.padding(self, padding)
+        self.padding = window.padding(self, padding)
 
     def call(self, x: Value) -> Value:
         """Return the pooled images or sequences."""
-        axes = spatial.axes_of(self.describe(), x.shape)
-        size = spatial.lengths(self, "size", self.size, axes)
-        stride = size if self.stride is None else spatial.lengths(self, "stride", self.stride, axes)
+        axes = window.axes_of(self.describe(), x.shape)
+        size = window.lengths(self, "size", self.size, axes)
+        stride = size if self.stride is None else window.lengths(self, "stride", self.stride, axes)
         return direct(self.pool(size, stride), x)
 
     @abstractmethod
@@ -57,5 +58,56 @@ class PoolingLayer(Layer, ABC):
 
 def _lengths(owner: object, name: str, value: int | Sequence[int]) -> int | list[int]:
     """Return a length for all axes, or a list with one for each of two axes."""
-    found = spatial.lengths(owner, name, value, 2)
+    found = window.lengths(owner, name, value, 2)
     return found[0] if isinstance(value, int) else list(found)
+
+
+class MaxPool(PoolingLayer):
+    """Keeps the greatest number of each window. The gradient goes to the first maximum of the window, row by row.
+
+    Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
+    channels). `MaxPool(size, stride=size, padding='valid')`; see `PoolingLayer` for the arguments.
+
+    >>> nn.layer.MaxPool(2)(nn.Placeholder([-1, 28, 28, 16])).shape
+    (-1, 14, 14, 16)
+    """
+
+    def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:
+        """Return the operation."""
+        return PoolMax(size, strides, self.padding)
+
+
+class AveragePool(PoolingLayer):
+    """Takes the mean of those cells of each window that lie in the input: padding does not count, whoever asked for it.
+
+    Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
+    channels). `AveragePool(size, stride=size, padding='valid')`; see `PoolingLayer` for the arguments.
+
+    >>> nn.layer.AveragePool(3, stride=2, padding="same")(nn.Placeholder([-1, 100, 8])).shape
+    (-1, 50, 8)
+    """
+
+    def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:
+        """Return the operation."""
+        return PoolAverage(size, strides, self.padding)
+
+
+class GlobalAveragePool(Layer):
+    """Takes the mean of each channel over all places (Lin et al., Network in network, ICLR 2014).
+
+    Shapes: (batch, height, width, channels) or (batch, time, channels) to (batch, channels).
+
+    >>> nn.layer.GlobalAveragePool()(nn.Placeholder([-1, 7, 7, 64])).shape
+    (-1, 64)
+    """
+
+    def call(self, x: Value) -> Value:
+        """Return the means."""
+        if len(x.shape) not in (3, 4):
+            expected = "(batch, height, width, channels) or (batch, time, channels)"
+            raise ValueError(f"expected inputs of shape {expected}, got {x.shape}")
+        return x.mean(axis=tuple(range(1, len(x.shape) - 1)))
+
+    def get_config(self) -> dict[str, str | None]:
+        """Return the constructor's arguments."""
+        return {"name": self.given_name or None}

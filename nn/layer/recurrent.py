@@ -1,15 +1,18 @@
-"""What the recurrent layers have in common."""
+"""Layers that read a sequence step by step and remember."""
+
+from __future__ import annotations
 
 from abc import abstractmethod
 from typing import Any
 
+import numpy as np
+
 from nn import arguments
-from nn.arrays import BATCH, Shape
+from nn.activation import Activation, Tanh
+from nn.arrays import BATCH, Array, Shape
 from nn.initializer import GlorotUniform, Initializer, Orthogonal, Zeros
-from nn.layer.chosen import chosen
-from nn.layer.direct import direct
-from nn.layer.layer import Layer
-from nn.operation.recurrent import Recurrence
+from nn.layer.layer import Layer, chosen, direct
+from nn.operation.recurrent import GRUOperation, LSTMOperation, Recurrence, SimpleRNNOperation
 from nn.value import Value
 
 
@@ -83,3 +86,112 @@ class Recurrent(Layer):
             "bias_initializer": self.bias_initializer,
             "name": self.given_name or None,
         }
+
+
+class SimpleRNN(Recurrent):
+    """h_t = activation(x_t @ kernel + h_(t-1) @ recurrent_kernel + bias) (Elman, "Finding structure in time", 1990).
+
+    Shapes: x (batch, time, features), kernel (features, units), recurrent_kernel (units, units), bias (units,), output
+    (batch, units) or, with `return_sequences`, (batch, time, units).
+
+    >>> nn.layer.SimpleRNN(64, activation=nn.activation.ReLU())(nn.Placeholder([-1, 28, 28])).shape
+    (-1, 64)
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Activation | None = None,
+        return_sequences: bool = False,
+        use_bias: bool = True,
+        kernel_initializer: Initializer | None = None,
+        recurrent_initializer: Initializer | None = None,
+        bias_initializer: Initializer | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(units, return_sequences, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, name)
+        self.activation = chosen(self, "activation", activation, Tanh())
+
+    def operation(self) -> SimpleRNNOperation:
+        """Return the recurrence with this layer's activation."""
+        return SimpleRNNOperation(self.activation, self.return_sequences)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "activation": self.activation}
+
+
+class LSTM(Recurrent):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997), with a forget gate (Gers et al., 2000).
+
+    [i f g o] = x_t @ kernel + h_(t-1) @ recurrent_kernel + bias
+    c_t = sigmoid(f) * c_(t-1) + sigmoid(i) * tanh(g),  h_t = sigmoid(o) * tanh(c_t)
+
+    Shapes: x (batch, time, features), kernel (features, 4 * units), recurrent_kernel (units, 4 * units), bias (4 * units,),
+    gates in the order i, f, g, o of Keras and torch; output (batch, units) or, with `return_sequences`, (batch, time, units).
+    `unit_forget_bias` adds 1 to the first bias of the forget gate, so that training begins with a long memory (Jozefowicz et
+    al., 2015).
+
+    >>> x = nn.Placeholder([-1, 28, 28])
+    >>> nn.layer.LSTM(128)(x).shape, nn.layer.LSTM(128, return_sequences=True)(x).shape
+    ((-1, 128), (-1, 28, 128))
+    """
+
+    def __init__(
+        self,
+        units: int,
+        return_sequences: bool = False,
+        use_bias: bool = True,
+        unit_forget_bias: bool = True,
+        kernel_initializer: Initializer | None = None,
+        recurrent_initializer: Initializer | None = None,
+        bias_initializer: Initializer | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(units, return_sequences, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, name)
+        self.unit_forget_bias = bool(arguments.instance(self, "unit_forget_bias", unit_forget_bias, bool))
+
+    def operation(self) -> LSTMOperation:
+        """Return the recurrence."""
+        return LSTMOperation(self.return_sequences)
+
+    def first_bias(self) -> Initializer:
+        """Return what draws the first bias."""
+        return _WithForgetBias(self.bias_initializer) if self.unit_forget_bias else self.bias_initializer
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "unit_forget_bias": self.unit_forget_bias}
+
+
+class _WithForgetBias(Initializer):
+    """What another initialiser draws, plus 1 for the forget gate, the second of four."""
+
+    def __init__(self, others: Initializer) -> None:
+        self.others = others
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        """Return the bias of four gates."""
+        bias = np.array(self.others(shape, generator))
+        units = len(bias) // 4
+        bias[units : 2 * units] += 1
+        return bias
+
+
+class GRU(Recurrent):
+    """Gated recurrent units (Cho et al., 2014), with the reset gate after the recurrent product as in Keras and torch.
+
+    [z r a] = x_t @ kernel + bias[0],  [z' r' q] = h_(t-1) @ recurrent_kernel + bias[1]
+    g = tanh(a + sigmoid(r + r') * q),  h_t = sigmoid(z + z') * h_(t-1) + (1 - sigmoid(z + z')) * g
+
+    Shapes: x (batch, time, features), kernel (features, 3 * units), recurrent_kernel (units, 3 * units), bias (2, 3 * units),
+    gates in Keras's order z, r, g (torch has r, z, g); output (batch, units) or, with `return_sequences`, (batch, time, units).
+
+    >>> x = nn.Placeholder([-1, 28, 28])
+    >>> nn.layer.GRU(128)(x).shape, nn.layer.GRU(128, return_sequences=True)(x).shape
+    ((-1, 128), (-1, 28, 128))
+    """
+
+    def operation(self) -> GRUOperation:
+        """Return the recurrence."""
+        return GRUOperation(self.return_sequences)

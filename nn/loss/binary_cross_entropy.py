@@ -7,8 +7,7 @@ import numpy as np
 
 from nn.activation import Sigmoid
 from nn.arrays import Array, Shape
-from nn.loss.labels import targets
-from nn.loss.loss import Loss
+from nn.loss.loss import Loss, targets
 from nn.operation import Operation
 
 

@@ -1,13 +1,17 @@
-"""Categorical cross-entropy of probabilities."""
+"""Categorical cross-entropy, of probabilities or of scores."""
+
+from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from nn import arguments
+from nn.activation import Softmax
 from nn.arrays import Array, Shape
-from nn.loss.labels import classes
-from nn.loss.loss import Loss
+from nn.loss.loss import Loss, classes
+from nn.operation import Operation
 
 _ROUNDING = 1e-2
 """How far from 1 the sum of a row may lie; float32 rounds thousands of classes much better than this."""
@@ -98,3 +102,135 @@ def _log(p: Array, bound: float, clipped: Array, tangent: Array, out: Array) -> 
     np.divide(tangent, bound, out=tangent)
     np.log(clipped, out=out)
     np.add(out, tangent, out=out)
+
+
+class Cross_Entropy_With_Softmax(Loss):
+    """Mean over the batch of -sum_k y_k log softmax(z)_k, with z the scores (batch, classes).
+
+    Scores may also be (batch, ..., classes), one row for each position of a sample, whose loss is the mean over its
+    positions. Labels are class numbers (batch, ...) or rows of probabilities, usually one-hot, (batch, ..., classes). With
+    label smoothing s, 0 <= s < 1, the loss takes (1 - s) y + s / classes for y (Szegedy et al., Rethinking the Inception
+    architecture for computer vision, CVPR 2016).
+
+    The softmax belongs to the loss. A model may end in the scores, or in `Softmax`, which is then not computed twice:
+    the loss works on the scores, its gradient is (softmax(z) - y) / batch, and neither overflows; predictions are
+    probabilities. A score of -inf masks a class: it costs nothing, or infinitely much where the label or label smoothing lays
+    weight on it. Raises ValueError for labels that are out of range, of another shape, or no probabilities.
+
+    >>> loss, output = nn.loss.Cross_Entropy_With_Softmax(), np.array([[2.0, 2.0], [3.0, 3.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([0, 1]), output), 4)
+    0.6931
+    """
+
+    absorbs: ClassVar[type[Operation] | None] = Softmax
+
+    def __init__(self, label_smoothing: float = 0.0) -> None:
+        self.label_smoothing = arguments.number(self, "label_smoothing", label_smoothing, 0, 1)
+
+    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return class numbers (batch, ...) or rows (batch, ..., classes)."""
+        return classes(self, label, shape, dtype)
+
+    def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the probabilities."""
+        super().allocate(shape, dtype)
+        self._positions = math.prod(shape[1:-1])
+        rows, count = shape[0] * self._positions, shape[-1]
+        self._probabilities = np.empty((rows, count), dtype)
+        self._shaped = self._probabilities.reshape(shape)
+        self._row = np.empty((rows, 1), dtype)
+        self._starts = np.arange(0, rows * count, count)
+        self._places = np.empty(rows, np.intp)
+        self._chosen = np.empty(rows, dtype)
+        self._scores = np.empty((rows, 1), dtype)
+        self._ones = np.ones((count, 1), dtype)
+        self._losses = np.empty(shape[0], dtype)
+        self._mean = np.full(self._positions, 1 / self._positions, dtype)
+
+    def each(self, label: Array, output: Array) -> Array:
+        """Return log sum_k exp(z_k) - z_y for each sample, the mean over its positions."""
+        z, chosen = self._shift(output), self._chosen
+        if label.ndim < output.ndim:
+            np.add(label.reshape(-1), self._starts, out=self._places)
+            z.reshape(-1).take(self._places, out=chosen, mode="clip")
+        else:
+            label = label.reshape(z.shape)
+            np.einsum("ij,ij->i", z, label, out=chosen)
+            if math.isnan(np.add.reduce(chosen)):
+                np.einsum("ij,ij->i", _unmasked(z, label), label, out=chosen)
+        if self.label_smoothing:
+            np.matmul(z, self._ones, out=self._scores)
+            np.multiply(self._scores, self.label_smoothing / z.shape[1], out=self._scores)
+            np.multiply(chosen, 1 - self.label_smoothing, out=chosen)
+            np.add(chosen, self._scores.reshape(-1), out=chosen)
+        losses = np.subtract(self._normalize(), chosen, out=chosen)
+        if self._positions == 1:
+            return losses
+        return np.matmul(losses.reshape(-1, self._positions), self._mean, out=self._losses)
+
+    def total(self, label: Array, output: Array) -> float:
+        """Return the sum over the samples; with rows as labels by one product of vectors."""
+        if label.ndim < output.ndim or self.label_smoothing:
+            return super().total(label, output)
+        z = self._shift(output)
+        chosen = float(np.vdot(z, label))
+        if math.isnan(chosen):
+            chosen = float(np.vdot(_unmasked(z, label.reshape(z.shape)), label))
+        return (float(np.add.reduce(self._normalize())) - chosen) / self._positions
+
+    def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
+        """Write share * (softmax(z) - y) / positions."""
+        share /= self._positions
+        smoothing, probabilities = self.label_smoothing, self._shaped
+        if label.ndim == out.ndim:
+            wanted = label
+            if smoothing:
+                wanted = np.multiply(label, 1 - smoothing, out=out)
+                np.add(wanted, smoothing / out.shape[-1], out=wanted)
+            np.subtract(probabilities, wanted, out=out)
+            np.multiply(out, share, out=out)
+            return
+        # one pass less where all samples weigh the same
+        scale = share if isinstance(share, float) else 1.0
+        target = out if out.flags.c_contiguous else np.empty_like(probabilities)
+        np.multiply(probabilities, scale, out=target)
+        target.reshape(-1)[self._places] -= scale * (1 - smoothing)
+        if smoothing:
+            np.subtract(target, scale * smoothing / out.shape[-1], out=target)
+        if not isinstance(share, float):
+            np.multiply(target, share, out=target)
+        if target is not out:
+            np.copyto(out, target)
+
+    def prediction(self, output: Array) -> Array:
+        """Return softmax(z)."""
+        return self._shaped
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"label_smoothing": self.label_smoothing}
+
+    def _shift(self, output: Array) -> Array:
+        """Return the scores less the maximum of their row."""
+        row, places = self._row, self._places
+        # for rows as short as these NumPy finds a place faster than a maximum, and BLAS sums faster than NumPy
+        scores = output.reshape(self._probabilities.shape)
+        scores.argmax(axis=1, out=places)
+        np.add(places, self._starts, out=places)
+        # mode: 'raise' would go through a buffer
+        scores.reshape(-1).take(places, out=row.reshape(-1), mode="clip")
+        return np.subtract(scores, row, out=self._probabilities)
+
+    def _normalize(self) -> Array:
+        """Turn shifted scores into probabilities; return log sum_k exp(z_k) of each row."""
+        z, row = self._probabilities, self._row
+        np.exp(z, out=z)
+        np.matmul(z, self._ones, out=row)
+        np.divide(z, row, out=z)
+        return np.log(row, out=row).reshape(-1)
+
+
+def _unmasked(z: Array, label: Array) -> Array:
+    """Return scores with 0 for those that the label does not look at: -inf among them would give NaN, 0 times infinity."""
+    return np.where(label == 0, z.dtype.type(0), z)

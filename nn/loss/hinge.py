@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from nn.arrays import Array, Shape
-from nn.loss.labels import classes, targets
-from nn.loss.loss import Loss
+from nn.loss.loss import Loss, classes, targets
 
 
 class Hinge(Loss):

@@ -1,63 +1,244 @@
-"""Two classes: what is true, and how strongly it is believed."""
+"""Metrics of two classes at a threshold: the four counts, and what follows from them."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nn.arrays import Array
-from nn.metric.not_a_number import has_nan
-
-_ROUNDING = 1e-3
+from nn.metric.labels import truth_and_scores
+from nn.metric.metric import Metric, as_arrays, has_nan
 
 
-def truth_and_scores(owner: object, label: Array, prediction: Array) -> tuple[Array, Array]:
-    """Return which samples are positive, bool (batch,), and the score of each, (batch,): the larger, the more positive.
+class BinaryCounts(Metric):
+    """Counts samples by what they are, positive or negative, and what they are taken for.
 
-    Predictions (batch,) or (batch, 1) are scores, such as probabilities of being positive; labels of either shape hold 1 for
-    positive and 0 for negative, or -1 as `Hinge` takes it. Predictions (batch, 2) are the probabilities of class 0 and 1, as
-    `Softmax` gives them, of which the second is the score; labels are class numbers as above, or one-hot rows (batch, 2).
-    Raises ValueError for anything else.
+    A score above `threshold` is taken for positive, one equal to it is not, as in Keras: 0.5 suits probabilities, 0 the scores
+    of a model that ends in logits. Predictions are scores (batch,) or (batch, 1) with labels 0 and 1 (or -1 and 1) of either
+    shape, or rows of two probabilities (batch, 2), of which the second is the score, with labels 0 and 1 or one-hot rows
+    (batch, 2). `update` raises ValueError for anything else.
     """
-    name, shape = type(owner).__name__, prediction.shape
-    samples = shape[0] if shape else 0
-    if shape not in ((samples,), (samples, 1), (samples, 2)) or prediction.dtype.kind not in "iufb":
-        raise ValueError(
-            f"{name} takes numbers (batch,) or (batch, 1), or probabilities (batch, 2), as predictions, "
-            f"got {prediction.dtype} of shape {shape}"
-        )
-    two_classes = shape == (samples, 2)
-    one_hot_rows = two_classes and label.shape == shape
-    if not one_hot_rows and label.shape not in ((samples,), (samples, 1)):
-        one_hot = f" or {shape}" if two_classes else ""
-        raise ValueError(f"{name} takes labels of shape ({samples},), ({samples}, 1){one_hot}, got {label.shape}")
-    if label.dtype.kind not in "iufb":
-        raise ValueError(f"{name} labels must be numbers, got {label.dtype}")
-    truth = _one_hot(name, label) if one_hot_rows else _positive(name, label.reshape(samples))
-    return truth, _second(name, prediction) if two_classes else prediction.reshape(samples)
+
+    def __init__(self, threshold: float = 0.5, name: str | None = None) -> None:
+        self.threshold = _finite(self, threshold)
+        super().__init__(name)
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._hits: float = 0
+        self._taken, self._positives, self._samples = 0, 0, 0
+
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        """Count one batch."""
+        label, prediction = as_arrays(self, label, prediction)
+        truth, score = truth_and_scores(self, label, prediction)
+        taken = score > self.threshold
+        # every count below depends on this one, so that NaN reaches all of them
+        self._hits += math.nan if has_nan(score) else int(np.count_nonzero(taken & truth))
+        self._taken += int(np.count_nonzero(taken))
+        self._positives += int(np.count_nonzero(truth))
+        self._samples += len(truth)
+
+    def result(self) -> float:
+        """Return the value of the counts."""
+        return float(self.value()) if self._samples else math.nan
+
+    @abstractmethod
+    def value(self) -> float:
+        """Return the value of the counts of at least one sample."""
+
+    def merge(self, other: Metric) -> None:
+        """Add what the other counted."""
+        other = self.mergeable(other)
+        self._hits += other._hits
+        self._taken += other._taken
+        self._positives += other._positives
+        self._samples += other._samples
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"threshold": self.threshold, **super().get_config()}
+
+    @property
+    def true_positives(self) -> float:
+        """Positive samples that were taken for positive."""
+        return self._hits
+
+    @property
+    def false_positives(self) -> float:
+        """Negative samples that were taken for positive."""
+        return self._taken - self._hits
+
+    @property
+    def false_negatives(self) -> float:
+        """Positive samples that were taken for negative."""
+        return self._positives - self._hits
+
+    @property
+    def true_negatives(self) -> float:
+        """Negative samples that were taken for negative."""
+        return self._samples - self._taken - self._positives + self._hits
 
 
-def _positive(name: str, label: Array) -> Array:
-    truth = label == 1
-    wrong = ~(truth | (label == 0) | (label == -1))
-    if wrong.any():
-        raise ValueError(f"{name} labels must be 0 or 1 (or -1 and 1), got {label[wrong][0]}")
-    return np.asarray(truth)
+def share(part: float, whole: float) -> float:
+    """Return part / whole, and 0 for 0 / 0, as scikit-learn and Keras do."""
+    return part / whole if whole else 0.0
 
 
-def _one_hot(name: str, label: Array) -> Array:
-    truth = label[:, 1] == 1
-    wrong = (label[:, 0] != ~truth) | (label[:, 1] != truth)
-    if wrong.any():
-        raise ValueError(f"{name} label rows must be one-hot, [1, 0] or [0, 1], got {label[wrong][0].tolist()}")
-    return np.asarray(truth)
+def _finite(owner: Metric, threshold: Any) -> float:
+    if isinstance(threshold, bool) or not isinstance(threshold, Real):
+        raise TypeError(f"{type(owner).__name__} 'threshold' must be a finite number, got {threshold!r}")
+    value = float(threshold)
+    if not math.isfinite(value):
+        raise ValueError(f"{type(owner).__name__} 'threshold' must be a finite number, got {value}")
+    return value
 
 
-def _second(name: str, prediction: Array) -> Array:
-    sums = prediction.sum(axis=1)
-    wrong = np.abs(sums - 1) > _ROUNDING
-    if wrong.any():
-        raise ValueError(
-            f"{name} takes rows of two probabilities that sum to 1, got {prediction[wrong][0].tolist()}; "
-            "a model that ends in scores needs a Softmax"
-        )
-    score = prediction[:, 1]
-    # a row with NaN is NaN as a whole
-    return np.where(np.isnan(sums), np.nan, score) if has_nan(prediction) else score
+class BinaryAccuracy(BinaryCounts):
+    """The share of samples that were taken for what they are, (TP + TN) / samples.
+
+    A score above `threshold` is taken for positive. Predictions are scores (batch,) or (batch, 1), such as probabilities, with
+    labels 0 and 1 (or -1 and 1) of either shape; or rows of two probabilities (batch, 2), of which the second is the score,
+    with labels 0 and 1 or one-hot rows (batch, 2). `update` raises ValueError for anything else.
+
+    >>> metric = nn.metric.BinaryAccuracy()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> metric.result()
+    0.5
+    """
+
+    name = "accuracy"
+
+    def value(self) -> float:
+        """Return (TP + TN) / samples."""
+        return (self.true_positives + self.true_negatives) / self._samples
+
+
+class Precision(BinaryCounts):
+    """The share of positive samples among those taken for positive, TP / (TP + FP); 0 where none was taken for positive.
+
+    Predictions, labels and `threshold` as in `BinaryAccuracy`.
+
+    >>> metric = nn.metric.Precision()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> round(metric.result(), 4)
+    0.6667
+    """
+
+    name = "precision"
+
+    def value(self) -> float:
+        """Return TP / (TP + FP)."""
+        return share(self.true_positives, self.true_positives + self.false_positives)
+
+
+class Recall(BinaryCounts):
+    """The share of the positive samples that were taken for positive, TP / (TP + FN); 0 where there are none.
+
+    Predictions, labels and `threshold` as in `BinaryAccuracy`.
+
+    >>> metric = nn.metric.Recall()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> round(metric.result(), 4)
+    0.6667
+    """
+
+    name = "recall"
+
+    def value(self) -> float:
+        """Return TP / (TP + FN)."""
+        return share(self.true_positives, self.true_positives + self.false_negatives)
+
+
+class F1(BinaryCounts):
+    """The harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN); 0 where TP, FP and FN are 0.
+
+    Predictions, labels and `threshold` as in `BinaryAccuracy`. (van Rijsbergen, "Information Retrieval", 1979)
+
+    >>> metric = nn.metric.F1()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> round(metric.result(), 4)
+    0.6667
+    """
+
+    name = "f1"
+
+    def value(self) -> float:
+        """Return 2 TP / (2 TP + FP + FN)."""
+        return share(2 * self.true_positives, 2 * self.true_positives + self.false_positives + self.false_negatives)
+
+
+class TruePositive(BinaryCounts):
+    """The number of positive samples that were taken for positive: a count, over all samples since `reset`.
+
+    Predictions, labels and `threshold` as in `BinaryAccuracy`.
+
+    >>> metric = nn.metric.TruePositive()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> metric.result()
+    2.0
+    """
+
+    name = "true_positive"
+
+    def value(self) -> float:
+        """Return the count."""
+        return self.true_positives
+
+
+class FalsePositive(BinaryCounts):
+    """The number of negative samples that were taken for positive (false alarms): a count, over all samples since `reset`.
+
+    Predictions, labels and `threshold` as in `BinaryAccuracy`.
+
+    >>> metric = nn.metric.FalsePositive()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> metric.result()
+    1.0
+    """
+
+    name = "false_positive"
+
+    def value(self) -> float:
+        """Return the count."""
+        return self.false_positives
+
+
+class FalseNegative(BinaryCounts):
+    """The number of positive samples that were taken for negative (misses): a count, over all samples since `reset`.
+
+    Predictions, labels and `threshold` as in `BinaryAccuracy`.
+
+    >>> metric = nn.metric.FalseNegative()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> metric.result()
+    1.0
+    """
+
+    name = "false_negative"
+
+    def value(self) -> float:
+        """Return the count."""
+        return self.false_negatives
+
+
+class TrueNegative(BinaryCounts):
+    """The number of negative samples that were taken for negative: a count, over all samples since `reset`.
+
+    Predictions, labels and `threshold` as in `BinaryAccuracy`.
+
+    >>> metric = nn.metric.TrueNegative()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> metric.result()
+    0.0
+    """
+
+    name = "true_negative"
+
+    def value(self) -> float:
+        """Return the count."""
+        return self.true_negatives

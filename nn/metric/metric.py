@@ -1,13 +1,16 @@
-"""What a metric is."""
+"""What a metric is, and what metrics share that compare labels with predictions."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from nn.configurable import Configurable
+from nn.arguments import Configurable
+from nn.arrays import Array, as_array
 
 _Kind = TypeVar("_Kind", bound="Metric")
 
@@ -80,3 +83,44 @@ class Metric(Configurable, ABC):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments: the name where one was given."""
         return {} if self._given_name is None else {"name": self._given_name}
+
+
+_BLOCK = 4096
+
+
+def as_arrays(owner: object, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, Array]:
+    """Return both as arrays; raise ValueError where one of them masks numbers."""
+    name = type(owner).__name__
+    return as_array(f"{name} 'label'", label), as_array(f"{name} 'prediction'", prediction)
+
+
+def number_pairs(owner: object, label: Array, prediction: Array) -> Iterator[tuple[Array, Array]]:
+    """Return an iterator over blocks of label and prediction, new float64 arrays (rows, outputs) that stay in the cache.
+
+    Both have one shape, or one is (batch,) and the other (batch, 1). Raises ValueError otherwise.
+    """
+    name = type(owner).__name__
+    equal = label.shape == prediction.shape
+    if not equal and not (label.shape == (*prediction.shape, 1) or prediction.shape == (*label.shape, 1)):
+        raise ValueError(f"{name} takes labels of the shape {prediction.shape} of the predictions, got {label.shape}")
+    if not prediction.ndim:
+        raise ValueError(f"{name} takes predictions (batch, ...), got a single number")
+    for what, array in (("labels", label), ("predictions", prediction)):
+        if array.dtype.kind not in "iufb":
+            raise ValueError(f"{name} {what} must be numbers, got {array.dtype}")
+    outputs = max(label.size, 1) // max(len(label), 1)
+    return _blocks(label.reshape(-1, outputs), prediction.reshape(-1, outputs), max(_BLOCK // outputs, 1))
+
+
+def _blocks(label: Array, prediction: Array, rows: int) -> Iterator[tuple[Array, Array]]:
+    for start in range(0, len(label), rows):
+        stop = start + rows
+        yield label[start:stop].astype(np.float64), prediction[start:stop].astype(np.float64)
+
+
+def has_nan(array: Array) -> bool:
+    """Return whether there is a NaN, in one pass and without memory for a mask: a maximum stops at the first NaN."""
+    if not array.size:
+        return False
+    largest: float = array.item(array.argmax())
+    return largest != largest

@@ -1,16 +1,16 @@
-"""What metrics keep that depend on the order of all scores."""
+"""Metrics of two classes that depend on the order of all scores: area under the ROC curve, equal error rate."""
+
+from __future__ import annotations
 
 import math
 from abc import abstractmethod
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from nn.arrays import Array
-from nn.metric.binary import truth_and_scores
-from nn.metric.metric import Metric
-from nn.metric.not_a_number import has_nan
-from nn.metric.pairs import as_arrays
-from nn.metric.score_store import ScoreStore
+from nn.metric.labels import truth_and_scores
+from nn.metric.metric import Metric, as_arrays, has_nan
 
 
 class Ranking(Metric):
@@ -51,3 +51,88 @@ class Ranking(Metric):
         self._positive.add(other._positive.ascending())
         self._negative.add(other._negative.ascending())
         self._nan |= other._nan
+
+
+_FIRST = 1024
+
+
+class ScoreStore:
+    """All scores added so far, in their own precision in one array that grows by doubling, sorted when asked for."""
+
+    def __init__(self) -> None:
+        self._room = np.empty(0, np.float32)
+        self._count, self._sorted = 0, True
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, scores: Array) -> None:
+        """Append a copy of scores (n,); a wider type than before widens all, so that none is rounded."""
+        total = self._count + len(scores)
+        dtype = np.promote_types(self._room.dtype, scores.dtype) if self._count else scores.dtype
+        if total > len(self._room) or dtype != self._room.dtype:
+            wider = np.empty(max(total, 2 * self._count, _FIRST), dtype)
+            wider[: self._count] = self._room[: self._count]
+            self._room = wider
+        self._room[self._count : total] = scores
+        self._sorted &= not len(scores)
+        self._count = total
+
+    def ascending(self) -> Array:
+        """Return the scores in ascending order, a view that is valid until the next `add`."""
+        scores = self._room[: self._count]
+        if not self._sorted:
+            scores.sort()
+            self._sorted = True
+        return scores
+
+
+class AreaUnderCurve(Ranking):
+    """Area under the ROC curve: the probability that a positive sample scores higher than a negative one, a tie being half.
+
+    AUC = (sum over pairs of [p > n] + [p = n] / 2) / (P N), counted in integers over all samples, not averaged over batches
+    (Hanley and McNeil, "The Meaning and Use of the Area under a ROC Curve", 1982). It equals scikit-learn's `roc_auc_score`.
+
+    >>> metric = nn.metric.AreaUnderCurve()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> round(metric.result(), 4)
+    0.6667
+    """
+
+    name = "auc"
+
+    def value(self, positive: Array, negative: Array) -> float:
+        """Return twice the pairs won / 2 P N, without a rounding but the last."""
+        below = negative.searchsorted(positive, side="left").sum()
+        not_above = negative.searchsorted(positive, side="right").sum()
+        return (int(below) + int(not_above)) / (2 * len(positive) * len(negative))
+
+
+class EqualErrorRate(Ranking):
+    """The error rate at the threshold where as large a share of negatives is accepted as of positives is refused.
+
+    FPR(t) = share of the negatives with a score >= t, FNR(t) = share of the positives with a score < t. Between thresholds
+    that occur the ROC curve is a straight line (Fawcett, "An Introduction to ROC Analysis", 2006), so that there is exactly
+    one point where both are equal: its rate is the result, 0 for perfect scores, 1/2 for equal ones.
+
+    >>> metric = nn.metric.EqualErrorRate()
+    >>> metric.update([0, 0, 1, 1], [0.1, 0.6, 0.4, 0.9])
+    >>> metric.result()
+    0.5
+    """
+
+    name = "eer"
+
+    def value(self, positive: Array, negative: Array) -> float:
+        """Return the crossing of the ROC curve with FPR = 1 - TPR, computed in integers."""
+        thresholds = np.unique(np.concatenate((positive, negative)))[::-1]
+        false = len(negative) - negative.searchsorted(thresholds)
+        true = len(positive) - positive.searchsorted(thresholds)
+        size = len(positive) * len(negative)
+        # FPR - FNR times P N, which grows along the curve from -P N to P N
+        excess = false * len(positive) + true * len(negative) - size
+        stop = int(np.argmax(excess >= 0))
+        false_after, excess_after = int(false[stop]), int(excess[stop])
+        false_before, excess_before = (int(false[stop - 1]), int(excess[stop - 1])) if stop else (0, -size)
+        step = excess_after - excess_before
+        return (false_before * step - excess_before * (false_after - false_before)) / (len(negative) * step)

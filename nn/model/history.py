@@ -1,13 +1,20 @@
-"""What happened during training."""
+"""What happened during training: rows, learning curves, pictures in a notebook; and what callbacks remember, so that a run
+which is continued from a model file decides as if it never stopped.
+"""
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Mapping
-from typing import Any
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 from nn import arguments
-from nn.model.curves import draw_curves
+from nn.arrays import Array
+from nn.callback.callback import Callback
 
 
 class History:
@@ -63,3 +70,101 @@ class History:
     def __repr__(self) -> str:
         last = f", last {self.rows[-1]}" if self.rows else ""
         return f"History({len(self.rows)} epochs{last})"
+
+
+VALIDATION = "val_"
+"""What the names of results on validation data begin with."""
+
+
+def draw_curves(rows: Sequence[Mapping[str, float]], path: str | os.PathLike[str] | None) -> None:
+    """Write, or show in a notebook, a picture with one panel per result, its training and validation curve over the epochs.
+
+    Raises ImportError where matplotlib is missing, ValueError without any epoch, for an ending matplotlib does not know, or
+    without `path` where there is no notebook.
+    """
+    if not rows:
+        raise ValueError("History.plot() needs at least one epoch, got none")
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise ImportError("History.plot() needs matplotlib: pip install parallel-sgd[plot]") from error
+
+    names = dict.fromkeys(name.removeprefix(VALIDATION) for row in rows for name in row if name != "epoch")
+    figure = Figure(figsize=(5 * len(names), 3.6), layout="constrained")
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for panel, name in zip(panels, names, strict=True):
+        for key, label in ((name, "training"), (VALIDATION + name, "validation")):
+            points = [(row["epoch"], row[key]) for row in rows if key in row]
+            if points:
+                epochs, values = zip(*points, strict=True)
+                panel.plot(epochs, values, label=label, marker="o" if len(points) == 1 else None)
+        panel.set_xlabel("epoch")
+        panel.set_title(name)
+        panel.xaxis.get_major_locator().set_params(integer=True)
+        panel.grid(alpha=0.3)
+        panel.legend()
+    if path is not None:
+        figure.savefig(path, dpi=120)
+        return
+    picture = io.StringIO()
+    figure.savefig(picture, format="svg")
+    show("History.plot()", {"image/svg+xml": picture.getvalue()}, "history.png")
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+def show(owner: str, picture: Mapping[str, str | bytes], example: str) -> None:
+    """Put a picture, in any of some formats by MIME type, below the cell that runs.
+
+    Raises ValueError outside a notebook, where `owner` needs the path of a file, such as `example`.
+    """
+    if not in_notebook():
+        raise ValueError(f"{owner} needs a 'path' outside a notebook, such as {example!r}, got None")
+    from IPython.display import display  # noqa: PLC0415 - is there in a notebook
+
+    display(dict(picture), raw=True)
+
+
+State: TypeAlias = Mapping[str, Array | int | float]
+
+
+class CallbackStates:
+    """The states of the callbacks of the running `fit`; before one runs, those of the file that the model came from.
+
+    A callback is known by its class and, where there are several of a class, its number among them.
+    """
+
+    def __init__(self, loaded: Mapping[str, State] | None = None) -> None:
+        self._loaded = dict(loaded or {})
+        self._live: dict[str, Callback] = {}
+
+    @contextmanager
+    def attached(self, callbacks: Sequence[Callback]) -> Iterator[None]:
+        """Give the callbacks their states, and follow them as long as the context lasts."""
+        numbers: Counter[str] = Counter()
+        for callback in callbacks:
+            name = type(callback).__name__
+            numbers[name] += 1
+            self._live[name if numbers[name] == 1 else f"{name}_{numbers[name]}"] = callback
+        try:
+            for name, callback in self._live.items():
+                callback.load_state_dict(self._loaded.get(name, {}))
+            self._loaded = {}
+            yield
+        finally:
+            self._live = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the states as a file holds them: callbacks follow one model, not its copies."""
+        return {"_loaded": self.current(), "_live": {}}
+
+    def current(self) -> dict[str, State]:
+        """Return the states as they are now, callbacks without any left out."""
+        if not self._live:
+            return dict(self._loaded)
+        states = {name: callback.state_dict() for name, callback in self._live.items()}
+        return {name: state for name, state in states.items() if state}

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nn import arguments
-from nn.arrays import Array, Shape, as_dtype
-from nn.configurable import Configurable
-from nn.graph import Graph
-from nn.model import tensors, weight_list
-from nn.model.diagram import Diagram
+import numpy as np
+
+from nn import arguments, tensor_files
+from nn.arguments import Configurable
+from nn.arrays import BATCH, Array, Shape, as_array, as_dtype
+from nn.layer import Layer
+from nn.layer.layer import Naming, name_layers
+from nn.model.diagram import Diagram, Summary, summarize
+from nn.model.history import show
 from nn.model.picture import draw
-from nn.model.structure import divide, freeze, trace
-from nn.model.summary import Summary, summarize
-from nn.notebook import show
-from nn.value import Placeholder, Value, Variable, VariableStore
+from nn.value import Node, Placeholder, Value, Variable, VariableStore
+from nn.value.graph import Graph
 
 
 class Network(Configurable, ABC):
@@ -72,12 +74,12 @@ class Network(Configurable, ABC):
         trained before its statistics: gamma, beta, moving mean and moving variance of a batch normalisation.
         """
         self.store  # noqa: B018 - raises before the variables exist
-        return weight_list.get_weights(self.graph)
+        return weights_of(self.graph)
 
     def set_weights(self, weights: Sequence[Array]) -> None:
         """Copy weights in the order of `get_weights`; raise ValueError, and change nothing, unless number and shapes fit."""
         self.store  # noqa: B018 - raises before the variables exist
-        weight_list.set_weights(self.graph, weights)
+        load_weights(self.graph, weights)
 
     def summary(self) -> Summary:
         """Print a table of layers, output shapes, numbers of parameters, what feeds what, and memory; return its text."""
@@ -96,7 +98,7 @@ class Network(Configurable, ABC):
         target = os.fspath(path)
         if not str(target).lower().endswith(".svg"):
             raise ValueError(f"plot() 'path' must end in .svg, got {target!r}")
-        tensors.write_file(path, draw(type(self).__name__, Diagram(self.graph)).encode())
+        tensor_files.write_file(path, draw(type(self).__name__, Diagram(self.graph)).encode())
 
     def outline(self, input_shape: Shape) -> Graph:
         """Build and return the graph for this input shape, without memory: what a part of the model is cut from."""
@@ -150,3 +152,90 @@ class Network(Configurable, ABC):
 
     def _missing(self) -> str:
         return f"{type(self).__name__} is not built yet; without an input_shape it is built from the first data"
+
+
+def trace(model: Network, input_shape: Shape) -> Graph:
+    """Return the graph that `model.call` builds for an input of this shape, layers and variables named; no memory yet.
+
+    Layers are named in the order of their first calls; a variable without a name takes that of the model's attribute, else a
+    number. Raises ValueError where the output is not one per sample or where names are not unique.
+    """
+    placeholder = Placeholder(input_shape)
+    with Naming() as naming:
+        output = model.call(placeholder)
+    if not isinstance(output, Node) or not output.shape or output.shape[0] != BATCH:
+        found = f"shape {output.shape}" if isinstance(output, Value) else type(output).__name__
+        if output is None:
+            found += "; is a 'return' missing?"
+        raise ValueError(f"{type(model).__name__}.call() must return one output per sample, (-1, ...), got {found}")
+    graph = Graph(placeholder, output)
+    name_layers(sorted(graph.layers, key=naming.place))
+    for name, value in vars(model).items():
+        if isinstance(value, Variable) and value.local_name is None:
+            value.local_name = name
+    unnamed = [variable for variable in graph.variables if variable.local_name is None]
+    for number, variable in enumerate(unnamed, start=1):
+        variable.local_name = f"variable_{number}"
+    for name, count in Counter(variable.name for variable in graph.variables).items():
+        if count > 1:
+            raise ValueError(f"{count} variables are named '{name}'; names must differ within a model")
+    return graph
+
+
+def freeze(graph: Graph, names: Iterable[str]) -> None:
+    """Stop these variables from being trained; raise ValueError where the graph has no trainable one of a name."""
+    found = {variable.name: variable for variable in graph.variables if variable.made_trainable}
+    for name in names:
+        if name not in found:
+            raise ValueError(f"'{name[:80]}' cannot be frozen: the model has no trainable variable of this name")
+        found[name].trainable = False
+
+
+def divide(model: Network, graph: Graph, trained: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
+    """Return the trained variables and the others; raise ValueError unless the trained ones can be trained, once each."""
+    left = {variable for variable in graph.variables if variable.trainable}
+    for variable in trained:
+        if variable not in left:
+            raise ValueError(
+                f"{type(model).__name__}.trainable_variables() must return different trainable variables that call() "
+                f"uses, got '{variable.name}'"
+            )
+        left.discard(variable)
+    chosen = set(trained)
+    return list(trained), [variable for variable in graph.variables if variable not in chosen]
+
+
+def in_keras_order(graph: Graph) -> list[Variable]:
+    """Return all variables: those of no layer first, then layer by layer, and of a layer the trainable ones first."""
+    owners: dict[Layer | None, list[Variable]] = {None: []}
+    for variable in graph.variables:
+        owners.setdefault(variable.owner, []).append(variable)
+    return [variable for found in owners.values() for variable in sorted(found, key=lambda each: not each.made_trainable)]
+
+
+def weights_of(graph: Graph) -> list[Array]:
+    """Return copies of the values in that order."""
+    return [variable.get_value() for variable in in_keras_order(graph)]
+
+
+def load_weights(graph: Graph, weights: Sequence[Any]) -> None:
+    """Copy all values in that order, or none.
+
+    Raises ValueError naming the first variable whose shape differs, TypeError for arrays that hold no real numbers.
+    """
+    variables = in_keras_order(graph)
+    if isinstance(weights, np.ndarray) or len(weights) != len(variables):
+        found = "one array" if isinstance(weights, np.ndarray) else f"{len(weights)}"
+        names = ", ".join(f"{variable.name} {variable.shape}" for variable in variables[:8])
+        more = ", ..." if len(variables) > 8 else ""
+        raise ValueError(f"set_weights() takes a list of {len(variables)} arrays ({names}{more}), got {found}")
+    arrays = [as_array(f"set_weights() array {place}", weight) for place, weight in enumerate(weights)]
+    for place, (variable, array) in enumerate(zip(variables, arrays, strict=True)):
+        if array.dtype.kind not in "iufb":
+            raise TypeError(f"set_weights() array {place}, '{variable.name}', must hold numbers, got {array.dtype}")
+        if array.shape != variable.shape:
+            raise ValueError(
+                f"set_weights() array {place}, '{variable.name}', must have shape {variable.shape}, got {array.shape}"
+            )
+    for variable, array in zip(variables, arrays, strict=True):
+        variable.set_value(array)

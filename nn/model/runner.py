@@ -10,13 +10,12 @@ import numpy as np
 
 from nn.activation import Linear
 from nn.arrays import Array, Shape
-from nn.blas import blas_threads
-from nn.graph import Graph
 from nn.loss import Loss
 from nn.operation import Mode
 from nn.plan import OnGradient, Plan, Whole
-from nn.threads import Team
+from nn.threads import Team, blas_threads
 from nn.value import Node
+from nn.value.graph import Graph
 
 CACHED_PLANS = 8
 INFERENCE = Mode()

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.arrays import Array, Shape
-from nn.operation.batch_axis import batch_leads
-from nn.operation.operation import Operation
+from nn.operation.operation import Operation, batch_leads
 
 BLOCK = 65_536
 """Scores of a block of samples: two arrays of this size fit into a core's second-level cache."""

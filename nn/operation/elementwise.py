@@ -1,12 +1,15 @@
 """Functions of single elements."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from nn.arrays import Array, Shape
-from nn.operation.batch_axis import batch_leads
-from nn.operation.operation import Operation
+from nn.operation.operation import Operation, batch_leads
 
 
 class Elementwise(Operation):
@@ -30,3 +33,90 @@ class Elementwise(Operation):
     @abstractmethod
     def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
         """Write gradient * f'(a) into `out`, which may be the memory of `gradient`."""
+
+
+class Absolute(Elementwise):
+    """|a|; the derivative at 0 is taken as 0."""
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the derivative."""
+        self._derivative = self.scratch.empty(output, dtype)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write |a|."""
+        np.absolute(inputs[0], out=out)
+
+    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write gradient * sign(a)."""
+        np.sign(a, out=self._derivative)
+        np.multiply(gradient, self._derivative, out=out)
+
+
+class Exp(Elementwise):
+    """e ** a."""
+
+    reads_inputs: ClassVar[bool] = False
+    reads_output: ClassVar[bool] = True
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write e ** a."""
+        np.exp(inputs[0], out=out)
+
+    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write gradient * e ** a."""
+        np.multiply(gradient, output, out=out)
+
+
+class Log(Elementwise):
+    """ln a, for positive a."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write ln a."""
+        np.log(inputs[0], out=out)
+
+    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write gradient / a."""
+        np.divide(gradient, a, out=out)
+
+
+class Negative(Elementwise):
+    """-a."""
+
+    reads_inputs: ClassVar[bool] = False
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write -a."""
+        np.negative(inputs[0], out=out)
+
+    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write -gradient."""
+        np.negative(gradient, out=out)
+
+
+class Sqrt(Elementwise):
+    """The square root of a, for positive a: at 0 the derivative is infinite."""
+
+    reads_inputs: ClassVar[bool] = False
+    reads_output: ClassVar[bool] = True
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the root."""
+        np.sqrt(inputs[0], out=out)
+
+    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write gradient / (2 * root)."""
+        np.divide(gradient, output, out=out)
+        np.multiply(out, 0.5, out=out)
+
+
+class Square(Elementwise):
+    """a * a."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write a * a."""
+        np.square(inputs[0], out=out)
+
+    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write gradient * a * 2."""
+        np.multiply(gradient, a, out=out)
+        np.multiply(out, 2, out=out)

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from nn.arrays import BATCH, Array, Shape
-from nn.operation.batch_axis import batch_leads
-from nn.operation.operation import Operation
+from nn.operation.operation import Operation, batch_leads
 
 Entry: TypeAlias = int | slice | EllipsisType | Sequence[int] | Array | None
 

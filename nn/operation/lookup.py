@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.arrays import BATCH, Array, Shape
-from nn.operation.batch_axis import batch_leads
-from nn.operation.operation import Operation
+from nn.operation.operation import Operation, batch_leads
 
 
 class Lookup(Operation):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from nn.arrays import Array, Shape
-from nn.scratch import OwnMemory, Scratch
+from nn.arrays import BATCH, Array, OwnMemory, Scratch, Shape
 
 if TYPE_CHECKING:
     from nn.value.value import Value
@@ -101,3 +100,8 @@ class Operation(ABC):
     def __call__(self, first: Value, *others: Value) -> Value:
         """Return the graph's node that applies this operation."""
         return first.apply(self, *others)
+
+
+def batch_leads(shape: Shape) -> bool:
+    """Whether the first axis, and no other, is the batch."""
+    return shape[:1] == (BATCH,) and BATCH not in shape[1:]

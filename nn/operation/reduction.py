@@ -1,13 +1,17 @@
-"""What reductions have in common: which axes go, and what shape is left."""
+"""Sums, means, maxima and minima over axes."""
 
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nn.arrays import Array, Shape
-from nn.operation.batch_axis import batch_leads
-from nn.operation.operation import Operation
+from nn.operation.broadcasting import Summation
+from nn.operation.operation import Operation, batch_leads
 
 
 class Reduction(Operation):
@@ -58,3 +62,83 @@ class Reduction(Operation):
     def _kept(self, shape: Shape) -> Shape:
         axes = self._axes(shape)
         return tuple(1 if axis in axes else length for axis, length in enumerate(shape))
+
+
+class Sum(Reduction):
+    """The sum over some axes."""
+
+    reads_inputs: ClassVar[bool] = False
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Plan the sum."""
+        super().allocate(shapes, output, dtype)
+        self._sum = Summation(shapes[0], self._reduced, dtype, self.scratch)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the sums."""
+        self._sum(inputs[0], out)
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Give every summand the gradient of its sum."""
+        if wanted[0] is not None:
+            np.copyto(wanted[0], self.expand(gradient))
+
+
+class Mean(Sum):
+    """The arithmetic mean over some axes."""
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Plan the sum and count its summands."""
+        super().allocate(shapes, output, dtype)
+        self._share = 1 / math.prod(shapes[0][axis] for axis in self._reduced)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the means."""
+        super().forward(inputs, out)
+        np.multiply(out, self._share, out=out)
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Give every element its share of the gradient of its mean."""
+        if wanted[0] is not None:
+            np.multiply(self.expand(gradient), self._share, out=wanted[0])
+
+
+class Extremum(Reduction):
+    """The greatest or least element over some axes; elements that are equal to it share its gradient equally."""
+
+    reads_output: ClassVar[bool] = True
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the mask of the extreme elements and for their number."""
+        super().allocate(shapes, output, dtype)
+        self._count = Summation(shapes[0], self._reduced, dtype, self.scratch)
+        self._mask = self.scratch.empty(shapes[0], dtype)
+        self._share = self.scratch.empty(self._with_ones, dtype)
+
+    @abstractmethod
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the extreme elements."""
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Divide each gradient among the elements that are extreme."""
+        if wanted[0] is not None:
+            np.equal(inputs[0], self.expand(output), out=self._mask)
+            self._count(self._mask, self._share)
+            np.divide(self.expand(gradient), self._share, out=self._share)
+            np.multiply(self._mask, self._share, out=wanted[0])
+
+
+class Max(Extremum):
+    """The greatest element over some axes; equal ones share its gradient equally."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the greatest elements."""
+        np.max(inputs[0], axis=self._reduced, keepdims=self.keepdims, out=out)
+
+
+class Min(Extremum):
+    """The least element over some axes; equal ones share its gradient equally."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the least elements."""
+        np.min(inputs[0], axis=self._reduced, keepdims=self.keepdims, out=out)

@@ -7,10 +7,10 @@ import numpy as np
 
 from nn.arrays import Array, zeros
 from nn.gradient_descent.interface import IGradientDescent
-from nn.optimizer.exchange import Exchange
-from nn.optimizer.exchanging import ExchangingOptimizer
-from nn.optimizer.vectors import ModelVector
+from nn.optimizer.interface import Exchange
+from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from nn.value import Variable, VariableStore
+from nn.value.store import ModelVector
 
 _PENDING = "pending:"
 _CHANGES = "changes:"

@@ -1,12 +1,16 @@
-"""What an optimizer is: how the gradients of a batch become an update of the parameters."""
+"""What an optimizer is: how the gradients of a batch become an update of the parameters; what it needs from the engine that
+connects workers; and the one that trains in one process.
+"""
+
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
-from nn.optimizer.exchange import Exchange
 from nn.value import Variable, VariableStore
 
 _RULE = "rule:"
@@ -80,3 +84,91 @@ class IOptimizer(ABC):
         """Take over what is not the rule's; most optimizers have nothing of their own."""
         if state:
             raise ValueError(f"{type(self).__name__} has no state but the rule's, got {', '.join(sorted(state))}")
+
+
+class Exchange(Protocol):
+    """Hands to other workers what this one puts and gives back the merged results. One batch at a time; it never blocks.
+
+    In a batch a variable is put for each of the worker's blocks and then got, or neither: an optimizer need not exchange in
+    every batch, but all workers do in the same ones. The buffers, if the model has any, are one more vector under the id after
+    the last variable's: how a block wants them changed, or where parameters are put, their values. The result is the mean over
+    blocks, whatever becomes of the variables.
+
+    >>> class Alone:  # one worker with one block: what it gets is what it puts
+    ...     def __init__(self):
+    ...         self.contents = {}
+    ...     def put(self, variable_id, block_id, content):
+    ...         self.contents[variable_id] = content
+    ...     def ready(self, variable_id):
+    ...         return variable_id in self.contents
+    ...     def get(self, variable_id):
+    ...         return self.contents.pop(variable_id)
+    >>> exchange: nn.optimizer.Exchange = Alone()
+    """
+
+    def put(self, variable_id: int, block_id: int, content: Array) -> None:
+        """Take the content of one variable for one block. It stays unchanged until the batch is finished."""
+
+    def ready(self, variable_id: int) -> bool:
+        """Whether the merged result of a variable is there."""
+
+    def get(self, variable_id: int) -> Array:
+        """Return the merged result of a variable that is ready; read it before the next batch."""
+
+
+class GDOptimizer(IOptimizer):
+    """Gradient descent with the gradients of this process; it waits for nobody.
+
+    >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    >>> model.compile(nn.optimizer.OpContainer(nn.optimizer.GDOptimizer, nn.gradient_descent.ADAMOptimizer, gd_params=(0.01,)))
+    >>> model.fit(np.eye(4), [0, 1, 2, 0], epoch=2, verbose=0)["epoch"]
+    [1, 2]
+    """
+
+    exchanges: ClassVar[bool] = False
+
+    def gradient_ready(self, variable: Variable, block_id: int) -> None:
+        """Nothing to do: the store holds the gradient."""
+
+    def finish_batch(self) -> Iterator[int]:
+        """Apply the rule to the whole parameter vector."""
+        self.rule.update(self.store.values, self.store.gradients)
+        self.store.apply_changes()
+        return iter(())
+
+
+@dataclass(frozen=True)
+class OpContainer:
+    """An optimizer type, a rule type and the rule's arguments: a tuple, the learning rate first, or a dict by name.
+
+    >>> gd, op = nn.gradient_descent, nn.optimizer
+    >>> op.OpContainer(op.GDOptimizer, gd.ADAMOptimizer, gd_params=(1e-3,)).rule().learn_rate
+    0.001
+    >>> op.OpContainer(op.PSGDOptimizer, gd.SGDOptimizer, {"learn_rate": gd.Cosine(0.1, 500), "clip_norm": 1}).rule().clip_norm
+    1.0
+    """
+
+    op_type: type[IOptimizer]
+    gd_type: type[IGradientDescent]
+    gd_params: tuple[Any, ...] | Mapping[str, Any] = ()
+
+    def __post_init__(self) -> None:
+        for name, kind in (("op_type", IOptimizer), ("gd_type", IGradientDescent)):
+            value = getattr(self, name)
+            if not (isinstance(value, type) and issubclass(value, kind)):
+                raise TypeError(f"OpContainer '{name}' must be a class derived from {kind.__name__}, got {value!r}")
+        if not isinstance(self.gd_params, (tuple, list, Mapping)):
+            raise TypeError(f"OpContainer 'gd_params' must be a tuple of arguments or a dict of them, got {self.gd_params!r}")
+
+    def rule(self) -> IGradientDescent:
+        """Return a new rule; raise TypeError where the parameters do not suit it."""
+        given = self.gd_params
+        try:
+            return self.gd_type(**given) if isinstance(given, Mapping) else self.gd_type(*given)
+        except TypeError as error:
+            raise TypeError(f"{self.gd_type.__name__} cannot be built from gd_params={given!r}: {error}") from error
+
+    def build(self, store: VariableStore, exchange: Exchange | None = None) -> IOptimizer:
+        """Return a new optimizer with a new rule, for one training process."""
+        return self.op_type(self.rule(), store, exchange)

@@ -1,16 +1,19 @@
-"""What optimizers have in common that apply the rule on the worker, before anything is exchanged."""
+"""Optimizers that apply the rule on the worker, before anything is exchanged."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
 
+from nn import arguments
 from nn.arrays import Array, zeros
 from nn.gradient_descent.interface import IGradientDescent
-from nn.optimizer.exchange import Exchange
-from nn.optimizer.exchanging import ExchangingOptimizer
-from nn.optimizer.vectors import ModelVector
+from nn.optimizer.interface import Exchange
+from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from nn.value import Variable, VariableStore
+from nn.value.store import ModelVector
 
 
 class LocalRuleOptimizer(ExchangingOptimizer):
@@ -67,3 +70,97 @@ class LocalRuleOptimizer(ExchangingOptimizer):
     def end_batch(self) -> None:
         """Get ready for the next batch."""
         self._blocks.clear()
+
+
+class LocalUpdateOptimizer(LocalRuleOptimizer):
+    """The rule turns the worker's own gradient into an update; the merged updates of all workers are added to the parameters.
+
+    With SGD this is PSGDOptimizer, up to rounding, but in a last, shorter batch of an epoch, where each worker takes the mean
+    over its own samples, be they many or few. With other rules each worker has moments of its own, which a codec that loses
+    part of what it sends cannot spoil: the right choice for codecs with error feedback. The parameters of all workers
+    stay equal.
+
+    >>> op = nn.optimizer
+    >>> container = op.OpContainer(op.LocalUpdateOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
+    >>> container.op_type.puts, container.op_type.gets
+    ('updates', 'updates')
+    """
+
+    puts: ClassVar[str] = "updates"
+    gets: ClassVar[str] = "updates"
+
+    def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
+        super().__init__(rule, store, exchange)
+        self._update = ModelVector.like(store)
+
+    def finish_batch(self) -> Iterator[int]:
+        """Put the own update, wait for the merged one and add it."""
+        self.rule.delta(self.store.values, self.mean_gradient(), self._update.whole)
+        self.gather_changes()
+        yield from self.exchange_all(self._update.parts)
+        self.take(self._update.parts)
+        np.add(self.store.values, self._update.whole, out=self.store.values)
+        self.store.apply_changes()
+        self.end_batch()
+
+
+class ParameterAveragingOptimizer(LocalRuleOptimizer):
+    """Each worker steps with its own gradient and rule; then all take the mean of the parameters of all workers.
+
+    Starting from equal parameters one batch with SGD is one of PSGDOptimizer, up to rounding, if all workers have equally many
+    samples. With other rules each worker
+    has moments of its own. Buffers go the way of the parameters.
+
+    >>> op = nn.optimizer
+    >>> container = op.OpContainer(op.ParameterAveragingOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
+    >>> container.op_type.puts, container.op_type.gets
+    ('parameters', 'parameters')
+    """
+
+    puts: ClassVar[str] = "parameters"
+    gets: ClassVar[str] = "parameters"
+
+    @property
+    def exchanged_buffers(self) -> Array:
+        """Their values."""
+        return self.store.buffer_values
+
+    def finish_batch(self) -> Iterator[int]:
+        """Step, put the parameters, wait for the merged ones and take them over."""
+        self.rule.update(self.store.values, self.mean_gradient())
+        self.gather_changes()
+        self.store.apply_changes()
+        if self.due():
+            values = [variable.value for variable in self.store.variables]
+            yield from self.exchange_all(values)
+            self.take(values)
+        self.end_batch()
+
+    def due(self) -> bool:
+        """Whether the parameters are exchanged after this batch."""
+        return True
+
+
+class FederatedOptimizer(ParameterAveragingOptimizer):
+    """Federated averaging (McMahan et al., 2017): `local_batches` steps alone, then the mean of all workers' parameters.
+
+    A subclass says how many: `class Often(FederatedOptimizer): local_batches = 10`; with 1 this is
+    ParameterAveragingOptimizer. Batches are counted by the rule's steps. Between exchanges, and after the last batch unless
+    that was one, every worker has parameters and buffers of its own.
+
+    >>> op = nn.optimizer
+    >>> container = op.OpContainer(op.FederatedOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
+    >>> container.op_type.puts, container.op_type.gets
+    ('parameters', 'parameters')
+    """
+
+    local_batches: ClassVar[int] = 150
+    """Batches from one exchange to the next."""
+
+    def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
+        super().__init__(rule, store, exchange)
+        arguments.integer(self, "local_batches", self.local_batches, minimum=1)
+
+    def due(self) -> bool:
+        """Whether as many batches have passed."""
+        return self.rule.step % self.local_batches == 0

@@ -1,12 +1,75 @@
-"""Parallel stochastic gradient descent: workers exchange raw gradients."""
+"""Parallel stochastic gradient descent and its relatives: workers exchange raw gradients."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
-from nn.optimizer.exchanging import ExchangingOptimizer
-from nn.optimizer.interface import IOptimizer
-from nn.value import Variable
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from nn.arrays import Array
+from nn.gradient_descent.interface import IGradientDescent
+from nn.optimizer.interface import Exchange, IOptimizer
+from nn.value import Variable, VariableStore
 
 __all__ = ["IOptimizer", "PSGDOptimizer"]
+
+
+class ExchangingOptimizer(IOptimizer):
+    """An optimizer that puts something for every variable and block, and gets the merged results."""
+
+    puts: ClassVar[str] = "gradients"
+    """What it puts: "gradients", "updates" or "parameters"."""
+
+    gets: ClassVar[str] = "gradients"
+    """What it takes the results for. Where this differs from `puts`, the codec (a server) must turn one into the other."""
+
+    by_block: ClassVar[bool] = True
+    """Whether the content of a block depends on that block alone. If not, it depends on all blocks of the worker, and
+    workers that share a block must share all of them, or their copies of it differ."""
+
+    def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
+        if exchange is None:
+            raise ValueError(
+                f"{type(self).__name__} exchanges {self.puts} and needs an exchange; it runs in ParallelSGD.parallel(). "
+                f"To train in this process, compile the model with a rule or with GDOptimizer"
+            )
+        super().__init__(rule, store, exchange)
+        self.partners: Exchange = exchange
+
+    @property
+    def buffers_id(self) -> int:
+        """The id under which all buffers are exchanged, as one vector."""
+        return len(self.store.variables)
+
+    @property
+    def exchanged_buffers(self) -> Array:
+        """What is put for the buffers, and where the result is written to: the changes, which `store.apply_changes` adds."""
+        return self.store.buffer_changes
+
+    def buffers_ready(self, block_id: int) -> None:
+        """Put the changes of the buffers for one block."""
+        if self.store.buffers:
+            self.partners.put(self.buffers_id, block_id, self.exchanged_buffers)
+
+    def wait(self) -> Iterator[int]:
+        """Yield ids until the result of every variable is ready, last layer first, as they were put; then merge the buffers."""
+        for variable in reversed(self.store.variables):
+            while not self.partners.ready(variable.id):
+                yield variable.id
+        yield from self.merge_buffers()
+
+    def merge_buffers(self) -> Iterator[int]:
+        """Wait for what became of the buffers and take it over."""
+        if self.store.buffers:
+            while not self.partners.ready(self.buffers_id):
+                yield self.buffers_id
+            np.copyto(self.exchanged_buffers, self.partners.get(self.buffers_id))
+
+    def take(self, targets: Sequence[Array]) -> None:
+        """Copy the results into arrays, one per variable."""
+        for variable, target in zip(self.store.variables, targets, strict=True):
+            np.copyto(target, self.partners.get(variable.id))
 
 
 class PSGDOptimizer(ExchangingOptimizer):
@@ -31,3 +94,75 @@ class PSGDOptimizer(ExchangingOptimizer):
         self.take([variable.gradient for variable in self.store.variables])
         self.rule.update(self.store.values, self.store.gradients)
         self.store.apply_changes()
+
+
+class GradientAveragingOptimizer(ExchangingOptimizer):
+    """Puts each gradient the moment it exists; what comes back are the parameters themselves, which replace the worker's.
+
+    For a parameter server that keeps the parameters and applies a rule of its own to the averaged gradients: the workers'
+    codecs must send to such a server, and their rule is not used.
+
+    >>> op = nn.optimizer
+    >>> container = op.OpContainer(op.GradientAveragingOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
+    >>> container.op_type.puts, container.op_type.gets
+    ('gradients', 'parameters')
+    """
+
+    gets: ClassVar[str] = "parameters"
+
+    def gradient_ready(self, variable: Variable, block_id: int) -> None:
+        """Put the gradient of one variable for one block."""
+        self.partners.put(variable.id, block_id, variable.gradient)
+
+    def finish_batch(self) -> Iterator[int]:
+        """Wait for the parameters, then take them over."""
+        yield from self.wait()
+        self.take([variable.value for variable in self.store.variables])
+        self.store.apply_changes()
+
+
+class GAOptimizer(PSGDOptimizer):
+    """Gradient ascent: the rule descends along -g, so that what `setup` was given as loss grows.
+
+    With an exchange g is what the workers' gradients are merged to, as with PSGDOptimizer, and every codec that goes with that
+    one goes with this one; without an exchange, in `fit`, it is the model's own gradient. Weight decay still pulls parameters
+    to 0: what grows is the loss minus the penalty.
+
+    >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    >>> model.compile(nn.optimizer.OpContainer(nn.optimizer.GAOptimizer, nn.gradient_descent.ADAMOptimizer, gd_params=(0.01,)))
+    >>> model.fit(np.eye(4), [0, 1, 2, 0], epoch=2, verbose=0)["epoch"]
+    [1, 2]
+    """
+
+    def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
+        super().__init__(rule, store, _OwnGradients(store) if exchange is None else exchange)
+
+    def finish_batch(self) -> Iterator[int]:
+        """Apply the rule to the negative of the merged gradients; the store has them as they were merged afterwards."""
+        yield from self.wait()
+        gradients = self.store.gradients
+        self.take([variable.gradient for variable in self.store.variables])
+        np.negative(gradients, out=gradients)
+        self.rule.update(self.store.values, gradients)
+        np.negative(gradients, out=gradients)
+        self.store.apply_changes()
+
+
+class _OwnGradients:
+    """The exchange of a model that trains alone: what it gets is what the store holds."""
+
+    def __init__(self, store: VariableStore) -> None:
+        self._store = store
+
+    def put(self, variable_id: int, block_id: int, content: Array) -> None:
+        """Nothing to do: the store holds it."""
+
+    def ready(self, variable_id: int) -> bool:
+        """Nobody is waited for."""
+        return True
+
+    def get(self, variable_id: int) -> Array:
+        """Return what the store holds."""
+        variables = self._store.variables
+        return self._store.buffer_changes if variable_id == len(variables) else variables[variable_id].gradient

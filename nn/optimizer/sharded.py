@@ -8,8 +8,8 @@ import numpy as np
 
 from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
-from nn.optimizer.exchange import Exchange
-from nn.optimizer.exchanging import ExchangingOptimizer
+from nn.optimizer.interface import Exchange
+from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from nn.value import Variable, VariableStore
 
 ALIGNMENT = 16

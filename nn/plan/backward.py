@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nn.arrays import Array, empty
-from nn.blas import limited_to_one_thread
 from nn.operation import Operation
-from nn.plan.layout import Layout
-from nn.plan.place import Place
+from nn.plan.layout import Layout, Place
 from nn.plan.stages import Stage
-from nn.threads import Team
+from nn.threads import Team, limited_to_one_thread
 from nn.value import Buffer, Node, Value, Variable
 
 if TYPE_CHECKING:

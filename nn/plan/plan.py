@@ -8,17 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nn.arrays import Array, Shape, empty
-from nn.blas import limited_to_one_thread
-from nn.graph import Graph
+from nn.arrays import Arena, Array, Measure, Shape, empty
 from nn.operation import Mode, Operation
 from nn.plan.backward import Backward, OnGradient
-from nn.plan.layout import Layout, Whole, is_frozen
-from nn.plan.place import Place
+from nn.plan.layout import Layout, Place, Whole, is_frozen
 from nn.plan.stages import Stage
-from nn.scratch import Arena, Measure
-from nn.threads import Team
+from nn.threads import Team, limited_to_one_thread
 from nn.value import Constant, Node, Value, Variable
+from nn.value.graph import Graph
 
 __all__ = ["OnGradient", "Plan"]
 

@@ -1,15 +1,18 @@
-"""Where the variables of a model live: one vector of values, one of gradients, and the same for its buffers."""
+"""Where the variables of a model live: one vector of values, one of gradients, the same for its buffers, and others alike."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nn.arrays import Array, zeros
+from nn.initializer import Initializer, Zeros
 from nn.random import keyed
-from nn.value.buffer import Buffer
-from nn.value.variable import Variable
+from nn.value.value import Variable
 
 
 class VariableStore:
@@ -79,3 +82,34 @@ def _bind(variables: Sequence[Variable], dtype: np.dtype[Any], identities: Itera
         variable.bind(identity, values[part].reshape(variable.shape), gradients[part].reshape(variable.shape))
         start += size
     return values, gradients
+
+
+class Buffer(Variable):
+    """A statistic, such as the moving mean of a batch normalisation: not trained, but changed by training.
+
+    An operation that takes a buffer writes, in backward, how this block wants it changed where other inputs get their
+    gradients. The changes of the blocks of a batch are averaged and added once (`VariableStore.apply_changes`), so that
+    replicas stay equal.
+    """
+
+    def __init__(self, shape: Sequence[int], initializer: Initializer | None = None, name: str | None = None) -> None:
+        super().__init__(shape, Zeros() if initializer is None else initializer, name, trainable=False)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelVector:
+    """A contiguous vector and its parts in the shapes of the variables, in the order of their ids."""
+
+    whole: Array
+    parts: tuple[Array, ...]
+
+    @staticmethod
+    def like(store: VariableStore) -> ModelVector:
+        """Return zeros with the layout of the parameters of a store."""
+        whole = zeros(store.values.shape, store.dtype)
+        parts, start = [], 0
+        for variable in store.variables:
+            end = start + variable.value.size
+            parts.append(whole[start:end].reshape(variable.shape))
+            start = end
+        return ModelVector(whole, tuple(parts))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from nn.model.tensors import read_file
+from nn.tensor_files import read_file
 
 MOST_BYTES: Final = 64 << 30
 _CHUNK: Final = 8 << 20

@@ -1,6 +1,6 @@
 """The state of one node between two batches, and its file.
 
-The file is a tensor file (`nn.model.tensors`: safetensors-compatible, sealed by a SHA-256 over all its bytes). Tensors:
+The file is a tensor file (`nn.tensor_files`: safetensors-compatible, sealed by a SHA-256 over all its bytes). Tensors:
 `value/<variable>`, `optimizer/<name>`, `codec/<variable id>.<name>`, and `history`, the batches behind the state, which are too
 many for metadata. Metadata: `format`, and `snapshot`, a JSON object with the fields of `Header` and the numbers of the state.
 Nothing in it can run.
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network import VERSION
-from nn.model.tensors import ModelFileError, parse, seal
+from nn.tensor_files import ModelFileError, parse, seal
 from parallel_sgd.batches import FIXED
 from parallel_sgd.progress import History
 

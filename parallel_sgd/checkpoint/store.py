@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from nn.model.tensors import TEMPORARY_SUFFIX, ModelFileError
+from nn.tensor_files import TEMPORARY_SUFFIX, ModelFileError
 from rpc.logs import get_logger
 
 from ..progress import Position

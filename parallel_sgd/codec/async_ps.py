@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from nn import arguments
-from nn.gradient_descent.fading import forget_faded_squares
 from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent.numerics import forget_faded_squares
 from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.merge import BlockMean
 from parallel_sgd.unusable import Like

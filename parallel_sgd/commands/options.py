@@ -13,8 +13,8 @@ from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
-from nn.model.tensors import ModelFileError
 from nn.optimizer import IOptimizer
+from nn.tensor_files import ModelFileError
 from rpc.logs import NORMAL, QUIET, VERBOSE
 from rpc.option_parser import OptionParser
 from rpc.recovery import POLICIES

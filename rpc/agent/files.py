@@ -173,7 +173,7 @@ def _is_small(path: Path) -> bool:
 # Files that carry a SHA-256 over themselves: what lies in the folders of a job, and whether it is whole.
 #
 # The hash is taken over the whole file with its own field as zeros; that field is the first of a header of JSON, behind the
-# header's length (`nn.model.tensors`, which this package does not know; a test compares the two). What stands in the header
+# header's length (`nn.tensor_files`, which this package does not know; a test compares the two). What stands in the header
 # travels as text; nobody here reads it.
 
 _LENGTH = struct.Struct("<Q")

@@ -13,13 +13,13 @@ import pytest
 import nn
 from nn import registry
 from nn.arrays import Array
-from nn.graph import Graph
 from nn.operation import Mode, Operation
 from nn.plan import Plan, stages
 from nn.random import keyed
 from nn.testing import check_gradients, check_loss_gradient
 from nn.threads import Team
 from nn.value import Node, Placeholder, Value, VariableStore
+from nn.value.graph import Graph
 from tests.contract.nn_rows import (
     ACTIVATIONS,
     LAYERS,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from nn.arrays import Array
-from nn.graph import Graph
 from nn.operation import Mode
 from nn.plan import Plan
 from nn.value import Node, Placeholder, Value, VariableStore
+from nn.value.graph import Graph
 
 
 class Compiled:

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from nn.blas import describe_blas
+from nn.threads import describe_blas
 
 
 def test_it_names_numpy_and_the_kernels() -> None:
@@ -20,7 +20,7 @@ def test_it_names_numpy_and_the_kernels() -> None:
 def test_it_tells_the_number_of_threads_that_was_asked_for() -> None:
     """The variable counts for a process that starts with it."""
     text = subprocess.run(
-        [sys.executable, "-c", "from nn.blas import describe_blas; print(describe_blas())"],
+        [sys.executable, "-c", "from nn.threads import describe_blas; print(describe_blas())"],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from nn.model import History
-from nn.model.progress import Progress
-from nn.notebook import in_notebook
+from nn.model.history import in_notebook
+from nn.model.training import Progress
 from tests.nn.model.models import classifier
 
 

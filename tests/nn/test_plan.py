@@ -7,11 +7,11 @@ import pytest
 
 import nn
 from nn.arrays import Array, Shape
-from nn.graph import Graph
 from nn.operation import Mode, Operation
 from nn.plan import Plan
 from nn.random import keyed
 from nn.value import Node, Placeholder, Value, Variable, VariableStore
+from nn.value.graph import Graph
 
 FLOAT = np.dtype("float64")
 

@@ -10,12 +10,12 @@ import pytest
 
 import nn
 from nn.arrays import Array, Shape
-from nn.graph import Graph
 from nn.operation import Mode
 from nn.plan import Plan, stages
 from nn.random import keyed
 from nn.threads import Team
 from nn.value import Placeholder, Value, Variable, VariableStore
+from nn.value.graph import Graph
 
 FLOAT = np.dtype("float64")
 

@@ -8,11 +8,11 @@ import pytest
 
 import nn
 from nn.arrays import Array
-from nn.graph import Graph
 from nn.operation import Mode
 from nn.plan import Plan
 from nn.random import keyed
 from nn.value import Node, Placeholder, VariableStore
+from nn.value.graph import Graph
 from tests.nn.golden import DTYPES, SEEDS, Golden, drawn, optional, whole
 
 torch = optional("torch")

@@ -6,12 +6,12 @@ import numpy as np
 
 import nn
 from nn.arrays import Array
-from nn.graph import Graph
 from nn.layer import AveragePool, Conv1D, Conv2D, Layer, MaxPool
 from nn.operation import Mode
 from nn.plan import Plan
 from nn.random import keyed
 from nn.value import Node, Placeholder, VariableStore
+from nn.value.graph import Graph
 from tests.nn.golden import DTYPES, SEEDS, Answer, Golden, drawn, each, one_of, optional, whole
 
 torch = optional("torch")

@@ -15,7 +15,6 @@ import pytest
 import nn
 from nn.activation import ReLU, Softmax
 from nn.arrays import Array
-from nn.blas import limited_to_one_thread
 from nn.dataset.idx import read_idx
 from nn.dataset.transforms import Augment, ImageCls
 from nn.gradient_descent import ADAMOptimizer, ADAMWOptimizer
@@ -24,6 +23,7 @@ from nn.layer import LSTM, Conv2D, Dense, Dropout, Flatten, Layer, MaxPool
 from nn.loss import Cross_Entropy_With_Softmax
 from nn.model import LeNet5, Model, SequentialModel, Transformer
 from nn.random import keyed
+from nn.threads import limited_to_one_thread
 from tests.nn.ngrams import KneserNey, NGram, WittenBell
 
 MNIST = Path(os.environ.get("PSGD_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data")) / "mnist"

@@ -7,7 +7,7 @@ import pytest
 
 import nn
 from nn.arrays import Array
-from nn.dataset.checksum import Arrays
+from nn.dataset.interface import Arrays
 from parallel_sgd import ParallelSGD, in_process
 
 

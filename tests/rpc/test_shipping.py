@@ -191,7 +191,7 @@ def test_a_project_module_that_is_not_there_is_named() -> None:
         {"x": shipping._ByName("rpc.executable", None)},  # type: ignore[arg-type]
         {"x": shipping._Instance("rpc.executable", {})},  # type: ignore[arg-type]
         {"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), [1])},  # type: ignore[arg-type]
-        {"x": shipping._Instance(shipping._ByName("nn.model.tensors", "ModelFileError"), {"a": 1})},
+        {"x": shipping._Instance(shipping._ByName("nn.tensor_files", "ModelFileError"), {"a": 1})},
         {"x": shipping._Instance(shipping._ByName("rpc.executable", "AbsExecutable"), {})},
         {"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), {"__class__": 1})},
         {"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), {"a b": 1})},

@@ -4,9 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from nn.arguments import Configurable
 from nn.arrays import Array
-from nn.configurable import Configurable
-from nn.dataset.checksum import Arrays
+from nn.dataset.interface import Arrays
 
 __all__ = ["AbsTransformer", "Chain"]
 

@@ -4,15 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from nn.dataset.transforms.abstract import AbsTransformer, Chain
-from nn.dataset.transforms.augment import Augment
-from nn.dataset.transforms.dirichlet import Dirichlet
-from nn.dataset.transforms.image_cls import ImageCls
-from nn.dataset.transforms.make_non_iid import Make_Non_IID
-from nn.dataset.transforms.normalize import Normalize
-from nn.dataset.transforms.normalize_labels import NormalizeLabels
-from nn.dataset.transforms.one_hot import OneHot
-from nn.dataset.transforms.shuffle import Shuffle
-from nn.dataset.transforms.true_non_iid import True_Non_IID
+from nn.dataset.transforms.images import Augment, ImageCls
+from nn.dataset.transforms.labels import OneHot
+from nn.dataset.transforms.non_iid import Dirichlet, Make_Non_IID, True_Non_IID
+from nn.dataset.transforms.normalize import Normalize, NormalizeLabels
+from nn.dataset.transforms.order import Shuffle
 
 __all__ = ["build", "describe"]
 

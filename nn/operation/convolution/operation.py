@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.arrays import BATCH, Array, Shape
-from nn.operation.batch_axis import batch_leads
 from nn.operation.convolution.columns import Columns
 from nn.operation.convolution.problem import Method, Problem
 from nn.operation.convolution.window import Padding, Window, place
 from nn.operation.convolution.winograd import Winograd
-from nn.operation.operation import Operation
+from nn.operation.operation import Operation, batch_leads
 
 
 class Convolution(Operation):

@@ -1,12 +1,16 @@
-"""What a convolution computes, apart from how."""
+"""What a convolution computes, apart from how, and what all ways to compute it share: blocks of images, borders of zeros, and
+what comes behind the product.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, Scratch
 from nn.operation.convolution.window import Window
 
 
@@ -46,3 +50,119 @@ class Method(Protocol):
         for_bias: Array | None,
     ) -> None:
         """Write the gradients that are wanted."""
+
+
+class Blocks:
+    """Slices of `images` images, as long as `limit` allows but not empty; the last one may be shorter.
+
+    Fewer images never make longer slices: work space for a part of a batch is enough for a smaller part.
+    """
+
+    def __init__(self, images: int, limit: int) -> None:
+        self.largest = max(1, min(images, limit))
+        self._slices = [slice(start, min(start + self.largest, images)) for start in range(0, images, self.largest)]
+        self.sizes = {part.stop - part.start for part in self._slices}
+        """The lengths that occur."""
+
+    def __iter__(self) -> Iterator[slice]:
+        return iter(self._slices)
+
+
+class Padded:
+    """Room for images (height, width, channels) from (`top`, `left`) on in an array (images, *shape, channels).
+
+    The array is work space, so whoever uses it calls `clear` at the beginning of a call.
+    """
+
+    def __init__(
+        self,
+        images: int,
+        shape: tuple[int, int],
+        inside: tuple[int, int],
+        corner: tuple[int, int],
+        channels: int,
+        scratch: Scratch,
+        dtype: np.dtype[Any],
+    ) -> None:
+        (top, left), (height, width) = corner, inside
+        self.array = scratch.empty((images, *shape, channels), dtype)
+        self.from_corner = self.array[:, top:, left:]
+        """The array without the border above and to the left."""
+        self.inside = self.from_corner[:, :height, :width]
+        """The images."""
+        borders = (
+            self.array[:, :top],
+            self.array[:, top + height :],
+            self.array[:, top : top + height, :left],
+            self.array[:, top : top + height, left + width :],
+        )
+        self._borders = [border for border in borders if border.size]
+
+    def clear(self) -> None:
+        """Write zeros into the borders."""
+        for border in self._borders:
+            border.fill(0)
+
+    def fill(self, images: Array) -> None:
+        """Copy images into the inside."""
+        np.copyto(self.inside[: len(images)], images)
+
+    def cells(self, images: int) -> Array:
+        """Return all cells of so many images, (cells, channels)."""
+        return self.array[:images].reshape(-1, self.array.shape[-1])
+
+
+class Ends:
+    """Adds the bias and rectifies blocks of the output; takes both back from blocks of its gradient.
+
+    `images` is the largest number of images in a block, `cells` the largest number of rows that `add_bias_gradient` gets.
+    """
+
+    def __init__(self, problem: Problem, images: int, cells: int, scratch: Scratch) -> None:
+        line = problem.columns.positions * problem.filters
+        self._bias = scratch.empty((line,), problem.dtype) if problem.biased else None
+        self._ones = np.ones((1, cells), problem.dtype) if problem.biased else None
+        self._sum = scratch.empty((1, problem.filters), problem.dtype) if problem.biased else None
+        # np.maximum is three times faster with an array of zeros than with the number
+        self._zero = np.zeros(line, problem.dtype) if problem.rectified else None
+        block = (images, *problem.output[1:])
+        self._positive = scratch.empty(block, np.dtype(bool)) if problem.rectified else None
+
+    def begin(self, bias: Array | None) -> None:
+        """Take the bias of this call."""
+        if self._bias is not None and bias is not None:
+            np.copyto(self._bias.reshape(-1, len(bias)), bias)
+
+    def finish(self, value: Array, out: Array) -> None:
+        """Write max(value + bias, 0), or what of it there is, into `out`, which may be the same memory."""
+        source, target = _lines(value), _lines(out)
+        if self._bias is not None:
+            np.add(source, self._bias, out=target)
+        elif value is not out:
+            np.copyto(target, source)
+        if self._zero is not None:
+            np.maximum(target, self._zero, out=target)
+
+    def start(self, gradient: Array, output: Array, target: Array) -> None:
+        """Write the gradient before the rectifier into `target`."""
+        if self._positive is None:
+            np.copyto(target, gradient)
+            return
+        positive = self._positive[: len(output)]
+        np.greater(output, 0, out=positive)
+        np.multiply(gradient, positive, out=target)
+
+    def add_bias_gradient(self, rows: Array, first: bool, total: Array) -> None:
+        """Add the sum over rows (cells, filters) to the gradient of the bias, which the first block overwrites."""
+        if self._ones is None or self._sum is None:
+            return
+        np.matmul(self._ones[:, : len(rows)], rows, out=self._sum)
+        if first:
+            np.copyto(total, self._sum[0])
+        else:
+            np.add(total, self._sum[0], out=total)
+
+
+def _lines(images: Array) -> Array:
+    """Return a view (images, height, width * channels), so that inner loops are long."""
+    return images.reshape(*images.shape[:2], math.prod(images.shape[2:]))

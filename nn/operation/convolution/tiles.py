@@ -1,15 +1,95 @@
-"""Transforms of images to tiles and back, along both axes, as products with small matrices.
+"""What Winograd's algorithm does with a block of images: correlations, and sums over tiles for the gradient of a kernel."""
 
-A tile has 6x6 frequencies. As a product the transform takes no longer than one pass of an elementwise operation, whatever
-numbers the matrix holds.
-"""
+from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from nn.arrays import Array
+from nn.arrays import Array, Scratch
+
+
+class Setting(NamedTuple):
+    """What both work with.
+
+    `sizes` are the numbers of images that a block may have. `one` and `other` are work space for tiles: neither keeps anything
+    there from one block to the next, so all share it.
+    """
+
+    down: Matrices
+    across: Matrices
+    groups: int
+    sizes: Iterable[int]
+    one: Array
+    other: Array
+
+
+class Correlation:
+    """Correlates padded images with filters. `shape` is that of the output's images, which may cut tiles off."""
+
+    def __init__(
+        self, setting: Setting, tiling: Tiling, padded: Array, shape: tuple[int, int], filters: int, scratch: Scratch
+    ) -> None:
+        channels, one, other, self._groups = padded.shape[-1], setting.one, setting.other, setting.groups
+        covered = (tiling.down * tiling.step_down, tiling.across * tiling.step_across)
+        self._covered = None if covered == shape else scratch.empty((tiling.images, *covered, filters), padded.dtype)
+        self._steps = {}
+        for images in setting.sizes:
+            tiles, products = tiling.take(one, images, channels), tiling.take(other, images, filters)
+            spread = Spread(tiling, setting.down.inputs, setting.across.inputs, padded[:images], tiles, other)
+            gather = Gather(tiling, setting.down.gather, setting.across.gather, products, one)
+            self._steps[images] = (spread, _matrices(tiles), _matrices(products), gather)
+
+    def run(self, filters: Array, out: Array) -> Array:
+        """Correlate with filters (36, channels / groups, filters); return the result, which is `out` if no tile is cut off."""
+        spread, tiles, products, gather = self._steps[len(out)]
+        spread()
+        multiply(tiles, filters, products, self._groups)
+        if self._covered is None:
+            gather(out)
+            return out
+        covered = self._covered[: len(out)]
+        gather(covered)
+        return covered[:, : out.shape[1], : out.shape[2]]
+
+
+class FilterGradient:
+    """Sums up the gradient of transformed filters (36, channels / groups, filters) over blocks of images."""
+
+    def __init__(self, setting: Setting, tiling: Tiling, padded: Array, gradient: Array, scratch: Scratch) -> None:
+        channels, filters, dtype, self._groups = padded.shape[-1], gradient.shape[-1], padded.dtype, setting.groups
+        work = scratch.empty((tiling.halves(filters),), dtype)
+        self.total = scratch.empty((FREQUENCIES, channels // setting.groups, filters), dtype)
+        self._part = scratch.empty(self.total.shape, dtype)
+        down, across = (np.ascontiguousarray(found.gather.T) for found in (setting.down, setting.across))
+        self._steps = {}
+        for images in setting.sizes:
+            tiles, incoming = tiling.take(setting.one, images, channels), tiling.take(setting.other, images, filters)
+            spread = Spread(tiling, setting.down.inputs, setting.across.inputs, padded[:images], tiles, setting.other)
+            spread_gradient = Spread(tiling, down, across, gradient[:images], incoming, work)
+            self._steps[images] = (spread, spread_gradient, _matrices(tiles), _matrices(incoming))
+
+    def add(self, images: int, first: bool) -> None:
+        """Add what so many images contribute; the first block overwrites."""
+        spread, spread_gradient, tiles, incoming = self._steps[images]
+        spread()
+        spread_gradient()
+        multiply_adjoint(tiles, incoming, self.total if first else self._part, self._groups)
+        if not first:
+            np.add(self.total, self._part, out=self.total)
+
+
+def _matrices(tiles: Array) -> Array:
+    """Return tiles (6, 6, images, down, across, channels) as matrices (36, tiles, channels)."""
+    return tiles.reshape(FREQUENCIES, -1, tiles.shape[-1])
+
+
+# Transforms of images to tiles and back, along both axes, as products with small matrices.
+#
+# A tile has 6x6 frequencies. As a product the transform takes no longer than one pass of an elementwise operation, whatever
+# numbers the matrix holds.
 
 SIZE = 6
 """Frequencies of a tile along one axis."""
@@ -84,3 +164,120 @@ class Gather:
         """Write the outputs into a contiguous array (images, rows, columns, channels) of whole tiles."""
         np.matmul(self._down, self._first, out=self._first_target)
         np.matmul(self._across, self._second, out=target.reshape(self._shape))
+
+
+POINTS = (0.0, 2 / 3, -2 / 3, 3 / 2, -3 / 2)
+"""Where the polynomials are evaluated, beside infinity. Distances near 1 and pairs p, 1 / p keep rounding small: with float32
+the mean error of F(4x4, 3x3) is half of that of the usual points 0, 1, -1, 2, -2, the largest error a quarter."""
+
+
+class Matrices(NamedTuple):
+    """Turn m + r - 1 inputs and r taps into m outputs of a correlation: y = gather @ ((taps @ w) * (inputs @ x))."""
+
+    inputs: Array
+    taps: Array
+    gather: Array
+
+
+def matrices(outputs: int, taps: int, dtype: np.dtype[Any]) -> Matrices:
+    """Return the matrices of F(outputs, taps), the algorithm of Toom and Cook transposed.
+
+    With points p_0 ... p_(n-2), n = outputs + taps - 1, and M_i(x) = prod_(l != i) (x - p_l): row i of `inputs` holds the
+    coefficients of M_i, row i of `taps` the powers of p_i over M_i(p_i), column i of `gather` the powers of p_i; what is last
+    in each belongs to infinity.
+
+    Winograd, Arithmetic complexity of computations, SIAM 1980; Lavin and Gray, Fast algorithms for convolutional neural
+    networks, CVPR 2016; on the choice of points Barabasz et al., Error analysis and improving the accuracy of Winograd
+    convolution for deep neural networks, ACM TOMS 2020.
+    """
+    size = outputs + taps - 1
+    points = np.array(POINTS[: size - 1])
+    of_inputs, of_taps, of_gather = np.zeros((size, size)), np.zeros((size, taps)), np.zeros((outputs, size))
+    for i, point in enumerate(points):
+        others = np.delete(points, i)
+        of_inputs[i, :-1] = np.poly(others)[::-1]
+        of_taps[i] = point ** np.arange(taps) / np.prod(point - others)
+        of_gather[:, i] = point ** np.arange(outputs)
+    of_inputs[-1] = np.poly(points)[::-1]
+    of_taps[-1, -1] = of_gather[-1, -1] = 1
+    return Matrices(of_inputs.astype(dtype), of_taps.astype(dtype), of_gather.astype(dtype))
+
+
+class Filters:
+    """Transforms kernels (kh, kw, channels / groups, filters) to 36 matrices by G w G^T, and gradients back.
+
+    `down` and `across` are the matrices G of both axes, (6, kh) and (6, kw).
+    """
+
+    def __init__(
+        self, channels: int, filters: int, groups: int, down: Array, across: Array, scratch: Scratch, dtype: np.dtype[Any]
+    ) -> None:
+        self._down, self._across, self._groups = down, across, groups
+        self._down_back, self._across_back = np.ascontiguousarray(down.T), np.ascontiguousarray(across.T)
+        height, width, size = down.shape[1], across.shape[1], channels // groups * filters
+        self._half = scratch.empty((SIZE, width, size), dtype)
+        self._turned = scratch.empty((height, width, filters // groups, channels), dtype)
+        self._all = scratch.empty((SIZE, SIZE, size), dtype)
+
+    def transform(self, kernel: Array) -> Array:
+        """Return the matrices (36, channels / groups, filters) of a kernel. They stay until the next call."""
+        np.matmul(self._down, kernel.reshape(len(kernel), -1), out=self._half.reshape(SIZE, -1))
+        np.matmul(self._across, self._half, out=self._all)
+        return self._all.reshape(FREQUENCIES, *kernel.shape[2:])
+
+    def transform_turned(self, kernel: Array) -> Array:
+        """Return the matrices (36, filters / groups, channels) of the kernel turned by 180 degrees."""
+        grouped = kernel.reshape(*kernel.shape[:3], self._groups, -1)[::-1, ::-1]
+        turned = self._turned.reshape(*self._turned.shape[:3], self._groups, -1)
+        np.copyto(turned, grouped.swapaxes(2, 4))
+        return self.transform(self._turned)
+
+    def transform_back(self, gradient: Array, out: Array) -> None:
+        """Write the gradient of the kernel that belongs to a gradient (36, channels / groups, filters) of its matrices."""
+        np.matmul(self._across_back, gradient.reshape(self._all.shape), out=self._half)
+        np.matmul(self._down_back, self._half.reshape(SIZE, -1), out=out.reshape(len(out), -1))
+
+
+SMALL = 10**6
+"""OpenBLAS multiplies matrices of up to so many products without rearranging them first, a fifth faster."""
+
+NARROW = 32
+"""Narrower slices would cost more than that gains."""
+
+
+def multiply(tiles: Array, filters: Array, out: Array, groups: int) -> None:
+    """Write tiles (36, count, channels) times filters (36, channels / groups, filters) into `out` (36, count, filters)."""
+    if _alone(filters, groups):
+        np.multiply(tiles, filters, out=out)
+    else:
+        _product(_grouped(tiles, groups), _grouped(filters, groups), _grouped(out, groups))
+
+
+def multiply_adjoint(tiles: Array, gradient: Array, out: Array, groups: int) -> None:
+    """Write the gradient of the filters for that of the products, (36, count, filters). Overwrites the tiles."""
+    if _alone(out, groups):
+        np.multiply(tiles, gradient, out=tiles)
+        np.add.reduce(tiles, axis=1, out=out[:, 0])
+    else:
+        _product(_grouped(tiles, groups).swapaxes(2, 3), _grouped(gradient, groups), _grouped(out, groups))
+
+
+def _alone(filters: Array, groups: int) -> bool:
+    """Whether every channel has one filter of its own: then there is nothing to sum up, and products of matrices are slow."""
+    return bool(filters.shape[1] == 1 and filters.shape[2] == groups)
+
+
+def _grouped(array: Array, groups: int) -> Array:
+    """Return (36, rows, columns) as (36, groups, rows, columns / groups)."""
+    return array.reshape(*array.shape[:2], groups, -1).swapaxes(1, 2)
+
+
+def _product(a: Array, b: Array, out: Array) -> None:
+    """Write a @ b, in slices of the columns of b that make small products."""
+    rows, inner, columns = *a.shape[2:], b.shape[3]
+    width = columns
+    while rows * inner * width > SMALL and width % 2 == 0 and width > NARROW:
+        width //= 2
+    for start in range(0, columns, width):
+        part = slice(start, start + width)
+        np.matmul(a, b[..., part], out=out[..., part])

@@ -1,7 +1,12 @@
-"""Where a window lies along an axis: sizes, strides and padding."""
+"""Where a window lies along an axis: sizes, strides and padding, and their checks in the name of whoever was given them."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
+
+from nn import arguments
+from nn.arrays import BATCH, Shape
 
 Padding: TypeAlias = str | int
 """'valid' (none), 'same' (as much as makes ceil(length / stride) outputs), or a number of cells on either side."""
@@ -54,3 +59,39 @@ def place(owner: str, lengths: Sequence[int], sizes: Sequence[int], strides: Seq
             )
         found.append(Window(length, size, stride, before, after))
     return found
+
+
+def lengths(owner: object, name: str, value: int | Sequence[int], axes: int) -> tuple[int, ...]:
+    """Return one positive integer for each axis, from a list or from a number for all; raise TypeError or ValueError."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        return (arguments.integer(owner, name, value, minimum=1),) * axes
+    found = arguments.shape(owner, name, value)
+    if len(found) != axes:
+        raise ValueError(f"{_name(owner)} '{name}' must be one positive integer or {axes} of them, got {value!r}")
+    return found
+
+
+def padding(owner: object, value: Padding) -> Padding:
+    """Return 'valid', 'same' or a number of cells; raise TypeError or ValueError for anything else."""
+    expected = f"{_name(owner)} 'padding' must be 'valid', 'same' or an integer of at least 0, got {value!r}"
+    if isinstance(value, str):
+        if value.lower() not in ("valid", "same"):
+            raise ValueError(expected)
+        return value.lower()
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(expected)
+    if value < 0:
+        raise ValueError(expected)
+    return value
+
+
+def axes_of(owner: str, shape: Shape) -> int:
+    """Return 2 for images (batch, height, width, channels), 1 for sequences (batch, time, channels); raise ValueError else."""
+    if len(shape) not in (3, 4) or BATCH in shape[1:]:
+        expected = "(batch, height, width, channels) or (batch, time, channels)"
+        raise ValueError(f"{owner}: expected inputs of shape {expected}, all but the batch known, got {shape}")
+    return len(shape) - 2
+
+
+def _name(owner: object) -> str:
+    return owner if isinstance(owner, str) else type(owner).__name__

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from nn.activation import Activation
-from nn.arrays import Array, Shape, empty, zeros
+from nn.arrays import Array, Scratch, Shape, empty, zeros
 from nn.operation.recurrent.recurrence import Recurrence
-from nn.scratch import Scratch
 
 
 class SimpleRNNOperation(Recurrence):

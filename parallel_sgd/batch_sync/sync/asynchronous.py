@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from network.frames import unpacked
 from nn import arguments
 from nn.optimizer import IOptimizer
-from nn.optimizer.exchanging import ExchangingOptimizer
+from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from parallel_sgd.channel import Wait, await_verdict, until
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Codec

@@ -11,7 +11,7 @@ import numpy as np
 
 from nn import arguments
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer
-from nn.gradient_descent.clipping import norm
+from nn.gradient_descent.numerics import norm
 
 from .stage import Draw, Reader, Stage, State, Vector, Writer
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from nn import arguments
-from nn.gradient_descent.fading import forget_faded
+from nn.gradient_descent.numerics import forget_faded
 
 from .stage import Chain, Draw, Indices, Reader, Sparsifier, Stage, State, Vector, Writer
 

@@ -10,8 +10,7 @@ import numpy as np
 from nn import activation, layer
 from nn.arrays import Array
 from nn.operation.convolution import Convolution, RectifiedConvolution
-from nn.operation.pool_average import PoolAverage
-from nn.operation.pool_max import PoolMax
+from nn.operation.pooling import PoolAverage, PoolMax
 from nn.value import Value, Variable
 from tests.contract.nn_rows.graph_row import GraphRow, with_variable
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from nn import initializer
 from nn.arrays import Array, Shape
-from nn.testing.gradient_check import Draw, normal
+from nn.testing import Draw, normal
 from nn.value import Value, Variable
 
 

@@ -8,10 +8,10 @@ import pytest
 import nn
 from nn.activation import ELU, GELU, Activation, HTanh, LeakReLU, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
 from nn.arrays import Array
-from nn.graph import Graph
 from nn.operation import Mode
 from nn.plan import Plan
 from nn.value import Node, Placeholder
+from nn.value.graph import Graph
 from tests.contract.nn_rows import ACTIVATIONS, GraphRow
 
 EXTREMES = [-1e4, -100.0, -20.0, -1.0, 0.0, 1.0, 20.0, 100.0, 1e4]

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from nn import activation
-from nn.graph import Graph
 from nn.operation import Mode
 from nn.plan import Plan
 from nn.random import keyed
 from nn.value import Node, Placeholder
+from nn.value.graph import Graph
 from tests.nn.golden import DTYPES, SEEDS, Golden, drawn, one_of, optional, several, whole
 
 torch = optional("torch")

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nn.data.store import load_arrays, save_arrays
+from nn.data import load_arrays, save_arrays
 from nn.dataset import checksum_of
-from nn.model.tensors import TEMPORARY_SUFFIX
+from nn.tensor_files import TEMPORARY_SUFFIX
 
 WRITER = """
 import sys
 import numpy as np
-from nn.data.store import load_arrays, save_arrays
+from nn.data import load_arrays, save_arrays
 from nn.dataset import checksum_of
 x = np.arange(200_000)
 arrays = (x, x, x, x)

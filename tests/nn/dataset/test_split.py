@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nn.dataset.split import split
+from nn.dataset.interface import split
 
 X = np.arange(40).reshape(20, 2)
 Y = X[:, 0]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nn.dataset import tar
-from nn.dataset.tar import read_members
+from nn.dataset import cifar
+from nn.dataset.cifar import read_members
 
 from .cifar_files import header, packed
 
@@ -80,7 +80,7 @@ def test_a_damaged_archive_is_named(content, text, tmp_path):
     ],
 )
 def test_bombs_are_defused_with_little_memory(start, tmp_path, monkeypatch):
-    monkeypatch.setattr(tar, "_MAX_BYTES", 4 << 20)
+    monkeypatch.setattr(cifar, "_MAX_UNPACKED", 4 << 20)
     content = plain(start, bytes(32 << 20))
     tracemalloc.start()
     with pytest.raises(ValueError, match="must have at most 4194304 bytes unpacked"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nn.gradient_descent import LAMBOptimizer, SGDOptimizer
-from nn.gradient_descent.clipping import clip_factor, norm
+from nn.gradient_descent.numerics import clip_factor, norm
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-44, 1e-25, 1e-15, 1.0, 1e15, 1e20, 1e37])

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 import nn
-from nn.arrays import Array
-from nn.operation.convolution.blanks import Blanks, lattice
+from nn.arrays import Array, OwnMemory
 from nn.operation.convolution.columns import Columns
 from nn.operation.convolution.problem import Problem
 from nn.operation.convolution.window import Padding, Window, place
-from nn.operation.convolution.winograd import Winograd
-from nn.scratch import OwnMemory
+from nn.operation.convolution.winograd import Blanks, Winograd, lattice
 
 NUMBERS = np.random.default_rng(0)
 

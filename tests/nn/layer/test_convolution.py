@@ -7,20 +7,18 @@ import numpy as np
 import pytest
 
 import nn
-from nn.arrays import Array, Shape
-from nn.graph import Graph
+from nn.arrays import Array, OwnMemory, Shape
 from nn.layer import AveragePool, Conv1D, Conv2D, GlobalAveragePool, MaxPool
 from nn.operation import Mode
 from nn.operation.convolution.columns import Columns
-from nn.operation.convolution.ends import Ends
-from nn.operation.convolution.problem import Problem
-from nn.operation.convolution.toom_cook import matrices
+from nn.operation.convolution.problem import Ends, Problem
+from nn.operation.convolution.tiles import matrices
 from nn.operation.convolution.window import Window, place
 from nn.operation.convolution.winograd import Winograd
 from nn.plan import Plan
 from nn.random import keyed
-from nn.scratch import OwnMemory
 from nn.value import Node, Placeholder, VariableStore
+from nn.value.graph import Graph
 
 FLOAT64 = np.dtype(np.float64)
 

@@ -4,7 +4,7 @@ import pytest
 import nn
 from nn.layer import BatchNorm, LayerNorm
 from nn.operation import Mode
-from nn.operation.wide_rows import WideRows
+from nn.operation.normalization import WideRows
 from nn.testing import check_gradients
 from nn.value import Placeholder
 from tests.nn.graphs import Compiled

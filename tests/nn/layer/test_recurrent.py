@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 
 import nn
-from nn.arrays import Array
-from nn.graph import Graph
+from nn.arrays import Array, OwnMemory
 from nn.initializer import Constant, Zeros
 from nn.layer import GRU, LSTM, Recurrent, SimpleRNN
 from nn.operation import Mode, Operation
 from nn.operation.recurrent import GRUOperation, LSTMOperation
-from nn.operation.recurrent.window import COLUMNS, windows
+from nn.operation.recurrent.recurrence import COLUMNS, windows
 from nn.plan import Plan
 from nn.random import keyed
-from nn.scratch import OwnMemory
 from nn.testing import check_gradients
 from nn.value import Node, Placeholder, VariableStore
+from nn.value.graph import Graph
 
 KINDS = pytest.mark.parametrize("kind", [SimpleRNN, LSTM, GRU])
 

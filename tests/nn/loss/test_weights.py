@@ -9,8 +9,7 @@ import nn
 from nn.arrays import Array
 from nn.loss import Loss
 from nn.random import keyed
-from nn.testing import check_loss_gradient
-from nn.testing.gradient_check import GradientError
+from nn.testing import GradientError, check_loss_gradient
 from tests.contract.nn_rows import LOSSES, LossRow
 
 WEIGHT = np.array([0.5, 0, 2, 1, 3])

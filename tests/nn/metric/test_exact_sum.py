@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nn.arrays import Array
-from nn.metric.exact_sum import UNIT_BITS, ExactSum
+from nn.metric.regression import UNIT_BITS, ExactSum
 from nn.random import keyed
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import nn
+from nn import tensor_files
 from nn.layer import BatchNorm, Dense, Dropout, Layer
-from nn.model import Model, ModelFileError, SequentialModel, tensors
+from nn.model import Model, ModelFileError, SequentialModel
 from nn.value import Value
 from tests.nn.model.models import samples
 
@@ -167,7 +168,7 @@ def test_after_setup_it_is_too_late_and_the_error_says_what_to_do() -> None:
     ],
 )
 def test_forged_files_are_refused(frozen: object, message: str) -> None:
-    values, metadata = tensors.parse(stack().to_bytes())
+    values, metadata = tensor_files.parse(stack().to_bytes())
     config = {**json.loads(metadata["config"]), "frozen": frozen}
     with pytest.raises(ModelFileError, match=message):
-        Model.from_bytes(tensors.dump(values, {"format": metadata["format"], "config": json.dumps(config)}))
+        Model.from_bytes(tensor_files.dump(values, {"format": metadata["format"], "config": json.dumps(config)}))

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import nn
+from nn import tensor_files
 from nn.layer import BatchNorm, Dense, Layer
-from nn.model import Model, SequentialModel, tensors
+from nn.model import Model, SequentialModel
 from nn.plan.layout import Layout
 from nn.value import Value
 from tests.nn.model.models import samples
@@ -123,10 +124,10 @@ def test_files_copies_and_halves_keep_it(freeze_statistics: bool) -> None:
 
 
 def test_a_file_from_before_the_option_is_read() -> None:
-    values, metadata = tensors.parse(tuned(thawed=True).to_bytes())
+    values, metadata = tensor_files.parse(tuned(thawed=True).to_bytes())
     assert metadata["config"].count(',"freeze_statistics":true') == 1
     older = metadata["config"].replace(',"freeze_statistics":true', "")
-    model = Model.from_bytes(tensors.dump(values, {"format": metadata["format"], "config": older}))
+    model = Model.from_bytes(tensor_files.dump(values, {"format": metadata["format"], "config": older}))
     norm = model.graph.layers[1]
     assert isinstance(norm, BatchNorm)
     assert norm.freeze_statistics

@@ -11,7 +11,7 @@ import nn
 from nn.arrays import Array
 from nn.dataset import ArrayDataset
 from nn.dataset import transforms as tr
-from nn.dataset.checksum import checksum_of
+from nn.dataset.interface import checksum_of
 from nn.model import SequentialModel
 
 X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import nn
+from nn import tensor_files
+from nn.arguments import Configurable
 from nn.arrays import Array, Shape
-from nn.configurable import Configurable
-from nn.model import Model, ModelFileError, tensors
+from nn.model import Model, ModelFileError
 from nn.value import Value
 from tests.nn.model.models import Line, classifier, samples
 
@@ -168,10 +169,10 @@ def forged(change: Callable[[dict[str, Any], dict[str, Array]], object]) -> byte
     """Return the file of a compiled and trained classifier after a change of its configuration and tensors, sealed anew."""
     model, (x, y) = classifier(), samples()
     model.fit(x, y, epoch=1, verbose=0)
-    values, metadata = tensors.parse(model.to_bytes())
+    values, metadata = tensor_files.parse(model.to_bytes())
     config = json.loads(metadata["config"])
     change(config, values)
-    return tensors.dump(values, {"format": metadata["format"], "config": json.dumps(config)})
+    return tensor_files.dump(values, {"format": metadata["format"], "config": json.dumps(config)})
 
 
 def layer_of(config: dict[str, Any], place: int) -> dict[str, Any]:
@@ -263,22 +264,22 @@ def test_what_is_wrong_with_a_file_is_named(change: Callable[[dict[str, Any], di
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": NaN}', "[" * 100_000, '"x"'])
 def test_a_configuration_that_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(ModelFileError, match="'config'"):
-        Model.from_bytes(tensors.dump({}, {"format": "psgd.model/2", "config": text}))
+        Model.from_bytes(tensor_files.dump({}, {"format": "psgd.model/2", "config": text}))
 
 
 @pytest.mark.parametrize("depth", [300, 600, 900, 5000])
 def test_deep_nesting_is_refused(depth: int) -> None:
-    values, metadata = tensors.parse(classifier().to_bytes())
+    values, metadata = tensor_files.parse(classifier().to_bytes())
     nested = "[" * depth + "]" * depth
     config = metadata["config"].replace('"layers":[', f'"layers":[{nested},', 1)
     assert nested in config
     with pytest.raises(ModelFileError):
-        Model.from_bytes(tensors.dump(values, {"format": metadata["format"], "config": config}))
+        Model.from_bytes(tensor_files.dump(values, {"format": metadata["format"], "config": config}))
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"'format' must be 'psgd\.model/2', got 'psgd\.tensors/1'"):
-        Model.from_bytes(tensors.dump({"a": np.zeros(2)}, {}))
+        Model.from_bytes(tensor_files.dump({"a": np.zeros(2)}, {}))
     with pytest.raises(ModelFileError):
         Model.from_bytes(struct.pack("<Q", 2) + b"{}")
     with pytest.raises(FileNotFoundError):

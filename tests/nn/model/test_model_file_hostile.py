@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nn.model import Model, ModelFileError, tensors
+from nn import tensor_files
+from nn.model import Model, ModelFileError
 from nn.random import keyed
 from tests.nn.model.models import classifier, samples
 
@@ -48,12 +49,12 @@ def mutant(config: dict[str, Any], generator: np.random.Generator) -> dict[str, 
 def test_changed_configurations() -> None:
     model, (x, y) = classifier(dropout=0.5), samples()
     model.fit(x, y, epoch=1, verbose=0)
-    values, metadata = tensors.parse(model.to_bytes())
+    values, metadata = tensor_files.parse(model.to_bytes())
     config = json.loads(metadata["config"])
     refused, accepted = 0, 0
     for number in range(MUTANTS):
         changed = mutant(config, keyed(0, "mutant", number))
-        data = tensors.dump(values, {"format": metadata["format"], "config": json.dumps(changed)})
+        data = tensor_files.dump(values, {"format": metadata["format"], "config": json.dumps(changed)})
         try:
             assert isinstance(Model.from_bytes(data), Model)
         except ModelFileError:

@@ -5,7 +5,7 @@ import pytest
 
 import nn
 from nn.arrays import Array, Shape
-from nn.model.finite import SMALL, all_finite
+from nn.model.batches import SMALL, all_finite
 from nn.operation import Operation
 from nn.value import Value
 from tests.nn.model.models import classifier, samples

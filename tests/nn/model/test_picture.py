@@ -8,7 +8,7 @@ import pytest
 
 import nn
 from nn.model.diagram import Diagram
-from nn.model.placement import Placement
+from nn.model.picture import Placement
 from nn.value import Value
 from tests.nn.model.models import classifier
 from tests.nn.model.test_split import residual

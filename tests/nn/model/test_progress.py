@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nn.model.progress import Progress
+from nn.model.training import Progress
 from tests.nn.model.models import classifier, samples
 
 RESULTS = {"Loss": 0.25, "accuracy": 0.9876, "val_Loss": 0.5, "val_accuracy": 0.75, "val_top_5_accuracy": 1.0}

@@ -9,7 +9,7 @@ import pytest
 import safetensors
 from safetensors import numpy as reference
 
-from nn.model.tensors import MAX_HEADER, ModelFileError, dump, parse
+from nn.tensor_files import MAX_HEADER, ModelFileError, dump, parse
 
 DTYPES = ["?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8"]
 

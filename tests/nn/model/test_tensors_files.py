@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nn.model.tensors import ModelFileError, dump, parse, read_file, write_file
+from nn.tensor_files import ModelFileError, dump, parse, read_file, write_file
 
 WRITER = """
 import sys
 import numpy as np
-from nn.model.tensors import dump, write_file
+from nn.tensor_files import dump, write_file
 versions = [dump({"a": np.full(50_000, version)}, {}) for version in range(2)]
 print("ready", flush=True)
 while True:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors import numpy as reference
 
-from nn.model.tensors import MAX_HEADER, ModelFileError, dump, parse
+from nn.tensor_files import MAX_HEADER, ModelFileError, dump, parse
 
 MUTANTS = 10_000
 MEMORY = 64 << 20  # bytes; a header of 1 MiB of JSON brackets takes most of it

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nn import function
+from nn.arrays import OwnMemory
 from nn.operation import Max, Mean, Min, Sum
-from nn.operation.summation import Summation
-from nn.scratch import OwnMemory
+from nn.operation.broadcasting import Summation
 from nn.value import Placeholder
 from tests.nn.graphs import Compiled
 

@@ -18,7 +18,7 @@ from nn.optimizer import (
     PSGDOptimizer,
 )
 from nn.value import Variable, VariableStore
-from nn.value.buffer import Buffer
+from nn.value.store import Buffer
 
 
 class Recorder:

@@ -3,10 +3,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nn.graph import Graph
 from nn.operation import Mode, Power, Square
 from nn.plan import Plan
 from nn.value import Node, Placeholder, Value, Variable, as_value
+from nn.value.graph import Graph
 
 
 def compute(build: Callable[[Value], Value], x: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from nn.model.tensors import dump, parse
+from nn.tensor_files import dump, parse
 from parallel_sgd.checkpoint import CheckpointError, Position, Progress, Snapshot
 from parallel_sgd.checkpoint.snapshot import FORMAT
 from parallel_sgd.checkpoint.state import state_of

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 import nn
-from nn.blas import limited_to_one_thread
 from nn.dataset import ArrayDataset
 from nn.dataset.idx import read_idx
 from nn.dataset.transforms import ImageCls
@@ -22,6 +21,7 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model, SequentialModel
 from nn.optimizer import IOptimizer, LocalUpdateOptimizer, OpContainer, ParameterAveragingOptimizer, PSGDOptimizer
 from nn.random import keyed
+from nn.threads import limited_to_one_thread
 from parallel_sgd import JobResult, ParallelSGD, in_process
 from parallel_sgd.accounts import SENT
 from parallel_sgd.codec import Codec, SizeAdaptive

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nn.model.tensors import dump
+from nn.tensor_files import dump
 from rpc.agent import files
 from rpc.agent.event_log import EventLog
 from rpc.agent.files import KeptFile, kept_files, send_diagnostics, send_files

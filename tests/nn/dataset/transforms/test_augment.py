@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nn.dataset.transforms import Augment
-from nn.dataset.transforms import augment as module
+from nn.dataset.transforms import images as module
 
 COUNT = 60
 Y = np.arange(COUNT)

@@ -1,0 +1,156 @@
+"""Rectifiers: activations that pass on what is positive, and what is negative not or weakly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nn import arguments
+from nn.activation.activation import Activation
+from nn.arrays import Array, Shape
+
+
+class ReLU(Activation):
+    """f(x) = max(x, 0); the derivative at 0 is taken as 0.
+
+    Nair and Hinton, Rectified linear units improve restricted Boltzmann machines, ICML 2010.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.ReLU()).activation
+    ReLU()
+    """
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for zeros and for the mask of what was positive."""
+        self._zero = self.scratch.empty(output, dtype)
+        self._positive = self.scratch.empty(output, np.dtype(bool))
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write max(x, 0)."""
+        # NumPy compares with an array three times faster than with a number
+        self._zero.fill(0)
+        np.maximum(inputs[0], self._zero, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write the gradient where the output is positive, else 0."""
+        np.greater(output, 0, out=self._positive)
+        np.multiply(gradient, self._positive, out=out)
+
+
+class LeakReLU(Activation):
+    """f(x) = x for x > 0, alpha x otherwise, with 0 <= alpha < 1; the derivative at 0 is taken as alpha.
+
+    Maas, Hannun and Ng, Rectifier nonlinearities improve neural network acoustic models, ICML 2013. Raises TypeError or
+    ValueError for another alpha.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.LeakReLU(alpha=0.1)).activation
+    LeakReLU(alpha=0.1)
+    """
+
+    @arguments.also(leak_coefficient="alpha")
+    def __init__(self, alpha: float = 0.01) -> None:
+        self.alpha = arguments.number(self, "alpha", alpha, 0, 1)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for alpha x or the derivative, and for the mask of what was positive."""
+        self._work = self.scratch.empty(output, dtype)
+        self._positive = self.scratch.empty(output, np.dtype(bool))
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write max(x, alpha x)."""
+        np.multiply(inputs[0], self.alpha, out=self._work)
+        np.maximum(inputs[0], self._work, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write gradient * max([f(x) > 0], alpha)."""
+        slope, positive = self._work, self._positive
+        np.greater(output, 0, out=positive)
+        slope.fill(self.alpha)
+        np.maximum(slope, positive, out=slope)
+        np.multiply(gradient, slope, out=out)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"alpha": self.alpha}
+
+
+class ELU(Activation):
+    """f(x) = x for x > 0, alpha (exp(x) - 1) otherwise, with alpha >= 0; f'(x) = 1 or f(x) + alpha, at 0 alpha.
+
+    Clevert, Unterthiner and Hochreiter, Fast and accurate deep network learning by exponential linear units, ICLR 2016.
+    Raises TypeError or ValueError for another alpha.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.ELU(alpha=0.5)).activation
+    ELU(alpha=0.5)
+    """
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = arguments.number(self, "alpha", alpha, 0)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the negative part or the derivative, zeros and the mask of what was positive."""
+        self._work, self._zero = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
+        self._positive = self.scratch.empty(output, np.dtype(bool))
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write max(x, 0) + alpha (exp(min(x, 0)) - 1)."""
+        negative, zero = self._work, self._zero
+        # NumPy compares with an array three times faster than with a number
+        zero.fill(0)
+        np.minimum(inputs[0], zero, out=negative)
+        np.expm1(negative, out=negative)
+        if self.alpha != 1:
+            np.multiply(negative, self.alpha, out=negative)
+        np.maximum(inputs[0], zero, out=out)
+        np.add(out, negative, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write gradient * (1 where f(x) > 0, else f(x) + alpha)."""
+        slope, zero = self._work, self._zero
+        zero.fill(0)
+        np.minimum(output, zero, out=slope)
+        np.add(slope, self.alpha, out=slope)
+        if self.alpha != 1:
+            np.greater(output, 0, out=self._positive)
+            np.copyto(slope, 1, where=self._positive)
+        np.multiply(gradient, slope, out=out)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"alpha": self.alpha}
+
+
+class Softplus(Activation):
+    """f(x) = log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which never overflows; f'(x) = 1 - exp(-f(x)).
+
+    Dugas, Bengio, Belisle, Nadeau and Garcia, Incorporating second-order functional knowledge for better option pricing,
+    NIPS 2000.
+
+    >>> nn.layer.Dense(10, activation=nn.activation.Softplus()).activation
+    Softplus()
+    """
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the logarithm or the derivative, and for zeros."""
+        self._work, self._zero = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write max(x, 0) + log(1 + exp(-|x|))."""
+        rest = self._work
+        np.abs(inputs[0], out=rest)
+        np.negative(rest, out=rest)
+        np.exp(rest, out=rest)
+        np.log1p(rest, out=rest)
+        # NumPy compares with an array three times faster than with a number
+        self._zero.fill(0)
+        np.maximum(inputs[0], self._zero, out=out)
+        np.add(out, rest, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write gradient * (1 - exp(-f(x)))."""
+        slope = self._work
+        np.negative(output, out=slope)
+        np.expm1(slope, out=slope)
+        np.negative(slope, out=slope)
+        np.multiply(gradient, slope, out=out)

@@ -1,0 +1,124 @@
+"""Where samples come from: feeders of batches, and a bounded cache of data sets by checksum on a worker's disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from nn.arrays import Array
+from nn.dataset.interface import Arrays, checksum_of
+from nn.tensor_files import TEMPORARY_SUFFIX, ModelFileError, dump, parse, read_file, write_file
+
+__all__ = ["DEFAULT_LIMIT", "DataFeeder", "load_arrays", "save_arrays"]
+
+FedBatch: TypeAlias = tuple[Any, Any] | tuple[Any, Any, Array | None]
+"""Samples and labels of a batch, and, where samples weigh differently, their weights (batch,)."""
+
+
+class DataFeeder(ABC):
+    """Deals the batches of an epoch, for `fit` and `evaluate`: from files, from a generator, from anything.
+
+    Batches may differ in length; every sample weighs the same. What is drawn at random should be keyed by (seed, epoch),
+    see `nn.random.keyed`, so that a run can be repeated and continued bit for bit. `len(feeder)`, where a subclass
+    defines it, is the number of batches of an epoch.
+
+    >>> class Rows(DataFeeder):
+    ...     def deal(self, epoch, seed):
+    ...         for rows in np.array_split(keyed(seed, "rows", epoch).permutation(len(x)), 10):
+    ...             yield x[rows], y[rows]
+    """
+
+    @property
+    def samples(self) -> int | None:
+        """The number of samples of an epoch, which progress shows; None where it is not known before."""
+        return None
+
+    @abstractmethod
+    def deal(self, epoch: int, seed: int) -> Iterator[FedBatch]:
+        """Yield (x, label) or (x, label, weight) for each batch of an epoch; epochs count from 0 over the model's life.
+
+        The arrays of a batch are read before the next one is asked for.
+        """
+
+
+# A bounded cache of data sets on disk, so that a worker which has seen a data set need not be sent it again.
+#
+# Every data set is one file ``<checksum>.tensors`` (see `nn.tensor_files`). Files appear in one step and are verified when
+# they are read, so any number of processes may use one directory without locks: whoever writes a checksum writes the same
+# content.
+
+DEFAULT_LIMIT = 4 << 30  # bytes
+
+_NAMES = ("train_x", "train_y", "test_x", "test_y")
+_SUFFIX = ".tensors"
+_CHECKSUM = re.compile(r"[0-9a-f]{64}")
+_ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
+
+
+def save_arrays(directory: str | os.PathLike[str], arrays: Arrays, limit: int = DEFAULT_LIMIT) -> Path:
+    """Keep a data set in `directory` and return its file; one that is there already is left alone.
+
+    Afterwards the files least recently used are dropped until all together take at most `limit` bytes.
+
+    Raises ValueError for a data set that alone exceeds `limit`, TypeError for a dtype that `nn.tensor_files` cannot
+    store, OSError (and nothing has changed) where it cannot be written.
+    """
+    folder = Path(directory)
+    checksum = checksum_of(arrays)
+    path = _path(folder, checksum)
+    if load_arrays(folder, checksum) is None:
+        content = dump(dict(zip(_NAMES, arrays, strict=True)), {"format": "psgd.data/1"})
+        if len(content) > limit:
+            raise ValueError(f"save_arrays 'limit' must allow the {len(content)} bytes of this data set, got {limit}")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(path, content)
+    _prune(folder, path, limit)
+    return path
+
+
+def load_arrays(directory: str | os.PathLike[str], checksum: str) -> Arrays | None:
+    """Return the data set with this checksum as read-only arrays, or None where `directory` does not hold it.
+
+    A file whose content is not what its name says counts as absent; the next `save_arrays` replaces it. Raises
+    ValueError when `checksum` is not 64 hexadecimal digits.
+    """
+    path = _path(Path(directory), checksum)
+    try:
+        tensors, _ = parse(read_file(path, limit=sys.maxsize))
+    except (FileNotFoundError, ModelFileError):
+        return None
+    if tuple(tensors) != _NAMES or checksum_of(tensors.values()) != checksum:
+        return None
+    with suppress(FileNotFoundError):  # another process may drop the file at any time; its content is here already
+        os.utime(path)
+    return tensors["train_x"], tensors["train_y"], tensors["test_x"], tensors["test_y"]
+
+
+def _path(folder: Path, checksum: str) -> Path:
+    if not _CHECKSUM.fullmatch(checksum):
+        raise ValueError(f"a checksum must be 64 hexadecimal digits, got {checksum!r}")
+    return folder / f"{checksum}{_SUFFIX}"
+
+
+def _prune(folder: Path, keep: Path, limit: int) -> None:
+    """Drop what was used longest ago, but never `keep`, and what writers that died have left."""
+    files: list[tuple[int, int, Path]] = []
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # other processes prune, too
+            status = path.stat()
+            if path.suffix == _SUFFIX:
+                files.append((status.st_mtime_ns, status.st_size, path))
+            elif path.suffix == TEMPORARY_SUFFIX and time.time() - status.st_mtime > _ABANDONED:
+                path.unlink()
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total > limit and path != keep:
+            path.unlink(missing_ok=True)
+            total -= size

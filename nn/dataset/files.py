@@ -1,0 +1,172 @@
+"""Data sets in files: where these may lie on this machine, and those that others publish, downloaded once into a cache."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from nn.dataset.interface import AbsDataset, Arrays
+from nn.tensor_files import write_file
+
+__all__ = ["PublishedDataset", "cache_directory", "chosen_directories", "find_file", "find_given"]
+
+
+class PublishedDataset(AbsDataset):
+    """The files in `checksums`, all in one directory.
+
+    They are taken from `directory`; without one from ``$PSGD_DATA/<name>``, else from ``$PSGD_DATA`` itself, else from the
+    cache (``~/.cache/psgd/<name>``), which a download from `mirrors` (base URLs, asked in order) fills. Files of your own may
+    hold any number of samples; only a download must have the published checksums.
+
+    A subclass gives `checksums` and `read`, and, where a file goes by several names, `find` and `published_name`.
+
+    >>> class Waves(nn.dataset.PublishedDataset):
+    ...     checksums = {"waves.npz": "0cc175b9c0f1b6a831c399e269772661"}
+    ...     needs = "one file"
+    ...     def read(self, paths):
+    ...         with np.load(paths[0], allow_pickle=False) as content:
+    ...             return content["x"], content["y"], content["test_x"], content["test_y"]
+    >>> Waves(mirrors=["https://example.org/waves"]).name
+    'waves'
+    """
+
+    checksums: ClassVar[Mapping[str, str]]
+    """MD5 of each file as it is published, by the name under which it is looked for."""
+
+    needs: ClassVar[str]
+    """What a directory must hold, for error messages."""
+
+    way_out: ClassVar[str] = ""
+    """What to do with a directory that holds only some of the files, for error messages."""
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = ()) -> None:
+        self.directory = None if directory is None else os.fspath(directory)
+        self.mirrors = tuple(mirrors)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's keywords."""
+        return {"directory": self.directory, "mirrors": list(self.mirrors)}
+
+    @abstractmethod
+    def read(self, paths: Sequence[Path]) -> Arrays:
+        """Return the four arrays of the files at `paths`, which are in the order of `checksums`.
+
+        Raises ValueError naming the file that is damaged.
+        """
+
+    def find(self, directory: Path, name: str) -> Path | None:
+        """Return where `directory` holds the file `name`, or None."""
+        path = directory / name
+        return path if path.is_file() else None
+
+    def published_name(self, name: str) -> str:
+        """Return what the file `name` is called on the mirrors, and therefore in the cache."""
+        return name
+
+    def load(self, download: bool = True) -> Arrays:
+        """Return the four arrays.
+
+        Raises FileNotFoundError where files are missing and cannot be downloaded (or ``download=False``), naming them
+        and where to put them; ValueError for files that are damaged or do not belong together.
+        """
+        return self.read(self._chosen_files() or self._cached_files(download))
+
+    def _chosen_files(self) -> list[Path] | None:
+        """Return the files in the first directory the user named that holds them; holding only some is an error."""
+        for directory in chosen_directories(self.name, self.directory):
+            found, missing = self._look(directory)
+            if not missing:
+                return list(found.values())
+            if found or self.directory is not None:
+                raise FileNotFoundError(
+                    f"{type(self).__name__} needs {self.needs}: '{directory}' has {_listed(found)}, it lacks "
+                    f"{_listed(missing)}. Add what is missing{self.way_out}"
+                )
+        return None
+
+    def _cached_files(self, download: bool) -> list[Path]:
+        """Return the files in the cache after fetching what it lacks."""
+        from nn.dataset.download import DownloadError, fetch  # noqa: PLC0415 - a fifth of the time of `import nn`
+
+        cache = cache_directory(self.name)
+        _, missing = self._look(cache)
+        if missing and not download:
+            raise FileNotFoundError(self._advice(cache, "a download was not allowed"))
+        for name in missing:
+            published = self.published_name(name)
+            try:
+                content = fetch(published, self.mirrors, self.checksums[name])
+            except DownloadError as error:
+                raise FileNotFoundError(self._advice(cache, f"the download failed ({error})")) from error
+            cache.mkdir(parents=True, exist_ok=True)
+            write_file(cache / published, content)
+        found, _ = self._look(cache)
+        return list(found.values())
+
+    def _look(self, directory: Path) -> tuple[dict[str, Path], list[str]]:
+        """Return the files that `directory` holds, by name, and the names of those it lacks."""
+        paths = {name: self.find(directory, name) for name in self.checksums}
+        found = {name: path for name, path in paths.items() if path is not None}
+        return found, [name for name in paths if name not in found]
+
+    def _advice(self, cache: Path, reason: str) -> str:
+        """Say what is missing, why, and what to do about it."""
+        searched = [f"'{path}'" for path in (*chosen_directories(self.name, self.directory), cache)]
+        return (
+            f"{type(self).__name__} is not on this machine and {reason}. It needs {self.needs}. Put {_listed(self.checksums)} "
+            f"into one directory and set PSGD_DATA to it, or pass {type(self).__name__}(directory=...). "
+            f"Searched: {_listed(searched)}"
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none of them"
+
+
+def chosen_directories(name: str, directory: str | os.PathLike[str] | None) -> list[Path]:
+    """Return the places that the user named, best first: `directory`, else ``$PSGD_DATA/<name>`` and ``$PSGD_DATA``."""
+    if directory is not None:
+        return [Path(directory)]
+    root = os.environ.get("PSGD_DATA")
+    return [Path(root, name), Path(root)] if root else []
+
+
+def cache_directory(name: str) -> Path:
+    """Return where downloads of data set `name` are kept: ``psgd/<name>`` in ``$XDG_CACHE_HOME`` or ``~/.cache``.
+
+    A relative ``$XDG_CACHE_HOME`` does not count, as the XDG base directory specification demands.
+    """
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "psgd" / name
+
+
+def find_file(directory: Path, name: str) -> Path | None:
+    """Return the file `name` of an IDX data set in `directory`, if it is there under any of its usual names.
+
+    These are ``train-images-idx3-ubyte`` and ``train-images.idx3-ubyte``, each plain or with ``.gz``.
+    """
+    for spelling in (name, name.replace("-idx", ".idx")):
+        for path in (directory / spelling, directory / f"{spelling}.gz"):
+            if path.is_file():
+                return path
+    return None
+
+
+def find_given(path: str | os.PathLike[str], owner: object) -> Path:
+    """Return the file at `path`; a relative path counts from the working directory, else from ``$PSGD_DATA``.
+
+    Raises FileNotFoundError naming the class of `owner` and the places where the file was looked for.
+    """
+    root = os.environ.get("PSGD_DATA")
+    places = [Path(path)] + ([Path(root, path)] if root and not Path(path).is_absolute() else [])
+    for place in places:
+        if place.is_file():
+            return place
+    searched = ", ".join(f"'{place.absolute()}'" for place in places)
+    raise FileNotFoundError(
+        f"{type(owner).__name__} finds no file {os.fspath(path)!r}. Put it there, or into a directory that PSGD_DATA names. "
+        f"Searched: {searched}"
+    )

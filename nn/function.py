@@ -1,0 +1,278 @@
+"""Functions on the values of a graph, named as in NumPy.
+
+Everything that takes one value is also a method or an operator of it (`x.exp()`, `x.sum(axis=1)`, `x[:, 1:]`, `x > 0`); what
+joins several, and convolution, pooling and lookup, are here only. Numbers, arrays and lists of numbers may stand for values.
+
+>>> x = nn.Placeholder([-1, 3])
+>>> nn.function.where(x > 0, x, nn.function.exp(x) - 1).shape
+(-1, 3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nn import arguments
+from nn.arrays import BATCH
+from nn.operation import Compare, Concatenate, Lookup, Maximum, Minimum, Square, TensorDot, Where
+from nn.operation.convolution import Convolution, window
+from nn.operation.convolution.window import Padding
+from nn.operation.pooling import Pool, PoolAverage, PoolMax
+from nn.value import Node, Operand, Value, as_value
+from nn.value.value import Axes
+
+__all__ = [
+    "absolute",
+    "average_pool",
+    "concatenate",
+    "convolution",
+    "equal",
+    "exp",
+    "log",
+    "lookup",
+    "max",
+    "max_pool",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "not_equal",
+    "reshape",
+    "sqrt",
+    "square",
+    "stack",
+    "sum",
+    "swapaxes",
+    "tensordot",
+    "transpose",
+    "where",
+]
+
+
+def exp(x: Operand) -> Node:
+    """Return e ** x."""
+    return as_value(x).exp()
+
+
+def log(x: Operand) -> Node:
+    """Return the natural logarithm of positive x."""
+    return as_value(x).log()
+
+
+def sqrt(x: Operand) -> Node:
+    """Return the square root."""
+    return as_value(x).sqrt()
+
+
+def square(x: Operand) -> Node:
+    """Return x * x, with one product instead of two in backward."""
+    return as_value(x).apply(Square())
+
+
+def absolute(x: Operand) -> Node:
+    """Return |x|; the derivative at 0 is taken as 0."""
+    return as_value(x).abs()
+
+
+def maximum(a: Operand, b: Operand) -> Node:
+    """Return the greater of two elements in every place; where they are equal each gets half of the gradient."""
+    return as_value(a).apply(Maximum(), as_value(b))
+
+
+def minimum(a: Operand, b: Operand) -> Node:
+    """Return the lesser of two elements in every place; where they are equal each gets half of the gradient."""
+    return as_value(a).apply(Minimum(), as_value(b))
+
+
+def where(condition: Operand, a: Operand, b: Operand) -> Node:
+    """Return a where the condition is not 0, else b. What is not chosen may be infinite or NaN."""
+    return as_value(a).apply(Where(), as_value(b), as_value(condition))
+
+
+def equal(a: Operand, b: Operand) -> Node:
+    """Return the mask of equal elements: 1 or 0, without gradient."""
+    return as_value(a).apply(Compare("=="), as_value(b))
+
+
+def not_equal(a: Operand, b: Operand) -> Node:
+    """Return the mask of different elements: 1 or 0, without gradient."""
+    return as_value(a).apply(Compare("!="), as_value(b))
+
+
+def sum(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
+    """Return the sum over one, several or all axes."""
+    return as_value(x).sum(axis, keepdims)
+
+
+def mean(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
+    """Return the mean over one, several or all axes."""
+    return as_value(x).mean(axis, keepdims)
+
+
+def max(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
+    """Return the greatest element over one, several or all axes; equal ones share its gradient."""
+    return as_value(x).max(axis, keepdims)
+
+
+def min(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
+    """Return the least element over one, several or all axes; equal ones share its gradient."""
+    return as_value(x).min(axis, keepdims)
+
+
+def reshape(x: Operand, shape: Sequence[int]) -> Node:
+    """Return the same elements in another shape; one axis may be -1."""
+    return as_value(x).reshape(*shape)
+
+
+def transpose(x: Operand, axes: Sequence[int] = ()) -> Node:
+    """Return the same elements with the axes in this order; without axes, in the reverse order."""
+    return as_value(x).transpose(*axes)
+
+
+def swapaxes(x: Operand, first: int, second: int) -> Node:
+    """Return the same elements with two axes exchanged."""
+    return as_value(x).swapaxes(first, second)
+
+
+def concatenate(values: Sequence[Operand], axis: int = -1) -> Node:
+    """Return the values joined along an axis, which is not the batch; their other axes are equal."""
+    first, *others = _several("concatenate", values)
+    return first.apply(Concatenate(axis), *others)
+
+
+def stack(values: Sequence[Operand], axis: int = -1) -> Node:
+    """Return values of equal shape joined along a new axis, which stands at this place of the result."""
+    found = _several("stack", values)
+    shape = found[0].shape
+    rank = len(shape) + 1
+    if not -rank <= axis < rank:
+        raise ValueError(f"stack: axis {axis} does not exist in a result of {rank} axes")
+    place = axis % rank
+    for value in found:
+        if value.shape != shape:
+            raise ValueError(f"stack: values must have equal shapes, got {shape} and {value.shape}")
+    return concatenate([value.reshape(*shape[:place], 1, *shape[place:]) for value in found], place)
+
+
+def _several(name: str, values: Sequence[Operand]) -> list[Value]:
+    if not isinstance(values, (list, tuple)) or not values:
+        raise TypeError(f"{name}: expected a list of values, got {values!r}")
+    return [as_value(value) for value in values]
+
+
+def tensordot(a: Operand, b: Operand, axes: int | Sequence[int | Sequence[int]] = 1) -> Node:
+    """Return the sum of products over some axes of a and b; b has no batch axis, and that of a stays.
+
+    `axes` is a number n, for the last n axes of a and the first n of b, or a pair: the axes of a, and those of b in the same
+    order, each a list or one number. What is left of a stands before what is left of b. Raises TypeError or ValueError for
+    axes that do not exist, are named twice or differ in number, and for lengths that differ.
+    """
+    first, second = as_value(a), as_value(b)
+    if not isinstance(axes, (list, tuple)):
+        return first.apply(TensorDot(axes), second)  # type: ignore[arg-type]
+    if len(axes) != 2:
+        raise ValueError(f"tensordot 'axes' must be a number or a pair, the axes of a and those of b, got {axes!r}")
+    left, right = (_named(value, given) for value, given in zip((first, second), axes, strict=True))
+    if len(left) != len(right):
+        raise ValueError(f"tensordot 'axes' must name equally many axes of a and of b, got {axes!r}")
+    first = _ordered(first, [axis for axis in range(len(first.shape)) if axis not in left] + left)
+    second = _ordered(second, right + [axis for axis in range(len(second.shape)) if axis not in right])
+    return first.apply(TensorDot(len(left)), second)
+
+
+def _named(value: Value, given: int | Sequence[int]) -> list[int]:
+    """Return the axes of a value that are named, counted from the front."""
+    rank, found = len(value.shape), []
+    for axis in given if isinstance(given, (list, tuple)) else [given]:
+        if isinstance(axis, bool) or not isinstance(axis, int):
+            raise TypeError(f"tensordot 'axes' must hold integers, got {given!r}")
+        if not -rank <= axis < rank or value.shape[axis] == BATCH:
+            raise ValueError(f"tensordot 'axes' must name axes of shape {value.shape} other than the batch, got {given!r}")
+        found.append(axis % rank)
+    if not found or len(set(found)) != len(found):
+        raise ValueError(f"tensordot 'axes' must name different axes of shape {value.shape}, got {given!r}")
+    return found
+
+
+def _ordered(value: Value, order: list[int]) -> Value:
+    return value if order == sorted(order) else value.transpose(order)
+
+
+def lookup(ids: Operand, table: Operand) -> Node:
+    """Return table[ids], as `Embedding` does: ids (batch, ...), table (rows, features), output (batch, ..., features).
+
+    Ids are whole numbers from 0 to rows - 1 and have no gradient. Raises ValueError for a table of another rank and, when it
+    is computed, for other ids.
+
+    >>> nn.function.lookup(nn.Placeholder([-1, 5]), nn.Variable([100, 16])).shape
+    (-1, 5, 16)
+    """
+    return as_value(ids).apply(Lookup(), as_value(table))
+
+
+def convolution(
+    x: Operand,
+    kernel: Operand,
+    bias: Operand | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: Padding = "valid",
+    groups: int = 1,
+) -> Node:
+    """Return the convolution of images or sequences with a kernel, plus a bias for each filter, as `Conv2D` and `Conv1D` do.
+
+    Shapes: x (batch, height, width, channels), kernel (kh, kw, channels / groups, filters), bias (filters,), output (batch,
+    height', width', filters); or (batch, time, channels), (k, channels / groups, filters), (filters,), (batch, time', filters).
+    `padding` is 'valid', 'same' or a number of zeros on every side, `stride` a number or one for each axis. Raises TypeError
+    or ValueError for arguments and shapes that do not fit.
+
+    >>> image, kernel = nn.Placeholder([-1, 28, 28, 1]), nn.Variable([3, 3, 1, 8])
+    >>> nn.function.convolution(image, kernel, padding="same", stride=2).shape
+    (-1, 14, 14, 8)
+    """
+    value = as_value(x)
+    axes = window.axes_of("convolution", value.shape)
+    strides = window.lengths("convolution", "stride", stride, axes)
+    groups = arguments.integer("convolution", "groups", groups, minimum=1)
+    operation = Convolution(strides, window.padding("convolution", padding), groups)
+    return value.apply(operation, *(as_value(given) for given in (kernel, bias) if given is not None))
+
+
+def max_pool(
+    x: Operand, size: int | Sequence[int] = 2, stride: int | Sequence[int] | None = None, padding: Padding = "valid"
+) -> Node:
+    """Return the greatest number of each window of images or sequences, as `MaxPool` does; its first place gets the gradient.
+
+    Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
+    channels). `stride` is that of the windows, by default their size; cells of the padding do not count. Raises TypeError or
+    ValueError for arguments and shapes that do not fit.
+
+    >>> nn.function.max_pool(nn.Placeholder([-1, 28, 28, 8])).shape
+    (-1, 14, 14, 8)
+    """
+    return _pool("max_pool", PoolMax, x, size, stride, padding)
+
+
+def average_pool(
+    x: Operand, size: int | Sequence[int] = 2, stride: int | Sequence[int] | None = None, padding: Padding = "valid"
+) -> Node:
+    """Return the mean of each window of images or sequences, as `AveragePool` does; arguments and shapes as in `max_pool`.
+
+    >>> nn.function.average_pool(nn.Placeholder([-1, 100, 8]), 5, stride=2).shape
+    (-1, 48, 8)
+    """
+    return _pool("average_pool", PoolAverage, x, size, stride, padding)
+
+
+def _pool(
+    name: str,
+    kind: type[Pool],
+    x: Operand,
+    size: int | Sequence[int],
+    stride: int | Sequence[int] | None,
+    padding: Padding,
+) -> Node:
+    value = as_value(x)
+    axes = window.axes_of(name, value.shape)
+    sizes = window.lengths(name, "size", size, axes)
+    strides = sizes if stride is None else window.lengths(name, "stride", stride, axes)
+    return value.apply(kind(sizes, strides, window.padding(name, padding)))

@@ -1,0 +1,128 @@
+"""Multi-head attention."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn import arguments
+from nn.arrays import BATCH, Array, Shape
+from nn.initializer import GlorotUniform, Initializer, Zeros
+from nn.layer.layer import Layer, chosen
+from nn.operation import Attention, TensorDot
+from nn.value import Value, Variable
+
+
+class MultiHeadAttention(Layer):
+    """Every position of a sequence takes a weighted mean of what the positions of a sequence offer, in several ways at once.
+
+    `layer(x)` attends to itself, `layer([query, value])` to another sequence, `layer([query, value, key])` finds by `key` what
+    it takes from `value`. Per head: softmax(q k^T / sqrt(key_dim)) v, where q, k and v are linear in query, key and value; the
+    heads' results together are mapped to `output_dim` (as many features as the query has). With `causal`, position i sees
+    the positions 0 to i only. (Vaswani et al., "Attention Is All You Need", 2017)
+
+    Shapes: query (batch, targets, in), value and key (batch, sources, ...), output (batch, targets, output_dim). Variables,
+    named and shaped as in Keras: query_kernel, key_kernel (in, heads, key_dim), value_kernel (in, heads, value_dim), their
+    biases without the first axis, output_kernel (heads, value_dim, output_dim), output_bias (output_dim,).
+    Raises ValueError for inputs of other ranks and for sequences whose lengths do not fit together.
+
+    >>> x = nn.Placeholder([-1, 20, 64])
+    >>> nn.layer.MultiHeadAttention(num_heads=4, key_dim=16, causal=True)(x).shape
+    (-1, 20, 64)
+    """
+
+    several: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        causal: bool = False,
+        use_bias: bool = True,
+        output_dim: int | None = None,
+        kernel_initializer: Initializer | None = None,
+        bias_initializer: Initializer | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.num_heads = arguments.integer(self, "num_heads", num_heads, minimum=1)
+        self.key_dim = arguments.integer(self, "key_dim", key_dim, minimum=1)
+        self.value_dim = self.key_dim if value_dim is None else arguments.integer(self, "value_dim", value_dim, minimum=1)
+        self.causal = bool(arguments.instance(self, "causal", causal, bool))
+        self.use_bias = bool(arguments.instance(self, "use_bias", use_bias, bool))
+        self.output_dim = None if output_dim is None else arguments.integer(self, "output_dim", output_dim, minimum=1)
+        self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
+        self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+
+    def build(self, input_shape: Sequence[Shape]) -> None:
+        """Make kernels and biases of the four linear maps."""
+        query, value, key = _three(input_shape)
+        for role, shape in (("query", query), ("value", value), ("key", key)):
+            if len(shape) != 3 or shape[-1] == BATCH:
+                raise ValueError(f"expected {role} of shape (batch, positions, features), got {shape}")
+        inner = (self.num_heads, self.key_dim)
+        self._query = self._map("query", query[-1:], inner)
+        self._key = self._map("key", key[-1:], inner)
+        self._value = self._map("value", value[-1:], (self.num_heads, self.value_dim))
+        features = query[-1] if self.output_dim is None else self.output_dim
+        self._output = self._map("output", (self.num_heads, self.value_dim), (features,))
+
+    def call(self, x: Sequence[Value]) -> Value:
+        """Return what every position of the query takes."""
+        query, value, key = _three(x)
+        for role, given, kernel in (("query", query, self._query), ("value", value, self._value), ("key", key, self._key)):
+            features = kernel[0].shape[0]
+            if len(given.shape) != 3 or given.shape[-1] != features:
+                raise ValueError(f"expected {role} of shape (batch, positions, {features}), got {given.shape}")
+        if value.shape[1] != key.shape[1]:
+            raise ValueError(f"value and key must have equally many positions on axis 1, got {value.shape} and {key.shape}")
+        projected = _apply(self._key, key, 1), _apply(self._value, value, 1)
+        heads = _apply(self._query, query, 1).apply(Attention(self.causal), *projected)
+        return _apply(self._output, heads, 2)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "causal": self.causal,
+            "use_bias": self.use_bias,
+            "output_dim": self.output_dim,
+            "kernel_initializer": self.kernel_initializer,
+            "bias_initializer": self.bias_initializer,
+            "name": self.given_name or None,
+        }
+
+    def _map(self, role: str, inputs: Shape, outputs: Shape) -> list[Variable]:
+        initializer = _AsMatrix(self.kernel_initializer, (math.prod(inputs), math.prod(outputs)))
+        made = [self.add_variable(f"{role}_kernel", (*inputs, *outputs), initializer)]
+        if self.use_bias:
+            made.append(self.add_variable(f"{role}_bias", outputs, self.bias_initializer))
+        return made
+
+
+class _AsMatrix(Initializer):
+    """Draws a kernel of several axes as the matrix that it is: its fans are the numbers of inputs and outputs."""
+
+    def __init__(self, initializer: Initializer, matrix: Shape) -> None:
+        self._initializer, self._matrix = initializer, matrix
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        return self._initializer(self._matrix, generator).reshape(shape)
+
+
+def _three(given: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Return query, value and key of one to three inputs."""
+    if len(given) > 3:
+        raise ValueError(f"expected x, [query, value] or [query, value, key], got {len(given)} values")
+    query = given[0]
+    value = given[1] if len(given) > 1 else query
+    return query, value, given[2] if len(given) > 2 else value
+
+
+def _apply(variables: Sequence[Variable], x: Value, axes: int) -> Value:
+    product = x.apply(TensorDot(axes), variables[0])
+    return product + variables[1] if len(variables) > 1 else product

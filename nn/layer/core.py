@@ -1,0 +1,150 @@
+"""Layers of most models: fully connected, other shapes, and vectors for numbered things."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from nn import arguments
+from nn.activation import Activation, Linear
+from nn.arrays import BATCH, Shape
+from nn.initializer import GlorotUniform, Initializer, Uniform, Zeros
+from nn.layer.layer import Layer, chosen
+from nn.operation.lookup import Lookup
+from nn.value import Value
+
+
+class Dense(Layer):
+    """activation(x @ kernel + bias).
+
+    Shapes: x (batch, ..., in), kernel (in, units), bias (units,), output (batch, ..., units).
+
+    >>> nn.layer.Dense(128, activation=nn.activation.Tanh())(nn.Placeholder([-1, 784])).shape
+    (-1, 128)
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Activation | None = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer | None = None,
+        bias_initializer: Initializer | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.units = arguments.integer(self, "units", units, minimum=1)
+        self.activation = chosen(self, "activation", activation, Linear())
+        self.use_bias = bool(arguments.instance(self, "use_bias", use_bias, bool))
+        self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
+        self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+
+    def build(self, input_shape: Shape) -> None:
+        """Make kernel and bias."""
+        if len(input_shape) < 2 or input_shape[-1] == BATCH:
+            raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
+        self.kernel = self.add_variable("kernel", (input_shape[-1], self.units), self.kernel_initializer)
+        if self.use_bias:
+            self.bias = self.add_variable("bias", (self.units,), self.bias_initializer)
+
+    def call(self, x: Value) -> Value:
+        """Return activation(x @ kernel + bias)."""
+        if x.shape[-1] != self.kernel.shape[0]:
+            raise ValueError(f"expected inputs with {self.kernel.shape[0]} features, got shape {x.shape}")
+        score = x @ self.kernel
+        return self.activation(score + self.bias if self.use_bias else score)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {
+            "units": self.units,
+            "activation": self.activation,
+            "use_bias": self.use_bias,
+            "kernel_initializer": self.kernel_initializer,
+            "bias_initializer": self.bias_initializer,
+            "name": self.given_name or None,
+        }
+
+
+class Flatten(Layer):
+    """One row per sample: (batch, a, b, ...) becomes (batch, a * b * ...). Costs nothing inside a model.
+
+    >>> nn.layer.Flatten()(nn.Placeholder([-1, 4, 4, 16])).shape
+    (-1, 256)
+    """
+
+    def build(self, input_shape: Shape) -> None:
+        """Check that the length of a row is known."""
+        if BATCH in input_shape[1:]:
+            raise ValueError(f"expected inputs whose axes after the batch are known, got {input_shape}")
+
+    def call(self, x: Value) -> Value:
+        """Return the rows."""
+        return x.reshape(BATCH, math.prod(x.shape[1:]))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"name": self.given_name or None}
+
+
+class Reshape(Layer):
+    """Another shape for each sample: (batch, ...) becomes (batch, *shape). One axis of `shape` may be -1.
+
+    >>> nn.layer.Reshape([28, -1])(nn.Placeholder([-1, 784])).shape
+    (-1, 28, 28)
+    """
+
+    def __init__(self, shape: Sequence[int], name: str | None = None) -> None:
+        super().__init__(name)
+        self.shape = arguments.shape(self, "shape", shape, unknown=1)
+
+    def call(self, x: Value) -> Value:
+        """Return the reshaped samples."""
+        size = math.prod(x.shape[1:])
+        known = math.prod(axis for axis in self.shape if axis != BATCH)
+        if size % known or (BATCH not in self.shape and size != known):
+            raise ValueError(f"samples of shape {x.shape[1:]} do not fit into shape {self.shape}")
+        return x.reshape(BATCH, *(size // known if axis == BATCH else axis for axis in self.shape))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"shape": list(self.shape), "name": self.given_name or None}
+
+
+class Embedding(Layer):
+    """A trained vector for each of `input_dim` numbered things, such as words or characters.
+
+    Shapes: ids (batch, ...) from 0 to input_dim - 1, embeddings (input_dim, output_dim), output (batch, ..., output_dim).
+    Vectors start uniform in [-0.05, 0.05], as in Keras. Raises ValueError for an id that is no whole number or out of range,
+    naming layer, id, and limit. The ids come as numbers of the model's type: a float32 model refuses, when it is first run,
+    an `input_dim` above 2**24, up to which it tells all whole numbers apart.
+
+    >>> nn.layer.Embedding(1000, 32)(nn.Placeholder([-1, 20])).shape
+    (-1, 20, 32)
+    """
+
+    def __init__(
+        self, input_dim: int, output_dim: int, initializer: Initializer | None = None, name: str | None = None
+    ) -> None:
+        super().__init__(name)
+        self.input_dim = arguments.integer(self, "input_dim", input_dim, minimum=1)
+        self.output_dim = arguments.integer(self, "output_dim", output_dim, minimum=1)
+        self.initializer = chosen(self, "initializer", initializer, Uniform(-0.05, 0.05))
+
+    def build(self, input_shape: Any) -> None:
+        """Make the table."""
+        self.embeddings = self.add_variable("embeddings", (self.input_dim, self.output_dim), self.initializer)
+
+    def call(self, x: Value) -> Value:
+        """Return the vectors of the ids."""
+        return x.apply(Lookup(self.describe), self.embeddings)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {
+            "input_dim": self.input_dim,
+            "output_dim": self.output_dim,
+            "initializer": self.initializer,
+            "name": self.given_name or None,
+        }

@@ -1,0 +1,191 @@
+"""Losses of the difference between a prediction and the value to predict."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from nn import arguments
+from nn.arrays import Array, Shape
+from nn.loss.loss import Loss, targets
+
+
+class DifferenceLoss(Loss):
+    """The mean of h(p - y) over the outputs p of a sample, and over the batch.
+
+    Labels have the shape (batch, ...) of the output, or lack its last axis where that has length 1. Raises ValueError for
+    labels of another shape, and for labels that are no finite numbers.
+
+    To add one: write h in `measure` and its derivative in `slope`.
+
+    >>> class CubeLoss(nn.loss.DifferenceLoss):
+    ...     def measure(self, difference, work, out):
+    ...         np.add.reduce(np.abs(difference) ** 3, axis=1, out=out)
+    ...     def slope(self, difference, share, out):
+    ...         np.multiply(3 * difference * np.abs(difference), share, out=out)
+    >>> nn.testing.check_loss_gradient(CubeLoss(), np.zeros((5, 2)), np.ones((5, 2)))
+    """
+
+    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return the labels in the shape of the output."""
+        return targets(self, label, shape, dtype)
+
+    def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the differences and one more array."""
+        super().allocate(shape, dtype)
+        self._outputs = math.prod(shape[1:])
+        self._difference = np.empty(shape, dtype)
+        self._work = np.empty((shape[0], self._outputs), dtype)
+        self._losses = np.empty(shape[0], dtype)
+
+    def each(self, label: Array, output: Array) -> Array:
+        """Return the mean of h(p - y) for each sample."""
+        np.subtract(output, label, out=self._difference)
+        self.measure(self._difference.reshape(self._work.shape), self._work, self._losses)
+        return np.divide(self._losses, self._outputs, out=self._losses)
+
+    def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
+        """Write share * h'(p - y) / outputs."""
+        share /= self._outputs
+        self.slope(self._difference, share, out)
+
+    @abstractmethod
+    def measure(self, difference: Array, work: Array, out: Array) -> None:
+        """Write the sum of h over each row of `difference` (batch, outputs) into `out` (batch,); `work` is one more array."""
+
+    @abstractmethod
+    def slope(self, difference: Array, share: float | Array, out: Array) -> None:
+        """Write share * h'(difference), after `measure`; arrays have the shape of the output; `share` is that of `derive`."""
+
+
+class MSELoss(DifferenceLoss):
+    """Mean of (p - y)^2 over the batch and all outputs of a sample; its gradient is 2 (p - y) / (number of elements).
+
+    Labels have the shape of the output, or (batch,) where a sample has one output.
+
+    >>> loss, output = nn.loss.MSELoss(), np.array([[1.0], [4.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[1.0], [2.0]]), output), 4)
+    2.0
+    """
+
+    def measure(self, difference: Array, work: Array, out: Array) -> None:
+        """Write the sums of (p - y)^2."""
+        np.einsum("ij,ij->i", difference, difference, out=out)
+
+    def slope(self, difference: Array, share: float | Array, out: Array) -> None:
+        """Write 2 (p - y)."""
+        share *= 2
+        np.multiply(difference, share, out=out)
+
+    def total(self, label: Array, output: Array) -> float:
+        """Return the sum over the samples by one product of vectors."""
+        difference = np.subtract(output, label, out=self._difference)
+        return float(np.vdot(difference, difference)) / self._outputs
+
+
+class MAELoss(DifferenceLoss):
+    """Mean of |p - y| over the batch and all outputs of a sample; its gradient is sign(p - y) / (number of elements), at 0 0.
+
+    Labels have the shape of the output, or (batch,) where a sample has one output.
+
+    >>> loss, output = nn.loss.MAELoss(), np.array([[1.0], [4.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[1.0], [2.0]]), output), 4)
+    1.0
+    """
+
+    def measure(self, difference: Array, work: Array, out: Array) -> None:
+        """Write the sums of |p - y|."""
+        np.abs(difference, out=work)
+        np.add.reduce(work, axis=1, out=out)
+
+    def slope(self, difference: Array, share: float | Array, out: Array) -> None:
+        """Write sign(p - y)."""
+        np.sign(difference, out=out)
+        np.multiply(out, share, out=out)
+
+
+class HuberLoss(DifferenceLoss):
+    """Mean of h(p - y) over the batch and all outputs, h(d) = d^2 / 2 for |d| <= delta, delta (|d| - delta / 2) beyond.
+
+    With c = max(-delta, min(d, delta)), h(d) = c (d - c / 2) and h'(d) = c. Labels have the shape of the output, or (batch,)
+    where a sample has one output. Huber, Robust estimation of a location parameter, Annals of Mathematical Statistics 35,
+    1964. Raises TypeError or ValueError unless delta > 0.
+
+    >>> loss, output = nn.loss.HuberLoss(delta=1.0), np.array([[1.0], [4.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[1.0], [2.0]]), output), 4)
+    0.75
+    """
+
+    def __init__(self, delta: float = 1.0) -> None:
+        self.delta = arguments.number(self, "delta", delta, 0, open_low=True)
+
+    def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for c too."""
+        super().allocate(shape, dtype)
+        self._clipped = np.empty_like(self._work)
+
+    def measure(self, difference: Array, work: Array, out: Array) -> None:
+        """Write the sums of c (d - c / 2)."""
+        clipped = self._clipped
+        np.minimum(difference, self.delta, out=clipped)
+        np.maximum(clipped, -self.delta, out=clipped)
+        np.multiply(clipped, -0.5, out=work)
+        np.add(work, difference, out=work)
+        np.einsum("ij,ij->i", clipped, work, out=out)
+
+    def slope(self, difference: Array, share: float | Array, out: Array) -> None:
+        """Write c."""
+        np.multiply(self._clipped.reshape(difference.shape), share, out=out)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"delta": self.delta}
+
+
+_FAR = 20.0
+"""From here on log cosh d is |d| - log 2 in every digit."""
+
+
+class TanhLoss(DifferenceLoss):
+    """Mean of log cosh(p - y) over the batch and all outputs; its gradient is tanh(p - y) / (number of elements).
+
+    Close to d^2 / 2 for small differences d and to |d| - log 2 for large ones, smooth everywhere, and no sample pulls harder
+    than 1; known as log-cosh loss. Labels have the shape of the output, or (batch,) where a sample has one output. Saleh and
+    Saleh, Statistical properties of the log-cosh loss function used in machine learning, arXiv:2208.04564.
+
+    >>> loss, output = nn.loss.TanhLoss(), np.array([[1.0], [4.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[1.0], [2.0]]), output), 4)
+    0.6625
+    """
+
+    def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room also for what lies beyond the reach of the hyperbolic sine."""
+        super().allocate(shape, dtype)
+        self._beyond = np.empty_like(self._work)
+
+    def measure(self, difference: Array, work: Array, out: Array) -> None:
+        """Write the sums of log cosh d = log(1 + 2 sinh(d / 2)^2), which is as exact for small d as for large ones."""
+        beyond = self._beyond
+        np.abs(difference, out=work)
+        np.maximum(work, _FAR, out=beyond)
+        np.subtract(beyond, _FAR, out=beyond)
+        np.minimum(work, _FAR, out=work)
+        np.multiply(work, 0.5, out=work)
+        np.sinh(work, out=work)
+        np.multiply(work, work, out=work)
+        np.multiply(work, 2, out=work)
+        np.log1p(work, out=work)
+        np.add(work, beyond, out=work)
+        np.add.reduce(work, axis=1, out=out)
+
+    def slope(self, difference: Array, share: float | Array, out: Array) -> None:
+        """Write tanh d."""
+        np.tanh(difference, out=out)
+        np.multiply(out, share, out=out)

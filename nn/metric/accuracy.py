@@ -1,0 +1,171 @@
+"""Metrics of several classes: accuracy, accuracy of a few guesses, and which classes are taken for which."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nn import arguments
+from nn.arrays import Array
+from nn.metric.labels import class_numbers
+from nn.metric.metric import Metric, as_arrays, has_nan
+
+
+class CategoricalAccuracy(Metric):
+    """The share of samples whose largest output is at the label's class; of equal outputs the first counts.
+
+    Predictions (batch, ..., classes), of which every row counts as a sample; labels class numbers (batch, ...) or one-hot
+    rows (batch, ..., classes). `update` raises ValueError for other shapes and for labels that are no class.
+
+    >>> metric = nn.metric.CategoricalAccuracy()
+    >>> metric.update([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])
+    >>> metric.result()
+    0.5
+    """
+
+    name = "accuracy"
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._right: float = 0
+        self._samples = 0
+
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        """Count one batch."""
+        label, prediction = as_arrays(self, label, prediction)
+        true = class_numbers(self, label, prediction)
+        self._right += math.nan if has_nan(prediction) else int(np.count_nonzero(prediction.argmax(axis=-1) == true))
+        self._samples += true.size
+
+    def result(self) -> float:
+        """Return right / samples."""
+        return self._right / self._samples if self._samples else math.nan
+
+    def merge(self, other: Metric) -> None:
+        """Add what the other counted."""
+        other = self.mergeable(other)
+        self._right += other._right
+        self._samples += other._samples
+
+
+class TopKAccuracy(Metric):
+    """The share of samples whose class is among the k largest outputs; of equal outputs the first count.
+
+    So k = 1 is `CategoricalAccuracy`, ties included, and a model that gives the same to all classes is not always right.
+    Predictions and labels as there, with at least k classes. The key is `top_<k>_accuracy`.
+
+    >>> metric = nn.metric.TopKAccuracy(k=2)
+    >>> metric.update([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])
+    >>> metric.result()
+    1.0
+    """
+
+    def __init__(self, k: int = 5, name: str | None = None) -> None:
+        self.k = arguments.integer(self, "k", k, minimum=1)
+        self.name = f"top_{self.k}_accuracy"
+        super().__init__(name)
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._right: float = 0
+        self._samples = 0
+
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        """Count one batch; raise ValueError for wrong shapes, fewer than k classes, and labels that are no class."""
+        label, prediction = as_arrays(self, label, prediction)
+        true = class_numbers(self, label, prediction).reshape(-1, 1)
+        classes = prediction.shape[-1]
+        if classes < self.k:
+            raise ValueError(f"TopKAccuracy 'k' of {self.k} needs at least {self.k} classes, got shape {prediction.shape}")
+        self._samples += len(true)
+        if has_nan(prediction):
+            self._right = math.nan
+            return
+        rows = prediction.reshape(-1, classes)
+        chosen = np.take_along_axis(rows, true, axis=1)
+        # before the class of the label stand the larger outputs and the equal ones of lower number
+        before = np.where(np.arange(classes) < true, rows >= chosen, rows > chosen)
+        self._right += int(np.count_nonzero(np.count_nonzero(before, axis=1) < self.k))
+
+    def result(self) -> float:
+        """Return right / samples."""
+        return self._right / self._samples if self._samples else math.nan
+
+    def merge(self, other: Metric) -> None:
+        """Add what the other counted."""
+        other = self.mergeable(other)
+        self._right += other._right
+        self._samples += other._samples
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {"k": self.k, **super().get_config()}
+
+
+class ConfusionMatrix(Metric):
+    """How many samples of each class were given to each: `matrix()`, (classes, classes), row the label, column the prediction.
+
+    Predictions (batch, ..., classes), of which the first largest output counts; labels class numbers (batch, ...) or one-hot
+    rows (batch, ..., classes). As a number, for results and files, it gives the balanced accuracy: the mean over the classes
+    that occur of the share found, matrix[k, k] / sum(matrix[k]), which does not hide a small class behind a large one
+    (Brodersen et al., "The Balanced Accuracy and Its Posterior Distribution", 2010).
+
+    For the matrix of a test set: `confusion = ConfusionMatrix(); confusion.update(test_y, model.predict(test_x))`.
+
+    >>> confusion = nn.metric.ConfusionMatrix()
+    >>> confusion.update([0, 0, 1], [[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
+    >>> confusion.matrix().tolist(), confusion.result()
+    ([[1, 1], [0, 1]], 0.75)
+    """
+
+    name = "balanced_accuracy"
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._counts: Array | None = None
+        self._nan = False
+
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        """Count one batch; raise ValueError for wrong shapes, another number of classes, and labels that are no class."""
+        label, prediction = as_arrays(self, label, prediction)
+        true = class_numbers(self, label, prediction)
+        counts = self._counts_of(prediction.shape[-1])
+        if has_nan(prediction):
+            self._nan = True
+            return
+        cells = true.astype(np.intp) * len(counts) + prediction.argmax(axis=-1)
+        np.add.at(counts.reshape(-1), cells.reshape(-1), 1)
+
+    def matrix(self) -> Array:
+        """Return the counts as int64 (classes, classes); raise ValueError without samples, or where a prediction was NaN."""
+        if self._counts is None:
+            raise ValueError("ConfusionMatrix has seen no samples")
+        if self._nan:
+            raise ValueError("ConfusionMatrix has seen predictions that are NaN, which belong to no class")
+        return self._counts.copy()
+
+    def result(self) -> float:
+        """Return the balanced accuracy."""
+        if self._counts is None or self._nan:
+            return math.nan
+        samples = self._counts.sum(axis=1)
+        occurs = samples > 0
+        return float(np.mean(self._counts.diagonal()[occurs] / samples[occurs])) if occurs.any() else math.nan
+
+    def merge(self, other: Metric) -> None:
+        """Add the counts of the other, which must have seen the same number of classes, if any."""
+        other = self.mergeable(other)
+        if other._counts is not None:
+            counts = self._counts_of(len(other._counts))
+            counts += other._counts
+        self._nan |= other._nan
+
+    def _counts_of(self, classes: int) -> Array:
+        if self._counts is None:
+            self._counts = np.zeros((classes, classes), np.int64)
+        elif len(self._counts) != classes:
+            raise ValueError(f"ConfusionMatrix has seen {len(self._counts)} classes so far, got {classes}")
+        return self._counts

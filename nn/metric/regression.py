@@ -1,0 +1,239 @@
+"""Metrics of numbers to predict, added up without rounding."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nn.arrays import Array
+from nn.metric.labels import check_range
+from nn.metric.metric import Metric, as_arrays, number_pairs
+
+
+class MeanSquareError(Metric):
+    """Mean of (p - y)^2 over all elements, each computed in double precision, their sum exact.
+
+    Labels have the shape of the predictions, (batch,) and (batch, 1) being the same; class numbers (batch,) beside predictions
+    (batch, classes) count as one-hot rows. `update` raises ValueError for other shapes and for labels that are no class.
+
+    >>> metric = nn.metric.MeanSquareError()
+    >>> metric.update([1.0, 2.0], [1.0, 4.0])
+    >>> metric.result()
+    2.0
+    """
+
+    name = "mse"
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._sum = ExactSum()
+        self._elements = 0
+
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        """Add one batch."""
+        label, prediction = as_arrays(self, label, prediction)
+        if label.ndim == 1 and prediction.ndim == 2 and prediction.shape[1] > 1 and label.dtype.kind in "iu":
+            classes = check_range(self, label, prediction.shape[1])
+            label = np.equal(classes.reshape(-1, 1), np.arange(prediction.shape[1]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for true, predicted in number_pairs(self, label, prediction):
+                difference = np.subtract(predicted, true, out=predicted)
+                self._sum.add(np.square(difference, out=difference).reshape(-1, 1))
+        self._elements += prediction.size
+
+    def result(self) -> float:
+        """Return the mean."""
+        return self._sum.mean(self._elements) if self._elements else math.nan
+
+    def merge(self, other: Metric) -> None:
+        """Add the sum of the other."""
+        other = self.mergeable(other)
+        self._sum.merge(other._sum)
+        self._elements += other._elements
+
+
+_LEAST = float(np.finfo(np.float64).eps)
+
+
+class RelativeError(Metric):
+    """Mean of |p - y| / max(|y|, 2.2e-16) over all elements: 0.1 is a mistake of a tenth of the label.
+
+    The bound stands in for a label of 0, as in scikit-learn's `mean_absolute_percentage_error`: a prediction of 0 is right
+    there, and any other mistake shows as a huge number. Labels have the shape of the predictions, (batch,) and (batch, 1)
+    being the same; `update` raises ValueError otherwise.
+
+    >>> metric = nn.metric.RelativeError()
+    >>> metric.update([1.0, 2.0], [1.0, 4.0])
+    >>> metric.result()
+    0.5
+    """
+
+    name = "relative_error"
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._sum = ExactSum()
+        self._elements = 0
+
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        """Add one batch."""
+        label, prediction = as_arrays(self, label, prediction)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for true, predicted in number_pairs(self, label, prediction):
+                error = np.subtract(predicted, true, out=predicted)
+                np.abs(error, out=error)
+                size = np.abs(true, out=true)
+                np.divide(error, np.maximum(size, _LEAST, out=size), out=error)
+                self._sum.add(error.reshape(-1, 1))
+        self._elements += prediction.size
+
+    def result(self) -> float:
+        """Return the mean."""
+        return self._sum.mean(self._elements) if self._elements else math.nan
+
+    def merge(self, other: Metric) -> None:
+        """Add the sum of the other."""
+        other = self.mergeable(other)
+        self._sum.merge(other._sum)
+        self._elements += other._elements
+
+
+_SPLITTER = 2.0**27 + 1
+
+
+class RelativeMeanSquareError(Metric):
+    """Square error beside that of a model which always predicts the mean: sum (p - y)^2 / sum (y - mean y)^2.
+
+    0 is perfect, 1 no better than the mean of each output over all samples since `reset`. It is 1 - R^2, the coefficient of
+    determination (Witten and Frank, "Data Mining", 2005: relative squared error), with both sums over samples and outputs:
+    scikit-learn's `1 - r2_score(..., multioutput="variance_weighted")` where all outputs vary. NaN where no output's label
+    varies. Labels have the shape of the predictions, (batch,) and (batch, 1) being the same; `update` raises ValueError
+    otherwise.
+
+    >>> metric = nn.metric.RelativeMeanSquareError()
+    >>> metric.update([1.0, 3.0], [1.0, 2.0])
+    >>> metric.result()
+    0.5
+    """
+
+    name = "relative_mse"
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._errors, self._squares = ExactSum(), ExactSum()
+        self._labels: ExactSum | None = None
+        self._samples = 0
+
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        """Add one batch; raise ValueError also for another number of outputs than before."""
+        label, prediction = as_arrays(self, label, prediction)
+        blocks = number_pairs(self, label, prediction)
+        outputs = label.size // len(label) if label.size else 1
+        self._labels_of(outputs).add(label.astype(np.float64).reshape(len(label), outputs))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for true, predicted in blocks:
+                error = np.subtract(predicted, true, out=predicted)
+                self._errors.add(np.square(error, out=error).reshape(-1, 1))
+                # y^2 in parts that are exact, of 26 digits each (Dekker, 1971): the mean may be large beside the spread
+                high = _SPLITTER * true
+                high -= high - true
+                low = true - high
+                for part in (high * high, 2 * high * low, low * low):
+                    self._squares.add(part.reshape(-1, 1))
+        self._samples += len(prediction)
+
+    def result(self) -> float:
+        """Return the ratio of the exact sums, rounded once."""
+        if self._labels is None or not math.isfinite(self._squares.not_finite):
+            return math.nan
+        scale = self._samples << UNIT_BITS
+        spread = self._squares.units[0] * scale - sum(units * units for units in self._labels.units)
+        if not spread:
+            return math.nan
+        if not math.isfinite(self._errors.not_finite):
+            return self._errors.not_finite
+        try:
+            return self._errors.units[0] * scale / spread
+        except OverflowError:
+            return math.inf
+
+    def merge(self, other: Metric) -> None:
+        """Add the sums of the other, which must have seen the same number of outputs, if any."""
+        other = self.mergeable(other)
+        if other._labels is not None:
+            self._labels_of(len(other._labels.units)).merge(other._labels)
+        self._errors.merge(other._errors)
+        self._squares.merge(other._squares)
+        self._samples += other._samples
+
+    def _labels_of(self, outputs: int) -> ExactSum:
+        if self._labels is None:
+            self._labels = ExactSum(outputs)
+        elif len(self._labels.units) != outputs:
+            raise ValueError(f"RelativeMeanSquareError has seen {len(self._labels.units)} outputs so far, got {outputs}")
+        return self._labels
+
+
+UNIT_BITS = 1074
+"""Every double is a whole multiple of 2^-UNIT_BITS, the unit in which sums are held."""
+
+
+class ExactSum:
+    """Sums of double precision numbers without any rounding, so that batches of any sizes and in any order give the same.
+
+    The terms of a batch are cut at a power of two that leaves the leading parts so few digits that adding them rounds
+    nothing; what was cut off is treated likewise until nothing is left (Rump, Ogita and Oishi, "Accurate Floating-Point
+    Summation Part I: Faithful Rounding", 2008). The few exact numbers per batch are added up as integers, `units`, one for
+    each column. `not_finite` is 0, or the infinity or NaN that some term was.
+    """
+
+    def __init__(self, columns: int = 1) -> None:
+        self.units = [0] * columns
+        self.not_finite = 0.0
+
+    def add(self, terms: Array) -> None:
+        """Add float64 terms (n, columns), which are overwritten. Fastest in blocks that stay in the nearest cache."""
+        largest = _largest(terms)
+        if not math.isfinite(largest):
+            self.not_finite += sum(terms[~np.isfinite(terms)].tolist())
+            return
+        growth = (len(terms) - 1).bit_length() + 1
+        leading = np.empty_like(terms)
+        while largest:
+            exponent = math.frexp(largest)[1] + growth
+            if exponent >= 1023:
+                for row in terms.tolist():
+                    self._collect(row)
+                return
+            # below the smallest normal number all doubles have the same spacing, and nothing is cut off
+            cut = math.ldexp(1.0, max(exponent, -1022))
+            np.add(terms, cut, out=leading)
+            np.subtract(leading, cut, out=leading)
+            self._collect(leading.sum(axis=0).tolist())
+            largest = _largest(np.subtract(terms, leading, out=terms))
+
+    def merge(self, other: ExactSum) -> None:
+        """Add all terms of the other."""
+        self.units = [mine + its for mine, its in zip(self.units, other.units, strict=True)]
+        self.not_finite += other.not_finite
+
+    def mean(self, count: int) -> float:
+        """Return the sum of the first column / count, rounded once; infinite or NaN where a term was."""
+        return self.units[0] / (count << UNIT_BITS) if math.isfinite(self.not_finite) else self.not_finite
+
+    def _collect(self, numbers: list[float]) -> None:
+        for column, number in enumerate(numbers):
+            if number:
+                numerator, denominator = number.as_integer_ratio()
+                self.units[column] += numerator << (UNIT_BITS + 1 - denominator.bit_length())
+
+
+def _largest(terms: Array) -> float:
+    """Return the largest absolute value, 0 without any, NaN or infinity where there is one."""
+    if not terms.size:
+        return 0.0
+    # NumPy finds the place of an extreme, or of the first NaN, faster than its value
+    high, low = terms.item(terms.argmax()), terms.item(terms.argmin())
+    return float(max(high, -low))

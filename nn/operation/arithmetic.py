@@ -1,0 +1,112 @@
+"""Arithmetic of two arrays, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn.arrays import Array, Shape
+from nn.operation.broadcasting import Broadcasting
+
+
+class Add(Broadcasting):
+    """a + b."""
+
+    reads_inputs: ClassVar[bool] = False
+    computes: ClassVar[bool] = False
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write a + b."""
+        np.add(inputs[0], inputs[1], out)
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        """Return the gradient itself: both derivatives are 1."""
+        return gradient
+
+
+class Subtract(Broadcasting):
+    """a - b."""
+
+    reads_inputs: ClassVar[bool] = False
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write a - b."""
+        np.subtract(inputs[0], inputs[1], out=out)
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        """Return the gradient for a, its negative for b."""
+        return gradient if side == 0 else np.negative(gradient, out=out)
+
+
+class Multiply(Broadcasting):
+    """a * b."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write a * b."""
+        np.multiply(inputs[0], inputs[1], out=out)
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        """Return gradient * b for a, gradient * a for b."""
+        return np.multiply(gradient, inputs[1 - side], out=out)
+
+
+class Divide(Broadcasting):
+    """a / b."""
+
+    reads_output: ClassVar[bool] = True
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write a / b."""
+        np.divide(inputs[0], inputs[1], out=out)
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        """Return gradient / b for a, -gradient * (a / b) / b for b."""
+        if side == 0:
+            return np.divide(gradient, inputs[1], out=out)
+        np.multiply(gradient, output, out=out)
+        np.divide(out, inputs[1], out=out)
+        return np.negative(out, out=out)
+
+
+class Power(Broadcasting):
+    """a ** b; a gradient of the exponent exists for a >= 0 only.
+
+    At the border the gradients are those of torch: for a it is 0 where b is 0, for b it is 0 where a is 0 and b >= 0.
+    """
+
+    reads_output: ClassVar[bool] = True
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the derivative, and for the masks of the places where the general formula is 0 times infinity."""
+        super().allocate(shapes, output, dtype)
+        self._factor = self.scratch.empty(output, dtype)
+        self._constant = self.scratch.empty(shapes[1], np.dtype(bool))
+        self._nothing = self.scratch.empty(shapes[0], np.dtype(bool))
+        self._border = self.scratch.empty(output, np.dtype(bool))
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write a ** b."""
+        np.power(inputs[0], inputs[1], out=out)
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        """Return gradient * b * a ** (b - 1) for a, gradient * a ** b * ln a for b."""
+        base, exponent = inputs
+        if side == 0:
+            np.subtract(exponent, 1, out=self._factor)
+            np.equal(exponent, 0, out=self._constant)
+            if self._constant.any():
+                np.copyto(self._factor, 0, where=self._constant)
+            np.power(base, self._factor, out=self._factor)
+            np.multiply(self._factor, exponent, out=self._factor)
+        else:
+            np.copyto(self._factor, base)
+            np.equal(base, 0, out=self._nothing)
+            if self._nothing.any():
+                np.greater_equal(exponent, 0, out=self._constant)
+                np.logical_and(self._nothing, self._constant, out=self._border)
+                np.copyto(self._factor, 1, where=self._border)
+            np.log(self._factor, out=self._factor)
+            np.multiply(self._factor, output, out=self._factor)
+        return np.multiply(gradient, self._factor, out=out)

@@ -1,0 +1,133 @@
+"""Masks by comparison, and choices between arrays, element by element."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn import arguments
+from nn.arrays import Array, Shape
+from nn.operation.broadcasting import Broadcasting
+
+
+class Compare(Broadcasting):
+    """1 where a stands in the relation to b, else 0. A mask has no gradient: it is 0 almost everywhere.
+
+    `relation` is one of >, >=, <, <=, == and !=.
+    """
+
+    in_place: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
+    computes: ClassVar[bool] = False
+
+    relations: ClassVar[Mapping[str, np.ufunc]] = MappingProxyType(
+        {
+            ">": np.greater, ">=": np.greater_equal, "<": np.less, "<=": np.less_equal, "==": np.equal, "!=": np.not_equal,
+        }
+    )  # fmt: skip
+
+    def __init__(self, relation: str) -> None:
+        arguments.one_of(self, "relation", relation, self.relations)
+        self.relation = relation
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the mask."""
+        self.relations[self.relation](inputs[0], inputs[1], out=out)
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        """Return 0."""
+        out.fill(0)
+        return out
+
+
+class Where(Broadcasting):
+    """a where the condition is not 0, else b; inputs (a, b, condition), which has no gradient.
+
+    What is not chosen may be infinite or NaN: neither value nor gradient looks at it.
+    """
+
+    reads_inputs: ClassVar[bool] = False
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the condition."""
+        super().allocate(shapes, output, dtype)
+        self._chosen = np.empty(shapes[2], bool)
+        self._other = np.empty(shapes[2], bool)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the chosen elements."""
+        a, b, condition = inputs
+        np.not_equal(condition, 0, out=self._chosen)
+        np.logical_not(self._chosen, out=self._other)
+        if not np.may_share_memory(a, out):
+            np.copyto(out, a)
+        np.copyto(out, b, where=self._other)
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        """Return the gradient where this input was chosen, else 0."""
+        if side == 2:
+            out.fill(0)
+            return out
+        left_out = self._other if side == 0 else self._chosen
+        if not np.may_share_memory(gradient, out):
+            np.copyto(out, gradient)
+        np.copyto(out, 0, where=left_out)
+        return out
+
+
+class Choice(Broadcasting):
+    """One of two elements in every place, by comparison; the gradient goes to the one that was taken.
+
+    Where both are equal each gets half of it, as in torch, and as `Max` and `Min` share theirs.
+    """
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the masks of the places where an element was taken, and where both are equal."""
+        super().allocate(shapes, output, dtype)
+        self._taken = self.scratch.empty(output, np.dtype(bool))
+        self._tied = self.scratch.empty(output, np.dtype(bool))
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        """Return the gradient where the element of this side was taken, half of it where both are equal, else 0."""
+        a, b = inputs
+        own, other = (a, b) if side == 0 else (b, a)
+        self.loses(own, other, self._taken)
+        np.logical_not(self._taken, out=self._taken)
+        np.multiply(gradient, self._taken, out=out)
+        np.equal(a, b, out=self._tied)
+        if self._tied.any():
+            np.multiply(out, 0.5, out=out, where=self._tied)
+        return out
+
+    @abstractmethod
+    def loses(self, own: Array, other: Array, out: Array) -> None:
+        """Write where the other element is taken because it is not the same as the own."""
+
+
+class Maximum(Choice):
+    """The greater of a and b, element by element; where they are equal each gets half of the gradient."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the greater elements."""
+        np.maximum(inputs[0], inputs[1], out=out)
+
+    def loses(self, own: Array, other: Array, out: Array) -> None:
+        """Write where the own element is less."""
+        np.less(own, other, out=out)
+
+
+class Minimum(Choice):
+    """The lesser of a and b, element by element; where they are equal each gets half of the gradient."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the lesser elements."""
+        np.minimum(inputs[0], inputs[1], out=out)
+
+    def loses(self, own: Array, other: Array, out: Array) -> None:
+        """Write where the own element is greater."""
+        np.greater(own, other, out=out)

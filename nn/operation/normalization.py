@@ -1,0 +1,298 @@
+"""Normalisation over a batch, with its moving statistics, or of each position over its features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn.arrays import Array, Shape
+from nn.operation.operation import Mode, Operation, batch_leads
+
+
+class BatchNormalize(Operation):
+    """y = gamma * (x - m) / sqrt(v + epsilon) + beta for every feature, the last axis (Ioffe and Szegedy, 2015).
+
+    Inputs: x (batch, ..., features); gamma, beta, and the buffers moving mean and moving variance, (features,) each. In
+    training m and v are mean and variance over all other axes, v divided by their number, from the differences to m; backward
+    gives as the changes of the buffers (1 - momentum) * (m - moving mean), and the same for v. Otherwise they are the
+    buffers' values; so they are in training, and the buffers do not change, where gamma and beta are frozen and
+    `freeze_statistics` is set.
+    """
+
+    in_place: ClassVar[bool] = True
+
+    def __init__(self, momentum: float, epsilon: float, freeze_statistics: bool = True) -> None:
+        self.momentum, self.epsilon, self.freeze_statistics = momentum, epsilon, freeze_statistics
+        self._training = False
+
+    def infer(self, *shapes: Shape) -> Shape:
+        """Return the shape of x."""
+        return shapes[0]
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the batch leads; with the statistics of a batch, in training, no plan makes use of it."""
+        return batch_leads(shapes[0]) and len(shapes[0]) > 1
+
+    def changes_buffers(self, frozen: bool) -> bool:
+        """Whether training moves the statistics."""
+        return not (frozen and self.freeze_statistics)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for the statistics and for one block."""
+        self._wide = WideRows(output, dtype)
+        self._mean, self._variance, self._scale, self._factor = np.zeros((4, self._wide.features), dtype)
+        self._sum, self._sum_with_c = np.zeros((2, self._wide.features), dtype)
+        self._rows = np.zeros((4, self._wide.width), dtype)
+        self._block = self.scratch.empty((self._wide.height, self._wide.width), dtype)
+
+    def begin(self, mode: Mode, position: int) -> None:
+        """Note whether to use the statistics of the batch."""
+        self._training = mode.training and self.changes_buffers(self.frozen)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the normalised values, with the statistics of the batch or the moving ones."""
+        wide, (mean, scale, shift, _) = self._wide, self._rows
+        x, gamma, beta, moving_mean, moving_variance = inputs
+        rows, output = wide.view(x), wide.view(out)
+        if self._training:
+            self._measure(rows)
+        else:
+            np.copyto(self._mean, moving_mean)
+            np.copyto(self._variance, moving_variance)
+        self._invert()
+        np.multiply(gamma, self._scale, out=self._factor)
+        wide.tile(self._mean, mean)
+        wide.tile(self._factor, scale)
+        wide.tile(beta, shift)
+        for block in wide.blocks:
+            np.subtract(rows[block], mean, out=output[block])
+            np.multiply(output[block], scale, out=output[block])
+            np.add(output[block], shift, out=output[block])
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Write the gradients of x, gamma and beta and, in training, the changes of the moving statistics.
+
+        With n positions, s = 1 / sqrt(v + epsilon) and c = x - m: beta's is sum g, gamma's s * sum g c, and that of x is
+        gamma * s * (g - sum g / n - c * s^2 * sum g c / n); the last two terms come from m and v, so only in training.
+        """
+        wide, (mean, with_c, total, _) = self._wide, self._rows
+        x, gamma = inputs[:2]
+        rows, gradients = wide.view(x), wide.view(gradient)
+        with_c.fill(0)
+        total.fill(0)
+        for block in wide.blocks:
+            centred = self._block[: len(rows[block])]
+            np.subtract(rows[block], mean, out=centred)
+            np.multiply(centred, gradients[block], out=centred)
+            wide.add_rows(centred, with_c)
+            wide.add_rows(gradients[block], total)
+        wide.fold(total, self._sum)
+        wide.fold(with_c, self._sum_with_c)
+        np.multiply(self._sum_with_c, self._scale, out=self._sum_with_c)
+        for_x, for_gamma, for_beta, *moving = wanted
+        if for_gamma is not None:
+            np.copyto(for_gamma, self._sum_with_c)
+        if for_beta is not None:
+            np.copyto(for_beta, self._sum)
+        self._change(inputs[3:], moving)
+        if for_x is not None:
+            np.multiply(gamma, self._scale, out=self._factor)
+            self._descend(rows, gradients, wide.view(for_x))
+
+    def _descend(self, rows: Array, gradients: Array, target: Array) -> None:
+        """Write the gradient of x from the sums; `target` may be `gradients`."""
+        wide, (mean, with_c, total, slope) = self._wide, self._rows
+        wide.tile(self._factor, slope)
+        if not self._training:
+            np.multiply(gradients, slope, out=target)
+            return
+        np.multiply(self._sum_with_c, self._scale, out=self._sum_with_c)
+        np.divide(self._sum_with_c, -wide.positions, out=self._sum_with_c)
+        np.divide(self._sum, -wide.positions, out=self._sum)
+        wide.tile(self._sum_with_c, with_c)
+        wide.tile(self._sum, total)
+        for block in wide.blocks:
+            centred = self._block[: len(rows[block])]
+            np.subtract(rows[block], mean, out=centred)
+            np.multiply(centred, with_c, out=centred)
+            np.add(centred, gradients[block], out=centred)
+            np.add(centred, total, out=centred)
+            np.multiply(centred, slope, out=target[block])
+
+    def _measure(self, rows: Array) -> None:
+        """Compute mean and variance in two passes: the sum of squares of differences does not cancel."""
+        wide, (mean, total, _, _) = self._wide, self._rows
+        total.fill(0)
+        for block in wide.blocks:
+            wide.add_rows(rows[block], total)
+        wide.fold(total, self._mean)
+        np.divide(self._mean, wide.positions, out=self._mean)
+        wide.tile(self._mean, mean)
+        total.fill(0)
+        for block in wide.blocks:
+            centred = self._block[: len(rows[block])]
+            np.subtract(rows[block], mean, out=centred)
+            np.square(centred, out=centred)
+            wide.add_rows(centred, total)
+        wide.fold(total, self._variance)
+        np.divide(self._variance, wide.positions, out=self._variance)
+
+    def _invert(self) -> None:
+        """Write 1 / sqrt(v + epsilon)."""
+        np.add(self._variance, self.epsilon, out=self._scale)
+        np.sqrt(self._scale, out=self._scale)
+        np.divide(1, self._scale, out=self._scale)
+
+    def _change(self, moving: Sequence[Array], wanted: Sequence[Array | None]) -> None:
+        """Write how far this block moves the moving statistics; outside training not at all."""
+        rate = 1 - self.momentum if self._training else 0
+        for value, statistic, change in zip(moving, (self._mean, self._variance), wanted, strict=True):
+            if change is not None:
+                np.subtract(statistic, value, out=change)
+                np.multiply(change, rate, out=change)
+
+
+ROW_BLOCK = 32_768
+"""Elements of a block: several arrays of this size fit into a core's second-level cache."""
+
+
+class LayerNormalize(Operation):
+    """y = gamma * (x - m) / sqrt(v + epsilon) + beta, with m and v over the last axis (Ba, Kiros and Hinton, 2016).
+
+    Inputs: x (batch, ..., features), gamma and beta (features,). v is the mean square of the differences to m.
+    """
+
+    in_place: ClassVar[bool] = True
+
+    def __init__(self, epsilon: float) -> None:
+        self.epsilon = epsilon
+
+    def infer(self, *shapes: Shape) -> Shape:
+        """Return the shape of x."""
+        return shapes[0]
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the batch is the first axis; the features are another."""
+        return batch_leads(shapes[0]) and len(shapes[0]) > 1
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for two numbers per position and for blocks of positions."""
+        self._shape = (math.prod(output[:-1]), output[-1])
+        positions, features = self._shape
+        height = min(positions, max(1, ROW_BLOCK // features))
+        self._blocks = [slice(start, min(start + height, positions)) for start in range(0, positions, height)]
+        self._mean, self._scale = np.empty((2, positions, 1), dtype)
+        self._average = np.full(features, 1 / features, dtype)
+        self._ones = np.ones(height, dtype)
+        self._feature = np.empty(features, dtype)
+        self._slope = np.empty((height, 1), dtype)
+        self._work = self.scratch.empty((height, features), dtype)
+        self._gamma = self.scratch.empty((height, features), dtype)
+        self._beta = self.scratch.empty((height, features), dtype)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Write the normalised values."""
+        x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
+        # repeated for every position of a block: NumPy is slow at repeating short rows itself
+        np.copyto(self._gamma, inputs[1])
+        np.copyto(self._beta, inputs[2])
+        for block in self._blocks:
+            mean, scale, result = self._mean[block], self._scale[block], output[block]
+            count = len(result)
+            np.matmul(x[block], self._average, out=mean[:, 0])
+            np.subtract(x[block], mean, out=result)
+            np.square(result, out=self._work[:count])
+            np.matmul(self._work[:count], self._average, out=scale[:, 0])
+            np.add(scale, self.epsilon, out=scale)
+            np.sqrt(scale, out=scale)
+            np.divide(1, scale, out=scale)
+            np.multiply(result, scale, out=result)
+            np.multiply(result, self._gamma[:count], out=result)
+            np.add(result, self._beta[:count], out=result)
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Write the gradients, with c = x - m and s = 1 / sqrt(v + epsilon) of each position.
+
+        Beta's is sum g and gamma's sum s g c, over the positions; that of x is
+        s * (g gamma - mean(g gamma) - c s^2 mean(g c gamma)), with means over the features.
+        """
+        x, gradients = inputs[0].reshape(self._shape), gradient.reshape(self._shape)
+        for_x, for_gamma, for_beta = wanted
+        target = None if for_x is None else for_x.reshape(self._shape)
+        for array in (for_gamma, for_beta):
+            if array is not None:
+                array.fill(0)
+        np.copyto(self._gamma, inputs[1])
+        weights = self._feature
+        for block in self._blocks:
+            part, scale = gradients[block], self._scale[block]
+            centred, product = self._work[: len(part)], self._beta[: len(part)]
+            np.subtract(x[block], self._mean[block], out=centred)
+            np.multiply(part, centred, out=product)
+            if for_beta is not None:
+                np.matmul(self._ones[: len(part)], part, out=weights)
+                np.add(for_beta, weights, out=for_beta)
+            if for_gamma is not None:
+                np.matmul(scale[:, 0], product, out=weights)
+                np.add(for_gamma, weights, out=for_gamma)
+            if target is not None:
+                np.multiply(inputs[1], self._average, out=weights)
+                self._descend(part, centred, product, scale, target[block])
+
+    def _descend(self, gradient: Array, centred: Array, product: Array, scale: Array, target: Array) -> None:
+        """Write the gradient of a block of x, given c, g c and s; `target` may be `gradient`."""
+        count = len(target)
+        slope = self._slope[:count]
+        np.matmul(product, self._feature, out=slope[:, 0])
+        np.multiply(slope, scale, out=slope)
+        np.multiply(slope, scale, out=slope)
+        np.multiply(centred, slope, out=centred)
+        np.matmul(gradient, self._feature, out=slope[:, 0])
+        np.multiply(gradient, self._gamma[:count], out=target)
+        np.subtract(target, centred, out=target)
+        np.subtract(target, slope, out=target)
+        np.multiply(target, scale, out=target)
+
+
+WIDTH = 1024
+BLOCK = 32_768
+"""Elements of a block: several arrays of this size fit into a core's second-level cache."""
+
+
+class WideRows:
+    """Sees an array (..., features) as a matrix whose rows hold the features of `repeats` positions each.
+
+    `blocks` are the slices of its rows to work on one after the other, so that what is computed from a block is still in
+    the cache when it is used.
+    """
+
+    def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        self.positions, self.features = math.prod(shape[:-1]), shape[-1]
+        limit = max(1, WIDTH // self.features)
+        self.repeats = max(count for count in range(1, limit + 1) if self.positions % count == 0)
+        self.rows, self.width = self.positions // self.repeats, self.features * self.repeats
+        self.height = min(self.rows, max(1, BLOCK // self.width))
+        self.blocks = [slice(start, min(start + self.height, self.rows)) for start in range(0, self.rows, self.height)]
+        self._ones = np.ones(self.height, dtype)
+        self._part = np.empty(self.width, dtype)
+
+    def view(self, array: Array) -> Array:
+        """Return the matrix; a copy where the array is strided."""
+        return array.reshape(self.rows, self.width)
+
+    def tile(self, vector: Array, out: Array) -> Array:
+        """Write one number per feature, repeated, into a row of the matrix and return that."""
+        np.copyto(out.reshape(self.repeats, self.features), vector)
+        return out
+
+    def add_rows(self, block: Array, total: Array) -> None:
+        """Add the sum of the rows of a block to `total`, a row."""
+        np.matmul(self._ones[: len(block)], block, out=self._part)
+        np.add(total, self._part, out=total)
+
+    def fold(self, total: Array, out: Array) -> None:
+        """Write the sum over the repeats of a row, one number per feature."""
+        np.add.reduce(total.reshape(self.repeats, self.features), axis=0, out=out)

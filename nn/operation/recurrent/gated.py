@@ -1,0 +1,230 @@
+"""Long short-term memory and gated recurrent units over a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from nn.arrays import Array, empty, zeros
+from nn.operation.recurrent.recurrence import FeatureMajor
+
+
+class _LSTMStep(NamedTuple):
+    """Views of what one step computes; each gate is (units, batch)."""
+
+    joined: Array  # x, ones and the state before
+    gates: Array
+    sigmoids: Array  # input and forget gate together
+    i: Array
+    f: Array
+    g: Array
+    o: Array
+    c_before: Array
+    c: Array
+    squashed: Array  # tanh(c)
+    h: Array
+
+
+class LSTMOperation(FeatureMajor):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997) with a forget gate (Gers et al., 2000).
+
+    [i f g o] = x_t @ kernel + h_(t-1) @ recurrent kernel + bias, each (batch, units);
+    c_t = sigmoid(f) * c_(t-1) + sigmoid(i) * tanh(g),  h_t = sigmoid(o) * tanh(c_t).
+
+    One product for a step gives all gates. With w = dh * h and d = dc * g * i the gradients of the pre-activations are
+    w - w * o for o, d - d * i for i and dc * i - d * g for g: no derivative of an activation is computed on its own.
+    """
+
+    gates: ClassVar[int] = 4
+
+    def prepare(self, dtype: np.dtype[Any]) -> None:
+        """Allocate the history of the steps, and the work space."""
+        super().prepare(dtype)
+        units, batch = self._units, self._batch
+        kept = self._time if self.training else 1
+        gates = empty((kept, 4 * units, batch), dtype)
+        cells = zeros((kept + 1, units, batch), dtype)
+        squashed = empty((kept, units, batch), dtype)
+        self._steps = []
+        for t in range(self._time):
+            slot = t if self.training else 0
+            both, (i, f, g, o) = gates[slot, : 2 * units], gates[slot].reshape(4, units, batch)
+            before, after = cells[min(t, kept)], cells[slot + 1]
+            views = (self._slab[t], gates[slot], both, i, f, g, o, before, after, squashed[slot], self._states[t + 1])
+            self._steps.append(_LSTMStep(*views))
+        self._pair = self.scratch.empty((2 * units, batch), dtype)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Walk from the first step to the last."""
+        self.read(inputs)
+        weights, half, product = self._packed.T, self._half, self._pair[: self._units]
+        for step in self._steps:
+            np.matmul(weights, step.joined, out=step.gates)
+            np.tanh(step.gates, out=step.gates)
+            for gate in (step.sigmoids, step.o):
+                np.multiply(gate, half, out=gate)
+                np.add(gate, half, out=gate)
+            np.multiply(step.f, step.c_before, out=step.c)
+            np.multiply(step.i, step.g, out=product)
+            np.add(step.c, product, out=step.c)
+            np.tanh(step.c, out=step.squashed)
+            np.multiply(step.o, step.squashed, out=step.h)
+        self.write_states(out)
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Walk back from the last step to the first."""
+        _, kernel, recurrent, *_ = inputs
+        for_x, *for_variables = wanted
+        trained = any(target is not None for target in for_variables)
+        self._dh.fill(0)
+        self._carry.fill(0)
+        for window in self._windows:
+            for t in reversed(range(window.start, window.stop)):
+                self.add_incoming(gradient, t, self._dh)
+                self._step_back(self._steps[t])
+                window.take_gradient(t, self._dz)
+                if t:
+                    np.matmul(recurrent, self._dz, out=self._dh)
+            if trained:
+                window.take_inputs(self._slab)
+                self.accumulate(window, slice(None), window.gradients)
+            if for_x is not None:
+                self.write_x_gradient(kernel, window.gradients, window, for_x)
+        self.write_variables(for_variables)
+
+    def _step_back(self, step: _LSTMStep) -> None:
+        """Turn dh and dc of a step into the gradient of its pre-activations and the dc of the step before."""
+        dh, dc, pair = self._dh, self._carry, self._pair
+        units = self._units
+        product = pair[:units]
+        di, df, dg, do = self._dz.reshape(4, units, self._batch)
+        np.multiply(dh, step.h, out=do)
+        np.multiply(dh, step.o, out=product)
+        np.add(dc, product, out=dc)
+        np.multiply(do, step.squashed, out=product)
+        np.subtract(dc, product, out=dc)
+        np.multiply(do, step.o, out=product)
+        np.subtract(do, product, out=do)
+        np.multiply(dc, step.i, out=dg)
+        np.multiply(dg, step.g, out=di)
+        np.multiply(di, step.g, out=product)
+        np.subtract(dg, product, out=dg)
+        np.multiply(dc, step.f, out=dc)
+        np.multiply(dc, step.c_before, out=df)
+        both = self._dz[: 2 * units]
+        np.multiply(both, step.sigmoids, out=pair)
+        np.subtract(both, pair, out=both)
+
+
+class _GRUStep(NamedTuple):
+    """Views of what one step computes; each gate is (units, batch)."""
+
+    x: Array  # x and ones
+    joined: Array  # the state before and ones
+    gates: Array
+    sigmoids: Array  # update and reset gate together
+    z: Array
+    r: Array
+    g: Array
+    q: Array  # the candidate's part of the recurrent product
+    h_before: Array
+    h: Array
+
+
+class GRUOperation(FeatureMajor):
+    """Gated recurrent units (Cho et al., 2014), with the reset gate after the recurrent product as in Keras and torch.
+
+    [z r a] = x_t @ kernel + bias[0],  [z' r' q] = h_(t-1) @ recurrent kernel + bias[1],  each (batch, units);
+    g = tanh(a + sigmoid(r + r') * q),  h_t = sigmoid(z + z') * h_(t-1) + (1 - sigmoid(z + z')) * g.
+    """
+
+    gates: ClassVar[int] = 3
+    biases: ClassVar[int] = 2
+
+    def prepare(self, dtype: np.dtype[Any]) -> None:
+        """Allocate the history of the steps, and the work space."""
+        super().prepare(dtype)
+        units, batch = self._units, self._batch
+        kept = self._time if self.training else 1
+        gates = empty((kept, 3 * units, batch), dtype)
+        recurrent = empty((kept, units, batch), dtype)
+        self._first = self._features + min(self._ones, 1)
+        self._steps = []
+        for t in range(self._time):
+            slot = t if self.training else 0
+            x, joined, (before, h) = self._slab[t, : self._first], self._slab[t, self._first :], self._states[t : t + 2]
+            both, (z, r, g) = gates[slot, : 2 * units], gates[slot].reshape(3, units, batch)
+            self._steps.append(_GRUStep(x, joined, gates[slot], both, z, r, g, recurrent[slot], before, h))
+        self._product = self.scratch.empty((3 * units, batch), dtype)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Walk from the first step to the last."""
+        self.read(inputs)
+        for_x, for_h = self._packed[: self._first].T, self._packed[self._first :].T
+        half, product, units = self._half, self._product, self._units
+        both, candidate, space = product[: 2 * units], product[2 * units :], product[:units]
+        for step in self._steps:
+            np.matmul(for_x, step.x, out=step.gates)
+            np.matmul(for_h, step.joined, out=product)
+            np.add(step.sigmoids, both, out=step.sigmoids)
+            np.tanh(step.sigmoids, out=step.sigmoids)
+            np.multiply(step.sigmoids, half, out=step.sigmoids)
+            np.add(step.sigmoids, half, out=step.sigmoids)
+            np.copyto(step.q, candidate)
+            np.multiply(step.r, candidate, out=candidate)
+            np.add(step.g, candidate, out=step.g)
+            np.tanh(step.g, out=step.g)
+            np.subtract(step.h_before, step.g, out=space)
+            np.multiply(step.z, space, out=space)
+            np.add(step.g, space, out=step.h)
+        self.write_states(out)
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Walk back from the last step to the first."""
+        _, kernel, recurrent, *_ = inputs
+        for_x, *for_variables = wanted
+        units, trained = self._units, any(target is not None for target in for_variables)
+        self._dh.fill(0)
+        for window in self._windows:
+            for t in reversed(range(window.start, window.stop)):
+                self.add_incoming(gradient, t, self._dh)
+                self._step_back(self._steps[t])
+                window.take_gradient(t, self._dz)
+                if t:
+                    np.matmul(recurrent, self._dz[: 3 * units], out=self._dh)
+                    np.add(self._dh, self._carry, out=self._dh)
+            gates, candidate = window.gradients[: 3 * units], window.gradients[3 * units :]
+            if trained:
+                window.take_inputs(self._slab)
+                self.accumulate(window, slice(self._first, None), gates)
+            # what x is multiplied by goes to the candidate directly, not through the reset gate
+            np.copyto(gates[2 * units :], candidate)
+            if trained:
+                self.accumulate(window, slice(self._first), gates)
+            if for_x is not None:
+                self.write_x_gradient(kernel, gates, window, for_x)
+        self.write_variables(for_variables)
+
+    def _step_back(self, step: _GRUStep) -> None:
+        """Turn dh of a step into the gradient of its pre-activations and what of dh goes straight to the step before.
+
+        The rows of the gradient are z, r, the recurrent part of the candidate, and the candidate itself.
+        """
+        units, dh, carry = self._units, self._dh, self._carry
+        dz, dr, dq, da = self._dz.reshape(4, units, self._batch)
+        pair = self._product[: 2 * units]
+        product = pair[:units]
+        np.multiply(dh, step.z, out=carry)
+        np.subtract(step.h_before, step.g, out=dz)
+        np.multiply(dz, carry, out=dz)
+        np.subtract(dh, carry, out=da)
+        np.multiply(da, step.g, out=product)
+        np.multiply(product, step.g, out=product)
+        np.subtract(da, product, out=da)
+        np.multiply(da, step.r, out=dq)
+        np.multiply(dq, step.q, out=dr)
+        both = self._dz[: 2 * units]
+        np.multiply(both, step.sigmoids, out=pair)
+        np.subtract(both, pair, out=both)

@@ -1,0 +1,149 @@
+"""The same elements in another shape or order, and arrays side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn import arguments
+from nn.arrays import BATCH, Array, Shape
+from nn.operation.operation import Operation, batch_leads
+
+
+class Reshape(Operation):
+    """The elements of a in row-major order, in another shape; one axis may be -1 and takes what is left.
+
+    Raises ValueError where the elements do not fit. While the batch is unknown that is so where neither a sample is cut into
+    whole rows of the new shape nor a row takes whole samples; else it shows when data arrive.
+    """
+
+    in_place: ClassVar[bool] = True
+    aliases: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = False
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        self.shape = arguments.shape("Reshape", "shape", shape, unknown=1)
+
+    def infer(self, *shapes: Shape) -> Shape:
+        """Return the new shape; -1 stays while the batch axis of the input is unknown."""
+        known = math.prod(axis for axis in self.shape if axis != BATCH)
+        if BATCH in shapes[0]:
+            sample = math.prod(axis for axis in shapes[0] if axis != BATCH)
+            if known % sample and (sample % known or BATCH not in self.shape):
+                raise ValueError(
+                    f"Reshape: samples of {sample} elements, shape {shapes[0]}, do not fit into rows of {known} elements, "
+                    f"shape {self.shape}"
+                )
+            return self.shape
+        size = math.prod(shapes[0])
+        if BATCH not in self.shape and known == size:
+            return self.shape
+        if BATCH not in self.shape or size % known:
+            raise ValueError(f"Reshape: {size} elements of shape {shapes[0]} do not fit into shape {self.shape}")
+        return tuple(size // known if axis == BATCH else axis for axis in self.shape)
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the batch stays the first axis and every sample keeps its elements."""
+        shape = shapes[0]
+        return batch_leads(shape) and batch_leads(self.shape) and math.prod(shape[1:]) == math.prod(self.shape[1:])
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Copy, unless the output already is the input's memory."""
+        if not np.may_share_memory(inputs[0], out):
+            np.copyto(out, inputs[0].reshape(out.shape))
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Copy, unless the wanted gradient already is the output's."""
+        if wanted[0] is not None and not np.may_share_memory(gradient, wanted[0]):
+            np.copyto(wanted[0], gradient.reshape(wanted[0].shape))
+
+
+class Transpose(Operation):
+    """The elements of a with its axes in another order: axis i of the output is axis `axes[i]` of a. Without axes, reversed.
+
+    Raises ValueError where `axes` does not name every axis of a once.
+    """
+
+    reads_inputs: ClassVar[bool] = False
+
+    def __init__(self, axes: Sequence[int] | None = None) -> None:
+        self.axes = None if axes is None else tuple(axes)
+
+    def infer(self, *shapes: Shape) -> Shape:
+        """Return the lengths in the new order."""
+        return tuple(shapes[0][axis] for axis in self._order(shapes[0]))
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the batch is the first axis before and after."""
+        return batch_leads(shapes[0]) and self._order(shapes[0])[0] == 0
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Copy the elements to their places."""
+        np.copyto(out, inputs[0].transpose(self._order(out.shape)))
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Copy the gradient back."""
+        if wanted[0] is not None:
+            np.copyto(wanted[0].transpose(self._order(gradient.shape)), gradient)
+
+    def _order(self, shape: Shape) -> tuple[int, ...]:
+        rank = len(shape)
+        if self.axes is None:
+            return tuple(reversed(range(rank)))
+        order = tuple(axis + rank if -rank <= axis < 0 else axis for axis in self.axes)
+        if sorted(order) != list(range(rank)):
+            raise ValueError(f"Transpose: 'axes' must name every axis of shape {shape} once, got {self.axes}")
+        return order
+
+
+class Concatenate(Operation):
+    """Arrays joined along one axis, which is not the batch; their other axes are equal.
+
+    Raises ValueError naming shapes that do not fit together or an axis that does not exist.
+    """
+
+    reads_inputs: ClassVar[bool] = False
+
+    def __init__(self, axis: int = -1) -> None:
+        self.axis = axis
+
+    def infer(self, *shapes: Shape) -> Shape:
+        """Return the common shape with the sum of the lengths along the axis."""
+        first = shapes[0]
+        if not -len(first) <= self.axis < len(first):
+            raise ValueError(f"Concatenate: axis {self.axis} does not exist in shape {first}")
+        axis = self.axis % len(first)
+        for shape in shapes:
+            if len(shape) != len(first) or shape[:axis] + shape[axis + 1 :] != first[:axis] + first[axis + 1 :]:
+                raise ValueError(f"Concatenate: shapes {first} and {shape} differ on other axes than {axis}")
+            if shape[axis] == BATCH:
+                raise ValueError(f"Concatenate: axis {axis} of shape {shape} is the batch, which cannot grow")
+        return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the batch is the first axis."""
+        return all(batch_leads(shape) for shape in shapes)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        """Note where each input goes."""
+        axis = self.axis % len(output)
+        ends = np.cumsum([shape[axis] for shape in shapes]).tolist()
+        starts = [0, *ends[:-1]]
+        self._places = [(slice(None),) * axis + (slice(start, end),) for start, end in zip(starts, ends, strict=True)]
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Copy each input to its place."""
+        for array, part in zip(inputs, self._parts(out), strict=True):
+            np.copyto(part, array)
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Copy each part of the gradient."""
+        for target, part in zip(wanted, self._parts(gradient), strict=True):
+            if target is not None:
+                np.copyto(target, part)
+
+    def _parts(self, whole: Array) -> Iterator[Array]:
+        return (whole[place] for place in self._places)

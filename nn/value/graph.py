@@ -1,0 +1,66 @@
+"""The graph of a model: where data enters it, and its nodes in an order in which they can be computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nn import arguments
+from nn.arrays import BATCH
+from nn.value.value import Node, Value, Variable
+
+if TYPE_CHECKING:
+    from nn.layer.layer import Layer
+
+
+class Graph:
+    """Everything that `output` depends on.
+
+    `nodes` is in topological order, `variables` in the order of first use, those of a layer together and in the order in
+    which the layer made them; `layers` in the order of first use.
+    """
+
+    def __init__(self, placeholder: Placeholder, output: Node) -> None:
+        self.placeholder = placeholder
+        self.output = output
+        self.nodes: list[Node] = []
+        layers: dict[Layer, None] = {}
+        variables: dict[Variable, None] = {}
+        for value in _topological(output):
+            if isinstance(value, Node):
+                self.nodes.append(value)
+                layers.update(dict.fromkeys(value.layers))
+            elif isinstance(value, Variable):
+                variables.update(dict.fromkeys([value] if value.owner is None else value.owner.variables))
+            elif isinstance(value, Placeholder) and value is not placeholder:
+                raise ValueError("call() used an input that belongs to another model")
+        self.layers = list(layers)
+        self.variables = list(variables)
+
+
+def _topological(output: Value) -> list[Value]:
+    """Depth first without recursion, so that very deep graphs work: inputs before what uses them."""
+    order: list[Value] = []
+    done: set[int] = set()
+    pending: list[tuple[Value, bool]] = [(output, False)]
+    while pending:
+        value, expanded = pending.pop()
+        if id(value) in done:
+            continue
+        if expanded or not isinstance(value, Node):
+            done.add(id(value))
+            order.append(value)
+        else:
+            pending.append((value, True))
+            pending.extend((source, False) for source in reversed(value.inputs))
+    return order
+
+
+class Placeholder(Value):
+    """The input of a model, of shape (-1, ...): the first axis is the batch, its length comes with the data."""
+
+    def __init__(self, shape: Sequence[int | None]) -> None:
+        axes = arguments.shape("Model", "input_shape", shape, unknown=1)
+        if not axes or axes[0] != BATCH:
+            raise ValueError(f"Model 'input_shape' must begin with -1, the batch, got {list(shape)}")
+        super().__init__(axes)
