@@ -14,12 +14,16 @@ from collections.abc import Sequence
 
 from nn import arguments
 from nn.arrays import BATCH
-from nn.operation import Compare, Concatenate, Lookup, Maximum, Minimum, Square, TensorDot, Where
-from nn.operation.convolution import Convolution, window
+from nn.operation.comparison import Compare, Maximum, Minimum, Where
+from nn.operation.convolution import window
+from nn.operation.convolution.operation import Convolution
 from nn.operation.convolution.window import Padding
+from nn.operation.elementwise import Square
+from nn.operation.lookup import Lookup
+from nn.operation.matmul import TensorDot
 from nn.operation.pooling import Pool, PoolAverage, PoolMax
-from nn.value import Node, Operand, Value, as_value
-from nn.value.value import Axes
+from nn.operation.shape import Concatenate
+from nn.value.value import Axes, Node, Operand, Value, as_value
 
 __all__ = [
     "absolute",

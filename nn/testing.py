@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nn.arrays import BATCH, Array, Shape
-from nn.loss import Loss
-from nn.operation import Mode
-from nn.plan import Plan
+from nn.loss.loss import Loss
+from nn.operation.operation import Mode
+from nn.plan.plan import Plan
 from nn.random import keyed
-from nn.value import Node, Placeholder, Value, VariableStore
-from nn.value.graph import Graph
+from nn.value.graph import Graph, Placeholder
+from nn.value.store import VariableStore
+from nn.value.value import Node, Value
 
 __all__ = ["GradientError", "check_gradients", "check_loss_gradient"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, Shape
-from nn.operation import Operation
+from nn.operation.operation import Operation
 
 
 class Activation(Configurable, Operation, ABC):

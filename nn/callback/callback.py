@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nn.arrays import Array
 
 if TYPE_CHECKING:
-    from nn.model.model import Model
+    from nn.model.trained_network import TrainedNetwork
 
 
 class Callback:
@@ -32,7 +32,7 @@ class Callback:
     6
     """
 
-    model: Model
+    model: TrainedNetwork
     params: Mapping[str, Any]
 
     def state_dict(self) -> dict[str, Array | int | float]:

@@ -13,7 +13,7 @@ from nn.callback.callback import Callback
 from nn.callback.monitor import Monitor
 
 if TYPE_CHECKING:
-    from nn.gradient_descent import IGradientDescent
+    from nn.gradient_descent.interface import IGradientDescent
 
 
 def rule_of(callback: Callback) -> IGradientDescent:

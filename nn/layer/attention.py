@@ -10,8 +10,9 @@ from nn import arguments
 from nn.arrays import BATCH, Array, Shape
 from nn.initializer import GlorotUniform, Initializer, Zeros
 from nn.layer.layer import Layer, chosen
-from nn.operation import Attention, TensorDot
-from nn.value import Value, Variable
+from nn.operation.attention import Attention
+from nn.operation.matmul import TensorDot
+from nn.value.value import Value, Variable
 
 
 class MultiHeadAttention(Layer):

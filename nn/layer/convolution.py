@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from nn import arguments
-from nn.activation import Activation, Linear, ReLU
+from nn.activation.activation import Activation, Linear
+from nn.activation.rectifiers import ReLU
 from nn.arrays import BATCH, Shape
 from nn.initializer import GlorotUniform, Initializer, Zeros
 from nn.layer.layer import Layer, chosen, direct
-from nn.operation.convolution import Convolution, RectifiedConvolution, window
+from nn.operation.convolution import window
+from nn.operation.convolution.operation import Convolution, RectifiedConvolution
 from nn.operation.convolution.window import Padding
-from nn.value import Value
+from nn.value.value import Value
 
 
 class ConvolutionLayer(Layer, ABC):

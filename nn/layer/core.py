@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from nn import arguments
-from nn.activation import Activation, Linear
+from nn.activation.activation import Activation, Linear
 from nn.arrays import BATCH, Shape
 from nn.initializer import GlorotUniform, Initializer, Uniform, Zeros
 from nn.layer.layer import Layer, chosen
 from nn.operation.lookup import Lookup
-from nn.value import Value
+from nn.value.value import Value
 
 
 class Dense(Layer):

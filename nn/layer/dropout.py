@@ -8,9 +8,9 @@ import numpy as np
 from nn import arguments
 from nn.arrays import BATCH, Array, Shape
 from nn.layer.layer import Layer
-from nn.operation import Mode, Operation
+from nn.operation.operation import Mode, Operation
 from nn.random import keyed
-from nn.value import Value
+from nn.value.value import Value
 
 
 class Dropout(Layer):

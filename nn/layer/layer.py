@@ -10,12 +10,13 @@ from contextvars import ContextVar, Token
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from nn import arguments
-from nn.activation import Activation, Linear
+from nn.activation.activation import Activation, Linear
 from nn.arguments import Configurable
 from nn.arrays import Shape
 from nn.initializer import Initializer
-from nn.operation import Operation
-from nn.value import Buffer, Node, Value, Variable
+from nn.operation.operation import Operation
+from nn.value.store import Buffer
+from nn.value.value import Node, Owner, Value, Variable
 
 Inputs: TypeAlias = Value | Sequence[Value]
 
@@ -177,8 +178,8 @@ class Naming:
     """
 
     def __init__(self) -> None:
-        self._places: dict[Layer, int] = {}
-        self._nameless: list[Layer] = []
+        self._places: dict[Owner, int] = {}
+        self._nameless: list[Owner] = []
         self._taken: set[str] = set()
         self._numbers: Counter[str] = Counter()
         self._token: Token[Naming | None] | None = None
@@ -193,7 +194,7 @@ class Naming:
         for layer in self._nameless:
             layer.name = ""
 
-    def meet(self, layer: Layer) -> None:
+    def meet(self, layer: Owner) -> None:
         """Take note of a call."""
         if layer in self._places:
             return
@@ -203,7 +204,7 @@ class Naming:
             self._nameless.append(layer)
         self._taken.add(layer.given_name)
 
-    def place(self, layer: Layer) -> int:
+    def place(self, layer: Owner) -> int:
         """Return how many layers were called before the first call of this one; those never called come last."""
         return self._places.get(layer, len(self._places))
 
@@ -211,14 +212,14 @@ class Naming:
 _CURRENT: ContextVar[Naming | None] = ContextVar("the model that is being built", default=None)
 
 
-def note_call(layer: Layer) -> None:
+def note_call(layer: Owner) -> None:
     """Tell the model that is being built, if there is one, that it calls a layer."""
     naming = _CURRENT.get()
     if naming is not None:
         naming.meet(layer)
 
 
-def name_layers(layers: Iterable[Layer]) -> None:
+def name_layers(layers: Iterable[Owner]) -> None:
     """Name every layer that has no name, in this order.
 
     Raises ValueError where two layers bear the same name.
@@ -234,7 +235,7 @@ def name_layers(layers: Iterable[Layer]) -> None:
             layer.name = _free_name(layer, numbers, given)
 
 
-def _free_name(layer: Layer, numbers: Counter[str], taken: Container[str]) -> str:
+def _free_name(layer: Owner, numbers: Counter[str], taken: Container[str]) -> str:
     kind = type(layer).__name__.lower()
     while True:
         numbers[kind] += 1

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from nn import arguments
 from nn.layer.layer import Layer, direct
-from nn.operation import Concatenate as ConcatenateOperation
 from nn.operation.broadcasting import broadcast_shape
-from nn.value import Value
+from nn.operation.shape import Concatenate as ConcatenateOperation
+from nn.value.value import Value
 
 
 class Add(Layer):

@@ -9,7 +9,7 @@ from nn.arrays import BATCH, Shape
 from nn.initializer import Constant, Zeros
 from nn.layer.layer import Layer
 from nn.operation.normalization import BatchNormalize, LayerNormalize
-from nn.value import Value
+from nn.value.value import Value
 
 
 class BatchNorm(Layer):

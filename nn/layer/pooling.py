@@ -11,7 +11,7 @@ from nn.layer.layer import Layer, direct
 from nn.operation.convolution import window
 from nn.operation.convolution.window import Padding
 from nn.operation.pooling import Pool, PoolAverage, PoolMax
-from nn.value import Value
+from nn.value.value import Value
 
 
 class PoolingLayer(Layer, ABC):

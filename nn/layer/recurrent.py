@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
-from nn.activation import Activation, Tanh
+from nn.activation.activation import Activation
+from nn.activation.sigmoids import Tanh
 from nn.arrays import BATCH, Array, Shape
 from nn.initializer import GlorotUniform, Initializer, Orthogonal, Zeros
 from nn.layer.layer import Layer, chosen, direct
-from nn.operation.recurrent import GRUOperation, LSTMOperation, Recurrence, SimpleRNNOperation
-from nn.value import Value
+from nn.operation.recurrent.gated import GRUOperation, LSTMOperation
+from nn.operation.recurrent.recurrence import Recurrence
+from nn.operation.recurrent.simple_rnn import SimpleRNNOperation
+from nn.value.value import Value
 
 
 class Recurrent(Layer):

@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nn.activation import Sigmoid
+from nn.activation.sigmoids import Sigmoid
 from nn.arrays import Array, Shape
 from nn.loss.loss import Loss, targets
-from nn.operation import Operation
+from nn.operation.operation import Operation
 
 
 class Binary_Cross_Entropy(Loss):

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn import arguments
-from nn.activation import Softmax
+from nn.activation.sigmoids import Softmax
 from nn.arrays import Array, Shape
 from nn.loss.loss import Loss, classes
-from nn.operation import Operation
+from nn.operation.operation import Operation
 
 _ROUNDING = 1e-2
 """How far from 1 the sum of a row may lie; float32 rounds thousands of classes much better than this."""

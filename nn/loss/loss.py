@@ -9,7 +9,7 @@ import numpy as np
 
 from nn.arguments import Configurable
 from nn.arrays import Array, Shape, as_array
-from nn.operation import Operation
+from nn.operation.operation import Operation
 
 
 class Loss(Configurable, ABC):

@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
-from nn.activation import Activation, ReLU, Softmax, Tanh
+from nn.activation.activation import Activation
+from nn.activation.rectifiers import ReLU
+from nn.activation.sigmoids import Softmax, Tanh
 from nn.initializer import HeUniform
-from nn.layer import Add, AveragePool, BatchNorm, Conv2D, Dense, Dropout, Flatten, GlobalAveragePool, MaxPool
+from nn.layer.convolution import Conv2D
+from nn.layer.core import Dense, Flatten
+from nn.layer.dropout import Dropout
+from nn.layer.merging import Add
+from nn.layer.normalization import BatchNorm
+from nn.layer.pooling import AveragePool, GlobalAveragePool, MaxPool
 from nn.model.model import Model
-from nn.value import Value
+from nn.value.value import Value
 
 SIDE = 32
 """Height and width of the images that LeNet-5 was made for."""

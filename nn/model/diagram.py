@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import count as count_from
 
 from nn.arrays import Shape
-from nn.layer import Layer
-from nn.value import Node, Value, Variable, VariableStore
 from nn.value.graph import Graph
+from nn.value.store import VariableStore
+from nn.value.value import Node, Owner, Value, Variable
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Box:
     kind: str
     shape: Shape
     sources: list[int] = field(default_factory=list)
-    layer: Layer | None = None
+    layer: Owner | None = None
     variables: list[Variable] = field(default_factory=list)
     use: int = 1
     uses: int = 1
@@ -55,7 +55,7 @@ class Diagram:
         touched = _touched(graph)
         inside = {part for node in graph.nodes if node.layers for part in _inside(node, touched)}
         uses = Counter(node.layers[0] for node in graph.nodes if node.layers)
-        seen: Counter[Layer] = Counter()
+        seen: Counter[Owner] = Counter()
         names = {layer.name for layer in graph.layers}
         for node in graph.nodes:
             if node in inside:
@@ -94,9 +94,9 @@ def _operation_box(node: Node, taken: set[str]) -> Box:
     return Box(name, kind, node.shape, variables=[source for source in node.inputs if isinstance(source, Variable)])
 
 
-def _touched(graph: Graph) -> dict[Node, frozenset[Layer]]:
+def _touched(graph: Graph) -> dict[Node, frozenset[Owner]]:
     """Return, for every node that is no layer's result, the layers whose variables it is computed from."""
-    found: dict[Node, frozenset[Layer]] = {}
+    found: dict[Node, frozenset[Owner]] = {}
     for node in graph.nodes:
         if not node.layers:
             own = {source.owner for source in node.inputs if isinstance(source, Variable) and source.owner is not None}
@@ -104,7 +104,7 @@ def _touched(graph: Graph) -> dict[Node, frozenset[Layer]]:
     return found
 
 
-def _inside(result: Node, touched: dict[Node, frozenset[Layer]]) -> Iterator[Node]:
+def _inside(result: Node, touched: dict[Node, frozenset[Owner]]) -> Iterator[Node]:
     """Yield the nodes, the result left out, that belong to the use of a layer which `result` is."""
     todo = [result]
     done: set[Node] = set()
@@ -116,7 +116,7 @@ def _inside(result: Node, touched: dict[Node, frozenset[Layer]]) -> Iterator[Nod
                 yield source
 
 
-def _sources(node: Node, touched: dict[Node, frozenset[Layer]]) -> Iterator[Value]:
+def _sources(node: Node, touched: dict[Node, frozenset[Owner]]) -> Iterator[Value]:
     """Yield what feeds the box of a node, in the order of the inputs."""
     mine = {node, *(_inside(node, touched) if node.layers else ())}
     todo: list[Value] = [node]

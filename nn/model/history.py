@@ -10,11 +10,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from nn import arguments
 from nn.arrays import Array
-from nn.callback.callback import Callback
 
 
 class History:
@@ -132,6 +131,16 @@ def show(owner: str, picture: Mapping[str, str | bytes], example: str) -> None:
 State: TypeAlias = Mapping[str, Array | int | float]
 
 
+class Stateful(Protocol):
+    """What has a state that a model file keeps: a callback."""
+
+    def state_dict(self) -> dict[str, Array | int | float]:
+        """Return the state, empty where there is none."""
+
+    def load_state_dict(self, state: State) -> None:
+        """Start with a state that `state_dict` returned, afresh with an empty one."""
+
+
 class CallbackStates:
     """The states of the callbacks of the running `fit`; before one runs, those of the file that the model came from.
 
@@ -140,10 +149,10 @@ class CallbackStates:
 
     def __init__(self, loaded: Mapping[str, State] | None = None) -> None:
         self._loaded = dict(loaded or {})
-        self._live: dict[str, Callback] = {}
+        self._live: dict[str, Stateful] = {}
 
     @contextmanager
-    def attached(self, callbacks: Sequence[Callback]) -> Iterator[None]:
+    def attached(self, callbacks: Sequence[Stateful]) -> Iterator[None]:
         """Give the callbacks their states, and follow them as long as the context lasts."""
         numbers: Counter[str] = Counter()
         for callback in callbacks:

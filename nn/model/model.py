@@ -14,24 +14,25 @@ from nn import arguments, registry, tensor_files
 from nn.arrays import Array, Shape, as_array
 from nn.callback.callback import Callback
 from nn.data import DataFeeder
-from nn.gradient_descent import IGradientDescent
+from nn.gradient_descent.interface import IGradientDescent
 from nn.model import model_file
 from nn.model.batches import as_type
-from nn.model.history import CallbackStates, History
+from nn.model.history import History
 from nn.model.network import freeze, trace
-from nn.model.scored_network import ScoredNetwork, evaluation_source, split_validation, training_source
+from nn.model.scored_network import evaluation_source, split_validation, training_source
 from nn.model.section import FragmentRunner, Section
+from nn.model.trained_network import TrainedNetwork
 from nn.model.training import Training
-from nn.optimizer import GDOptimizer, IOptimizer, OpContainer
-from nn.plan import OnGradient
+from nn.plan.plan import OnGradient
 from nn.tensor_files import ModelFileError
-from nn.value import Value, Variable, VariableStore
+from nn.value.store import VariableStore
+from nn.value.value import Value, Variable
 
 EPOCHS = 4
 """How many epochs `fit` trains if it is not told."""
 
 
-class Model(ScoredNetwork, ABC):
+class Model(TrainedNetwork, ABC):
     """A function with trainable variables, built once from layers and operators.
 
     A subclass gives `call(x)`, which combines the input with layers and variables, and may give `trainable_variables()`,
@@ -48,38 +49,6 @@ class Model(ScoredNetwork, ABC):
     >>> model.predict([[1.0], [2.0]]).shape
     (2, 1)
     """
-
-    def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: str = "float32") -> None:
-        super().__init__(input_shape, seed=seed, dtype=dtype)
-        self.stop_training = False
-        self.epochs_trained = 0
-        self.op_type: type[IOptimizer] = GDOptimizer
-        self.rule: IGradientDescent | None = None
-        self.callback_states = CallbackStates()
-        self._optimizer: IOptimizer | None = None
-        self._history = History()
-
-    @property
-    def optimizer(self) -> IOptimizer:
-        """The optimizer made from what `compile` was given; raise ValueError before."""
-        if self.rule is None:
-            raise ValueError(f"{type(self).__name__} is not compiled; call compile() with a rule, e.g. ADAMOptimizer")
-        if self._optimizer is None:
-            self._optimizer = self.op_type(self.rule, self.store)
-        return self._optimizer
-
-    def compile(self, optimizer: type[IGradientDescent] | IGradientDescent | OpContainer) -> None:
-        """Say how to train: a rule class, a rule, or an `OpContainer`. The model's own rule, a copy, is `model.rule`."""
-        self._check_constructed()
-        container = OpContainer(GDOptimizer, optimizer) if isinstance(optimizer, type) else optimizer
-        if isinstance(container, OpContainer):
-            self.adopt(container.op_type, container.rule())
-        else:
-            self.adopt(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
-
-    def adopt(self, op_type: type[IOptimizer], rule: IGradientDescent) -> None:
-        """Train with this very rule, state included, by an optimizer of this type."""
-        self.op_type, self.rule, self._optimizer = op_type, rule, None
 
     def fit(
         self,
@@ -154,14 +123,6 @@ class Model(ScoredNetwork, ABC):
             raise ValueError(f"fit() takes 'epoch' (more) or 'until_epoch' (in all), got both, {epoch} and {until_epoch}")
         return max(arguments.integer("fit()", "until_epoch", until_epoch, minimum=0) - self.epochs_trained, 0)
 
-    def apply_gradients(self) -> None:
-        """Update parameters and buffers once, by what `compute_gradients` wrote into the store.
-
-        Raises RuntimeError where the optimizer waits for other workers.
-        """
-        for awaited in self.optimizer.finish_batch():
-            raise RuntimeError(f"{type(self.optimizer).__name__} waits for variable {awaited}, but there is no exchange")
-
     def split(self, at: str | int) -> tuple[Fragment, Fragment]:
         """Cut the model in two, each half a model with a copy of its weights, its rule and the rule's state: see `Fragment`.
 
@@ -181,18 +142,6 @@ class Model(ScoredNetwork, ABC):
         """Return an untrained fragment of this model, which is not built, between the results of two layers."""
         return Fragment(self, whole_shape, begin, end)
 
-    def fit_history(self) -> History:
-        """Return what happened in every epoch since the model was made or cleared."""
-        return self._history
-
-    def clear(self) -> None:
-        """Go back to the untrained model: first weights drawn anew from the seed, no history, fresh rule state."""
-        self.store.initialize(self.seed)
-        if self.rule is not None:
-            self.rule.load_state_dict({"step": 0})
-        self._history, self.epochs_trained, self.callback_states = History(), 0, CallbackStates()
-        self.keyless_calls = 0
-
     def to_bytes(self) -> bytes:
         """Return the content of a model file: structure, weights, loss, metrics, history, and the rule with its state."""
         return model_file.pack(self)
@@ -203,11 +152,8 @@ class Model(ScoredNetwork, ABC):
 
         Classes that are not part of `nn` are found only among `custom_objects`, by their name.
         """
-        return model_file.unpack(data, Model, custom_objects or {})
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a model file, safetensors with a JSON configuration; an older file is replaced in one step or stays."""
-        tensor_files.write_file(path, self.to_bytes())
+        model: Model = model_file.unpack(data, Model, custom_objects or {})
+        return model
 
     @staticmethod
     def load(path: str | os.PathLike[str], custom_objects: Mapping[str, type[Any]] | None = None) -> Model:

@@ -14,15 +14,15 @@ import numpy as np
 
 from nn import arguments, registry
 from nn.arrays import Array, as_dtype
-from nn.gradient_descent import IGradientDescent
-from nn.loss import Loss
-from nn.metric import Metric
+from nn.gradient_descent.interface import IGradientDescent
+from nn.loss.loss import Loss
+from nn.metric.metric import Metric
 from nn.model.history import CallbackStates, History, State
-from nn.optimizer import IOptimizer
+from nn.optimizer.interface import IOptimizer
 from nn.tensor_files import ModelFileError, dump, parse
 
 if TYPE_CHECKING:
-    from nn.model.model import Model
+    from nn.model.trained_network import TrainedNetwork
 
 FORMAT = "psgd.model/2"
 
@@ -32,7 +32,7 @@ _FROZEN = "frozen"
 """The only field that may be missing, where no variable is frozen."""
 
 
-def pack(model: Model) -> bytes:
+def pack(model: TrainedNetwork) -> bytes:
     """Return the file of a model; raise ValueError before `setup`, TypeError for a configuration that JSON cannot hold."""
     values = {variable.name: variable.value for variable in model.store.everything}
     whole, part = model.origin()
@@ -65,8 +65,8 @@ def pack(model: Model) -> bytes:
     return dump(values, {"format": FORMAT, "config": text})
 
 
-def unpack(data: bytes | memoryview, base: type[Any], custom_objects: Mapping[str, type[Any]]) -> Model:
-    """Return the model of a file; raise ModelFileError naming what is wrong with it."""
+def unpack(data: bytes | memoryview, base: type[Any], custom_objects: Mapping[str, type[Any]]) -> Any:
+    """Return the model of a file, an instance of `base`; raise ModelFileError naming what is wrong with it."""
     values, metadata = parse(data)
     if metadata.get("format") != FORMAT:
         raise ModelFileError(f"not a model file: 'format' must be {FORMAT!r}, got {metadata.get('format', '')[:80]!r}")
@@ -100,7 +100,7 @@ def _refuse(constant: str) -> float:
 
 def _rebuild(
     config: dict[str, Any], values: dict[str, Array], base: type[Any], custom_objects: Mapping[str, type[Any]]
-) -> Model:
+) -> TrainedNetwork:
     model = _structure(config, base, custom_objects)
     if config["loss"] is not None:
         loss = registry.build(config["loss"], Loss, custom_objects)
@@ -118,7 +118,7 @@ def _rebuild(
     return model
 
 
-def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[str, type[Any]]) -> Model:
+def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[str, type[Any]]) -> TrainedNetwork:
     """Return the model, or the part of a model, not built."""
     description = config["model"]
     if not isinstance(description, dict) or description.keys() != {"class", "config"}:
@@ -126,7 +126,7 @@ def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[
     found = _built_in_models(base).get(str(description["class"]))
     if found is None:
         found = registry.find_class(description["class"], base, custom_objects)
-    model: Model = registry.construct(found, description["config"], custom_objects)
+    model: TrainedNetwork = registry.construct(found, description["config"], custom_objects)
     model.seed = arguments.integer("model file", "seed", config["seed"], minimum=0)
     if not isinstance(config["dtype"], str):
         raise ValueError(f"'dtype' must be a text, got {str(config['dtype'])[:80]}")
@@ -143,7 +143,7 @@ def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[
 
 
 def _restore_optimizer(
-    model: Model, description: object, arrays: Mapping[str, Array], custom_objects: Mapping[str, type[Any]]
+    model: TrainedNetwork, description: object, arrays: Mapping[str, Array], custom_objects: Mapping[str, type[Any]]
 ) -> None:
     if not isinstance(description, dict) or description.keys() != {"class", "rule", "state"}:
         raise ValueError(f"'optimizer' must have 'class', 'rule' and 'state', got {str(description)[:80]}")
@@ -159,7 +159,7 @@ def _restore_optimizer(
     model.adopt(op_type, rule)
 
 
-def _built_in_models(base: type[Any]) -> dict[str, type[Model]]:
+def _built_in_models(base: type[Any]) -> dict[str, type[TrainedNetwork]]:
     """Return the models of this package; users' subclasses are found only where the caller passes them."""
     below = [base]
     for found in below:
@@ -172,7 +172,7 @@ _HISTORY = "history:"
 _CALLBACK = "callback:"
 
 
-def pack_progress(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
+def pack_progress(model: TrainedNetwork) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return the fields and the tensors of a file. A column of the history is a tensor of (epoch, value) pairs."""
     history, states = model.fit_history(), model.callback_states.current()
     arrays: dict[str, Array] = {}
@@ -187,7 +187,7 @@ def pack_progress(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
     return {"epochs": model.epochs_trained, "fit_seed": history.seed, "callbacks": numbers}, arrays
 
 
-def take_progress(model: Model, config: dict[str, Any], arrays: dict[str, Array]) -> None:
+def take_progress(model: TrainedNetwork, config: dict[str, Any], arrays: dict[str, Array]) -> None:
     """Take fields and tensors out of a file and give them to the model; raise ValueError naming what is wrong."""
     model.epochs_trained = arguments.integer("model file", "epochs", config["epochs"], minimum=0)
     if config["fit_seed"] is not None:

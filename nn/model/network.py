@@ -14,13 +14,13 @@ import numpy as np
 from nn import arguments, tensor_files
 from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, Shape, as_array, as_dtype
-from nn.layer import Layer
 from nn.layer.layer import Naming, name_layers
 from nn.model.diagram import Diagram, Summary, summarize
 from nn.model.history import show
 from nn.model.picture import draw
-from nn.value import Node, Placeholder, Value, Variable, VariableStore
-from nn.value.graph import Graph
+from nn.value.graph import Graph, Placeholder
+from nn.value.store import VariableStore
+from nn.value.value import Node, Owner, Value, Variable
 
 
 class Network(Configurable, ABC):
@@ -207,7 +207,7 @@ def divide(model: Network, graph: Graph, trained: Sequence[Variable]) -> tuple[l
 
 def in_keras_order(graph: Graph) -> list[Variable]:
     """Return all variables: those of no layer first, then layer by layer, and of a layer the trainable ones first."""
-    owners: dict[Layer | None, list[Variable]] = {None: []}
+    owners: dict[Owner | None, list[Variable]] = {None: []}
     for variable in graph.variables:
         owners.setdefault(variable.owner, []).append(variable)
     return [variable for found in owners.values() for variable in sorted(found, key=lambda each: not each.made_trainable)]

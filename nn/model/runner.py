@@ -8,14 +8,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nn.activation import Linear
+from nn.activation.activation import Linear
 from nn.arrays import Array, Shape
-from nn.loss import Loss
-from nn.operation import Mode
-from nn.plan import OnGradient, Plan, Whole
+from nn.loss.loss import Loss
+from nn.operation.operation import Mode
+from nn.plan.layout import Whole
+from nn.plan.plan import OnGradient, Plan
 from nn.threads import Team, blas_threads
-from nn.value import Node
 from nn.value.graph import Graph
+from nn.value.value import Node
 
 CACHED_PLANS = 8
 INFERENCE = Mode()

@@ -13,13 +13,13 @@ import numpy as np
 from nn import arguments
 from nn.arrays import BATCH, Array, as_array
 from nn.data import DataFeeder
-from nn.loss import Loss
-from nn.metric import Metric
+from nn.loss.loss import Loss
+from nn.metric.metric import Metric
 from nn.model.batches import Batch, Batches, all_finite, as_type, check_samples, not_finite
 from nn.model.network import Network, trace
 from nn.model.runner import Runner
 from nn.model.source import ArraySource, Source, StreamSource, with_class_weights
-from nn.plan import OnGradient
+from nn.plan.plan import OnGradient
 from nn.value.graph import Graph
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array
 from nn.model.runner import Runner
-from nn.operation import Mode
-from nn.plan import OnGradient, Plan, Whole
-from nn.value import Node, Value, Variable
+from nn.operation.operation import Mode
+from nn.plan.layout import Whole
+from nn.plan.plan import OnGradient, Plan
 from nn.value.graph import Graph
+from nn.value.value import Node, Value, Variable
 
 
 class Section:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from nn import arguments
-from nn.activation import Activation, Softmax, Tanh
-from nn.layer import Dense, Flatten, Layer
+from nn.activation.activation import Activation
+from nn.activation.sigmoids import Softmax, Tanh
+from nn.layer.core import Dense, Flatten
+from nn.layer.layer import Layer
 from nn.model.model import Model
-from nn.value import Value
+from nn.value.value import Value
 
 
 class SequentialModel(Model):

@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 
 from nn.callback.callback import Callback
-from nn.metric import Metric
+from nn.metric.metric import Metric
 from nn.model.batches import Batch, all_finite, first_bad_sample
 from nn.model.history import in_notebook
 from nn.model.source import Source
 
 if TYPE_CHECKING:
-    from nn.model.model import Model
+    from nn.model.trained_network import TrainedNetwork
 
 
 class Training:
     """Trains a model for some epochs. Everything random is keyed by (seed, epoch, batch), so a run can be continued."""
 
-    def __init__(self, model: Model, callbacks: Sequence[Callback], seed: int, *, stop_on_nan: bool, silent: bool) -> None:
+    def __init__(
+        self, model: TrainedNetwork, callbacks: Sequence[Callback], seed: int, *, stop_on_nan: bool, silent: bool
+    ) -> None:
         self._model, self._runner, self._optimizer = model, model.runner, model.optimizer
         self._callbacks = callbacks
         self._follow_batches = any(type(found).on_batch_end is not Callback.on_batch_end for found in callbacks)

@@ -6,12 +6,16 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
-from nn.activation import GELU
+from nn.activation.gelu import GELU
 from nn.arrays import Array, Shape
 from nn.initializer import Initializer, Uniform
-from nn.layer import Add, Dense, Dropout, Embedding, LayerNorm, MultiHeadAttention
+from nn.layer.attention import MultiHeadAttention
+from nn.layer.core import Dense, Embedding
+from nn.layer.dropout import Dropout
+from nn.layer.merging import Add
+from nn.layer.normalization import LayerNorm
 from nn.model.model import Model
-from nn.value import Value, Variable
+from nn.value.value import Value, Variable
 
 
 class Transformer(Model):

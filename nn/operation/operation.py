@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from nn.arrays import BATCH, Array, OwnMemory, Scratch, Shape
 
-if TYPE_CHECKING:
-    from nn.value.value import Value
+Other = TypeVar("Other", contravariant=True)
+Result = TypeVar("Result", covariant=True)
+
+
+class Applicable(Protocol[Other, Result]):
+    """What an operation can be called on: a value of a graph, which makes the node."""
+
+    def apply(self, operation: Operation, *others: Other) -> Result:
+        """Return the node that applies `operation` to this value and the others."""
 
 
 class Mode(NamedTuple):
@@ -97,7 +104,7 @@ class Operation(ABC):
         `gradient` is that of the output. Where `in_place` is set, `wanted[0]` may share its memory, so it is written last.
         """
 
-    def __call__(self, first: Value, *others: Value) -> Value:
+    def __call__(self, first: Applicable[Other, Result], *others: Other) -> Result:
         """Return the graph's node that applies this operation."""
         return first.apply(self, *others)
 

@@ -9,8 +9,8 @@ from nn.arrays import Array, zeros
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer.interface import Exchange
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
-from nn.value import Variable, VariableStore
-from nn.value.store import ModelVector
+from nn.value.store import ModelVector, VariableStore
+from nn.value.value import Variable
 
 _PENDING = "pending:"
 _CHANGES = "changes:"

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Protocol
 
 from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
-from nn.value import Variable, VariableStore
+from nn.value.store import VariableStore
+from nn.value.value import Variable
 
 _RULE = "rule:"
 

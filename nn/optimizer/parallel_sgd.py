@@ -10,7 +10,8 @@ import numpy as np
 from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer.interface import Exchange, IOptimizer
-from nn.value import Variable, VariableStore
+from nn.value.store import VariableStore
+from nn.value.value import Variable
 
 __all__ = ["IOptimizer", "PSGDOptimizer"]
 

@@ -10,7 +10,8 @@ from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer.interface import Exchange
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
-from nn.value import Variable, VariableStore
+from nn.value.store import VariableStore
+from nn.value.value import Variable
 
 ALIGNMENT = 16
 """Shards begin at a multiple of this many elements, a cache line of float32."""

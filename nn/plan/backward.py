@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nn.arrays import Array, empty
-from nn.operation import Operation
+from nn.operation.operation import Operation
 from nn.plan.layout import Layout, Place
 from nn.plan.stages import Stage
 from nn.threads import Team, limited_to_one_thread
-from nn.value import Buffer, Node, Value, Variable
-
-if TYPE_CHECKING:
-    from nn.plan.plan import Call
+from nn.value.store import Buffer
+from nn.value.value import Node, Value, Variable
 
 OnGradient = Callable[[Variable], None]
-FindCall = Callable[[Node, "slice | None"], "Call"]
+
+
+class Call(NamedTuple):
+    """One operation on one slice of the batch, forward."""
+
+    operation: Operation
+    inputs: list[Array]
+    output: Array
+
+
+FindCall = Callable[[Node, "slice | None"], Call]
 
 
 class Step(NamedTuple):

@@ -10,8 +10,9 @@ import numpy as np
 
 from nn.arrays import Array, Shape, empty
 from nn.plan.stages import Stage, divide, has_batch
-from nn.value import Buffer, Node, Value, Variable
 from nn.value.graph import Graph
+from nn.value.store import Buffer
+from nn.value.value import Node, Value, Variable
 
 
 class Whole(NamedTuple):

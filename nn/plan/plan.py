@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from copy import copy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from nn.arrays import Arena, Array, Measure, Shape, empty
-from nn.operation import Mode, Operation
-from nn.plan.backward import Backward, OnGradient
+from nn.operation.operation import Mode, Operation
+from nn.plan.backward import Backward, Call, OnGradient
 from nn.plan.layout import Layout, Place, Whole, is_frozen
 from nn.plan.stages import Stage
 from nn.threads import Team, limited_to_one_thread
-from nn.value import Constant, Node, Value, Variable
 from nn.value.graph import Graph
+from nn.value.value import Constant, Node, Value, Variable
 
 __all__ = ["OnGradient", "Plan"]
-
-
-class Call(NamedTuple):
-    """One operation on one slice of the batch."""
-
-    operation: Operation
-    inputs: list[Array]
-    output: Array
 
 
 class Plan:

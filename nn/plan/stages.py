@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nn.arrays import BATCH, Shape
-from nn.operation import Operation
-from nn.value import Node, Value
+from nn.operation.operation import Operation
 from nn.value.graph import Graph
+from nn.value.value import Node, Value
 
 PART_BYTES = 1 << 20
 """What a result may take in one part of a stage: it stays in the cache from one operation to the next."""

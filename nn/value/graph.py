@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from nn import arguments
 from nn.arrays import BATCH
-from nn.value.value import Node, Value, Variable
-
-if TYPE_CHECKING:
-    from nn.layer.layer import Layer
+from nn.value.value import Node, Owner, Value, Variable
 
 
 class Graph:
@@ -24,7 +20,7 @@ class Graph:
         self.placeholder = placeholder
         self.output = output
         self.nodes: list[Node] = []
-        layers: dict[Layer, None] = {}
+        layers: dict[Owner, None] = {}
         variables: dict[Variable, None] = {}
         for value in _topological(output):
             if isinstance(value, Node):

@@ -7,40 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import Any, Protocol, TypeAlias, Union
 
 import numpy as np
 
 from nn import arguments
 from nn.arrays import Array, Shape, as_array, refuse_masked
 from nn.initializer import GlorotUniform, Initializer
-from nn.operation import (
-    Absolute,
-    Add,
-    Compare,
-    Divide,
-    Entry,
-    Exp,
-    Index,
-    Log,
-    MatMul,
-    Max,
-    Mean,
-    Min,
-    Multiply,
-    Negative,
-    Operation,
-    Power,
-    Reshape,
-    Sqrt,
-    Square,
-    Subtract,
-    Sum,
-    Transpose,
-)
-
-if TYPE_CHECKING:
-    from nn.layer.layer import Layer
+from nn.operation.arithmetic import Add, Divide, Multiply, Power, Subtract
+from nn.operation.comparison import Compare
+from nn.operation.elementwise import Absolute, Exp, Log, Negative, Sqrt, Square
+from nn.operation.index import Entry, Index
+from nn.operation.matmul import MatMul
+from nn.operation.operation import Operation
+from nn.operation.reduction import Max, Mean, Min, Sum
+from nn.operation.shape import Reshape, Transpose
 
 Operand: TypeAlias = Union["Value", float, Array, Sequence[Any]]
 Axes: TypeAlias = int | Sequence[int] | None
@@ -183,6 +164,20 @@ class Value:
     __array_ufunc__ = None
 
 
+class Owner(Protocol):
+    """A layer as the graph sees it: it owns variables, and nodes are its results. `nn.layer.Layer` is one."""
+
+    name: str
+    given_name: str
+
+    @property
+    def variables(self) -> list[Variable]:
+        """Its variables, in the order in which it made them."""
+
+    def describe(self) -> str:
+        """Return class and name for messages."""
+
+
 class Constant(Value):
     """A fixed array. Numbers, arrays and lists of numbers in an expression become constants."""
 
@@ -198,7 +193,7 @@ class Node(Value):
         super().__init__(operation.infer(*(value.shape for value in inputs)))
         self.operation = operation
         self.inputs = tuple(inputs)
-        self.layers: tuple[Layer, ...] = ()
+        self.layers: tuple[Owner, ...] = ()
         """The layers whose result this is, innermost first."""
 
 
@@ -263,7 +258,7 @@ class Variable(Value):
         self.made_trainable = bool(arguments.instance("Variable", "trainable", trainable, bool))
         """Whether it is there to be trained, frozen or not."""
         self._trainable = self.made_trainable
-        self.owner: Layer | None = None
+        self.owner: Owner | None = None
         self.id = -1
 
     @property

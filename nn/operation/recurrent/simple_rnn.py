@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nn.activation import Activation
+from nn.activation.activation import Activation
 from nn.arrays import Array, Scratch, Shape, empty, zeros
 from nn.operation.recurrent.recurrence import Recurrence
 

@@ -1,0 +1,87 @@
+"""A network that is trained: rule, optimizer, history. What callbacks, the training loop and a model file see of a model."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+from nn import arguments, tensor_files
+from nn.gradient_descent.interface import IGradientDescent
+from nn.model.history import CallbackStates, History
+from nn.model.scored_network import ScoredNetwork
+from nn.optimizer.interface import GDOptimizer, IOptimizer, OpContainer
+
+
+class TrainedNetwork(ScoredNetwork, ABC):
+    """What `Model` can do without `fit`, which is built on it."""
+
+    def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: str = "float32") -> None:
+        super().__init__(input_shape, seed=seed, dtype=dtype)
+        self.stop_training = False
+        self.epochs_trained = 0
+        self.op_type: type[IOptimizer] = GDOptimizer
+        self.rule: IGradientDescent | None = None
+        self.callback_states = CallbackStates()
+        self._optimizer: IOptimizer | None = None
+        self._history = History()
+
+    @property
+    def optimizer(self) -> IOptimizer:
+        """The optimizer made from what `compile` was given; raise ValueError before."""
+        if self.rule is None:
+            raise ValueError(f"{type(self).__name__} is not compiled; call compile() with a rule, e.g. ADAMOptimizer")
+        if self._optimizer is None:
+            self._optimizer = self.op_type(self.rule, self.store)
+        return self._optimizer
+
+    def compile(self, optimizer: type[IGradientDescent] | IGradientDescent | OpContainer) -> None:
+        """Say how to train: a rule class, a rule, or an `OpContainer`. The model's own rule, a copy, is `model.rule`."""
+        self._check_constructed()
+        container = OpContainer(GDOptimizer, optimizer) if isinstance(optimizer, type) else optimizer
+        if isinstance(container, OpContainer):
+            self.adopt(container.op_type, container.rule())
+        else:
+            self.adopt(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
+
+    def adopt(self, op_type: type[IOptimizer], rule: IGradientDescent) -> None:
+        """Train with this very rule, state included, by an optimizer of this type."""
+        self.op_type, self.rule, self._optimizer = op_type, rule, None
+
+    def apply_gradients(self) -> None:
+        """Update parameters and buffers once, by what `compute_gradients` wrote into the store.
+
+        Raises RuntimeError where the optimizer waits for other workers.
+        """
+        for awaited in self.optimizer.finish_batch():
+            raise RuntimeError(f"{type(self.optimizer).__name__} waits for variable {awaited}, but there is no exchange")
+
+    @abstractmethod
+    def origin(self) -> tuple[TrainedNetwork, dict[str, Any] | None]:
+        """Return the model whose constructor a file describes, and which part of it this is: None for all of it."""
+
+    @abstractmethod
+    def part(self, whole_shape: Sequence[int], begin: str | None, end: str | None) -> TrainedNetwork:
+        """Return an untrained part of this model, which is not built, between the results of two layers."""
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """Return the content of a model file: structure, weights, loss, metrics, history, and the rule with its state."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a model file, safetensors with a JSON configuration; an older file is replaced in one step or stays."""
+        tensor_files.write_file(path, self.to_bytes())
+
+    def fit_history(self) -> History:
+        """Return what happened in every epoch since the model was made or cleared."""
+        return self._history
+
+    def clear(self) -> None:
+        """Go back to the untrained model: first weights drawn anew from the seed, no history, fresh rule state."""
+        self.store.initialize(self.seed)
+        if self.rule is not None:
+            self.rule.load_state_dict({"step": 0})
+        self._history, self.epochs_trained, self.callback_states = History(), 0, CallbackStates()
+        self.keyless_calls = 0
