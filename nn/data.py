@@ -16,7 +16,7 @@ from nn.arrays import Array
 from nn.dataset.interface import Arrays, checksum_of
 from nn.tensor_files import TEMPORARY_SUFFIX, ModelFileError, dump, parse, read_file, write_file
 
-__all__ = ["DEFAULT_LIMIT", "DataFeeder", "load_arrays", "save_arrays"]
+__all__ = ["DEFAULT_LIMIT", "DataFeeder", "FedBatch", "load_arrays", "save_arrays"]
 
 FedBatch: TypeAlias = tuple[Any, Any] | tuple[Any, Any, Array | None]
 """Samples and labels of a batch, and, where samples weigh differently, their weights (batch,)."""

@@ -15,6 +15,8 @@ from nn import arguments
 from nn.arguments import Configurable
 from nn.arrays import Array, Shape
 
+__all__ = ["Constant", "GlorotUniform", "HeUniform", "Initializer", "Orthogonal", "Uniform", "Zeros", "fans"]
+
 
 class Initializer(Configurable, ABC):
     """Draws the first values of a variable.

@@ -10,53 +10,67 @@ import inspect
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
-from nn import activation, gradient_descent, initializer, layer, loss, metric, optimizer
 from nn.arguments import Configurable
 
 _CUSTOM = "custom:"
+
+_KINDS: Mapping[str, tuple[str, str]] = types.MappingProxyType(
+    {
+        "activation": ("nn.activation", "Activation"),
+        "gradient_descent": ("nn.gradient_descent", "IGradientDescent"),
+        "initializer": ("nn.initializer", "Initializer"),
+        "layer": ("nn.layer", "Layer"),
+        "loss": ("nn.loss", "Loss"),
+        "metric": ("nn.metric", "Metric"),
+        "optimizer": ("nn.optimizer", "IOptimizer"),
+        "schedule": ("nn.gradient_descent.schedule", "Schedule"),
+    }
+)
+"""Where the classes of each kind are, and what they derive from. They are imported when a file names them."""
+
+_MODEL = ("nn.model", "Model")
 
 
 class UnknownClassError(ValueError):
     """A description names a class that is neither built in nor passed by the caller."""
 
 
-def _tabulate() -> Mapping[str, type[Any]]:
-    kinds: dict[str, tuple[types.ModuleType, type[Any]]] = {
-        "activation": (activation, activation.Activation),
-        "gradient_descent": (gradient_descent, gradient_descent.IGradientDescent),
-        "initializer": (initializer, initializer.Initializer),
-        "layer": (layer, layer.Layer),
-        "loss": (loss, loss.Loss),
-        "metric": (metric, metric.Metric),
-        "optimizer": (optimizer, optimizer.IOptimizer),
-        "schedule": (gradient_descent.schedule, gradient_descent.Schedule),
-    }
-    return types.MappingProxyType(
-        {
-            f"{kind}.{name}": found
-            for kind, (module, base) in kinds.items()
-            for name, found in vars(module).items()
-            if inspect.isclass(found)
-            and not isinstance(found, types.GenericAlias)  # which calls itself a class on Python 3.10
-            and issubclass(found, base)
-            and not inspect.isabstract(found)
-        }
-    )
+def find_built_in(name: str) -> type[Any] | None:
+    """Return the class of the package that a file may name `<kind>.<class>`, None where there is none."""
+    kind, _, own = name.partition(".")
+    return _public(*_KINDS[kind], own) if kind in _KINDS else None
 
 
-BUILT_IN = _tabulate()
-"""Every class of the package that a file may name."""
+def find_model(name: str) -> type[Any] | None:
+    """Return the model of the package that a file may name `model.<class>`, None where there is none."""
+    kind, _, own = name.partition(".")
+    return _public(*_MODEL, own) if kind == "model" else None
 
-_NAMES = types.MappingProxyType({found: name for name, found in BUILT_IN.items()})
+
+def _public(package: str, base: str, name: str) -> type[Any] | None:
+    """Return the public class of a package that is derived from its `base` and can be made."""
+    module = import_module(package)
+    if name not in module.__all__:
+        return None
+    found = getattr(module, name)
+    if inspect.isclass(found) and issubclass(found, getattr(module, base)) and not inspect.isabstract(found):
+        return found
+    return None
 
 
 def class_name(found: type[Any]) -> str:
     """Return the name under which a file refers to a class."""
+    own = found.__name__
     if found.__module__.startswith("nn.model."):
-        return f"model.{found.__name__}"
-    return _NAMES.get(found, _CUSTOM + found.__name__)
+        return f"model.{own}"
+    if found.__module__.startswith("nn."):
+        for kind in _KINDS:
+            if find_built_in(f"{kind}.{own}") is found:
+                return f"{kind}.{own}"
+    return _CUSTOM + own
 
 
 def find_class(name: object, base: type[Any], custom_objects: Mapping[str, type[Any]]) -> type[Any]:
@@ -70,7 +84,7 @@ def find_class(name: object, base: type[Any], custom_objects: Mapping[str, type[
             own = name.removeprefix(_CUSTOM)[:80]
             raise UnknownClassError(f"class {own!r} is not part of nn; pass it as custom_objects={{{own!r}: <the class>}}")
     else:
-        found = BUILT_IN.get(name) if isinstance(name, str) else None
+        found = find_built_in(name) if isinstance(name, str) else None
         if found is None:
             raise UnknownClassError(f"no class of nn is registered as {str(name)[:80]!r}")
     if not isinstance(found, type) or not issubclass(found, base):

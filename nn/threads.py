@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["blas_threads", "describe_blas", "limited_to_one_thread"]
+__all__ = ["Team", "blas_threads", "describe_blas", "limited_to_one_thread"]
 
 
 class Team:

@@ -1,10 +1,20 @@
 """Activations: functions that keep the shape of their input."""
 
-from nn.activation.activation import Activation, Linear
-from nn.activation.gelu import GELU
-from nn.activation.rectifiers import ELU, LeakReLU, ReLU, Softplus
-from nn.activation.sigmoids import HTanh, Sigmoid, SiLU, Softmax, Tanh
+from typing import TYPE_CHECKING
+
+from nn.lazy import lazily
+
+if TYPE_CHECKING:
+    from nn.activation.activation import Activation, Linear
+    from nn.activation.gelu import GELU
+    from nn.activation.rectifiers import ELU, LeakReLU, ReLU, Softplus
+    from nn.activation.sigmoids import HTanh, Sigmoid, SiLU, Softmax, Tanh
 
 __all__ = [
     "ELU", "GELU", "Activation", "HTanh", "LeakReLU", "Linear", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh",
 ]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "Activation": "activation", "Linear": "activation", "GELU": "gelu", "ELU": "rectifiers", "LeakReLU": "rectifiers",
+    "ReLU": "rectifiers", "Softplus": "rectifiers", "HTanh": "sigmoids", "SiLU": "sigmoids", "Sigmoid": "sigmoids",
+    "Softmax": "sigmoids", "Tanh": "sigmoids",
+})  # fmt: skip

@@ -1,8 +1,19 @@
 """Callbacks: what `Model.fit` tells while it trains."""
 
-from nn.callback.callback import Callback
-from nn.callback.csv_logger import CSVLogger
-from nn.callback.learning_rate import LearningRateScheduler, ReduceOnPlateau
-from nn.callback.monitor import EarlyStopping, ModelCheckpoint
+from typing import TYPE_CHECKING
 
-__all__ = ["CSVLogger", "Callback", "EarlyStopping", "LearningRateScheduler", "ModelCheckpoint", "ReduceOnPlateau"]
+from nn.lazy import lazily
+
+if TYPE_CHECKING:
+    from nn.callback.callback import Callback
+    from nn.callback.csv_logger import CSVLogger
+    from nn.callback.learning_rate import LearningRateScheduler, ReduceOnPlateau
+    from nn.callback.monitor import EarlyStopping, ModelCheckpoint
+
+__all__ = [
+    "CSVLogger", "Callback", "EarlyStopping", "LearningRateScheduler", "ModelCheckpoint", "ReduceOnPlateau",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "Callback": "callback", "CSVLogger": "csv_logger", "LearningRateScheduler": "learning_rate",
+    "ReduceOnPlateau": "learning_rate", "EarlyStopping": "monitor", "ModelCheckpoint": "monitor",
+})  # fmt: skip

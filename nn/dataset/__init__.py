@@ -1,32 +1,29 @@
 """Data sets: what a data set is, the built-in ones, and (in `transforms`) what may be done to them before training."""
 
-from nn.dataset import transforms
-from nn.dataset.array import ArrayDataset
-from nn.dataset.character_text import CharacterText
-from nn.dataset.cifar import CIFAR10, CIFAR100
-from nn.dataset.csv_dataset import CSVDataset
-from nn.dataset.files import PublishedDataset
-from nn.dataset.interface import AbsDataset, checksum_of
-from nn.dataset.mnist import KMNIST, MNIST, FashionMNIST
-from nn.dataset.npz import NpzDataset
-from nn.dataset.toy import Digits, SimData
+from typing import TYPE_CHECKING
 
-CIFAR = CIFAR10  # its name in version 0.9
+from nn.lazy import lazily
+
+if TYPE_CHECKING:
+    from nn.dataset import idx, transforms
+    from nn.dataset.array import ArrayDataset
+    from nn.dataset.character_text import CharacterText
+    from nn.dataset.cifar import CIFAR as CIFAR  # the name of CIFAR10 in version 0.9
+    from nn.dataset.cifar import CIFAR10, CIFAR100
+    from nn.dataset.csv_dataset import CSVDataset
+    from nn.dataset.files import PublishedDataset
+    from nn.dataset.interface import AbsDataset, checksum_of
+    from nn.dataset.mnist import KMNIST, MNIST, FashionMNIST
+    from nn.dataset.npz import NpzDataset
+    from nn.dataset.toy import Digits, SimData
 
 __all__ = [
-    "CIFAR10",
-    "CIFAR100",
-    "KMNIST",
-    "MNIST",
-    "AbsDataset",
-    "ArrayDataset",
-    "CSVDataset",
-    "CharacterText",
-    "Digits",
-    "FashionMNIST",
-    "NpzDataset",
-    "PublishedDataset",
-    "SimData",
-    "checksum_of",
-    "transforms",
-]
+    "CIFAR10", "CIFAR100", "KMNIST", "MNIST", "AbsDataset", "ArrayDataset", "CSVDataset", "CharacterText", "Digits",
+    "FashionMNIST", "NpzDataset", "PublishedDataset", "SimData", "checksum_of", "idx", "transforms",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "idx": "idx", "transforms": "transforms", "ArrayDataset": "array", "CharacterText": "character_text", "CIFAR": "cifar",
+    "CIFAR10": "cifar", "CIFAR100": "cifar", "CSVDataset": "csv_dataset", "PublishedDataset": "files",
+    "AbsDataset": "interface", "checksum_of": "interface", "FashionMNIST": "mnist", "KMNIST": "mnist", "MNIST": "mnist",
+    "NpzDataset": "npz", "Digits": "toy", "SimData": "toy",
+})  # fmt: skip

@@ -16,7 +16,7 @@ from nn.arrays import Array
 from nn.dataset.files import PublishedDataset
 from nn.dataset.interface import Arrays
 
-__all__ = ["CIFAR10", "CIFAR100", "read_members"]
+__all__ = ["CIFAR", "CIFAR10", "CIFAR100", "read_members"]
 
 MIRRORS = ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/")
 
@@ -97,6 +97,9 @@ class CIFAR10(PublishedDataset):
         planes = rows[:, first:].reshape(len(rows), 3, _SIDE, _SIDE)
         column = list(self.label_bytes).index(self._labels)
         return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), rows[:, column].copy()
+
+
+CIFAR = CIFAR10  # its name in version 0.9
 
 
 class CIFAR100(CIFAR10):

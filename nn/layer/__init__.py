@@ -1,16 +1,28 @@
 """Layers: pieces of a model with variables of their own."""
 
-from nn.layer.attention import MultiHeadAttention
-from nn.layer.convolution import Conv1D, Conv2D
-from nn.layer.core import Dense, Embedding, Flatten, Reshape
-from nn.layer.dropout import Dropout
-from nn.layer.layer import Layer
-from nn.layer.merging import Add, Concatenate
-from nn.layer.normalization import BatchNorm, LayerNorm
-from nn.layer.pooling import AveragePool, GlobalAveragePool, MaxPool
-from nn.layer.recurrent import GRU, LSTM, Recurrent, SimpleRNN
+from typing import TYPE_CHECKING
+
+from nn.lazy import lazily
+
+if TYPE_CHECKING:
+    from nn.layer.attention import MultiHeadAttention
+    from nn.layer.convolution import Conv1D, Conv2D
+    from nn.layer.core import Dense, Embedding, Flatten, Reshape
+    from nn.layer.dropout import Dropout
+    from nn.layer.layer import Layer
+    from nn.layer.merging import Add, Concatenate
+    from nn.layer.normalization import BatchNorm, LayerNorm
+    from nn.layer.pooling import AveragePool, GlobalAveragePool, MaxPool
+    from nn.layer.recurrent import GRU, LSTM, Recurrent, SimpleRNN
 
 __all__ = [
     "GRU", "LSTM", "Add", "AveragePool", "BatchNorm", "Concatenate", "Conv1D", "Conv2D", "Dense", "Dropout", "Embedding",
-    "Flatten", "GlobalAveragePool", "Layer", "LayerNorm", "MaxPool", "MultiHeadAttention", "Recurrent", "Reshape", "SimpleRNN",
+    "Flatten", "GlobalAveragePool", "Layer", "LayerNorm", "MaxPool", "MultiHeadAttention", "Recurrent", "Reshape",
+    "SimpleRNN",
 ]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "MultiHeadAttention": "attention", "Conv1D": "convolution", "Conv2D": "convolution", "Dense": "core", "Embedding": "core",
+    "Flatten": "core", "Reshape": "core", "Dropout": "dropout", "Layer": "layer", "Add": "merging", "Concatenate": "merging",
+    "BatchNorm": "normalization", "LayerNorm": "normalization", "AveragePool": "pooling", "GlobalAveragePool": "pooling",
+    "MaxPool": "pooling", "GRU": "recurrent", "LSTM": "recurrent", "Recurrent": "recurrent", "SimpleRNN": "recurrent",
+})  # fmt: skip

@@ -1,12 +1,22 @@
 """Losses: what training makes small."""
 
-from nn.loss.binary_cross_entropy import Binary_Cross_Entropy
-from nn.loss.cross_entropy import Cross_Entropy, Cross_Entropy_With_Softmax
-from nn.loss.hinge import Hinge
-from nn.loss.loss import Loss
-from nn.loss.regression import DifferenceLoss, HuberLoss, MAELoss, MSELoss, TanhLoss
+from typing import TYPE_CHECKING
+
+from nn.lazy import lazily
+
+if TYPE_CHECKING:
+    from nn.loss.binary_cross_entropy import Binary_Cross_Entropy
+    from nn.loss.cross_entropy import Cross_Entropy, Cross_Entropy_With_Softmax
+    from nn.loss.hinge import Hinge
+    from nn.loss.loss import Loss
+    from nn.loss.regression import DifferenceLoss, HuberLoss, MAELoss, MSELoss, TanhLoss
 
 __all__ = [
     "Binary_Cross_Entropy", "Cross_Entropy", "Cross_Entropy_With_Softmax", "DifferenceLoss", "Hinge", "HuberLoss", "Loss",
     "MAELoss", "MSELoss", "TanhLoss",
 ]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "Binary_Cross_Entropy": "binary_cross_entropy", "Cross_Entropy": "cross_entropy",
+    "Cross_Entropy_With_Softmax": "cross_entropy", "Hinge": "hinge", "Loss": "loss", "DifferenceLoss": "regression",
+    "HuberLoss": "regression", "MAELoss": "regression", "MSELoss": "regression", "TanhLoss": "regression",
+})  # fmt: skip

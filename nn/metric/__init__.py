@@ -1,13 +1,25 @@
 """Metrics: numbers for people."""
 
-from nn.metric.accuracy import CategoricalAccuracy, ConfusionMatrix, TopKAccuracy
-from nn.metric.binary import F1, BinaryAccuracy, FalseNegative, FalsePositive, Precision, Recall, TrueNegative, TruePositive
-from nn.metric.metric import Metric
-from nn.metric.ranking import AreaUnderCurve, EqualErrorRate
-from nn.metric.regression import MeanSquareError, RelativeError, RelativeMeanSquareError
+from typing import TYPE_CHECKING
+
+from nn.lazy import lazily
+
+if TYPE_CHECKING:
+    from nn.metric.accuracy import CategoricalAccuracy, ConfusionMatrix, TopKAccuracy
+    from nn.metric.binary import F1, BinaryAccuracy, FalseNegative, FalsePositive, Precision, Recall, TrueNegative, TruePositive
+    from nn.metric.metric import Metric
+    from nn.metric.ranking import AreaUnderCurve, EqualErrorRate
+    from nn.metric.regression import MeanSquareError, RelativeError, RelativeMeanSquareError
 
 __all__ = [
     "F1", "AreaUnderCurve", "BinaryAccuracy", "CategoricalAccuracy", "ConfusionMatrix", "EqualErrorRate", "FalseNegative",
     "FalsePositive", "MeanSquareError", "Metric", "Precision", "Recall", "RelativeError", "RelativeMeanSquareError",
     "TopKAccuracy", "TrueNegative", "TruePositive",
 ]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "CategoricalAccuracy": "accuracy", "ConfusionMatrix": "accuracy", "TopKAccuracy": "accuracy", "BinaryAccuracy": "binary",
+    "F1": "binary", "FalseNegative": "binary", "FalsePositive": "binary", "Precision": "binary", "Recall": "binary",
+    "TrueNegative": "binary", "TruePositive": "binary", "Metric": "metric", "AreaUnderCurve": "ranking",
+    "EqualErrorRate": "ranking", "MeanSquareError": "regression", "RelativeError": "regression",
+    "RelativeMeanSquareError": "regression",
+})  # fmt: skip

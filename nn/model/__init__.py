@@ -1,13 +1,23 @@
 """Models: `SequentialModel`, a list of layers; `Model`, to subclass; and networks that everybody knows, ready made."""
 
-from nn.model.convolutional import AlexNet, LeNet5, ResNet20
-from nn.model.history import History
-from nn.model.model import Fragment, Model
-from nn.model.sequential import DNN, SequentialModel
-from nn.model.transformer import Transformer
-from nn.tensor_files import ModelFileError
+from typing import TYPE_CHECKING
+
+from nn.lazy import lazily
+
+if TYPE_CHECKING:
+    from nn.model.convolutional import AlexNet, LeNet5, ResNet20
+    from nn.model.history import History
+    from nn.model.model import Fragment, Model
+    from nn.model.sequential import DNN, SequentialModel
+    from nn.model.transformer import Transformer
+    from nn.tensor_files import ModelFileError
 
 __all__ = [
     "DNN", "AlexNet", "Fragment", "History", "LeNet5", "Model", "ModelFileError", "ResNet20", "SequentialModel",
     "Transformer",
 ]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "ModelFileError": "model_file", "AlexNet": "convolutional", "LeNet5": "convolutional",
+    "ResNet20": "convolutional", "History": "history", "Fragment": "model", "Model": "model", "DNN": "sequential",
+    "SequentialModel": "sequential", "Transformer": "transformer",
+})  # fmt: skip

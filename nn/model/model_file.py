@@ -123,7 +123,7 @@ def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[
     description = config["model"]
     if not isinstance(description, dict) or description.keys() != {"class", "config"}:
         raise ValueError(f"'model' must have 'class' and 'config', got {str(description)[:80]}")
-    found = _built_in_models(base).get(str(description["class"]))
+    found = registry.find_model(str(description["class"]))
     if found is None:
         found = registry.find_class(description["class"], base, custom_objects)
     model: TrainedNetwork = registry.construct(found, description["config"], custom_objects)
@@ -157,15 +157,6 @@ def _restore_optimizer(
     rule.load_state_dict({**numbers, **{name.removeprefix(_RULE): value for name, value in arrays.items()}})
     op_type = registry.find_class(description["class"], IOptimizer, custom_objects)
     model.adopt(op_type, rule)
-
-
-def _built_in_models(base: type[Any]) -> dict[str, type[TrainedNetwork]]:
-    """Return the models of this package; users' subclasses are found only where the caller passes them."""
-    below = [base]
-    for found in below:
-        below.extend(found.__subclasses__())
-    names = {registry.class_name(found): found for found in below if found is not base}
-    return {name: found for name, found in names.items() if name.startswith("model.")}
 
 
 _HISTORY = "history:"

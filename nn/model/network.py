@@ -7,7 +7,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,13 @@ from nn import arguments, tensor_files
 from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, Shape, as_array, as_dtype
 from nn.layer.layer import Naming, name_layers
-from nn.model.diagram import Diagram, Summary, summarize
 from nn.model.history import show
-from nn.model.picture import draw
 from nn.value.graph import Graph, Placeholder
 from nn.value.store import VariableStore
 from nn.value.value import Node, Owner, Value, Variable
+
+if TYPE_CHECKING:
+    from nn.model.diagram import Summary
 
 
 class Network(Configurable, ABC):
@@ -83,6 +84,8 @@ class Network(Configurable, ABC):
 
     def summary(self) -> Summary:
         """Print a table of layers, output shapes, numbers of parameters, what feeds what, and memory; return its text."""
+        from nn.model.diagram import Summary, summarize  # noqa: PLC0415 - for who looks: workers do not
+
         text = Summary(summarize(type(self).__name__, self.graph, self.store))
         sys.stdout.write(f"{text}\n")
         return text
@@ -92,6 +95,9 @@ class Network(Configurable, ABC):
 
         Without `path` it is shown below the cell of a notebook; ValueError where there is none.
         """
+        from nn.model.diagram import Diagram  # noqa: PLC0415 - for who looks: workers do not
+        from nn.model.picture import draw  # noqa: PLC0415
+
         if path is None:
             show("plot()", {"image/svg+xml": draw(type(self).__name__, Diagram(self.graph))}, "model.svg")
             return

@@ -1,13 +1,24 @@
 """Optimizers: how the gradients of a batch become an update, in one process or many."""
 
-from nn.optimizer.double_buffering import DoubleBufferingOptimizer
-from nn.optimizer.interface import Exchange, GDOptimizer, IOptimizer, OpContainer
-from nn.optimizer.local_rule import FederatedOptimizer, LocalUpdateOptimizer, ParameterAveragingOptimizer
-from nn.optimizer.parallel_sgd import GAOptimizer, GradientAveragingOptimizer, PSGDOptimizer
-from nn.optimizer.sharded import ShardedPSGDOptimizer
+from typing import TYPE_CHECKING
+
+from nn.lazy import lazily
+
+if TYPE_CHECKING:
+    from nn.optimizer.double_buffering import DoubleBufferingOptimizer
+    from nn.optimizer.interface import Exchange, GDOptimizer, IOptimizer, OpContainer
+    from nn.optimizer.local_rule import FederatedOptimizer, LocalUpdateOptimizer, ParameterAveragingOptimizer
+    from nn.optimizer.parallel_sgd import GAOptimizer, GradientAveragingOptimizer, PSGDOptimizer
+    from nn.optimizer.sharded import ShardedPSGDOptimizer
 
 __all__ = [
     "DoubleBufferingOptimizer", "Exchange", "FederatedOptimizer", "GAOptimizer", "GDOptimizer", "GradientAveragingOptimizer",
     "IOptimizer", "LocalUpdateOptimizer", "OpContainer", "PSGDOptimizer", "ParameterAveragingOptimizer",
     "ShardedPSGDOptimizer",
 ]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "DoubleBufferingOptimizer": "double_buffering", "Exchange": "interface", "GDOptimizer": "interface",
+    "IOptimizer": "interface", "OpContainer": "interface", "FederatedOptimizer": "local_rule",
+    "LocalUpdateOptimizer": "local_rule", "ParameterAveragingOptimizer": "local_rule", "GAOptimizer": "parallel_sgd",
+    "GradientAveragingOptimizer": "parallel_sgd", "PSGDOptimizer": "parallel_sgd", "ShardedPSGDOptimizer": "sharded",
+})  # fmt: skip

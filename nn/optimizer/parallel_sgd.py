@@ -13,7 +13,7 @@ from nn.optimizer.interface import Exchange, IOptimizer
 from nn.value.store import VariableStore
 from nn.value.value import Variable
 
-__all__ = ["IOptimizer", "PSGDOptimizer"]
+__all__ = ["ExchangingOptimizer", "GAOptimizer", "GradientAveragingOptimizer", "IOptimizer", "PSGDOptimizer"]
 
 
 class ExchangingOptimizer(IOptimizer):

@@ -1,7 +1,9 @@
 """One behaviour suite for every kind of `nn`, over the rows of `nn_rows/`, and no kind without a row."""
 
+import importlib
 import inspect
 import json
+import pkgutil
 import tracemalloc
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -41,8 +43,12 @@ def name(row: Any) -> str:
     return f"{row.kind.__name__} {row.label}".strip()
 
 
+for module in pkgutil.walk_packages(nn.__path__, "nn."):
+    importlib.import_module(module.name)  # the packages of nn import what is asked for
+
+
 def concrete_classes(base: type[Any]) -> Iterator[type[Any]]:
-    """Every class of the package below `base` that can be made."""
+    """Every class of the package below `base` that can be made, in whatever module it is."""
     for found in base.__subclasses__():
         if found.__module__.startswith("nn.") and not inspect.isabstract(found):
             yield found

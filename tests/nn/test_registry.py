@@ -23,9 +23,28 @@ def test_names() -> None:
 
 def test_base_classes_cannot_be_named_by_a_file() -> None:
     for base in (nn.layer.Layer, nn.activation.Activation, nn.loss.Loss, nn.optimizer.IOptimizer):
-        assert base not in registry.BUILT_IN.values()
-    with pytest.raises(TypeError):
-        registry.BUILT_IN["layer.Own"] = nn.layer.Dense  # type: ignore[index]
+        assert registry.class_name(base) == f"custom:{base.__name__}"
+    for name in ("layer.Layer", "activation.Activation", "loss.Loss", "optimizer.IOptimizer", "optimizer.Exchange"):
+        with pytest.raises(registry.UnknownClassError, match=f"no class of nn is registered as '{name}'"):
+            registry.find_class(name, object, {})
+
+
+def test_a_file_names_nothing_but_classes_of_its_kinds() -> None:
+    names = [
+        "gradient_descent.schedule",
+        "gradient_descent.Cosine",
+        "layer.core",
+        "layer.__dict__",
+        "model.DNN",
+        "nn.layer",
+        "",
+    ]
+    for name in names:
+        with pytest.raises(registry.UnknownClassError):
+            registry.find_class(name, object, {})
+    for name in ("model.History", "model.Model", "model.fragment", "layer.Dense", "DNN"):
+        assert registry.find_model(name) is None
+    assert registry.find_model("model.DNN") is nn.model.DNN
 
 
 def test_the_classes_that_must_travel_are_found_wherever_they_are() -> None:

@@ -1,25 +1,23 @@
 """What may be done to a data set before training; `add` chains one transform to the next."""
 
-from nn.dataset.transforms.abstract import AbsTransformer, Chain
-from nn.dataset.transforms.description import build, describe
-from nn.dataset.transforms.images import Augment, ImageCls
-from nn.dataset.transforms.labels import OneHot
-from nn.dataset.transforms.non_iid import Dirichlet, Make_Non_IID, True_Non_IID
-from nn.dataset.transforms.normalize import Normalize, NormalizeLabels
-from nn.dataset.transforms.order import Shuffle
+from typing import TYPE_CHECKING
+
+from nn.lazy import lazily
+
+if TYPE_CHECKING:
+    from nn.dataset.transforms.abstract import AbsTransformer, Chain, build, describe
+    from nn.dataset.transforms.images import Augment, ImageCls
+    from nn.dataset.transforms.labels import OneHot
+    from nn.dataset.transforms.non_iid import Dirichlet, Make_Non_IID, True_Non_IID
+    from nn.dataset.transforms.normalize import Normalize, NormalizeLabels
+    from nn.dataset.transforms.order import Shuffle
 
 __all__ = [
-    "AbsTransformer",
-    "Augment",
-    "Chain",
-    "Dirichlet",
-    "ImageCls",
-    "Make_Non_IID",
-    "Normalize",
-    "NormalizeLabels",
-    "OneHot",
-    "Shuffle",
-    "True_Non_IID",
-    "build",
-    "describe",
-]
+    "AbsTransformer", "Augment", "Chain", "Dirichlet", "ImageCls", "Make_Non_IID", "Normalize", "NormalizeLabels", "OneHot",
+    "Shuffle", "True_Non_IID", "build", "describe",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "AbsTransformer": "abstract", "Chain": "abstract", "build": "abstract", "describe": "abstract", "Augment": "images",
+    "ImageCls": "images", "OneHot": "labels", "Dirichlet": "non_iid", "Make_Non_IID": "non_iid", "True_Non_IID": "non_iid",
+    "Normalize": "normalize", "NormalizeLabels": "normalize", "Shuffle": "order",
+})  # fmt: skip

@@ -1,14 +1,20 @@
-"""What a transform is, and how several of them become one."""
+"""What a transform is, how several of them become one, and built-in ones as plain data, for a message or a file."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from nn.arguments import Configurable
 from nn.arrays import Array
 from nn.dataset.interface import Arrays
 
-__all__ = ["AbsTransformer", "Chain"]
+__all__ = ["AbsTransformer", "Chain", "build", "describe"]
+
+_KINDS = (
+    "Shuffle", "ImageCls", "Normalize", "NormalizeLabels", "OneHot", "Augment", "Make_Non_IID", "True_Non_IID", "Dirichlet",
+)  # fmt: skip
+"""The built-in transforms."""
 
 
 class AbsTransformer(Configurable, ABC):
@@ -76,3 +82,37 @@ class Chain(AbsTransformer):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's keywords."""
         return {"steps": list(self._steps)}
+
+
+def describe(transformer: AbsTransformer) -> list[tuple[str, dict[str, Any]]]:
+    """Return name and constructor keywords of every step, such that `build` makes an equal transform of them.
+
+    >>> describe(Shuffle().add(ImageCls()))
+    [('Shuffle', {}), ('ImageCls', {'flatten': True, 'channels': False})]
+
+    Raises TypeError for a step of a class that is not built in: its code has to travel with it.
+    """
+    for step in transformer.steps:
+        name = type(step).__name__
+        if name not in _KINDS or _kind(name) is not type(step):
+            raise TypeError(f"only {', '.join(_KINDS)} can be described as data, got a {type(step).__qualname__}")
+    return [(type(step).__name__, step.get_config()) for step in transformer.steps]
+
+
+def build(description: Sequence[tuple[str, dict[str, Any]]]) -> AbsTransformer:
+    """Return the transform that `describe` described.
+
+    Raises ValueError for an unknown name; what a constructor raises for its keywords passes through.
+    """
+    steps = []
+    for name, config in description:
+        if name not in _KINDS:
+            raise ValueError(f"a transform must be one of {', '.join(_KINDS)}, got {name!r}")
+        steps.append(_kind(name)(**config))
+    return steps[0] if len(steps) == 1 else Chain(steps)
+
+
+def _kind(name: str) -> type[AbsTransformer]:
+    """Return a built-in transform, which is imported when somebody asks for it."""
+    kind: type[AbsTransformer] = getattr(import_module("nn.dataset.transforms"), name)
+    return kind

@@ -1,5 +1,15 @@
 """Convolution: what it computes (`operation`), and the ways to compute it (`columns`, `winograd`)."""
 
-from nn.operation.convolution.operation import Convolution, RectifiedConvolution
+from typing import TYPE_CHECKING
 
-__all__ = ["Convolution", "RectifiedConvolution"]
+from nn.lazy import lazily
+
+if TYPE_CHECKING:
+    from nn.operation.convolution.operation import Convolution, RectifiedConvolution
+
+__all__ = [
+    "Convolution", "RectifiedConvolution",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "Convolution": "operation", "RectifiedConvolution": "operation",
+})  # fmt: skip

@@ -1,7 +1,17 @@
 """Operations that walk along time: the work of the recurrent layers."""
 
-from nn.operation.recurrent.gated import GRUOperation, LSTMOperation
-from nn.operation.recurrent.recurrence import Recurrence
-from nn.operation.recurrent.simple_rnn import SimpleRNNOperation
+from typing import TYPE_CHECKING
 
-__all__ = ["GRUOperation", "LSTMOperation", "Recurrence", "SimpleRNNOperation"]
+from nn.lazy import lazily
+
+if TYPE_CHECKING:
+    from nn.operation.recurrent.gated import GRUOperation, LSTMOperation
+    from nn.operation.recurrent.recurrence import Recurrence
+    from nn.operation.recurrent.simple_rnn import SimpleRNNOperation
+
+__all__ = [
+    "GRUOperation", "LSTMOperation", "Recurrence", "SimpleRNNOperation",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "GRUOperation": "gated", "LSTMOperation": "gated", "Recurrence": "recurrence", "SimpleRNNOperation": "simple_rnn",
+})  # fmt: skip

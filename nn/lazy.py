@@ -1,0 +1,36 @@
+"""Packages whose public names are imported when they are first asked for: a job loads the layers that it uses, and no others.
+
+`network.lazy` does it for the other packages; `nn` imports none of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` (PEP 562) of `package`; each name of `homes` comes from the module given there.
+
+    Those modules are attributes of the package, as if it had imported them; a module is its own home. Completion and `help()`
+    go by `__dir__`: they show those names, and of what is loaded only modules of the package. Type checkers do not see it: the
+    package imports the same names under `TYPE_CHECKING`.
+    """
+
+    def get(name: str) -> Any:
+        if name in homes.values():
+            return import_module(f"{package}.{name}")
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        loaded = vars(sys.modules[package])
+        special = {name for name in loaded if name.startswith("__")}
+        return sorted(special | homes.keys() | {name for name in loaded if f"{package}.{name}" in sys.modules})
+
+    return get, names
