@@ -90,7 +90,7 @@ def find_class(
     if found is None:
         if is_known:
             raise UnknownName(f"{option} {head} {syntax(head, known[head.lower()], rest)}")
-        near = did_you_mean(name, [each for each, kind in vars(module).items() if _is_kind(kind, base)])
+        near = did_you_mean(name, [each for each in dir(module) if _is_kind(getattr(module, each, None), base)])
         raise UnknownName(f"{option}: {place} has no {name!r}{near or '.'}")
     if not _is_kind(found, base):
         raise UnknownName(f"{option}: {text} must be a class derived from {base.__name__}.")
