@@ -14,7 +14,7 @@ from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.logs import get_logger
 
 from .accounts import Accounts
-from .batch_sync import ISyncType
+from .batch_sync.sync.interface import ISyncType
 from .channel import Key, Sent, Wait
 from .codec.bank import CodecBank
 from .codec.interfaces import Codec

@@ -34,12 +34,19 @@ from .training import Samples
 from .unusable import likes_of
 from .worker_executor import WorkerExecutor
 
+Resources = Mapping[str, Any]
 STANDBY = "parallel_sgd.standby"
+"""The module whose `main` an agent starts when the driver is gone."""
+SERVER_TRANSFER = "server_transfer"
+"""What takes the place of TRANSFER for the parameter server."""
 
 
 @dataclass(frozen=True)
 class JobManifest:
-    """`holders` are the workers that have each block, `recipe` tells how to load the data set where it is at hand."""
+    """A job as its driver needs it: what follows on failures, the bundles with the executors, and the job resources.
+
+    `holders` are the workers that have each block, `recipe` tells how to load the data set where it is at hand.
+    """
 
     job: str
     title: str
@@ -145,10 +152,6 @@ class AttemptState:
         for node, address in self.nodes.items():
             made.add(int(node), Address.parse(address))
         return made
-
-
-SERVER_TRANSFER = "server_transfer"
-Resources = Mapping[str, Any]
 
 
 def job_resources(spec: JobSpec, samples_size: int) -> Resources:

@@ -40,7 +40,7 @@ from .codec.plain import Plain
 from .compatibility import check_parts
 from .ledger import Grid
 from .plan import WorkerPlan, server_codecs
-from .profiles import ISetting
+from .profiles.interface import ISetting
 from .report import check_title
 
 AssignmentType = Callable[[int, int], ISetting]

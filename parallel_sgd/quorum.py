@@ -22,7 +22,7 @@ class NoMajority(NetworkError):
 class Quorum:
     """Of the nodes of one attempt at `job`, for its `driver`; `since` is the term and the number of that attempt.
 
-    `lost` are the nodes that the driver has lost, `mourned` those of them whose agents have ended before its eyes.
+    `lost` are the nodes that the driver has lost, `mourned` those of them whose agents it saw end.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from .codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .codec.plain import Plain
 from .codec.settings import GlobalSettings
 from .merge import BlockMean, Span, TreeSum, block_tree
-from .profiles import ISetting
+from .profiles.interface import ISetting
 from .unusable import Like, Unusable, check_finite, check_form
 
 

@@ -42,7 +42,7 @@ class SocketChannel:
         return self._suspects()
 
     def post(self, target: int, key: Key, content: object) -> Sent | None:
-        """Queue one packet; however much is in line already, since waiting is the business of `drive`."""
+        """Queue one packet; however much is in line already, since waiting is the business of `run_process`."""
         session = self._controller.sessions.get(target)
         if session is None:
             raise ValueError(f"A packet must go to one of the nodes {sorted(self._controller.sessions)}, got {target}")

@@ -12,7 +12,7 @@ from rpc.logs import get_logger
 from rpc.monitor import Monitor
 
 from .accounts import Accounts
-from .batch_sync import ISyncType
+from .batch_sync.sync.interface import ISyncType
 from .batches import Batches
 from .block_history import Recorder
 from .channel import Channel, Parameter_Server

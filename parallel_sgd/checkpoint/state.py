@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nn.model import Model
 from nn.optimizer import IOptimizer
-from parallel_sgd.batch_sync import ISyncType
+from parallel_sgd.batch_sync.sync.interface import ISyncType
 from parallel_sgd.batches import FIXED, Batches
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.report import Earlier

@@ -10,7 +10,7 @@ from network.errors import BadContent, ProtocolError
 from network.frames import unpacked
 from parallel_sgd.accounts import Accounts
 from parallel_sgd.channel import Channel, Key, Sent
-from parallel_sgd.profiles import ISetting
+from parallel_sgd.profiles.interface import ISetting
 from parallel_sgd.unusable import Like, Unusable, check_finite
 from rpc.logs import get_logger
 

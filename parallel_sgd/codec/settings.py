@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.merge import Span, block_tree
-from parallel_sgd.profiles import ISetting
+from parallel_sgd.profiles.interface import ISetting
 from parallel_sgd.unusable import Unusable
 
 from .interfaces import Array

@@ -50,7 +50,7 @@ class DriverLink:
         self._over = threading.Event()
         self._closing, self._deadline = False, math.inf
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="liaison", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="driver link", daemon=True)
         self._thread.start()
 
     # ---- the thread of the function

@@ -43,8 +43,8 @@ def test_it_travels_unchanged(spec: JobSpec, tmp_path: Path) -> None:
     made = make_manifest(spec, 1234, "job-1")
     content = made.to_bytes()
     assert content == make_manifest(spec, 1234, "job-1").to_bytes()
-    (tmp_path / "estate").write_bytes(content)
-    read = JobManifest.read(tmp_path / "estate")
+    (tmp_path / "manifest").write_bytes(content)
+    read = JobManifest.read(tmp_path / "manifest")
     assert (read.workers, read.server) == (
         made.workers.__class__(made.workers.objects, made.workers.code, ()),
         made.server.__class__(made.server.objects, made.server.code, ()),
@@ -57,8 +57,8 @@ def test_it_travels_unchanged(spec: JobSpec, tmp_path: Path) -> None:
 
 def test_what_depends_on_the_attempt_is_data(spec: JobSpec, tmp_path: Path) -> None:
     """The code bundle is the same for all attempts; number and workers of each go with the settings."""
-    (tmp_path / "estate").write_bytes(make_manifest(spec, 1234, "job-1").to_bytes())
-    resources = JobManifest.read(tmp_path / "estate").resources
+    (tmp_path / "manifest").write_bytes(make_manifest(spec, 1234, "job-1").to_bytes())
+    resources = JobManifest.read(tmp_path / "manifest").resources
     samples = (np.ones(3, np.float32),) * 4
     first = attempt_resources(resources, 0, 2, 1e6, lambda: samples)
     second = attempt_resources(resources, 1, 1, 1e6, lambda: samples)

@@ -22,7 +22,7 @@ from rpc.submit import restarts
 FAILED = JobFailed({1: ("lost", "its connection ended")}, {}, "job", [])
 
 
-class Office(RestartLoop):
+class Loop(RestartLoop):
     """Attempts whose nodes agree, and whose next attempt starts, as a test says: `agree` and `start` get the seconds that have
     passed since the failure."""
 
@@ -92,43 +92,43 @@ def test_training_pauses_while_others_may_be_going_on(
 ) -> None:
     """FLT-25: under every policy, not only where nodes are left out, silence of too many is waited out for ten minutes."""
     caplog.set_level(logging.INFO)
-    office = Office(policy, until(WAIT_SECONDS - 1, silent), at_once, clock)
-    assert office.again() == "running" and office.seconds >= WAIT_SECONDS - 1
+    loop = Loop(policy, until(WAIT_SECONDS - 1, silent), at_once, clock)
+    assert loop.again() == "running" and loop.seconds >= WAIT_SECONDS - 1
     assert [record.getMessage() for record in caplog.records] == [f"Training pauses, for up to {WAIT_SECONDS:.0f} s: {silent}"]
 
 
 @pytest.mark.parametrize("policy", AGAIN)
 def test_a_pause_ends(policy: str, clock: VirtualClock) -> None:
     """FLT-25: then the job is over here, and may go on there."""
-    office = Office(policy, until(1e9, silent), at_once, clock)
+    loop = Loop(policy, until(1e9, silent), at_once, clock)
     with pytest.raises(JobFailed, match="could not go on within 600 s"):
-        office.again()
-    assert office.ended == "left" and WAIT_SECONDS <= office.seconds < WAIT_SECONDS + 5
+        loop.again()
+    assert loop.ended == "left" and WAIT_SECONDS <= loop.seconds < WAIT_SECONDS + 5
 
 
 @pytest.mark.parametrize("policy", AGAIN)
 def test_nodes_that_do_not_come_back(policy: str, clock: VirtualClock) -> None:
     """EL-16: nodes that agree and cannot be reached are waited for as the policy says, whatever pauses went before."""
-    office = Office(policy, until(50.0, silent), until(1e9, NetworkError("Node(1) is lost: cannot connect.")), clock)
+    loop = Loop(policy, until(50.0, silent), until(1e9, NetworkError("Node(1) is lost: cannot connect.")), clock)
     seconds = WAIT_SECONDS if policy == WAIT else RETURN_SECONDS
     with pytest.raises(JobFailed, match=f"not started again within {seconds:g} s: Node"):
-        office.again()
-    assert office.ended == "failed" and 50 + seconds <= office.seconds < 60 + seconds
+        loop.again()
+    assert loop.ended == "failed" and 50 + seconds <= loop.seconds < 60 + seconds
 
 
 def test_who_claims_the_job_for_a_moment_is_waited_for(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    """FLT-25: an heir that gives the job up again ends no attempt, and does not hide why a job has failed."""
+    """FLT-25: a standby driver that gives the job up again ends no attempt, and does not hide why a job has failed."""
     moment = until(DEPOSED_SECONDS - 1, deposed)
-    assert Office(SHRINK, moment, at_once, clock).again() == "running"
-    office = Office(SHRINK, moment, at_once, clock)
-    assert office.give_up().failures == FAILED.failures and office.ended == "failed"
+    assert Loop(SHRINK, moment, at_once, clock).again() == "running"
+    loop = Loop(SHRINK, moment, at_once, clock)
+    assert loop.give_up().failures == FAILED.failures and loop.ended == "failed"
     assert "pauses" not in caplog.text
 
 
 def test_who_goes_on_with_the_job_deposes(clock: VirtualClock) -> None:
-    """FLT-25: an heir that keeps the job is its driver."""
-    for act in (Office.again, Office.give_up):
-        office = Office(SHRINK, until(1e9, deposed), at_once, clock)
+    """FLT-25: a standby driver that keeps the job is its driver."""
+    for act in (Loop.again, Loop.give_up):
+        loop = Loop(SHRINK, until(1e9, deposed), at_once, clock)
         with pytest.raises(Deposed):
-            act(office)
-        assert office.ended == "" and office.seconds < DEPOSED_SECONDS + 1
+            act(loop)
+        assert loop.ended == "" and loop.seconds < DEPOSED_SECONDS + 1

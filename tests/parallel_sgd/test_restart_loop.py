@@ -64,9 +64,9 @@ class Attempts(RuleBasedStateMachine):
 
     @rule()
     def another_driver_takes_over(self) -> None:
-        heir = Recovery(self.policy, self.most)
-        heir.load_state_dict(self.recovery.state_dict())
-        self.recovery = heir
+        successor = Recovery(self.policy, self.most)
+        successor.load_state_dict(self.recovery.state_dict())
+        self.recovery = successor
 
     def _follow(self, failed: JobFailed, places: set[Place]) -> None:
         before = [self.membership.nodes[node] for node in self.membership.nodes.worker_ids]

@@ -116,8 +116,8 @@ def check_asynchronous(name: str, codec: type[Codec], op_type: type[IOptimizer])
             f"'sync_type' {name} cannot run 'codec' {codec.__name__}, whose results are made of what all workers send in the "
             f"same batch: take SynchronizedSGD, or a codec like AsyncPS"
         )
-    turns = issubclass(op_type, ExchangingOptimizer) and op_type.puts != op_type.gets
-    if turns and not codec.awaits_answer:
+    converts = issubclass(op_type, ExchangingOptimizer) and op_type.puts != op_type.gets
+    if converts and not codec.awaits_answer:
         raise ValueError(
             f"'sync_type' {name} goes on with a worker's own value where 'codec' {codec.__name__} has no result yet, but "
             f"'op_type' {op_type.__name__} cannot use its own values as results: take AsyncPS, or SynchronizedSGD"

@@ -11,7 +11,7 @@ import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.merge import BlockMean, BlockTree, Span, TreeSum, block_tree
-from parallel_sgd.profiles import ISetting
+from parallel_sgd.profiles.interface import ISetting
 
 from .merge import MergeRule
 from .parts import Grain

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Chain, LinearCode, Stage
-from parallel_sgd.profiles import ISetting
+from parallel_sgd.profiles.interface import ISetting
 
 from .merge import MergeRule
 from .trigger import Trigger

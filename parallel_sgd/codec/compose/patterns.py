@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from nn import arguments
 from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Codec
-from parallel_sgd.profiles import ISetting
+from parallel_sgd.profiles.interface import ISetting
 
 from .builder import build
 from .parts import Composition, ExchangePattern, Parts, Shard, flat

@@ -52,14 +52,14 @@ def test_what_comes_too_early_is_kept_in_order() -> None:
     """A node that is through already begins to train; its packets wait for the exchange."""
 
     def work(com: Communication) -> list[Any]:
-        talk = Agreement(com, [1 - com.rank])
-        talk.agree(HeldCheckpoints(), com.group, None)
+        agreement = Agreement(com, [1 - com.rank])
+        agreement.agree(HeldCheckpoints(), com.group, None)
         if com.rank == 0:
             for number in range(3):
                 com.controller.post(1, number, (0, 0, 0, number))
             com.controller.flush([1], 20)
             return []
-        got: list[Any] = [message.value for _, message in talk.early]
+        got: list[Any] = [message.value for _, message in agreement.early]
         com.on_block = lambda _, message: got.append(message.value)
         com.controller.wait_until(lambda: len(got) == 3, 20, lambda: "the packets")
         return got
@@ -72,9 +72,9 @@ def test_a_packet_before_the_offers_is_kept() -> None:
     def work(com: Communication) -> list[Any]:
         if com.rank == 0:
             com.controller.post(1, "early", (0, 0, 0, 5))
-        talk = Agreement(com, [1 - com.rank])
-        talk.agree(HeldCheckpoints(), com.group, None)
-        return [message.value for _, message in talk.early]
+        agreement = Agreement(com, [1 - com.rank])
+        agreement.agree(HeldCheckpoints(), com.group, None)
+        return [message.value for _, message in agreement.early]
 
     with group(2) as coms:
         assert together(coms, work)[1] == ["early"]

@@ -20,9 +20,9 @@ CONTENT = {"plain": {"step": 3, "table": np.arange(50_000.0)}, "kept": {"sampler
 
 def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    vault = StateFile(path)
-    assert vault.content is None and not path.exists()
-    assert vault.keep({"old": 1}) and vault.keep(CONTENT)
+    state_file = StateFile(path)
+    assert state_file.content is None and not path.exists()
+    assert state_file.keep({"old": 1}) and state_file.keep(CONTENT)
     assert (path.stat().st_mode & 0o777, os.listdir(tmp_path)) == (0o600, ["state"])
     found = StateFile(path).content
     np.testing.assert_array_equal(found["plain"].pop("table"), CONTENT["plain"]["table"])
@@ -63,8 +63,8 @@ def test_a_disk_that_refuses(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     """The job goes on; what was kept before stays."""
     path = tmp_path / "state"
     StateFile(path).keep(1)
-    vault = StateFile(path, FullDisk())
-    assert not vault.keep(2) and vault.content == 1
+    state_file = StateFile(path, FullDisk())
+    assert not state_file.keep(2) and state_file.content == 1
     assert "No space left on device" in caplog.text
     assert os.listdir(tmp_path) == ["state"] and StateFile(path).content == 1
 
