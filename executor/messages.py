@@ -1,4 +1,5 @@
-"""What the submitter and a node say to each other about tasks: short lists that begin with a word.
+"""What the submitter and a node say to each other about tasks: short lists that begin with a word; and what tasks print, on
+its way into such messages.
 
 to a node:    ["code", function, objects, code]   ["run", [[task, function, many, tree, arrays, limit], ...]]
               ["back", [task, ...]]   ["forget", [function, ...]]   ["hold", number, tree, arrays]   ["drop", [number, ...]]

@@ -53,9 +53,9 @@ def initializer_message(initializer: Callable[..., object], initargs: Sequence[A
     return [INITIALIZER, bundle.objects, bundle.code, payload.tree, payload.arrays]
 
 
-def initializer_failure(done: Done, node: int, name: str, standing: SetupMessages) -> Exception:
+def initializer_failure(done: Done, node: int, name: str, setup: SetupMessages) -> Exception:
     """What breaks the executor when a node called `name` says that the initializer failed there."""
-    if not standing.has(INITIALIZER):
+    if not setup.has(INITIALIZER):
         return ProtocolError("A node says that an initializer failed, and there is none.")
     error = unpack_failure(done.tree, done.arrays, (), node)
     broken = BrokenExecutor(f"The initializer failed on {name}: {type(error).__name__}: {error}")
@@ -195,7 +195,7 @@ class Held:
 
     def __init__(self, number: int, *value: Any) -> None:
         self._number, self._value = number, value
-        self._arrived: ReceivedValue | None = None  # also for threads of a task, whose context is another
+        self._received: ReceivedValue | None = None  # also for threads of a task, whose context is another
 
     def __call__(self) -> Any:
         """The value.
@@ -204,11 +204,11 @@ class Held:
         """
         if self._value:
             return self._value[0]
-        if self._arrived is None:
-            self._arrived = HELD.get({}).get(self._number)
-        if self._arrived is None:
+        if self._received is None:
+            self._received = HELD.get({}).get(self._number)
+        if self._received is None:
             raise LookupError(f"The broadcast value {self._number} is not here: it was given up, or never sent.")
-        return self._arrived.get()
+        return self._received.get()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Held, (self._number,)

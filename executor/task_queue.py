@@ -1,4 +1,6 @@
-"""The node's second thread: moves the bytes, so that results leave and tasks are given back while a task runs."""
+"""The tasks that a node holds, and its second thread: it moves the bytes, so that results leave and tasks are given back while
+a task runs, and it sees to the limit of the running task.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class Assignment(NamedTuple):
 
 
 class TaskQueue:
-    """Between the submitter's line and the main thread of a node.
+    """Between the connection with the submitter and the main thread of a node.
 
     The main thread calls `next` and `put`; the queue's own thread owns `controller` until `close` has returned.
     Attributes: `code`, {function: (objects, code)}; `limit` of the running task; `values`, broadcast ones by number; `shelves`,
@@ -60,7 +62,7 @@ class TaskQueue:
         self.initializer: Initializer | None = None
         self._controller, self._session = controller, session
         # in order, each in a cell: whoever takes it out, the main thread to execute it or the queue to give it back, has it
-        self._line: deque[list[Assignment]] = deque()
+        self._tasks: deque[list[Assignment]] = deque()
         self._cells: dict[int, list[Assignment]] = {}  # by task, until it is taken out
         self._arrived = threading.Event()  # set when the main thread has something to look at
         self._room = threading.Event()
@@ -87,9 +89,9 @@ class TaskQueue:
         Raises: JobAborted when the job is stopped or the submitter is gone.
         """
         while True:
-            while self._line and self._error is None:
+            while self._tasks and self._error is None:
                 try:
-                    assignment = self._line.popleft().pop()
+                    assignment = self._tasks.popleft().pop()
                 except IndexError:  # it was given back
                     continue
                 self._cells.pop(assignment.task, None)
@@ -97,7 +99,7 @@ class TaskQueue:
             self._arrived.clear()
             if self._error is not None:
                 raise self._error
-            if self._line:
+            if self._tasks:
                 continue
             if self._end:
                 return None
@@ -261,7 +263,7 @@ class TaskQueue:
     def _take_in(self, assignments: list[Assignment]) -> None:
         cells = [[assignment] for assignment in assignments]
         self._cells.update((cell[0].task, cell) for cell in cells)
-        self._line.extend(cells)
+        self._tasks.extend(cells)
         self._arrived.set()
 
     def _give_back(self, wanted: list[int]) -> None:

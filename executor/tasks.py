@@ -258,9 +258,8 @@ class RareCondition:
 
 
 OUTPUTS = ("off", "inline", "future")
-output_logger = get_logger(
-    "executor.tasks"
-)  # has what all loggers of tasks say: nodes must not make loggers here by naming them
+# has what all loggers of tasks say: nodes must not make loggers here by naming them
+output_logger = get_logger("executor.tasks")
 
 
 class Console:

@@ -164,8 +164,8 @@ def wait_sockets(
     _poll(reading, writing).poll(_milliseconds(timeout))
 
 
-def looking(seconds: float) -> Waiter:
-    """A waiter that looks again and again for so many seconds before it sleeps.
+def busy_poll(seconds: float) -> Waiter:
+    """A waiter that polls again and again for so many seconds before it sleeps.
 
     A core that has nothing to do sleeps deeply, and takes tens of microseconds to wake up when a byte comes: longer than a
     worker waits for the others, if all have a core of their own. Where they share cores it takes time from those that work.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from network.faults.fault import LinkFault
-from network.faults.plan import FaultPlan, perform
-from network.faults.proxy import Proxy, Route
+from network import faults  # whose parts load when they are asked for: a job without faults needs none of them
 from network.transport import SocketLink
 from rpc import Communication
+
+if TYPE_CHECKING:
+    from network.faults import FaultPlan, Proxy, Route
 
 
 class FaultInjector:
@@ -30,7 +32,7 @@ class FaultInjector:
             if route is not None:  # after a failure the job may go on without that node
                 route.inject(link)
         for fault in self._plan.at(self._node, epoch, batch, self._attempt):
-            perform(fault, poison=self._spoil)
+            faults.perform(fault, poison=self._spoil)
         return self._spoiled
 
     def _spoil(self) -> None:
@@ -38,21 +40,22 @@ class FaultInjector:
 
 
 @contextlib.contextmanager
-def injected(plan: FaultPlan, com: Communication) -> Iterator[FaultInjector | None]:
-    """The injector of this node, while the block runs; None where nothing is planned."""
-    if not plan.faults:
+def injected(text: str, seed: int, com: Communication) -> Iterator[FaultInjector | None]:
+    """The injector of this node for the plan in `text`, while the block runs; None where nothing is planned."""
+    if not text:
         yield None
         return
+    plan = faults.FaultPlan.parse(text, seed)
     node = com.node_id
     peers = {
         fault.receiver if node == fault.sender else fault.sender
         for fault in plan.faults
-        if isinstance(fault, LinkFault) and (node == fault.sender or (fault.both and node == fault.receiver))
+        if isinstance(fault, faults.LinkFault) and (node == fault.sender or (fault.both and node == fault.receiver))
     }
     if not peers:
         yield FaultInjector(plan, node, com.attempt, {})
         return
-    with Proxy(plan.seed) as proxy:
+    with faults.Proxy(plan.seed) as proxy:
         routes = {peer: _interpose(proxy, com, peer) for peer in sorted(peers) if peer in com.controller.sessions}
         yield FaultInjector(plan, node, com.attempt, routes)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from network.clock import SystemClock
-from network.faults.plan import FaultPlan
 from nn.threads import describe_blas
 from rpc import AbsExecutable, Communication, ReplyPackage
 from rpc.files import keep_configuration
@@ -104,7 +103,7 @@ class JobExecutor(AbsExecutable):
 
     def _injected(self, com: Communication) -> AbstractContextManager[FaultInjector | None]:
         """The faults that the job asks for, if any, while the block runs."""
-        return injected(FaultPlan.parse(self._parts[MISC]["fault"], self._parts[SETTING]["seed"]), com)
+        return injected(self._parts[MISC]["fault"], self._parts[SETTING]["seed"], com)
 
     def _suspects(self, com: Communication) -> Callable[[], Collection[int]]:
         """About whom the failure detector will say more: those that it suspects; where something follows from its verdicts,

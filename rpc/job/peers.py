@@ -14,7 +14,7 @@ from network.errors import NetworkError, PeerLost, Rejected, TimedOut
 from network.keys import Key
 from network.nodes import Address
 from network.session import Session
-from network.transport import looking
+from network.transport import busy_poll
 
 from ..dialing import dial_processes
 from ..identity import host_name, process_name
@@ -186,11 +186,11 @@ LOOKING_SECONDS = 0.0002  # before a wait sleeps
 
 
 def look_if_cores_suffice(controller: Controller, places: Iterable[Sequence[str]]) -> None:
-    """Have `controller` look before it sleeps, if this host has a core for each process; see `network.transport.looking`.
+    """Have `controller` look before it sleeps, if this host has a core for each process; see `network.transport.busy_poll`.
 
     `places` are [address, host, path] of all processes that work together, this one included.
     """
     here = sum(host == host_name() for _, host, _ in places)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if here <= cores:
-        controller.use_wait(looking(LOOKING_SECONDS))
+        controller.use_wait(busy_poll(LOOKING_SECONDS))

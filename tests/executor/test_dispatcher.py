@@ -203,9 +203,9 @@ def test_who_does_not_wait_for_the_answer_has_not_cancelled() -> None:
 
 def test_within_the_thread_that_hears_the_answer_nothing_is_recalled() -> None:
     """A done callback runs there; it is told at once that the task cannot be cancelled."""
-    recalls = Cancellations(lambda: None, ())
-    assert recalls.ask(3, threading.current_thread()) is False
-    assert not recalls
+    cancellations = Cancellations(lambda: None, ())
+    assert cancellations.ask(3, threading.current_thread()) is False
+    assert not cancellations
 
 
 def hear_tasks(it: Lair, count: int) -> None:
