@@ -162,8 +162,8 @@ class Dispatcher(Inbox):
         cancelling = self._cancel  # before a look at what has arrived: all that was submitted before it is set, is among that
         if self._arrived:
             new, near = self._take_tasks(len(self._arrived) if cancelling else _AT_ONCE)
-            shapes: dict[plan.Shape, plan.Shape] = {}  # most are alike, and a hundred thousand of them are kept
-            told = tuple(shapes.setdefault(shape, shape) for shape in (self._tasks[number].shape for number in new))
+            infos: dict[plan.TaskInfo, plan.TaskInfo] = {}  # most are alike, and a hundred thousand of them are kept
+            told = tuple(infos.setdefault(info, info) for info in (self._tasks[number].info for number in new))
             self._feed(plan.Submitted(new, told, near))
         if self._cancellations:
             self._take_cancellations()

@@ -48,7 +48,7 @@ class Function:
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody will ask for it again, and its tasks have ended."""
+        """Whether it is forgotten here, and its tasks have ended."""
         return self.forgotten and self.begun == self.ended
 
     @property

@@ -52,7 +52,7 @@ class Shelves:
     """Values by the number of a shelf and a place on it, of `room` bytes in all. `node` is the process that they are in.
 
     A value that finds no room pushes out those of other shelves, the ones used longest ago first, never one of its own shelf:
-    whoever walks along a shelf that is too long would otherwise find nothing, at any place. If that is not enough, the value
+    a pass over a shelf that is too long would otherwise find nothing, at any place. If that is not enough, the value
     is not kept. Tasks put and get in one thread, `clear` may be called in another.
     """
 

@@ -173,8 +173,8 @@ class NodeExecutor(Executor, ABC):
 
 
 class WithOptions(NodeExecutor):
-    """A ClusterExecutor, seen by who has options for calls: whatever is submitted here has them. Else it is the same executor;
-    to shut it down shuts that down. It is made by `ClusterExecutor.with_options`."""
+    """A ClusterExecutor with options for calls: all that is submitted here has them. Else it is the same executor; to shut it
+    down shuts that down. It is made by `ClusterExecutor.with_options`."""
 
     def __init__(self, executor: NodeExecutor, options: TaskOptions) -> None:
         self._executor: NodeExecutor = executor._executor if isinstance(executor, WithOptions) else executor

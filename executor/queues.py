@@ -28,7 +28,7 @@ RECALL_SECONDS = 1.0  # that a caller of `cancel` waits; a node whose task holds
 class Inbox:
     """Requests of other threads to the dispatcher's, which they wake. `submit` is called by one thread at a time.
 
-    `_asleep` tells that the dispatcher waits for sockets, or is about to: whoever asks for something then wakes it.
+    `_asleep` tells that the dispatcher waits for sockets, or is about to: a request then wakes it.
     """
 
     def __init__(self, tasks: Tasks) -> None:
@@ -95,7 +95,7 @@ class Inbox:
 
 
 class Cancellations:
-    """Futures that somebody wants to cancel while a node holds their tasks: the question, and whoever waits for the answer.
+    """Cancellations of futures whose tasks a node holds: questions to the nodes, and the callers that wait for the answers.
 
     `ask` may be called from any thread; it wakes the dispatcher's by `wake`. All else is for that thread.
     """
@@ -110,7 +110,7 @@ class Cancellations:
     def ask(self, number: int, thread: threading.Thread) -> bool:
         """Whether task `number` was taken back and cancelled. Within `thread`, which would have to hear the answer, it is not.
 
-        Who has waited for too long does not want it any more: a task that is given back after that will run.
+        A caller that has waited for too long gives up: a task that is given back after that will run.
         """
         if threading.current_thread() is thread:
             return False
@@ -126,7 +126,7 @@ class Cancellations:
             raise
 
     def __bool__(self) -> bool:
-        """Whether there are questions that nobody has taken yet."""
+        """Whether there are new questions."""
         return bool(self._asked)
 
     def take(self) -> list[int]:
@@ -139,7 +139,7 @@ class Cancellations:
         return found
 
     def is_wanted(self, number: int) -> bool:
-        """Whether somebody still waits for task `number`; then it must be cancelled, and that be told by `settle`."""
+        """Whether a caller still waits for task `number`; then it must be cancelled, and that be told by `settle`."""
         waiting = [answer for answer in self._open.get(number, []) if not answer.cancelled()]
         return len([answer for answer in waiting if answer.running() or answer.set_running_or_notify_cancel()]) > 0
 
@@ -159,7 +159,7 @@ class Cancellations:
             self.settle(task, False)  # which those that are cancelled have been already
 
     def is_mute(self, node: int) -> bool:
-        """Whether a node has left a question unanswered for long: nobody need wait for it again."""
+        """Whether a node has left a question unanswered for so long that no caller need wait for it again."""
         questions = self._questions[node]
         return bool(questions) and time.monotonic() - questions[0][0] > RECALL_SECONDS
 

@@ -32,9 +32,9 @@ from .scheduler_state import (
     Recalled,
     Returned,
     Send,
-    Shape,
     Submitted,
     TakeBack,
+    TaskInfo,
     Tick,
     Wait,
     Withdrawn,
@@ -55,7 +55,7 @@ class Scheduler(Machine):
         self._nodes = {node: NodeState() for node in nodes}
         self._away: set[int] = set()  # lost nodes that return
         self._waiting = PendingTasks()
-        self._shapes: dict[int, Shape] = {}  # of all unfinished tasks
+        self._infos: dict[int, TaskInfo] = {}  # of all unfinished tasks
         self._estimates = DurationEstimates()
         self._losses: dict[int, int] = {}
         self._copies: dict[int, int] = {}  # how many nodes hold a task, if more than one
@@ -66,7 +66,7 @@ class Scheduler(Machine):
     @property
     def unfinished(self) -> int:
         """How many tasks wait or run."""
-        return len(self._shapes)
+        return len(self._infos)
 
     @property
     def running(self) -> int:
@@ -83,13 +83,13 @@ class Scheduler(Machine):
 
     def may_try_again(self, task: int) -> bool:
         """Whether its retries allow one more."""
-        shape = self._shapes[task]
-        return self._losses.get(task, 0) < (self._retries if shape.retries is None else shape.retries)
+        info = self._infos[task]
+        return self._losses.get(task, 0) < (self._retries if info.retries is None else info.retries)
 
     def _decide(self, event: object, now: float) -> list[object]:
         actions: list[object] = []
         if isinstance(event, Submitted):
-            self._shapes.update(zip(event.tasks, event.shapes, strict=True))
+            self._infos.update(zip(event.tasks, event.infos, strict=True))
             self._waiting.append(event.tasks, event.near, self._nodes)
         elif isinstance(event, Finished):
             self._on_finished(event, now)
@@ -122,9 +122,9 @@ class Scheduler(Machine):
     def _on_finished(self, event: Finished, now: float) -> None:
         node = self._release(event.node, event.tasks, event)
         for task, seconds in zip(event.tasks, event.seconds, strict=True):
-            shape = self._shapes.get(task)
-            if shape is not None:  # else the copy of one that has ended
-                self._estimates.add(shape.kind, seconds)
+            info = self._infos.get(task)
+            if info is not None:  # else the copy of one that has ended
+                self._estimates.add(info.kind, seconds)
         node.since, node.empty_handed = now, False
         for task in event.again:
             self._losses[task] = self._losses.get(task, 0) + 1
@@ -156,7 +156,7 @@ class Scheduler(Machine):
             node.empty_handed = not (event.tasks or node.fresh)
         cancelled = event.tasks if self._clearing else tuple(task for task in event.tasks if task in event.cancelled)
         self._forget(cancelled)
-        back = tuple(task for task in event.tasks if task in self._shapes and self._drop_copy(task))
+        back = tuple(task for task in event.tasks if task in self._infos and self._drop_copy(task))
         self._waiting.put_back(back)
         actions: list[object] = [Wait(back)] if back else []
         return [*actions, Cancel(cancelled)] if cancelled else actions
@@ -182,11 +182,11 @@ class Scheduler(Machine):
         failed: list[int] = []
         again: list[int] = []
         for task in begun:
-            if task not in self._shapes or not self._drop_copy(task):
+            if task not in self._infos or not self._drop_copy(task):
                 continue  # its other copy has ended, or goes on elsewhere
             (again if self.may_try_again(task) else failed).append(task)
             self._losses[task] = self._losses.get(task, 0) + 1
-        return failed, again, [task for task in others if task in self._shapes and self._drop_copy(task)]
+        return failed, again, [task for task in others if task in self._infos and self._drop_copy(task)]
 
     def _release(self, number: int, tasks: Collection[int], event: object) -> NodeState:
         """A node does not hold these tasks any more."""
@@ -196,8 +196,8 @@ class Scheduler(Machine):
         for task in tasks:
             node.load -= node.held.pop(task)
             node.unknown.discard(task)
-            shape = self._shapes.get(task)
-            node.size -= shape.size if shape is not None else 0
+            info = self._infos.get(task)
+            node.size -= info.size if info is not None else 0
         if node.at not in node.held:
             node.at = None
         if not node.held:
@@ -213,7 +213,7 @@ class Scheduler(Machine):
 
     def _forget(self, tasks: Iterable[int]) -> None:
         for task in tasks:
-            self._shapes.pop(task, None)
+            self._infos.pop(task, None)
             self._losses.pop(task, None)
             self._copies.pop(task, None)
             self._waiting.forget(task)
@@ -233,7 +233,7 @@ class Scheduler(Machine):
             self._deal_bound(dealt, now)
         free = self._waiting.free
         while free:
-            number = self._next_node(self._shapes[free[0]], now)
+            number = self._next_node(self._infos[free[0]], now)
             if number is None:
                 break
             task = free.popleft()
@@ -253,51 +253,51 @@ class Scheduler(Machine):
         while open_nodes:
             for number, node in list(open_nodes.items()):
                 task = self._waiting.first_at(number)
-                if task is None or not self._has_room(node, self._shapes[task], now):
+                if task is None or not self._has_room(node, self._infos[task], now):
                     del open_nodes[number]
                     continue
                 self._waiting.take_at(number)
                 self._hold(number, task, now)
                 dealt.setdefault(number, []).append(task)
 
-    def _next_node(self, shape: Shape, now: float) -> int | None:
+    def _next_node(self, info: TaskInfo, now: float) -> int | None:
         best, least = None, 0
         for number, node in self._nodes.items():
             count = len(node.held)
-            if (best is None or count < least) and self._has_room(node, shape, now):
+            if (best is None or count < least) and self._has_room(node, info, now):
                 best, least = number, count
                 if not count:
                     break
         return best
 
-    def _has_room(self, node: NodeState, shape: Shape, now: float) -> bool:
+    def _has_room(self, node: NodeState, info: TaskInfo, now: float) -> bool:
         """Whether a node may hold one more task; few when the first has taken longer already than all should."""
         count = len(node.held)
-        if node.cut or (count and node.size + shape.size > MOST_BYTES):
+        if node.cut or (count and node.size + info.size > MOST_BYTES):
             return False
         if count < FIRST_TASKS:
             return True
-        seconds = self._estimates.of(shape.kind)
+        seconds = self._estimates.of(info.kind)
         if seconds is None or count >= MOST_TASKS or now - node.since > LOOKAHEAD_SECONDS:
             return False
         return node.load + seconds + sum(map(self._expected, node.unknown)) <= LOOKAHEAD_SECONDS
 
     def _expected(self, task: int) -> float:
         """Seconds that a task will take; one of an unknown function keeps a node busy for as long as it should be."""
-        shape = self._shapes.get(task)
-        seconds = None if shape is None else self._estimates.of(shape.kind)
+        info = self._infos.get(task)
+        seconds = None if info is None else self._estimates.of(info.kind)
         return LOOKAHEAD_SECONDS if seconds is None else seconds
 
     def _hold(self, number: int, task: int, now: float) -> None:
-        node, shape = self._nodes[number], self._shapes[task]
+        node, info = self._nodes[number], self._infos[task]
         if not node.held:
             node.since = now
-        seconds = self._estimates.of(shape.kind)
+        seconds = self._estimates.of(info.kind)
         if seconds is None:
             node.unknown.add(task)
         node.held[task] = seconds or 0.0
         node.load += node.held[task]
-        node.size += shape.size
+        node.size += info.size
         node.fresh, node.empty_handed = True, False
 
     def _begin(self) -> list[object]:
@@ -342,9 +342,9 @@ class Scheduler(Machine):
             if number == idle or not node.held:
                 continue
             task = next(iter(node.held))
-            if task not in self._shapes or task in self._copies or not self._waiting.may_run(task, idle):
+            if task not in self._infos or task in self._copies or not self._waiting.may_run(task, idle):
                 continue
-            patience = max(LATE_SECONDS, LATE_FACTOR * (self._estimates.of(self._shapes[task].kind) or 0.0))
+            patience = max(LATE_SECONDS, LATE_FACTOR * (self._estimates.of(self._infos[task].kind) or 0.0))
             if now - node.since >= patience:
                 self._copies[task] = 2
                 self._hold(idle, task, now)

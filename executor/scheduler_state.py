@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Shape(NamedTuple):
+class TaskInfo(NamedTuple):
     """What matters of a task to the scheduler: bytes of its arguments, a number for its function, retries after a loss (None:
     as many as all have)."""
 
@@ -19,10 +19,10 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Submitted:
-    """New tasks, the shape of each, and for some the nodes that have what they need."""
+    """New tasks, what matters of each, and for some the nodes that have what they need."""
 
     tasks: tuple[int, ...]
-    shapes: tuple[Shape, ...]
+    infos: tuple[TaskInfo, ...]
     near: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
 

@@ -19,7 +19,7 @@ from .functions import Function
 from .messages import FAILURE, LONG_LINE, OUTPUT_BYTES, PICKLED, STDERR, STDOUT, Done, Said
 from .options import NO_OPTIONS, TaskOptions
 from .payload import Payload, unpack_failure, unpack_payload, unpack_pickled
-from .scheduler_state import Shape
+from .scheduler_state import TaskInfo
 
 
 class Task:
@@ -43,9 +43,9 @@ class Task:
         return Payload(self.tree, self.arrays)
 
     @property
-    def shape(self) -> Shape:
+    def info(self) -> TaskInfo:
         """What the scheduler knows of it; calls that go in chunks take longer than single ones."""
-        return Shape(self.payload.size, 2 * self.function.number + self.many, self.options.retries)
+        return TaskInfo(self.payload.size, 2 * self.function.number + self.many, self.options.retries)
 
     def loss(self, node: int, name: str, reason: str) -> BaseException:
         """What it raises when the node called `name` is lost with it."""

@@ -2,7 +2,7 @@
 
 A limit in bytes bounds no memory: a list costs one byte on the wire and some 80 in memory. So what a peer or a file brings
 may become at most 64 MiB of objects, and once more the bytes that it came in; arrays are counted apart, by their own bytes.
-That is room for half a million pairs or two million numbers; whoever has more sends arrays.
+That is room for half a million pairs or two million numbers; more of them have to come as arrays.
 """
 
 from __future__ import annotations

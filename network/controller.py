@@ -1,8 +1,8 @@
 """The communication object of a node: send to any peer, receive from all, wait with a limit.
 
-Whoever calls moves the bytes: sending pushes what the kernel takes, waiting pumps every session in both directions. No thread
-runs behind it. Messages with a *head* (the blocks of an exchange) go to `on_block` the moment they arrive; all others wait in
-their session's bounded inbox until `get_one`.
+The calling thread moves the bytes: sending pushes what the kernel takes, waiting pumps every session in both directions. No
+thread runs in the background. Messages with a *head* (the blocks of an exchange) go to `on_block` the moment they arrive; all
+others wait in their session's bounded inbox until `get_one`.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class Controller:
             self.pump(left)
 
     def pump(self, timeout: float | None) -> None:
-        """Wait up to `timeout` seconds until bytes can be moved or somebody has gone, and move them.
+        """Wait up to `timeout` seconds until bytes can be moved or a peer has gone, and move them.
 
         None is for ever; in the midst of a frame it is `LOOK_SECONDS` at most.
 
@@ -315,8 +315,8 @@ class Controller:
         """Do what other threads asked for."""
         if not self._thread_inbox.waiting:
             return
-        newcomers, lost = self._thread_inbox.take()
-        for peer, session in newcomers:
+        admitted, lost = self._thread_inbox.take()
+        for peer, session in admitted:
             self._add(peer, session)
         for peer, reason, kind in lost:
             known = self.sessions.get(peer)
@@ -326,7 +326,7 @@ class Controller:
                 self._unreported.append(self.lost[peer])
 
     def admit(self, peer: int, session: Session) -> None:
-        """Take over the session of a newcomer (thread-safe)."""
+        """Take over the session of a new peer (thread-safe)."""
         self._thread_inbox.admit(peer, session)
 
     def take_over(self, other: Controller) -> None:
@@ -337,7 +337,7 @@ class Controller:
         other.close(graceful=False)
 
     def lose(self, peer: int, reason: str, kind: type[PeerLost] = PeerLost) -> None:
-        """Treat `peer` as lost, though its connection may stand: somebody knows better (thread-safe)."""
+        """Treat `peer` as lost, though its connection may stand: a failure detector says so (thread-safe)."""
         self._thread_inbox.lose(peer, reason, kind)
 
     def interrupt(self, error: BaseException) -> None:

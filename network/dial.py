@@ -19,7 +19,7 @@ from .transport import SocketLink, resolve, trusted_unix_path, wait_sockets
 
 CONNECT_SECONDS = 5.0
 CANNOT_CONNECT = "cannot connect"
-"""What the reason of a `PeerLost` begins with where nobody was there at all."""
+"""How the reason of a `PeerLost` begins where nothing answered at the address."""
 
 
 class Target(NamedTuple):
@@ -69,7 +69,7 @@ def dial_all(
 
 
 class Dialing:
-    """Calls to several targets on their way, for whoever has other connections to wait for besides.
+    """Connections to several targets while they are opened, for an event loop that has other connections, too.
 
     Poll what is `reading` and `writing`, then `step`, at `deadline` at the latest, until it `is_over`. `sessions` are open,
     and belong to the caller; `errors` tell why others are not.
@@ -80,7 +80,7 @@ class Dialing:
         self.errors: dict[int, NetworkError] = {}
         self.deadline = clock.monotonic() + limit
         self._limit, self._clock = limit, clock
-        self._calls: dict[int, _Call] = {}
+        self._attempts: dict[int, _Attempt] = {}
         try:
             for key, target in targets.items():
                 self.call(key, target)
@@ -91,50 +91,50 @@ class Dialing:
     def call(self, key: int, target: Target) -> None:
         """Call one target more, or again."""
         try:
-            self._calls[key] = _Call(target, max(0.05, self.deadline - self._clock.monotonic()), self._clock)
+            self._attempts[key] = _Attempt(target, max(0.05, self.deadline - self._clock.monotonic()), self._clock)
         except NetworkError as error:
             self.errors[key] = error
 
     @property
     def is_over(self) -> bool:
         """Whether every target has answered, failed, or had its time."""
-        return not self._calls
+        return not self._attempts
 
     @property
     def reading(self) -> list[socket.socket | SocketLink]:
         """What to poll for bytes."""
-        return [call.sock for call in self._calls.values() if not call.connecting]
+        return [attempt.sock for attempt in self._attempts.values() if not attempt.connecting]
 
     @property
     def writing(self) -> list[socket.socket | SocketLink]:
         """What to poll for room."""
-        return [call.sock for call in self._calls.values() if call.connecting]
+        return [attempt.sock for attempt in self._attempts.values() if attempt.connecting]
 
     def step(self) -> None:
         """Go as far as the sockets let us."""
-        for key, call in list(self._calls.items()):
+        for key, attempt in list(self._attempts.items()):
             try:
-                session = call.step()
+                session = attempt.step()
             except NetworkError as error:
                 self.errors[key] = error
             else:
                 if session is None:
                     continue
                 self.sessions[key] = session
-            del self._calls[key]
+            del self._attempts[key]
         if self._clock.monotonic() >= self.deadline:
-            self.errors |= {key: TimedOut(f"{call.name} to answer", self._limit) for key, call in self._calls.items()}
+            self.errors |= {key: TimedOut(f"{attempt.name} to answer", self._limit) for key, attempt in self._attempts.items()}
             self.close()
 
     def close(self) -> None:
         """Give up what is on its way; idempotent."""
-        for call in self._calls.values():
-            call.close()
-        self._calls.clear()
+        for attempt in self._attempts.values():
+            attempt.close()
+        self._attempts.clear()
 
 
-class _Call:
-    """One connection on its way."""
+class _Attempt:
+    """One connection while it is opened."""
 
     def __init__(self, target: Target, limit: float, clock: Clock) -> None:
         self.target, self._clock = target, clock

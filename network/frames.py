@@ -33,7 +33,7 @@ Place = Callable[[tuple[int, ...]], Array | None]
 
 
 class Undecoded(NamedTuple):
-    """A value as it came: nothing of it is made before somebody asks, so what waits in line takes no more than its bytes."""
+    """A value as it came, decoded on request: a message that waits in line takes no more than its bytes."""
 
     tree: bytes
     arrays: list[Array]

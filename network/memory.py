@@ -43,7 +43,7 @@ class SlabPool:
         return slab[:size].view(dtype).reshape(shape)
 
     def _idle(self, size: int) -> NDArray[np.uint8] | None:
-        """Take out a slab that fits and is nobody's; the one used last, which is in the caches still."""
+        """Take out a free slab that fits: the one used last, which is still in the caches."""
         for number in reversed(range(len(self._slabs))):
             if size <= len(self._slabs[number]) <= size + size // 8 and _holders(self._slabs, number) == _NOBODY:
                 return self._slabs.pop(number)

@@ -1,4 +1,4 @@
-"""Names: those of a package, imported when they are first asked for, and what somebody meant by one that does not exist."""
+"""Names of a package that are imported when they are first asked for, and near misses of a name that does not exist."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Request:
 
 
 def _advised(error: NetworkError, address: Address) -> NetworkError:
-    """The same error; one of an address where nobody listens says what to do about that."""
+    """The same error; for an address where nothing listens, with advice."""
     if not isinstance(error, PeerLost) or not error.reason.startswith(CANNOT_CONNECT):
         return error
     reason = error.reason[len(CANNOT_CONNECT) :].lstrip(": ")

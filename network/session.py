@@ -20,7 +20,7 @@ INBOX_BYTES = 256 << 20  # what they take: a session that holds as much is not r
 TURN_BYTES = 1 << 20  # what one call of `receive` reads at most when there is a message to handle already, and
 LONGEST_TURN_BYTES = 32 << 20  # when there is none
 _BUFFERS_AT_ONCE = 64
-LOOK_SECONDS = 5.0  # whoever waits for bytes of a session comes back to `receive` at least so often
+LOOK_SECONDS = 5.0  # while bytes are awaited, `receive` is called at least so often
 STALL_BYTES = 32 << 10  # of a frame that has begun, or the rest of it, must come within
 STALL_SECONDS = 30.0  # in a session with an agent, and
 JOB_STALL_SECONDS = 600.0  # in one with a process of a job: between its bytes it may compute, and so may a program that submits
@@ -95,7 +95,7 @@ class Session:
 
     @property
     def inbox(self) -> deque[Message]:
-        """Messages that have arrived and nobody has taken."""
+        """Messages that have arrived and were not taken."""
         return self._reader.messages
 
     def confirm(self) -> bool:
@@ -111,7 +111,7 @@ class Session:
 
     @property
     def midway(self) -> bool:
-        """Whether a frame has begun to come, so that somebody has to look whether it goes on."""
+        """Whether a frame has begun to come, so that its owner has to look whether it goes on."""
         return self._reader.begun
 
     @property
@@ -249,7 +249,7 @@ class Session:
         self.bytes_shared += sent + read
 
     def take(self) -> Message | None:
-        """The oldest message that nobody has taken, or None."""
+        """Take the oldest message; None when there is none."""
         return self.inbox.popleft() if self.inbox else None
 
     def leave(self) -> None:

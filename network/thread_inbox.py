@@ -1,4 +1,4 @@
-"""What other threads tell the one that owns a controller: newcomers, lost peers, and the order to stop."""
+"""What other threads tell the one that owns a controller: new peers, lost peers, and the order to stop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .transport import Waker
 class Requests(NamedTuple):
     """New sessions by peer, and peers that count as lost, with the reason."""
 
-    newcomers: list[tuple[int, Session]]
+    admitted: list[tuple[int, Session]]
     lost: list[tuple[int, str, type[PeerLost]]]
 
 
@@ -32,11 +32,11 @@ class ThreadInbox:
         self._requests = Requests([], [])
 
     def admit(self, peer: int, session: Session) -> None:
-        """Hand over the session of a newcomer; it is closed when the owner takes none any more."""
+        """Hand over the session of a new peer; it is closed when the owner takes none any more."""
         with self._lock:
             closed = self._closed
             if not closed:
-                self._requests.newcomers.append((peer, session))
+                self._requests.admitted.append((peer, session))
         if closed:
             session.close()
         self.wake()
@@ -56,7 +56,7 @@ class ThreadInbox:
     def wake(self) -> None:
         """The owner is to look."""
         self.waker.wake()
-        self.waiting = True  # after waking, so that whoever reacts to this finds it readable
+        self.waiting = True  # after waking, so that a reader of this finds the waker readable
 
     def take(self) -> Requests:
         """All requests since the last time; for the owner only."""
@@ -67,7 +67,7 @@ class ThreadInbox:
         return requests
 
     def end(self) -> None:
-        """Take no newcomers any more."""
+        """Take no new peers any more."""
         with self._lock:
             self._closed = True
 

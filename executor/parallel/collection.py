@@ -25,7 +25,7 @@ class Collection(Generic[T]):
     """Elements in partitions, in a fixed order; made by a `Context`.
 
     Operations that return a collection compute nothing. The others run one task per partition, and everything that the
-    collection depends on and nobody has cached is computed anew. Functions must be pure: a task whose worker is lost runs
+    collection depends on and that is not persisted is computed anew. Functions must be pure: a task whose worker is lost runs
     again elsewhere. Elements are data (see `network.values`) unless the executor is a pool of threads.
     """
 

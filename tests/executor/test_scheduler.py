@@ -24,9 +24,9 @@ from executor.scheduler_state import (
     Recalled,
     Returned,
     Send,
-    Shape,
     Submitted,
     TakeBack,
+    TaskInfo,
     Tick,
     Wait,
     Withdrawn,
@@ -37,7 +37,7 @@ from rpc.errors import InvalidTransition
 
 def submitted(numbers: Iterable[int], size: int = 1, near: Iterable[int] = (), kind: int = 0) -> Submitted:
     tasks = tuple(numbers)
-    return Submitted(tasks, (Shape(size, kind),) * len(tasks), dict.fromkeys(tasks, frozenset(near)) if near else {})
+    return Submitted(tasks, (TaskInfo(size, kind),) * len(tasks), dict.fromkeys(tasks, frozenset(near)) if near else {})
 
 
 def Finished(node: int, tasks: tuple[int, ...], seconds: float) -> Ended:
@@ -244,7 +244,7 @@ def test_tasks_wait_for_a_node_that_returns() -> None:
 def test_a_task_may_have_retries_of_its_own() -> None:
     """And may be tried again after an error, which counts like a loss."""
     scheduler = Scheduler([0, 1])
-    scheduler.handle(Submitted((0, 1), (Shape(1, 0, 2), Shape(1))), 0.0)
+    scheduler.handle(Submitted((0, 1), (TaskInfo(1, 0, 2), TaskInfo(1))), 0.0)
     assert not scheduler.may_try_again(1)
     assert scheduler.may_try_again(0)
     assert scheduler.handle(Ended(0, (0,), (0.1,), frozenset([0])), 0.1) == [Send(0, (0,))]
@@ -354,7 +354,7 @@ class Simulation:
         """Some of them near one or two nodes, which may be lost, or never have been there."""
         own = {task: frozenset(self.random.choices(range(6), k=2)) for task in tasks if self.random.random() < 0.4}
         self.near.update({task: nodes & self.lines.keys() for task, nodes in own.items()})
-        self.feed(Submitted(tuple(tasks), tuple(Shape(1, self.random.randrange(3)) for _ in tasks), own))
+        self.feed(Submitted(tuple(tasks), tuple(TaskInfo(1, self.random.randrange(3)) for _ in tasks), own))
 
     def feed(self, event: object) -> None:
         for action in self.scheduler.handle(event, self.now):
