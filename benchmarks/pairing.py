@@ -1,20 +1,19 @@
 """Fair timing: contenders take turns in one run, each in a process of its own, and what counts is the ratio within a round.
 
-A contender is a module with `prepare(argument) -> Callable[[], float]`, which returns a function that does one round and
-gives its seconds. The processes are started without the variables that steer OpenBLAS away from the machine's own kernels, and
-with a fixed number of BLAS threads, before NumPy is imported.
+What a contender is stands in `benchmarks.contender`. The processes are started without the variables that steer OpenBLAS away
+from the machine's own kernels, and with a fixed number of BLAS threads, before NumPy is imported.
 """
 
-import importlib
 import json
 import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import contender
 from nn.threads import describe_blas
 
 STEERING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
@@ -40,13 +39,22 @@ class Result:
         return statistics.median(self.seconds)
 
 
-def take_turns(contenders: Mapping[str, tuple[str, str]], threads: int, rounds: int) -> dict[str, Result]:
-    """Time contenders, given as name -> (module, argument), in turns; the first round of each is thrown away."""
-    teams = {name: _Contender(module, argument, threads) for name, (module, argument) in contenders.items()}
+def take_turns(
+    contenders: Mapping[str, tuple[str, str]], threads: int, rounds: int, checkouts: Mapping[str, Path] | None = None
+) -> dict[str, Result]:
+    """Time contenders, given as name -> (module, argument), in turns; the first round of each is thrown away.
+
+    They run with this product, or that of the checkout given for their name. Who begins a round ends the next one.
+    """
+    teams = {
+        name: _Contender(module, argument, threads, (checkouts or {}).get(name, ROOT))
+        for name, (module, argument) in contenders.items()
+    }
     results = {name: Result([]) for name in teams}
     try:
         for round_number in range(rounds + 1):
-            for name, team in teams.items():
+            order = list(teams.items())
+            for name, team in reversed(order) if round_number % 2 else order:
                 reply = team.round()
                 if "error" in reply:
                     results[name].note = str(reply["error"])
@@ -66,10 +74,11 @@ def ratio(numerator: Result, denominator: Result) -> float:
 class _Contender:
     """A child process that does one round each time it is told to."""
 
-    def __init__(self, module: str, argument: str, threads: int) -> None:
+    def __init__(self, module: str, argument: str, threads: int, checkout: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "benchmarks.pairing", module, argument],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment(threads),
+            [sys.executable, "-W", "ignore", contender.__file__, str(checkout), module, argument],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=checkout,
+            env={**environment(threads), "PYTHONPATH": str(checkout)},
         )  # fmt: skip
 
     def round(self) -> dict[str, object]:
@@ -91,22 +100,6 @@ class _Contender:
         self._process.wait()
 
 
-def _serve(module: str, argument: str) -> None:
-    """Be a contender: one round per line on stdin, one reply per line on what stdout was at the start."""
-    replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # a library that prints must not disturb the replies
-    run: Callable[[], float] | None = None
-    for _ in sys.stdin:
-        try:
-            if run is None:
-                run = importlib.import_module(module).prepare(argument)
-            reply: dict[str, object] = {"seconds": run()}
-        except Exception as error:  # noqa: BLE001 - whatever a peer raises is its reply
-            reply = {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
-        replies.write(json.dumps(reply) + "\n")
-        replies.flush()
-
-
 def run_child(module: str, arguments: Sequence[str], threads: int) -> str:
     """Return what `python -m module arguments` prints in the environment of a contender."""
     command = [sys.executable, "-m", module, *arguments]
@@ -116,5 +109,3 @@ def run_child(module: str, arguments: Sequence[str], threads: int) -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--blas"]:
         print(describe_blas())
-    else:
-        _serve(*sys.argv[1:])

@@ -132,7 +132,7 @@ def rounds(codec: str, block: str) -> Iterator[Callable[[], float]]:
                 gd_type=SGDOptimizer,
                 gd_params=(1e-4,),
                 codec={"Paced": Paced, "DummyCodec": DummyCodec}[codec],
-                codec_extra_parameters={"rate": RATE},
+                codec_extra_parameters={"rate": RATE} if codec == "Paced" else {},
                 mission_title=TITLE,
                 checkpoint_every=None,
                 directory=folder,

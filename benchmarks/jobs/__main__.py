@@ -1,0 +1,35 @@
+"""Print how soon a job begins, and how fast the steps of a small one are."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+
+from benchmarks.pairing import take_turns
+
+EPOCHS = "11"
+FIRST, SMALL = "benchmarks.jobs.first_step", "benchmarks.jobs.small_steps"
+JOBS = {
+    "first step, 1 worker": (FIRST, "1"),
+    "first step, 4 workers": (FIRST, "4"),
+    "steps of 64-128-64-10, 2 workers": (SMALL, EPOCHS),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Small jobs on agents of this machine.")
+    parser.add_argument("--rounds", type=int, default=15, help="jobs of each kind (default 15)")
+    options = parser.parse_args()
+    results = take_turns(JOBS, 1, options.rounds)
+    for name, result in results.items():
+        if result.note:
+            print(f"{name:<34} not measured: {result.note}")
+        else:
+            low, median, high = (1e3 * each for each in statistics.quantiles(result.seconds, n=4))
+            print(f"{name:<34} {median:9.3f} ms   quartiles {low:9.3f} and {high:9.3f}", flush=True)
+    return 1 if any(result.note for result in results.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
