@@ -65,29 +65,31 @@ class Agent:
             self._listen_on_ipv6(held.callback)
             unix_path = self._listen_unix(work.socket, held)
             self._audit = SecurityLog(work.audit)
-            self._throttle = RateLimit(self._clock)
+            self._rate_limit = RateLimit(self._clock)
             folders = JobFolders(work.jobs, settings.keep_jobs, placed=work.placed)
             children = ChildProcesses(adopts=owns_process)
             held.callback(children.close)
-            watchers = Subscribers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
-            self._estates = DriverLeases(folders, watchers, work.cache, self._audit, self.logger, self._clock, children)
-            held.callback(self._estates.close)
-            self._runs = ProcessTable(
+            subscribers = Subscribers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
+            self._leases = DriverLeases(folders, subscribers, work.cache, self._audit, self.logger, self._clock, children)
+            held.callback(self._leases.close)
+            self._processes = ProcessTable(
                 settings,
                 work,
                 folders,
-                self._estates,
-                watchers,
+                self._leases,
+                subscribers,
                 self._audit,
                 self.logger,
                 self._clock,
                 unix_path,
                 children,
             )
-            self._desk = RequestHandler(self._runs, folders, self._estates, watchers, self._audit, self.logger, work.log)
-            held.callback(self._desk.close)
-            held.callback(self._runs.close)  # before the desk, so that submitters hear of it
-            self._departure = drain.Drain()
+            self._handler = RequestHandler(
+                self._processes, folders, self._leases, subscribers, self._audit, self.logger, work.log
+            )
+            held.callback(self._handler.close)
+            held.callback(self._processes.close)  # before the desk, so that submitters hear of it
+            self._drain = drain.Drain()
             self._leave_asked: queue.SimpleQueue[drain.LeaveAsked] = queue.SimpleQueue()
             self._when_leaving: Callable[[], object] = lambda: None
             self._door = Acceptor(self._policy, self._clock)
@@ -138,7 +140,7 @@ class Agent:
 
     def _policy(self, hello: Hello) -> Accept | Forward | Hint:
         if hello.job:
-            return Forward(hello.job) if self._runs.find(hello.job) else Hint.NO_SUCH_JOB
+            return Forward(hello.job) if self._processes.find(hello.job) else Hint.NO_SUCH_JOB
         return Accept({"submitter": self._keyring}, "agent", "", {"version": VERSION, "slots": self._settings.slots})
 
     def serve_forever(self) -> None:
@@ -168,41 +170,41 @@ class Agent:
         self._when_leaving = call
 
     def _step(self) -> None:
-        pairs = [run.pair.sock for run in self._runs if run.pair is not None]
-        outputs = [run.output for run in self._runs if run.output.is_open]
+        pairs = [run.channel.sock for run in self._processes if run.channel is not None]
+        outputs = [run.output for run in self._processes if run.output.is_open]
         wait_sockets(
-            [*self._listeners, self._waker.sock, *pairs, *outputs, *self._door.links, *self._desk.reading],  # type: ignore[list-item]
-            self._desk.writing,  # type: ignore[arg-type]
-            0.0 if self._desk.hurried else self._patience(),
+            [*self._listeners, self._waker.sock, *pairs, *outputs, *self._door.links, *self._handler.reading],  # type: ignore[list-item]
+            self._handler.writing,  # type: ignore[arg-type]
+            0.0 if self._handler.hurried else self._timeout(),
         )
         self._waker.clear()
         self._accept()
         for outcome in self._door.step():
             self._settle(outcome)
-        self._runs.step()
-        self._desk.step()
-        self._estates.step()
+        self._processes.step()
+        self._handler.step()
+        self._leases.step()
         self._depart()
 
     def _depart(self) -> None:
         """See whether the agent is to leave, and how far it is with that."""
         while not self._leave_asked.empty():
             self._decide_on(self._leave_asked.get())
-        if self._departure.deadline is not None:
-            self._decide_on(drain.Seen(len(self._runs), len(self._desk.reading), self._desk.sending))
+        if self._drain.deadline is not None:
+            self._decide_on(drain.Seen(len(self._processes), len(self._handler.reading), self._handler.sending))
 
     def _decide_on(self, event: drain.LeaveAsked | drain.Seen) -> None:
-        for action in self._departure.handle(event, self._clock.monotonic()):
+        for action in self._drain.handle(event, self._clock.monotonic()):
             if isinstance(action, drain.StopJobs):
                 self.logger.warning("Worker leaves: %s.", action.reason)
                 self._when_leaving()
-                self._runs.leave(action.reason, action.seconds)
+                self._processes.leave(action.reason, action.seconds)
             else:
                 self._stopping = True
 
-    def _patience(self) -> float:
+    def _timeout(self) -> float:
         now = self._clock.monotonic()
-        ours = (self._runs.deadline, self._estates.deadline, self._door.deadline, self._departure.deadline)
+        ours = (self._processes.deadline, self._leases.deadline, self._door.deadline, self._drain.deadline)
         return max(0.0, min([now + LOOK_SECONDS, *(deadline for deadline in ours if deadline is not None)]) - now)
 
     def _accept(self) -> None:
@@ -221,11 +223,11 @@ class Agent:
     def _settle(self, outcome: Outcome) -> None:
         if isinstance(outcome, Dropped):
             line = f"A visitor from {clean(outcome.peer)} was turned away: {clean(outcome.reason)}"
-            for text in self._throttle.pass_on(outcome.peer, line):
+            for text in self._rate_limit.pass_on(outcome.peer, line):
                 self.logger.info("%s", text)
                 self._audit.write("turned away", text)
         elif isinstance(outcome, Forwarded):
-            run = self._runs.find(outcome.job)
+            run = self._processes.find(outcome.job)
             if run is not None:
                 run.pass_on(outcome)
             else:
@@ -238,7 +240,7 @@ class Agent:
         self._audit.write("admitted", f"{peer} as {hello.role}, key {hello.key_id.hex()}")
         key = self._keyring.find(hello.key_id)
         if key is not None:  # the handshake has found it, too
-            self._desk.admit(arrived.session, key)
+            self._handler.admit(arrived.session, key)
 
     def close(self) -> None:
         """Stop listening, end all job processes, and let go of everything; idempotent."""

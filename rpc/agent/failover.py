@@ -60,14 +60,14 @@ class DriverLeases:
     def __init__(
         self,
         folders: JobFolders,
-        watchers: Subscribers,
+        subscribers: Subscribers,
         cache: Path,
         audit: SecurityLog,
         logger: logging.Logger,
         clock: Clock,
         children: ChildProcesses,
     ) -> None:
-        self._folders, self._watchers, self._cache = folders, watchers, cache
+        self._folders, self._subscribers, self._cache = folders, subscribers, cache
         self._audit, self._logger, self._clock, self._children = audit, logger, clock, children
         self._entries: dict[tuple[str, int], _NodeLease] = {}
         self._begun: set[tuple[str, int]] = set()  # here, since the agent was started
@@ -228,7 +228,7 @@ class DriverLeases:
         if not isinstance(answer, who.Grant):
             return [denied(job, node, entry.lease, refusal, record.outcome)]
         self._keep(entry, session)
-        self._watchers.add(session, job, record.node)
+        self._subscribers.add(session, job, record.node)
         state, detail = record.state, record.detail[-4096:]
         content = content_of(entry.lease.promise)
         granted = Granted(job, node, *content, claim.term, answer.voice, record.attempt, state, detail)
@@ -344,7 +344,7 @@ class DriverLeases:
         self._drop(entry)
         record = entry.record
         term = self._lease_of(record).promise.own
-        self._watchers.tell(record.job, record.node, Standing(record.job, record.node, record.attempt, term, "", "", ""))
+        self._subscribers.tell(record.job, record.node, Standing(record.job, record.node, record.attempt, term, "", "", ""))
 
     def _handle(self, entry: _NodeLease, event: object) -> None:
         for action in entry.lease.handle(event, self._clock.monotonic()):
@@ -374,7 +374,7 @@ class DriverLeases:
     def _tell(self, record: JobRecord) -> None:
         told = self.standing(record)
         if told is not None:
-            self._watchers.tell(told.job, told.node, told)
+            self._subscribers.tell(told.job, told.node, told)
 
     def _complain(self, entry: _NodeLease, error: OSError) -> None:
         self._logger.error("Job %s cannot be handed on here: %s", entry.record.name, error)

@@ -36,8 +36,8 @@ class ProcessTable:
         settings: AgentSettings,
         work: WorkDirectory,
         folders: JobFolders,
-        estates: DriverLeases,
-        watchers: Subscribers,
+        leases: DriverLeases,
+        subscribers: Subscribers,
         audit: SecurityLog,
         logger: logging.Logger,
         clock: Clock,
@@ -45,28 +45,28 @@ class ProcessTable:
         children: ChildProcesses,
     ) -> None:
         self._settings, self._work, self._folders = settings, work, folders
-        self._estates, self._watchers = estates, watchers
+        self._leases, self._subscribers = leases, subscribers
         self._audit, self._logger, self._clock = audit, logger, clock
         self._unix_path, self._children = unix_path, children
-        self._runs: list[Supervisor] = []
+        self._supervisors: list[Supervisor] = []
         self._leaving = ""  # why no more jobs are taken
 
     def __iter__(self) -> Iterator[Supervisor]:
-        return iter(self._runs)
+        return iter(self._supervisors)
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self._supervisors)
 
     def find(self, name: str) -> Supervisor | None:
         """The run whose process goes by `name`."""
-        return next((run for run in self._runs if run.name == name), None)
+        return next((supervisor for supervisor in self._supervisors if supervisor.name == name), None)
 
     @property
     def deadline(self) -> float | None:
         """When `step` must be called again (monotonic), even if no process speaks."""
-        ours = [self._folders.deadline, *(run.deadline for run in self._runs)]
+        ours = [self._folders.deadline, *(supervisor.deadline for supervisor in self._supervisors)]
         deadlines = [deadline for deadline in ours if deadline is not None]
-        if any(run.pair is None for run in self._runs):  # it has hung up and will be reaped
+        if any(supervisor.channel is None for supervisor in self._supervisors):  # it has hung up and will be reaped
             deadlines.append(self._clock.monotonic() + _REAP_SECONDS)
         return min(deadlines, default=None)
 
@@ -80,27 +80,33 @@ class ProcessTable:
             return Refused(order.job, order.node, problem, 0.0)
         if self._leaving:
             return Refused(order.job, order.node, f"this worker leaves: {self._leaving}", 0.0)
-        driver = self._estates.driver_of(order)
+        driver = self._leases.driver_of(order)
         if driver:
             return Refused(order.job, order.node, driver, 0.0, driver)
         before = self.find(process_name(order.job, order.node))  # an earlier attempt, which has not ended yet
-        if before is not None or len(self._runs) >= self._settings.slots:
-            holder = (before or self._runs[0]).record
+        if before is not None or len(self._supervisors) >= self._settings.slots:
+            holder = (before or self._supervisors[0]).record
             since = time.strftime("%H:%M:%S", time.localtime(holder.started))
             reason = f"busy with job '{clean(holder.title)}' since {since}"
-            mates = [run.order.node for run in self._runs if (run.order.job, run.order.attempt) == (order.job, order.attempt)]
+            mates = [
+                supervisor.order.node
+                for supervisor in self._supervisors
+                if (supervisor.order.job, supervisor.order.attempt) == (order.job, order.attempt)
+            ]
             if before is None and mates:
                 reason = f"{reason}, which is this one: {too_few_slots(self._settings.slots, [*mates, order.node])}"
             return Refused(order.job, order.node, reason, holder.started)
         try:
-            run = self._start(order, submitter, cluster)
+            supervisor = self._start(order, submitter, cluster)
         except OSError as error:
             return Refused(order.job, order.node, f"the job process cannot be started: {error.strerror or error}", 0.0)
-        self._runs.append(run)
-        self._watchers.add(submitter, order.job, order.node)
-        self._estates.begin(order, run.record, submitter, cluster)
-        self._logger.info("Job %s (%s) accepted as node %s, process %s.", order.job, clean(order.title), order.node, run.pid)
-        self._audit.write("accepted", f"job {run.name} from {submitter.link.peer}")
+        self._supervisors.append(supervisor)
+        self._subscribers.add(submitter, order.job, order.node)
+        self._leases.begin(order, supervisor.record, submitter, cluster)
+        self._logger.info(
+            "Job %s (%s) accepted as node %s, process %s.", order.job, clean(order.title), order.node, supervisor.pid
+        )
+        self._audit.write("accepted", f"job {supervisor.name} from {submitter.link.peer}")
         return Accepted(order.job, order.node, host_name(), self._unix_path, VERSION)
 
     def _start(self, order: CanCommit, submitter: Session, cluster: Key) -> Supervisor:
@@ -119,7 +125,7 @@ class ProcessTable:
                 now=self._clock.monotonic(),
                 on_tell=self._tell,
                 on_progress=self._progress,
-                on_news=self._news,
+                on_event=self._on_event,
                 on_audit=self._audit.write,
             )
         except OSError as error:
@@ -131,82 +137,82 @@ class ProcessTable:
         """Take in what the processes say, and free the slots of those that have ended."""
         now = self._clock.monotonic()
         self._folders.save_again()
-        for run in list(self._runs):
-            for event in [*run.read(now), job_state.Tick()]:
-                run.handle(event, now)
-            run.look(now)
-            if run.free:
-                self._runs.remove(run)
+        for supervisor in list(self._supervisors):
+            for event in [*supervisor.read(now), job_state.Tick()]:
+                supervisor.handle(event, now)
+            supervisor.look(now)
+            if supervisor.free:
+                self._supervisors.remove(supervisor)
                 self._clean_up()
                 self._logger.info("Worker restarting...")
 
     def _clean_up(self) -> None:
         try:
-            removed = self._folders.clean_up(self._estates.jobs)
+            removed = self._folders.clean_up(self._leases.jobs)
         except OSError as error:  # a process that has escaped may still write there
             self._logger.warning("Old jobs cannot be removed: %s", error)
             return
         if removed:
-            self._estates.let_go(removed)
+            self._leases.let_go(removed)
             self._logger.info("Removed old jobs: %s", ", ".join(removed))
 
     def end(self, job: str, event: job_state.AbortAsked | job_state.StopAsked) -> None:
         """Let all processes of `job` here know that somebody wants it to end."""
-        for run in self._runs:
-            if run.order.job == job:
-                run.timeline.note("ordered to end", reason=event.reason)
-                run.handle(event, self._clock.monotonic())
+        for supervisor in self._supervisors:
+            if supervisor.order.job == job:
+                supervisor.events.note("ordered to end", reason=event.reason)
+                supervisor.handle(event, self._clock.monotonic())
 
     def end_node(self, job: str, node: int, reason: str) -> None:
         """Let one process of `job` know that somebody wants it to end."""
-        for run in self._runs:
-            if (run.order.job, run.order.node) == (job, node):
-                run.timeline.note("ordered to end", reason=reason)
-                run.handle(job_state.StopAsked(reason), self._clock.monotonic())
+        for supervisor in self._supervisors:
+            if (supervisor.order.job, supervisor.order.node) == (job, node):
+                supervisor.events.note("ordered to end", reason=reason)
+                supervisor.handle(job_state.StopAsked(reason), self._clock.monotonic())
 
     def leave(self, reason: str, seconds: float) -> None:
         """Take no more jobs, and tell those that run to save their state and stop within `seconds`: the agent leaves."""
         self._leaving = reason
-        for run in self._runs:
-            run.timeline.note("ordered to end", reason=reason)
-            run.handle(job_state.StopAsked(f"Its worker leaves: {reason}.", seconds, "left"), self._clock.monotonic())
+        for supervisor in self._supervisors:
+            supervisor.events.note("ordered to end", reason=reason)
+            supervisor.handle(job_state.StopAsked(f"Its worker leaves: {reason}.", seconds, "left"), self._clock.monotonic())
 
     def write_down(self, job: str) -> None:
         """Put what the processes of a job here have signalled last into their timelines."""
-        for run in self._runs:
-            if run.order.job == job:
-                run.write_down()
+        for supervisor in self._supervisors:
+            if supervisor.order.job == job:
+                supervisor.write_down()
 
-    def pass_on(self, news: Lose | Suspect) -> None:
+    def pass_on(self, message: Lose | Suspect) -> None:
         """Let the processes of a job here know that another node is lost, or late."""
-        for run in self._runs:
-            if run.order.job == news.job and run.order.node != news.node:
-                if isinstance(news, Lose):
-                    run.timeline.note("lost", node=news.node, reason=news.reason)
-                    run.lose_peer(news.node, news.reason)
+        for supervisor in self._supervisors:
+            if supervisor.order.job == message.job and supervisor.order.node != message.node:
+                if isinstance(message, Lose):
+                    supervisor.events.note("lost", node=message.node, reason=message.reason)
+                    supervisor.lose_peer(message.node, message.reason)
                 else:
-                    run.suspect_peer(news.node, news.seconds)
+                    supervisor.suspect_peer(message.node, message.seconds)
 
     def forget(self, session: Session) -> None:
         """A session has ended: a job that it was starting is taken back."""
-        for run in self._runs:
-            if run.submitter is session:
-                run.handle(job_state.SubmitterGone(), self._clock.monotonic())
+        for supervisor in self._supervisors:
+            if supervisor.submitter is session:
+                supervisor.handle(job_state.SubmitterGone(), self._clock.monotonic())
 
-    def _tell(self, run: Supervisor, tell: job_state.Tell) -> None:
+    def _tell(self, supervisor: Supervisor, tell: job_state.Tell) -> None:
         """Record a state of a job and tell it to everybody who watches."""
-        record = run.record
+        record = supervisor.record
         record.state, record.detail = tell.state, tell.detail
         if tell.state != "running":
-            run.write_down()
-        run.timeline.note("state", state=tell.state, detail=tell.detail)
+            supervisor.write_down()
+        supervisor.events.note("state", state=tell.state, detail=tell.detail)
         if tell.state != "running":
             record.ended, record.files = time.time(), list(tell.files)
             level = logging.INFO if tell.state == "done" else logging.WARNING
             lines = tell.detail.strip().splitlines()
-            self._logger.log(level, "Job %s: %s. %s", run.name, tell.state, clean(lines[-1] if lines else ""))
+            self._logger.log(level, "Job %s: %s. %s", supervisor.name, tell.state, clean(lines[-1] if lines else ""))
         self._save(record)
-        self._watchers.tell(record.job, record.node, State(record.job, record.node, tell.state, tell.detail))
+        self._subscribers.tell(record.job, record.node, State(record.job, record.node, tell.state, tell.detail))
 
     def _save(self, record: JobRecord) -> None:
         try:
@@ -214,23 +220,27 @@ class ProcessTable:
         except OSError as error:
             self._logger.error("The record of job %s cannot be written, and will be tried again: %s", record.name, error)
 
-    def _news(self, run: Supervisor, operation: Operation) -> None:
+    def _on_event(self, supervisor: Supervisor, operation: Operation) -> None:
         """Tell everybody who watches that a job is alive, late, well again or dead."""
         if isinstance(operation, (Notice, Verdict)):
             text = operation.headline if isinstance(operation, Verdict) else operation.describe()
-            self._logger.warning("Job %s: %s", run.name, clean(text))
-            run.timeline.note(type(operation).__name__.lower(), **asdict(operation))
+            self._logger.warning("Job %s: %s", supervisor.name, clean(text))
+            supervisor.events.note(type(operation).__name__.lower(), **asdict(operation))
         if isinstance(operation, Verdict):
-            self._estates.note(run.record, operation)
-        self._watchers.tell(run.record.job, run.record.node, operation)
+            self._leases.note(supervisor.record, operation)
+        self._subscribers.tell(supervisor.record.job, supervisor.record.node, operation)
 
-    def _progress(self, run: Supervisor, percent: int) -> None:
-        self._watchers.tell(run.record.job, run.record.node, Progress(run.record.job, run.record.node, percent, run.note))
+    def _progress(self, supervisor: Supervisor, percent: int) -> None:
+        self._subscribers.tell(
+            supervisor.record.job,
+            supervisor.record.node,
+            Progress(supervisor.record.job, supervisor.record.node, percent, supervisor.note),
+        )
 
     def close(self) -> None:
         """End all processes."""
-        for run in self._runs:
-            run.handle(job_state.AbortAsked("The worker was ended."), self._clock.monotonic())
-            run.end()
-            run.handle(job_state.ProcessGone("the worker was ended"), self._clock.monotonic())
-        self._runs.clear()
+        for supervisor in self._supervisors:
+            supervisor.handle(job_state.AbortAsked("The worker was ended."), self._clock.monotonic())
+            supervisor.end()
+            supervisor.handle(job_state.ProcessGone("the worker was ended"), self._clock.monotonic())
+        self._supervisors.clear()

@@ -59,14 +59,14 @@ class RequestHandler:
         self,
         runs: ProcessTable,
         folders: JobFolders,
-        estates: DriverLeases,
-        watchers: Subscribers,
+        leases: DriverLeases,
+        subscribers: Subscribers,
         audit: SecurityLog,
         logger: logging.Logger,
         logs: Path,
     ) -> None:
-        self._runs, self._folders, self._audit, self._logger, self._logs = runs, folders, audit, logger, logs
-        self._estates, self._watchers = estates, watchers
+        self._processes, self._folders, self._audit, self._logger, self._logs = runs, folders, audit, logger, logs
+        self._leases, self._subscribers = leases, subscribers
         self._sessions: list[Session] = []
         self._keys: dict[Session, Key] = {}
         self._streams: dict[Session, Iterator[Operation | None]] = {}
@@ -116,9 +116,9 @@ class RequestHandler:
                 self._sessions.remove(session)
                 del self._keys[session]
                 self._streams.pop(session, None)
-                self._watchers.forget(session)
-                self._runs.forget(session)
-                self._estates.forget(session)
+                self._subscribers.forget(session)
+                self._processes.forget(session)
+                self._leases.forget(session)
 
     def _serve(self, session: Session) -> None:
         session.receive()
@@ -137,21 +137,21 @@ class RequestHandler:
 
     def _obey(self, session: Session, operation: Operation) -> None:
         if isinstance(operation, CanCommit):
-            deliver(session, self._runs.take(operation, session, self._keys[session]))
+            deliver(session, self._processes.take(operation, session, self._keys[session]))
         elif isinstance(operation, Abort):
             self._audit.write("abort", f"job {operation.job} by {session.link.peer}")
-            self._runs.end(operation.job, job_state.AbortAsked(operation.reason))
+            self._processes.end(operation.job, job_state.AbortAsked(operation.reason))
         elif isinstance(operation, Stop):
             self._audit.write("stop", f"job {operation.job} by {session.link.peer}")
-            self._estates.halt(operation.job, operation.reason, session)
-            self._runs.end(operation.job, job_state.StopAsked(operation.reason))
+            self._leases.halt(operation.job, operation.reason, session)
+            self._processes.end(operation.job, job_state.StopAsked(operation.reason))
         elif isinstance(operation, FROM_DRIVER):
             self._serve_driver(session, operation)
         elif isinstance(operation, StopNode):
             self._audit.write("stop", f"node {operation.node} of job {operation.job} by {session.link.peer}")
-            self._runs.end_node(operation.job, operation.node, operation.reason)
+            self._processes.end_node(operation.job, operation.node, operation.reason)
         elif isinstance(operation, (Lose, Suspect)):
-            self._runs.pass_on(operation)
+            self._processes.pass_on(operation)
         elif isinstance(operation, Subscribe):
             self._watch(session, operation.job)
         elif isinstance(operation, ListJobs):
@@ -161,7 +161,7 @@ class RequestHandler:
                 raise ProtocolError("It asked for files before it had those it asked for.")
             self._audit.write("retrieve", f"job {operation.job or '(newest)'} by {session.link.peer}")
             if isinstance(operation, Examine):
-                self._runs.write_down(operation.job)
+                self._processes.write_down(operation.job)
                 record = self._folders.find(operation.job, operation.node)
                 self._streams[session] = self._fetch(operation.job, record, send_diagnostics)
             else:
@@ -170,18 +170,18 @@ class RequestHandler:
     def _serve_driver(self, session: Session, operation: Operation) -> None:
         answer: Operation | None = None
         if isinstance(operation, KeepManifest):
-            answer = self._estates.entrust(operation, session)
+            answer = self._leases.entrust(operation, session)
         elif isinstance(operation, ManifestPart):
-            answer = self._estates.part(operation, session)
+            answer = self._leases.part(operation, session)
         elif isinstance(operation, ClaimJob):
-            for said in self._estates.claim(operation, session, self._keys[session]):
+            for said in self._leases.claim(operation, session, self._keys[session]):
                 deliver(session, said)
         elif isinstance(operation, ProposeAttempt):
-            answer = self._estates.propose(operation, session)
+            answer = self._leases.propose(operation, session)
         elif isinstance(operation, Conclude):
             self._audit.write("conclude", f"job {operation.job}: {operation.outcome}, by {session.link.peer}")
-            for node in self._estates.conclude(operation, session):
-                self._runs.end_node(operation.job, node, f"The job goes on without this node. {operation.detail}".rstrip())
+            for node in self._leases.conclude(operation, session):
+                self._processes.end_node(operation.job, node, f"The job goes on without this node. {operation.detail}".rstrip())
         if answer is not None:
             deliver(session, answer)
 
@@ -190,18 +190,18 @@ class RequestHandler:
         if record is None:
             deliver(session, State(job, 0, "unknown", "This worker knows no such job."))
             return
-        standing = self._estates.standing(record)
+        standing = self._leases.standing(record)
         if standing is not None:  # first, so that the end of a process is not taken for that of its job
             deliver(session, standing)
         deliver(session, State(record.job, record.node, record.state, record.detail))
-        for run in self._runs:
+        for run in self._processes:
             if run.record is record and run.percent:
                 deliver(session, Progress(record.job, record.node, run.percent, run.note))
         named = session.caps.get("node")
-        self._watchers.add(session, record.job, named if isinstance(named, int) else None)
+        self._subscribers.add(session, record.job, named if isinstance(named, int) else None)
 
     def _entry(self, record: JobRecord) -> dict[str, str | int | float]:
-        standing = self._estates.standing(record)
+        standing = self._leases.standing(record)
         return {
             "job": record.job,
             "title": record.title,

@@ -25,24 +25,24 @@ class Subscribers:
 
     def __init__(self, is_here: Callable[[str, int], bool]) -> None:
         self._is_here = is_here
-        self._watchers: list[_Subscription] = []
+        self._subscriptions: list[_Subscription] = []
 
     def add(self, session: Session, job: str, node: int | None) -> None:
         """Tell `session` of `job` from now on; once is enough."""
-        watcher = _Subscription(session, job, node)
-        if watcher not in self._watchers:
-            self._watchers.append(watcher)
+        subscription = _Subscription(session, job, node)
+        if subscription not in self._subscriptions:
+            self._subscriptions.append(subscription)
 
     def forget(self, session: Session) -> None:
         """The session has ended."""
-        self._watchers = [watcher for watcher in self._watchers if watcher.session is not session]
+        self._subscriptions = [subscription for subscription in self._subscriptions if subscription.session is not session]
 
     def tell(self, job: str, node: int, operation: Operation) -> None:
         """Something has happened to a node of a job."""
-        for watcher in self._watchers:
-            others = watcher.node is None or watcher.node == node or not self._is_here(job, watcher.node)
-            if watcher.job == job and others:
-                deliver(watcher.session, operation)
+        for subscription in self._subscriptions:
+            others = subscription.node is None or subscription.node == node or not self._is_here(job, subscription.node)
+            if subscription.job == job and others:
+                deliver(subscription.session, operation)
 
 
 MOST_PENDING = 64 << 20

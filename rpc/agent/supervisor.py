@@ -79,7 +79,7 @@ class Supervisor:
         now: float,
         on_tell: Callable[[Supervisor, job_state.Tell], None],
         on_progress: Callable[[Supervisor, int], None],
-        on_news: Callable[[Supervisor, Operation], None],
+        on_event: Callable[[Supervisor, Operation], None],
         on_audit: Callable[[str, str], None],
     ) -> None:
         self.order = order
@@ -88,7 +88,7 @@ class Supervisor:
         self.percent, self.note = 0, ""
         self.slot = job_state.JobStateMachine(order.prepare_limit + order.start_limit, now)
         self.free = False
-        self._on_tell, self._on_progress, self._on_news, self._on_audit = on_tell, on_progress, on_news, on_audit
+        self._on_tell, self._on_progress, self._on_news, self._on_audit = on_tell, on_progress, on_event, on_audit
         self._children = children
         self._reaped: float | None = None
         self._untaken = 0
@@ -96,8 +96,8 @@ class Supervisor:
         self._exit_code = -1
         self._has_run = False
         memory = make_memory()
-        self.timeline = EventLog(folder, order.attempt)
-        self._guard = ProcessMonitor(order, Reader(memory), folder / record.log, now)
+        self.events = EventLog(folder, order.attempt)
+        self._monitor = ProcessMonitor(order, Reader(memory), folder / record.log, now)
         try:
             self.output = JobOutput(folder / record.log, output_limit)
             try:
@@ -106,11 +106,11 @@ class Supervisor:
                 self.output.close()
                 raise
         except BaseException:
-            self._guard.close()
+            self._monitor.close()
             raise
-        self._guard.begin(self._process.pid)
-        self.timeline.note("accepted", host=socket.gethostname(), pid=self._process.pid, **_told(order))
-        self.pair: ProcessChannel | None = ProcessChannel(ours, FROM_JOB_PROCESS)
+        self._monitor.begin(self._process.pid)
+        self.events.note("accepted", host=socket.gethostname(), pid=self._process.pid, **_told(order))
+        self.channel: ProcessChannel | None = ProcessChannel(ours, FROM_JOB_PROCESS)
         keys = peer_keys(cluster, order.job, order.node, [*order.group, *order.others])
         self._cluster, self._callers = cluster, {key.id: node for node, key in keys.items()}
         self._send(
@@ -142,14 +142,14 @@ class Supervisor:
     @property
     def deadline(self) -> float | None:
         """When to call `look`, or to let it handle a Tick (monotonic)."""
-        deadlines = [self.slot.deadline, self._guard.deadline]
+        deadlines = [self.slot.deadline, self._monitor.deadline]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def _send(self, operation: Operation, connection: socket.socket | None = None) -> bool:
-        if self.pair is None:
+        if self.channel is None:
             return False
         try:
-            self.pair.send(operation, connection.fileno() if connection else None)
+            self.channel.send(operation, connection.fileno() if connection else None)
         except OSError:  # gone, which `read` will see, or hung with a full pair, which its limit will end
             return False
         return True
@@ -183,18 +183,18 @@ class Supervisor:
 
     def write_down(self) -> None:
         """Put what the process has signalled last into the timeline, once."""
-        self.timeline.note_signals(self._guard.recent)
-        self._guard.recent.clear()
+        self.events.note_signals(self._monitor.recent)
+        self._monitor.recent.clear()
 
     def read(self, now: float) -> list[object]:
         """Take in what the process has said up to `now`; returns events for `handle`."""
         events: list[object] = []
         self.output.take()
         for _ in range(_MOST_READ):
-            if self.pair is None:
+            if self.channel is None:
                 break
             try:
-                received = self.pair.receive()
+                received = self.channel.receive()
             except BlockingIOError:
                 break
             except (ProtocolError, OSError) as error:
@@ -207,7 +207,7 @@ class Supervisor:
             if connection is not None:
                 connection.close()
             events += self._take(operation)
-        if self.pair is None and self._process.poll() is not None and self._nothing_left(now):
+        if self.channel is None and self._process.poll() is not None and self._nothing_left(now):
             self.output.close()
             events.append(job_state.ProcessGone(_how(self._process.returncode)))
         return events
@@ -244,14 +244,14 @@ class Supervisor:
         if self.free:
             return
         if not self._has_run:
-            for operation in self._guard.look_at_start(now):
+            for operation in self._monitor.look_at_start(now):
                 self._on_news(self, operation)
-            if self._guard.stopped >= STOPPED_SECONDS:
+            if self._monitor.stopped >= STOPPED_SECONDS:
                 self.handle(
                     job_state.Condemned(f"Its process was stopped by a signal (state T) for {STOPPED_SECONDS:g} s."), now
                 )
             return
-        for operation in self._guard.look(now, leaving=self.slot.stage is job_state.Stage.LEAVING):
+        for operation in self._monitor.look(now, leaving=self.slot.stage is job_state.Stage.LEAVING):
             self._on_news(self, operation)
             if isinstance(operation, Verdict):
                 self.handle(job_state.Condemned(operation.reason), now)
@@ -270,18 +270,18 @@ class Supervisor:
                 self._tell(action, now)
             elif isinstance(action, job_state.Free):
                 self.free = True
-                self._guard.close()
+                self._monitor.close()
 
     def _tell(self, tell: job_state.Tell, now: float) -> None:
         """Pass a state on; a failure of a job that has run goes with a verdict."""
-        if tell.state == "failed" and self._has_run and self._guard.verdict is None:
+        if tell.state == "failed" and self._has_run and self._monitor.verdict is None:
             code = self._process.returncode
-            self._on_news(self, self._guard.failed(now, tell.detail, code, self._exit_code))
+            self._on_news(self, self._monitor.failed(now, tell.detail, code, self._exit_code))
         elif tell.state == "done" and self._has_run:
-            for operation in self._guard.farewell(now):
+            for operation in self._monitor.farewell(now):
                 self._on_news(self, operation)
         elif tell.state != "running" and self._has_run:
-            self._guard.catch_up(now)
+            self._monitor.catch_up(now)
         self._has_run = self._has_run or tell.state == "running"
         self._on_tell(self, tell)
 
@@ -293,9 +293,9 @@ class Supervisor:
     def _hang_up(self) -> None:
         """The process has ended, or must: its children are ended with it, and its exit code stays what it was."""
         self._kill()
-        if self.pair is not None:
-            self.pair.close()
-            self.pair = None
+        if self.channel is not None:
+            self.channel.close()
+            self.channel = None
 
     def end(self) -> None:
         """End the process and all it has started, and wait for that."""

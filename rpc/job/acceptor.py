@@ -37,13 +37,13 @@ class JobAcceptor:
 
     def __init__(
         self,
-        pair: ProcessChannel,
+        channel: ProcessChannel,
         begin: Begin,
         on_peer: Callable[[int, Session], None],
         on_halt: Callable[[str], None],
         on_lose: Callable[[int, str, type[PeerLost]], None],
     ) -> None:
-        self._pair = pair
+        self._channel = channel
         self._begin = begin
         self._on_peer = on_peer
         self._on_halt = on_halt
@@ -59,7 +59,7 @@ class JobAcceptor:
         self._impostors: dict[int, str] = {}  # nodes that have called as others, and how
         self._has_code_session = False
         self.serves_submitter = False  # whether the executor wants to be called by the submitter while it runs
-        self.lobby: PendingPeers | None = None  # where peers go whose executor meets them by itself
+        self.pending: PendingPeers | None = None  # where peers go whose executor meets them by itself
         self.code_sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="porter", daemon=True)
 
@@ -73,21 +73,21 @@ class JobAcceptor:
         with self._lock, contextlib.suppress(OSError):  # when it is gone, so are we: see `_take_all`
             while True:
                 try:
-                    self._pair.send(operation)
+                    self._channel.send(operation)
                     return
                 except BlockingIOError:
                     left = deadline - self._clock.monotonic()
                     if left <= 0:
                         logger.error("The agent does not read, so it is not told of %s.", type(operation).__name__)
                         return
-                    wait_sockets([], [self._pair.sock], left)
+                    wait_sockets([], [self._channel.sock], left)
 
     def _run(self) -> None:
         try:
             while True:
                 deadline = self._door.deadline
                 left = None if deadline is None else deadline - self._clock.monotonic()
-                wait_sockets([self._pair.sock, *self._door.links], [], left)
+                wait_sockets([self._channel.sock, *self._door.links], [], left)
                 self._take_all()
                 for outcome in self._door.step():
                     self._settle(outcome)
@@ -98,7 +98,7 @@ class JobAcceptor:
     def _take_all(self) -> None:
         while True:
             try:
-                received = self._pair.receive()
+                received = self._channel.receive()
             except BlockingIOError:
                 return
             except ProtocolError as error:
@@ -148,9 +148,9 @@ class JobAcceptor:
         elif session.role == "code" and self.serves_submitter and self._is_free(SUBMITTER):
             self._admitted[SUBMITTER] = session
             self._on_peer(SUBMITTER, session)
-        elif session.role == "peer" and self.lobby is not None and self.lobby.arrive(attempt, node, session):
+        elif session.role == "peer" and self.pending is not None and self.pending.arrive(attempt, node, session):
             pass
-        elif node is not None and self.lobby is None and self._expects(node) and attempt == self._begin.attempt:
+        elif node is not None and self.pending is None and self._expects(node) and attempt == self._begin.attempt:
             self._admitted[node] = session
             self._on_peer(node, session)
             if node in self._impostors:
@@ -168,7 +168,7 @@ class JobAcceptor:
         self.tell(SecurityEvent("refused", f"node {node}, an impostor: {reason}, from {clean(session.link.peer)}"))
         session.close()
         self._impostors[node] = reason
-        if self.lobby is None:
+        if self.pending is None:
             self._on_lose(node, reason, Impostor)
 
     def _expects(self, node: int) -> bool:

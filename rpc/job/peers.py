@@ -46,10 +46,10 @@ class PeerConnector:
     `keys` are those that it shares with the nodes that it may call.
     """
 
-    def __init__(self, job: str, node: int, keys: Mapping[int, bytes], place: Sequence[str], lobby: PendingPeers) -> None:
+    def __init__(self, job: str, node: int, keys: Mapping[int, bytes], place: Sequence[str], pending: PendingPeers) -> None:
         self.node = node
         self.place = list(place)
-        self._job, self._keys, self._lobby = job, keys, lobby
+        self._job, self._keys, self._pending = job, keys, pending
 
     def meet(
         self, attempt: int, places: Mapping[int, Sequence[str]], go_on: Callable[[], bool], limit: float = MEET_SECONDS
@@ -62,12 +62,12 @@ class PeerConnector:
         unknown = [node for node in places if node < self.node and node not in self._keys]
         if unknown:
             raise Rejected(f"Node {self.node} shares no key with nodes {unknown}, so it cannot call them.")
-        self._lobby.begin(attempt)
+        self._pending.begin(attempt)
         deadline = time.monotonic() + limit
         met: dict[int, Session] = {}
         try:
             while True:
-                for node, session in self._lobby.take(attempt).items():
+                for node, session in self._pending.take(attempt).items():
                     if node in places:
                         met[node] = session
                     else:  # of the job, but not of this round
@@ -81,16 +81,16 @@ class PeerConnector:
                     raise TimedOut(f"{', '.join(f'node {node} at {places[node][0]}' for node in missing)} to meet", limit)
                 met.update(self._call(attempt, {node: places[node] for node in missing if node < self.node}))
                 if len(met) < len(places) - 1:
-                    self._lobby.wait(_LOOK_SECONDS)
+                    self._pending.wait(_LOOK_SECONDS)
         except BaseException:
-            self._lobby.begin(attempt + 1)  # who calls for this one now would take itself to have met us
+            self._pending.begin(attempt + 1)  # who calls for this one now would take itself to have met us
             for session in met.values():
                 session.close()
             raise
 
     def close(self) -> None:
         """Nobody gets in any more."""
-        self._lobby.close()
+        self._pending.close()
 
     def _call(self, attempt: int, places: Mapping[int, Sequence[str]]) -> dict[int, Session]:
         """Call once; who does not answer is called again later, until the round is given up."""

@@ -57,13 +57,13 @@ _READY = (1,)  # head of the READY message between peers
 class JobProcess:
     """One run of one executor."""
 
-    def __init__(self, pair: ProcessChannel, begin: Begin, recorder: Recorder) -> None:
+    def __init__(self, channel: ProcessChannel, begin: Begin, recorder: Recorder) -> None:
         self.begin = begin
         self._recorder = recorder
         self.logger = get_logger(f"Fit-{begin.node}")
         self.output = Path(OUTPUT).absolute()  # an executor may change the current directory
         self.controller = Controller(begin.node, {})
-        self.porter = JobAcceptor(pair, begin, self.controller.admit, self.halt, self.controller.lose)
+        self.acceptor = JobAcceptor(channel, begin, self.controller.admit, self.halt, self.controller.lose)
         self.executable: AbsExecutable | None = None
         self._sources: list[str] = []
 
@@ -73,7 +73,7 @@ class JobProcess:
 
     def run(self) -> None:
         """Everything; the outcome goes to the agent, whatever happens."""
-        self.porter.start()
+        self.acceptor.start()
         problem: BaseException | None = None
         try:
             self.output.mkdir(mode=0o700, exist_ok=True)
@@ -91,7 +91,7 @@ class JobProcess:
             self._linger()
         self.controller.close(graceful=state == "done")
         logging.shutdown()
-        self.porter.tell(report)
+        self.acceptor.tell(report)
 
     def _linger(self) -> None:
         """Stay connected while the others are told to stop, too: before that they would take our end for a loss."""
@@ -116,7 +116,7 @@ class JobProcess:
         self._recorder.links = self.controller.counts
         if executable.signals:
             self._recorder.note(Kind.STARTED, 0, 0)
-        self.porter.tell(Reached("running", "", []))
+        self.acceptor.tell(Reached("running", "", []))
         executable.start(com)
         self.controller.flush(timeout=self.begin.start_limit)
         write = partial(write_result, self.output / RESULT_FILE, content_of(executable.done()), self.controller.classes)
@@ -124,13 +124,13 @@ class JobProcess:
 
     def _await_code_session(self) -> Session:
         try:
-            return self.porter.code_sessions.get(timeout=self.begin.prepare_limit)
+            return self.acceptor.code_sessions.get(timeout=self.begin.prepare_limit)
         except queue.Empty:
             raise TimedOut("the submitter to send the job's code", self.begin.prepare_limit) from None
 
     def _load_code(self, objects: bytes, code: bytes) -> tuple[dict[str, Any], Sequence[type]]:
         """Load code that the submitter has sent, if the agent's policy lets it; the hash goes to the agent's audit log."""
-        self.porter.tell(SecurityEvent("code loaded", shipping.bundle_hash(objects, code)))
+        self.acceptor.tell(SecurityEvent("code loaded", shipping.bundle_hash(objects, code)))
         return shipping.load(objects, code, self.begin.code_policy)
 
     def _load(self, load: Load, code: CodeSession) -> AbsExecutable:
@@ -150,9 +150,9 @@ class JobProcess:
             raise TypeError(f"A job runs an AbsExecutable, got {type(made).__qualname__}.")
         made.shipped = objects.get("objects", {})
         made.cache_directory = Path(self.begin.cache)
-        self.porter.serves_submitter = made.serves_submitter
+        self.acceptor.serves_submitter = made.serves_submitter
         if made.meets_peers:
-            self.porter.lobby = PendingPeers()
+            self.acceptor.pending = PendingPeers()
         return made
 
     def _satisfy(self, executable: AbsExecutable, code: CodeSession) -> None:
@@ -235,20 +235,20 @@ class JobProcess:
             raise next(iter(errors.values()))
 
     def _communication(self, load: Load) -> Communication:
-        begin, lobby = self.begin, self.porter.lobby
+        begin, pending = self.begin, self.acceptor.pending
         place = load.roster.get(begin.node, ["", "", ""])
         com = Communication(
             self.controller,
             self.begin.group,
             self.output,
             Path(self.begin.cache),
-            lambda percent, note: self.porter.tell(Advanced(percent, note)),
+            lambda percent, note: self.acceptor.tell(Advanced(percent, note)),
             self.begin.job,
             self.begin.attempt,
             self._load_code,
-            None if lobby is None else PeerConnector(begin.job, begin.node, begin.peer_keys, place, lobby),
+            None if pending is None else PeerConnector(begin.job, begin.node, begin.peer_keys, place, pending),
         )
-        com.suspects = self.porter.suspects
+        com.suspects = self.acceptor.suspects
         return com
 
 
@@ -266,12 +266,12 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     recorder = open_recorder(int(sys.argv[2]))
     monitor.attach(recorder)
-    pair = ProcessChannel(socket.socket(fileno=int(sys.argv[1])), TO_JOB_PROCESS)
-    wait_sockets([pair.sock], [], _BEGIN_SECONDS)
-    received = pair.receive()
+    channel = ProcessChannel(socket.socket(fileno=int(sys.argv[1])), TO_JOB_PROCESS)
+    wait_sockets([channel.sock], [], _BEGIN_SECONDS)
+    received = channel.receive()
     if received is None or not isinstance(received[0], Begin):
         sys.exit(ORPHANED)
-    process = JobProcess(pair, received[0], recorder)
+    process = JobProcess(channel, received[0], recorder)
     # a scheduler that wants its machines back sends this to every process; the executor ends as if it had been stopped
     signal.signal(signal.SIGTERM, lambda *_: process.halt("Its process was sent SIGTERM."))
     process.logger.info(

@@ -44,37 +44,37 @@ class HandoffTracker:
 
     def __init__(self, job: str, attempt: int, tell: Callable[[int, Operation], None], pending: Callable[[int], int]) -> None:
         self._job, self._attempt, self._tell, self._pending = job, attempt, tell, pending
-        self._entrusting: ManifestSender | None = None
+        self._sender: ManifestSender | None = None
         self.deposed = self.halted = ""
 
-    def entrust(self, will: Handoff, nodes: Iterable[int]) -> None:
-        """Hand `will` on; `send` goes on with it."""
-        self._entrusting = ManifestSender(self._job, self._attempt, will, nodes, self._tell, self._pending)
+    def hand_off(self, handoff: Handoff, nodes: Iterable[int]) -> None:
+        """Hand `handoff` on; `send` goes on with it."""
+        self._sender = ManifestSender(self._job, self._attempt, handoff, nodes, self._tell, self._pending)
 
     @property
-    def is_entrusted(self) -> bool:
+    def is_handed_off(self) -> bool:
         """Whether agents could go on without us, or will be able to."""
-        return self._entrusting is not None
+        return self._sender is not None
 
     @property
     def lacking(self) -> list[int]:
         """The nodes that do not have everything yet."""
-        return [] if self._entrusting is None else sorted(self._entrusting.open)
+        return [] if self._sender is None else sorted(self._sender.open)
 
     def send(self) -> None:
         """Put in line what there is room for."""
-        if self._entrusting is not None:
-            self._entrusting.send()
+        if self._sender is not None:
+            self._sender.send()
 
     def lose(self, node: int) -> None:
         """An agent is gone."""
-        if self._entrusting is not None:
-            self._entrusting.lose(node)
+        if self._sender is not None:
+            self._sender.lose(node)
 
     def take(self, node: int, operation: Operation) -> bool:
         """Take in what an agent says to its driver; False when it is about something else."""
-        if isinstance(operation, ManifestKept) and self._entrusting is not None:
-            self._entrusting.take(node, operation)
+        if isinstance(operation, ManifestKept) and self._sender is not None:
+            self._sender.take(node, operation)
         elif isinstance(operation, Denied):
             self.deposed = operation.reason
         elif isinstance(operation, Halted):
@@ -93,22 +93,24 @@ class ManifestSender:
         self,
         job: str,
         attempt: int,
-        will: Handoff,
+        handoff: Handoff,
         nodes: Iterable[int],
         tell: Callable[[int, Operation], None],
         pending: Callable[[int], int],
     ) -> None:
-        self._job, self._will = job, will
+        self._job, self._handoff = job, handoff
         self._tell, self._pending = tell, pending
         self._sent: dict[int, int] = {}  # bytes, to nodes that have asked for them
         self.open: set[int] = set()
         """The nodes that have not said yet that they have everything."""
         for place, node in enumerate(by_seniority(nodes)):
             self.open.add(node)
-            size = len(will.estate)
+            size = len(handoff.estate)
             tell(
                 node,
-                KeepManifest(job, node, attempt, will.term, will.driver, place, will.sha256, size, will.heir, will.charter),
+                KeepManifest(
+                    job, node, attempt, handoff.term, handoff.driver, place, handoff.sha256, size, handoff.heir, handoff.charter
+                ),
             )
 
     def take(self, node: int, answer: ManifestKept) -> None:
@@ -125,7 +127,7 @@ class ManifestSender:
 
     def send(self) -> None:
         """Put further parts in line where there is room."""
-        estate = self._will.estate
+        estate = self._handoff.estate
         for node, sent in self._sent.items():
             while sent < len(estate) and self._pending(node) < _AHEAD_BYTES:
                 data = estate[sent : sent + PART_BYTES]

@@ -59,24 +59,24 @@ class Reclaimer:
             try:
                 self._com.send_one(node, Fetch(job or "").to_value())
             except NetworkError as error:
-                collection.give_up(node, str(error))
+                downloads.give_up(node, str(error))
 
-        collection = Downloads(Path(directory), run_of, ask, self._logger, self._clock)
+        downloads = Downloads(Path(directory), run_of, ask, self._logger, self._clock)
         try:
             for node in self._com.available_clients:
                 if node in self._outdated.get(job or "", ()):
                     self._logger.warning("Node(%s): its files are left out, for the job has gone on without it.", node)
                     continue
-                collection.expect(node)
-            while collection.open:
-                self._step(collection)
+                downloads.expect(node)
+            while downloads.open:
+                self._step(downloads)
         finally:
-            collection.close()
-        for node in sorted(collection.files):
-            collection.report(node)
-        if not any(collection.files.values()):
+            downloads.close()
+        for node in sorted(downloads.files):
+            downloads.report(node)
+        if not any(downloads.files.values()):
             raise NetworkError(f"None of the nodes has files of {f'job {job}' if job else 'any job'}.")
-        return dict(sorted(collection.files.items()))
+        return dict(sorted(downloads.files.items()))
 
     def follow(self, job: str | None = None) -> dict[int, tuple[str, str]]:
         """Show the progress of `job` (None: the newest of each node) until it is over; {node: (state, detail)}.
@@ -111,8 +111,8 @@ class Reclaimer:
         """Tell every node to end `job`: nobody starts it again. `follow` waits for its end."""
         self._com.send_one(self._com.available_clients, Stop(job, reason).to_value())
 
-    def _step(self, collection: Downloads) -> None:
-        left = (collection.deadline or 0.0) - self._clock.monotonic()
+    def _step(self, downloads: Downloads) -> None:
+        left = (downloads.deadline or 0.0) - self._clock.monotonic()
         received = None
         with contextlib.suppress(PeerLost, TimedOut):  # seen below, per node
             received = self._com.get_one(timeout=max(0.0, left))
@@ -121,13 +121,13 @@ class Reclaimer:
             try:
                 operation = parse(value, (*FILE_OPERATIONS, *_FROM_AGENT))
                 if not isinstance(operation, _FROM_AGENT):  # of a job that was followed over this connection before
-                    collection.take(node, operation)
+                    downloads.take(node, operation)
             except ProtocolError as error:
-                collection.give_up(node, str(error))
-        for node in collection.open:
+                downloads.give_up(node, str(error))
+        for node in downloads.open:
             if node not in self._com.available_clients and not self._com.sessions[node].inbox:
-                collection.give_up(node, str(self._com.loss_of(node)))
-        collection.check()
+                downloads.give_up(node, str(self._com.loss_of(node)))
+        downloads.check()
 
 
 _UNFINISHED = ("starting", "running")
@@ -151,48 +151,48 @@ class JobStatus:
         self._display = ProgressDisplay([], logger)
         self.detail = ""
 
-    def take(self, node: int, news: Operation) -> None:
+    def take(self, node: int, told: Operation) -> None:
         """Take in what the agent of a node says."""
-        if isinstance(news, State):
-            self.states[node] = (news.state, news.detail)
-        elif isinstance(news, Standing):
-            self._take_standing(node, news)
-        elif isinstance(news, Progress):
-            self._show(news)
-        elif isinstance(news, Verdict) and news.rank == 2:  # what follows from the loss of another node
-            self._logger.info("%s", news.headline)
-        elif isinstance(news, (Notice, Verdict)):
-            self._logger.warning("%s", news.describe())
+        if isinstance(told, State):
+            self.states[node] = (told.state, told.detail)
+        elif isinstance(told, Standing):
+            self._take_standing(node, told)
+        elif isinstance(told, Progress):
+            self._show(told)
+        elif isinstance(told, Verdict) and told.rank == 2:  # what follows from the loss of another node
+            self._logger.info("%s", told.headline)
+        elif isinstance(told, (Notice, Verdict)):
+            self._logger.warning("%s", told.describe())
 
     def lose(self, node: int, reason: str) -> None:
         """The agent of a node is gone."""
         self.states[node] = ("lost", reason)
         self._standings.pop(node, None)
 
-    def _take_standing(self, node: int, news: Standing) -> None:
+    def _take_standing(self, node: int, told: Standing) -> None:
         known = self._standings.get(node)
-        if known is not None and _age(news) < _age(known):
+        if known is not None and _age(told) < _age(known):
             return
-        self._standings[node] = news
-        if news.outcome == "left":
+        self._standings[node] = told
+        if told.outcome == "left":
             return
-        if self._attempt is not None and news.attempt > self._attempt:
-            self._logger.warning("The job has been started again: attempt %s.", news.attempt + 1)
+        if self._attempt is not None and told.attempt > self._attempt:
+            self._logger.warning("The job has been started again: attempt %s.", told.attempt + 1)
             self._display.close()
             self._display = ProgressDisplay([], self._logger)
-        self._attempt = max(news.attempt, self._attempt or 0)
-        if news.driver not in ("", "nobody", self._driver):
+        self._attempt = max(told.attempt, self._attempt or 0)
+        if told.driver not in ("", "nobody", self._driver):
             if self._driver:
-                self._logger.warning("%s drives the job from now on.", clean(news.driver))
+                self._logger.warning("%s drives the job from now on.", clean(told.driver))
             else:
-                self._logger.info("%s drives the job.", clean(news.driver))
-            self._driver = news.driver
+                self._logger.info("%s drives the job.", clean(told.driver))
+            self._driver = told.driver
 
-    def _show(self, news: Progress) -> None:
-        if news.node in self._display:
-            self._display.update(news.node, news.percent, news.note)
-        elif news.node >= 0:
-            self._display.add(news.node, news.percent, news.note)
+    def _show(self, told: Progress) -> None:
+        if told.node in self._display:
+            self._display.update(told.node, told.percent, told.note)
+        elif told.node >= 0:
+            self._display.add(told.node, told.percent, told.note)
 
     @property
     def outcome(self) -> str:

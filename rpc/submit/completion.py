@@ -23,15 +23,15 @@ class JobOutcome:
     """What a coordinator can be asked for, while the job runs and afterwards; its attempts follow each other."""
 
     _com: Controller
-    _attendant: EventLoop
+    _loop: EventLoop
     _restarts: Restarts
-    _lines: Connections
-    _handover: HandoffTracker
+    _connections: Connections
+    _handoffs: HandoffTracker
 
     @property
     def failures(self) -> dict[int, tuple[str, str]]:
         """State and detail of the nodes that did not end well."""
-        return self._attendant.failures
+        return self._loop.failures
 
     @property
     def connected(self) -> list[int]:
@@ -41,23 +41,23 @@ class JobOutcome:
     @property
     def mourned(self) -> set[int]:
         """The nodes whose agents have ended while we were connected with them: they had no other driver."""
-        return set(self._attendant.mourned)
+        return set(self._loop.mourned)
 
     @property
     def halted(self) -> str:
         """Why somebody has ended the job for good; "" if nobody has."""
-        return self._handover.halted
+        return self._handoffs.halted
 
     @property
     def done(self) -> set[int]:
         """The nodes that have ended well."""
-        return {node for machine in self._attendant.machines for node, (state, _) in machine.ended.items() if state == "done"}
+        return {node for machine in self._loop.machines for node, (state, _) in machine.ended.items() if state == "done"}
 
     @property
     def verdicts(self) -> list[Verdict]:
         """What the failure detector says of nodes that did not end well, attempt after attempt; in each the first causes come
         before what followed from them."""
-        return [*self._restarts.verdicts, *self._attendant.lookout.causes]
+        return [*self._restarts.verdicts, *self._loop.monitor.causes]
 
     @property
     def restarts(self) -> int:
@@ -67,28 +67,28 @@ class JobOutcome:
     @property
     def files(self) -> dict[int, list[Path]]:
         """Paths of the saved files of each node."""
-        return self._attendant.collection.files
+        return self._loop.downloads.files
 
     @property
     def unsaved(self) -> dict[int, str]:
         """The nodes that have left files which were not all saved, and why."""
-        collection = self._attendant.collection
-        return {**collection.problems, **collection.missing}
+        downloads = self._loop.downloads
+        return {**downloads.problems, **downloads.missing}
 
     @property
     def bytes_sent(self) -> int:
         """Bytes sent to agents and job processes so far."""
-        return self._com.bytes_sent + self._lines.process_bytes[0]
+        return self._com.bytes_sent + self._connections.process_bytes[0]
 
     @property
     def bytes_read(self) -> int:
         """Bytes read from agents and job processes so far."""
-        return self._com.bytes_read + self._lines.process_bytes[1]
+        return self._com.bytes_read + self._connections.process_bytes[1]
 
 
 LEAVE_SECONDS = 2.0
 LOOK_SECONDS = 1.0
-ENTRUST_SECONDS = 30.0  # for what agents still lack when the submitter leaves
+HANDOFF_SECONDS = 30.0  # for what agents still lack when the submitter leaves
 
 
 class EndOfJob:
@@ -100,12 +100,12 @@ class EndOfJob:
         step: Callable[[float | None], None],
         is_over: Callable[[], bool],
         stop: Callable[[str], None],
-        handover: HandoffTracker,
+        handoffs: HandoffTracker,
         logger: logging.Logger,
         clock: Clock,
     ) -> None:
         self._job, self._step, self._is_over, self._stop = job, step, is_over, stop
-        self._handover, self._logger, self._clock = handover, logger, clock
+        self._handoffs, self._logger, self._clock = handoffs, logger, clock
 
     def wait(self, interrupts: Interrupts, stop_on_interrupt: bool, look: Callable[[], None] | None) -> None:
         """Until it is over; `look` is called once a second.
@@ -115,8 +115,8 @@ class EndOfJob:
         stopping = False
         while not self._is_over():
             self._step(None if look is None else LOOK_SECONDS)
-            if self._handover.deposed:
-                raise Deposed(f"The job is not driven from here any more: {clean(self._handover.deposed)}.")
+            if self._handoffs.deposed:
+                raise Deposed(f"The job is not driven from here any more: {clean(self._handoffs.deposed)}.")
             if look is not None:
                 look()
             if interrupts.take() and not stopping:
@@ -124,8 +124,8 @@ class EndOfJob:
                     self._leave()
                     raise interrupted()
                 stopping = True
-                self._handover.halted = "It was interrupted."
-                self._stop(self._handover.halted)
+                self._handoffs.halted = "It was interrupted."
+                self._stop(self._handoffs.halted)
         if stopping:
             raise interrupted()
 
@@ -140,16 +140,16 @@ class EndOfJob:
 
     def _leave(self) -> None:
         """Wait until the agents have what they need to go on without us, and say how to come back."""
-        deadline = self._clock.monotonic() + ENTRUST_SECONDS
-        while self._handover.lacking and not self._is_over() and (left := deadline - self._clock.monotonic()) > 0:
+        deadline = self._clock.monotonic() + HANDOFF_SECONDS
+        while self._handoffs.lacking and not self._is_over() and (left := deadline - self._clock.monotonic()) > 0:
             self._step(left)
-        if self._handover.lacking:
-            lacking = ", ".join(map(str, self._handover.lacking))
+        if self._handoffs.lacking:
+            lacking = ", ".join(map(str, self._handoffs.lacking))
             self._logger.warning("Nodes ({%s}) do not have all they need to start the job again without us.", lacking)
         self._logger.warning(
             "The job %s goes on without us%s. 'psgd-submit --attach %s' shows its progress again, '--retrieve %s' fetches its "
             "files, '--stop %s' ends it; in a program, rpc.Reclaimer(com) has follow(), require_client_log() and stop().",
             self._job,
-            ", driven by one of its nodes" if self._handover.is_entrusted else "",
+            ", driven by one of its nodes" if self._handoffs.is_handed_off else "",
             *[self._job] * 3,
         )

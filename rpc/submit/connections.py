@@ -62,7 +62,7 @@ class Connections:
     def __init__(self, com: Controller, names: dict[int, str], logger: logging.Logger, clock: Clock) -> None:
         self._agents = com.sessions
         self._processes: dict[int, Session] = {}
-        self._calling: ProcessDialer | None = None  # job processes
+        self._dialer: ProcessDialer | None = None  # job processes
         self._classes: Sequence[type] = ()  # of those that are called
         self._names, self._logger, self._clock = names, logger, clock
         self._gone: set[int] = set()
@@ -80,9 +80,9 @@ class Connections:
 
     def call_processes(self, targets: Mapping[int, Target], classes: Sequence[type], limit: float) -> None:
         """Begin to open a session with each job process, within `limit` seconds; `wait` tells what comes of it."""
-        if self._calling is not None:
-            self._calling.close()
-        self._calling, self._classes = ProcessDialer(targets, limit, self._clock), classes
+        if self._dialer is not None:
+            self._dialer.close()
+        self._dialer, self._classes = ProcessDialer(targets, limit, self._clock), classes
 
     def wait(self, timeout: float | None, waker: socket.socket | None = None) -> list[Event]:
         """Move bytes both ways; returns what has come of it.
@@ -94,46 +94,46 @@ class Connections:
             reading: list[Any] = [*(s.link for s in sessions), *([waker] if waker is not None else [])]
             writing: list[Any] = [s.link for s in sessions if s.pending_bytes]
             limit = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
-            if self._calling is not None:
-                reading += self._calling.reading
-                writing += self._calling.writing
-                limit = max(0.0, min(limit, self._calling.deadline - self._clock.monotonic()))
+            if self._dialer is not None:
+                reading += self._dialer.reading
+                writing += self._dialer.writing
+                limit = max(0.0, min(limit, self._dialer.deadline - self._clock.monotonic()))
             wait_sockets(reading, writing, limit)
-        news: list[Event] = []
+        events: list[Event] = []
         for node, session in self._agents.items():
-            news += self._read(node, session, FROM_AGENT)
+            events += self._read(node, session, FROM_AGENT)
             if not session.alive and node not in self._gone:
                 self._gone.add(node)
                 reason = "its worker has ended" if session.left else str(session.lost)
-                news.append(Gone(node, reason))
+                events.append(Gone(node, reason))
         for node, session in self._processes.items():
-            news += self._read(node, session, CODE_FROM_JOB)
-        return news + self._call()
+            events += self._read(node, session, CODE_FROM_JOB)
+        return events + self._call()
 
     def _call(self) -> list[Event]:
         """Go on calling job processes."""
-        calling = self._calling
-        if calling is None:
+        dialer = self._dialer
+        if dialer is None:
             return []
-        opened = calling.step()
+        opened = dialer.step()
         for session in opened.values():
             session.use_classes(self._classes)
         self._processes.update(opened)
-        failed, calling.errors = calling.errors, {}
-        if calling.is_over:
-            self._calling = None
+        failed, dialer.errors = dialer.errors, {}
+        if dialer.is_over:
+            self._dialer = None
         return [*map(Opened, opened), *(Unreached(node, str(error)) for node, error in failed.items())]
 
     def _read(self, node: int, session: Session, allowed: Iterable[type[Operation]]) -> list[Heard]:
-        news: list[Heard] = []
+        events: list[Heard] = []
         session.send()
         try:
             session.receive()
             while (message := session.take()) is not None:
-                news.append(Heard(node, read_operation(message, allowed)))
+                events.append(Heard(node, read_operation(message, allowed)))
         except ProtocolError as error:
             self.hang_up(node, error)
-        return news
+        return events
 
     def hang_up(self, node: int, error: ProtocolError) -> None:
         """End the conversation with a node that breaks the protocol."""
@@ -142,9 +142,9 @@ class Connections:
 
     def close_processes(self) -> None:
         """The job processes need us no more."""
-        if self._calling is not None:
-            self._calling.close()
-            self._calling = None
+        if self._dialer is not None:
+            self._dialer.close()
+            self._dialer = None
         _close(self._processes)
 
     @property

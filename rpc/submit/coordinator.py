@@ -108,7 +108,7 @@ class Coordinator(JobOutcome):
         self._com = com
         self._bandwidth = estimate_bandwidth
         self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
-        self._orders = JobMessages(
+        self._messages = JobMessages(
             self.job,
             title,
             com.addresses,
@@ -125,14 +125,12 @@ class Coordinator(JobOutcome):
         )
         clock = SystemClock()
         run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)
-        self._attendant = attendant = EventLoop(
-            com, self._orders, self._logger, clock, run=run, start_limit=start_limit, collects=collects
+        self._loop = loop = EventLoop(
+            com, self._messages, self._logger, clock, run=run, start_limit=start_limit, collects=collects
         )
-        self._submitting, self._lines, self._handover = attendant.submitting, attendant.lines, attendant.handover
-        self._waiting = EndOfJob(
-            self.job, attendant.step, lambda: attendant.all_home, attendant.stop, self._handover, self._logger, clock
-        )
-        self._news: list[tuple[int, Operation]] = []  # of an attempt that was taken over
+        self._groups, self._connections, self._handoffs = loop.groups, loop.connections, loop.handoffs
+        self._end = EndOfJob(self.job, loop.step, lambda: loop.all_home, loop.stop, self._handoffs, self._logger, clock)
+        self._early: list[tuple[int, Operation]] = []  # of an attempt that was taken over
         self._missing: dict[int, str] = {}
         self._restarts = Restarts()
         self._stopped = ""  # why nothing follows the end
@@ -189,9 +187,9 @@ class Coordinator(JobOutcome):
         self._logger.info("Single node submission complete.")
 
     def _submit(self, executable: Any, nodes: Sequence[int], limit: float, objects: Mapping[str, Any] | None) -> None:
-        first = not self._submitting.machines
-        self._submitting.submit(executable, nodes, limit, objects)
-        self._restarts.groups.append(Group(self._submitting.bundle_of(nodes[0]), nodes, limit))
+        first = not self._groups.machines
+        self._groups.submit(executable, nodes, limit, objects)
+        self._restarts.groups.append(Group(self._groups.bundle_of(nodes[0]), nodes, limit))
         if first and not self.attempt:
             self._logger.info("Job id: %s.", self.job, extra=HEADLINE)
             self._logger.info("Coordinator version: %s.", VERSION)
@@ -212,13 +210,13 @@ class Coordinator(JobOutcome):
 
     def _dispatch(self, resources: Resources) -> None:
         self._restarts.resources = resources
-        self._submitting.dispatch(resources)
-        self._attendant.watch()
+        self._groups.dispatch(resources)
+        self._loop.watch()
         self._logger.info("Dispatch complete.")
 
-    def entrust(self, will: Handoff) -> None:
-        """Hand `will` to all agents of the running job, while `join` waits, so that one of them can drive it without us."""
-        self._handover.entrust(will, self._attendant.running)
+    def entrust(self, handoff: Handoff) -> None:
+        """Hand `handoff` to all agents of the running job, while `join` waits, so that one of them can drive it without us."""
+        self._handoffs.hand_off(handoff, self._loop.running)
 
     def adopt(
         self,
@@ -233,35 +231,35 @@ class Coordinator(JobOutcome):
         stopped, to be started again: `ended_for` says so.
         """
         for group in groups:
-            self._submitting.adopt(group)
+            self._groups.adopt(group)
         told = list(early)
-        self._news = [(node, said) for node, said in told if isinstance(said, Verdict)]  # an agent tells it before the state
-        self._news += [(node, State(self.job, node, said.state, said.detail)) for node, said in granted.items()]
-        self._news += [(node, said) for node, said in told if not isinstance(said, Verdict)]
+        self._early = [(node, said) for node, said in told if isinstance(said, Verdict)]  # an agent tells it before the state
+        self._early += [(node, State(self.job, node, said.state, said.detail)) for node, said in granted.items()]
+        self._early += [(node, said) for node, said in told if not isinstance(said, Verdict)]
         self._missing = dict(missing)
         if any(said.attempt != self.attempt for said in granted.values()):
             self.ended_for = "Its driver was lost while it was about to start again."
             self.stop_executing(self.ended_for)
         else:
-            self._attendant.watch()
+            self._loop.watch()
 
     def conclude(self, outcome: str, detail: str = "", report: str = "", nodes: Iterable[int] | None = None) -> None:
         """Tell agents (default: all) how the job is over, so that nobody drives it any more; see `messages.Conclude`."""
         for node in self._com.available_clients if nodes is None else nodes:
-            self._lines.tell_agent(node, Conclude(self.job, node, outcome, detail[:MAX_TEXT], report[:MAX_TEXT]))
+            self._connections.tell_agent(node, Conclude(self.job, node, outcome, detail[:MAX_TEXT], report[:MAX_TEXT]))
 
     def call(self) -> dict[int, Session]:
         """Sessions with the running executors of all nodes, to go on talking with them; there the submitter is the peer -1.
 
         The caller moves their bytes, and closes them. Raises: NetworkError naming the first node that cannot be reached.
         """
-        sessions, errors = dial_processes({node: self._orders.target(node) for node in self._attendant.nodes})
+        sessions, errors = dial_processes({node: self._messages.target(node) for node in self._loop.nodes})
         if errors:
             for session in sessions.values():
                 session.close()
             raise next(iter(errors.values()))
         for node, session in sessions.items():
-            session.use_classes(self._submitting.classes_of(node))
+            session.use_classes(self._groups.classes_of(node))
         return sessions
 
     # ---- waiting
@@ -279,7 +277,7 @@ class Coordinator(JobOutcome):
         "", is the reason for which all nodes are stopped (`ended_for`).
         Raises: SubmissionError for executors that ask for something, as nobody answers; then nothing runs anywhere.
         """
-        if self._submitting.awaits_dispatch and not self._stopped:
+        if self._groups.awaits_dispatch and not self._stopped:
             self._dispatch(self._restarts.resources)
         self._wait_for_end(stop_on_interrupt, end_together, look)
         while self.failures and self._starts_again():
@@ -288,28 +286,28 @@ class Coordinator(JobOutcome):
             self._logger.warning("The job has ended, but not well on every node: {%s}.", ", ".join(map(str, self.failures)))
         else:
             self._logger.info("All the tasks are done.", extra=HEADLINE)
-        return dict(sorted(self._attendant.results.items())), bool(self.failures)
+        return dict(sorted(self._loop.results.items())), bool(self.failures)
 
     def _wait_for_end(self, stop_on_interrupt: bool, end_together: bool, look: Callable[[], str] | None) -> None:
-        attendant = self._attendant
-        attendant.let_end_together(end_together or self._restarts.wanted)
-        nodes = sorted(attendant.nodes, key=lambda node: (node < 0, node))
+        loop = self._loop
+        loop.let_end_together(end_together or self._restarts.wanted)
+        nodes = sorted(loop.nodes, key=lambda node: (node < 0, node))
         with Interrupts() as interrupts:
-            attendant.interrupts = interrupts
+            loop.interrupts = interrupts
             self._logger.info("Waiting for ({%s}) ...", ", ".join(map(str, nodes)))
-            attendant.show()
+            loop.show()
             try:
-                attendant.catch_up(self._missing, self._news)
-                self._waiting.wait(interrupts, stop_on_interrupt, None if look is None else lambda: self._look_around(look))
+                loop.catch_up(self._missing, self._early)
+                self._end.wait(interrupts, stop_on_interrupt, None if look is None else lambda: self._look_around(look))
             finally:
-                attendant.interrupts = None
-                attendant.hide()
-                attendant.collection.close()
+                loop.interrupts = None
+                loop.hide()
+                loop.downloads.close()
 
     def _starts_again(self) -> bool:
         """After an attempt that has failed: whether another one runs now."""
         failed = [str(node) for node, (state, _) in self.failures.items() if state != "stopped"]
-        verdicts = self._attendant.lookout.causes
+        verdicts = self._loop.monitor.causes
         if not self._restarts.wanted or self._stopped or self.halted or not (failed or verdicts):
             return False
         reason = self._restarts.give_up(verdicts)
@@ -332,16 +330,16 @@ class Coordinator(JobOutcome):
         if self._stopped:
             raise _StoppedError(self._stopped)
         self.attempt += 1
-        reconnect(self._com, self.job, self._attendant.nodes)
+        reconnect(self._com, self.job, self._loop.nodes)
         started = self._next(attempt=self.attempt)
         for bundle, group, limit in self._restarts.groups:
-            started._submitting.submit(bundle, group, limit, None)
+            started._groups.submit(bundle, group, limit, None)
         started._dispatch(self._restarts.resources)
-        self._restarts.verdicts += self._attendant.lookout.causes
-        self._orders, self._attendant, self._waiting = started._orders, started._attendant, started._waiting
-        self._submitting, self._lines, self._handover = started._submitting, started._lines, started._handover
+        self._restarts.verdicts += self._loop.monitor.causes
+        self._messages, self._loop, self._end = started._messages, started._loop, started._end
+        self._groups, self._connections, self._handoffs = started._groups, started._connections, started._handoffs
         if self._stopped:  # by another thread, which may have told only those of the attempt before
-            self._attendant.stop(self._stopped)
+            self._loop.stop(self._stopped)
 
     def _look_around(self, look: Callable[[], str]) -> None:
         """Ask `look` whether the job is to end."""
@@ -352,25 +350,25 @@ class Coordinator(JobOutcome):
 
     def retrieve(self) -> None:
         """Save the files of the nodes that have ended and whose files `join` did not save."""
-        self._attendant.retrieve()
+        self._loop.retrieve()
 
     def stop_executing(self, reason: str = "It was stopped by the submitter.") -> None:
         """Tell every node to end the job: executors are interrupted at their next send or receive. `join` waits for the end,
         and starts nothing again."""
         self._stopped = reason
-        self._attendant.stop(reason)
+        self._loop.stop(reason)
 
     def look_after(self) -> dict[int, str]:
         """Without waiting: take in what the agents have said, and return the nodes that are lost, and why.
 
         For who talks with the executors (`call`) instead of waiting by `join`, now and then; a silent host is found so, too.
         """
-        self._attendant.step(0.0)
+        self._loop.step(0.0)
         return {node: detail for node, (state, detail) in self.failures.items() if state == "lost"}
 
     def await_end(self, seconds: float) -> list[int]:
         """Wait until all nodes have ended, at most so long, without fetching anything; returns those that have not."""
         deadline = time.monotonic() + seconds
-        while self._attendant.running and (left := deadline - time.monotonic()) > 0:
-            self._attendant.step(left)
-        return self._attendant.running
+        while self._loop.running and (left := deadline - time.monotonic()) > 0:
+            self._loop.step(left)
+        return self._loop.running

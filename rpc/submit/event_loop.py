@@ -34,7 +34,7 @@ class EventLoop:
     """Moves the bytes of one attempt by `step`, and keeps its books; with `collects` it fetches what the nodes have made.
 
     Attributes: `failures`, {node: (state, detail)} of nodes that did not end well; `results` of the others, by node; what it
-    asks and tells: `lines`, `lookout`, `submitting`, `collection`, `handover`; while somebody waits, `interrupts` and, from
+    asks and tells: `connections`, `monitor`, `groups`, `downloads`, `handoffs`; while somebody waits, `interrupts` and, from
     `show` to `hide`, a display; `end_together`, whether the first node that does not end well ends the job on all others;
     `mourned`, the nodes whose agents have ended while we were connected with them.
     """
@@ -42,7 +42,7 @@ class EventLoop:
     def __init__(
         self,
         com: Controller,
-        orders: JobMessages,
+        messages: JobMessages,
         logger: logging.Logger,
         clock: Clock,
         *,
@@ -58,14 +58,16 @@ class EventLoop:
         self.mourned: set[int] = set()
         self._told: dict[tuple[str, str], int] = {}  # how a node ended: which did first
         self._stepped = clock.monotonic()
-        self.lines = Connections(com, names, logger, clock)
-        self.lookout = ClusterMonitor(orders.job, orders.attempt, logger, causes_first=True)
-        self.submitting = GroupSubmission(com, names, self.lines, orders, start_limit, logger, clock, self.step, self._on_gone)
-        self.collection = Downloads(run.directory, lambda _: run, self._request_files, logger, clock)
-        self.handover = HandoffTracker(
-            orders.job, orders.attempt, self.lines.tell_agent, lambda node: com.sessions[node].pending_bytes
+        self.connections = Connections(com, names, logger, clock)
+        self.monitor = ClusterMonitor(messages.job, messages.attempt, logger, causes_first=True)
+        self.groups = GroupSubmission(
+            com, names, self.connections, messages, start_limit, logger, clock, self.step, self._on_gone
         )
-        self._com, self._job, self._attempt, self._collects = com, orders.job, orders.attempt, collects
+        self.downloads = Downloads(run.directory, lambda _: run, self._request_files, logger, clock)
+        self.handoffs = HandoffTracker(
+            messages.job, messages.attempt, self.connections.tell_agent, lambda node: com.sessions[node].pending_bytes
+        )
+        self._com, self._job, self._attempt, self._collects = com, messages.job, messages.attempt, collects
         self._logger, self._clock = logger, clock
         self._progress: dict[int, Progress] = {}  # a fast worker reports before anyone looks
         self._display: ProgressDisplay | None = None
@@ -73,7 +75,7 @@ class EventLoop:
     @property
     def machines(self) -> list[Submission]:
         """The groups of the job."""
-        return self.submitting.machines
+        return self.groups.machines
 
     @property
     def nodes(self) -> list[int]:
@@ -88,7 +90,7 @@ class EventLoop:
     @property
     def all_home(self) -> bool:
         """Whether all nodes have ended, and no file is on its way."""
-        return not self.collection.open and not self.running
+        return not self.downloads.open and not self.running
 
     def show(self) -> None:
         """Display progress."""
@@ -104,70 +106,70 @@ class EventLoop:
 
     def hide(self) -> None:
         """Do not any more; the job is over, so that all there is to tell may be told."""
-        self.lookout.named()
+        self.monitor.named()
         if self._display is not None:
             self._display.close()
             self._display = None
 
     def watch(self) -> None:
         """All nodes run from now on, and are looked after."""
-        self.submitting.watch_no_more()
-        self.lookout.begin(self.nodes, self._clock.monotonic())
+        self.groups.watch_no_more()
+        self.monitor.begin(self.nodes, self._clock.monotonic())
 
-    def catch_up(self, missing: Mapping[int, str], news: list[tuple[int, Operation]]) -> None:
+    def catch_up(self, missing: Mapping[int, str], early: list[tuple[int, Operation]]) -> None:
         """Take in what has happened before we took the job over."""
         for node, reason in missing.items():
             self._on_gone(Gone(node, reason))
-        for node, operation in news:
+        for node, operation in early:
             self.hear(node, operation)
 
     def retrieve(self) -> None:
         """Save the files of the nodes that have ended and whose files `join` did not save."""
         for machine in self.machines:
             for node in machine.ended:
-                if node not in self.collection.files and node in self._com.available_clients:
+                if node not in self.downloads.files and node in self._com.available_clients:
                     self._fetch(node)
         try:
-            while self.collection.open:
+            while self.downloads.open:
                 self.step()
         finally:
-            self.collection.close()
+            self.downloads.close()
 
     def stop(self, reason: str) -> None:
         """Tell every node that runs to end the job."""
         for node in self.running:
-            self.lines.tell_agent(node, Stop(self._job, reason))
+            self.connections.tell_agent(node, Stop(self._job, reason))
 
     # ---- events
 
-    def step(self, patience: float | None = None) -> None:
+    def step(self, limit: float | None = None) -> None:
         """Wait for bytes or the next deadline, and handle what has happened."""
         now = self._clock.monotonic()
-        self.handover.send()
-        deadlines = [self.collection.deadline, self.lookout.deadline, *self.submitting.deadlines]
+        self.handoffs.send()
+        deadlines = [self.downloads.deadline, self.monitor.deadline, *self.groups.deadlines]
         waits = [deadline - now for deadline in deadlines if deadline is not None]
-        timeout = min([*waits, patience] if patience is not None else waits, default=None)
-        for event in self.lines.wait(timeout, None if self.interrupts is None else self.interrupts.sock):
+        timeout = min([*waits, limit] if limit is not None else waits, default=None)
+        for event in self.connections.wait(timeout, None if self.interrupts is None else self.interrupts.sock):
             if isinstance(event, Gone):
                 if self._has_ended_by_itself(event.node):
                     self.mourned.add(event.node)
-                self._on_gone(Gone(event.node, self.lookout.explain(*event, self._clock.monotonic())))
+                self._on_gone(Gone(event.node, self.monitor.explain(*event, self._clock.monotonic())))
             elif isinstance(event, Heard):
                 if not isinstance(event.operation, CODE_FROM_JOB):
-                    self.submitting.note_life(event.node, event.operation)
+                    self.groups.note_life(event.node, event.operation)
                 self.hear(event.node, event.operation)
             else:
-                self.submitting.take_call(event)
+                self.groups.take_call(event)
         self._stepped = self._clock.monotonic()
-        self.submitting.tick()
-        for verdict in self.lookout.look(self._clock.monotonic()):
+        self.groups.tick()
+        for verdict in self.monitor.look(self._clock.monotonic()):
             if verdict.kind == "silent":
                 self._com.sessions[verdict.node].close()
                 self._on_gone(Gone(verdict.node, verdict.headline), is_told=True)
             else:  # all that train wait: for each other, or for what a dead link does not bring
                 self.stop(verdict.headline)
-        self.collection.check()
-        for node, reason in self.collection.missing.items():
+        self.downloads.check()
+        for node, reason in self.downloads.missing.items():
             told = reason if reason.startswith("its files") else f"{reason.rstrip('.')}. Its files have not come."
             self.failures.setdefault(node, ("lost", told))
 
@@ -178,23 +180,23 @@ class EventLoop:
         return ended and self._clock.monotonic() - self._stepped < _WATCHED_SECONDS
 
     def _on_gone(self, gone: Gone, *, is_told: bool = False) -> None:
-        self.handover.lose(gone.node)
-        machine = self.submitting.machine_of(gone.node)
+        self.handoffs.lose(gone.node)
+        machine = self.groups.machine_of(gone.node)
         if machine is not None and gone.node not in machine.ended:
             if machine.phase is Phase.RUNNING and not is_told:  # before, the error of the submission says it
                 self._logger.error("%s", clean(gone.reason))
-                self.lookout.named()
+                self.monitor.named()
             self.failures.setdefault(gone.node, ("lost", gone.reason))
-            self.submitting.lose(machine, gone)
+            self.groups.lose(machine, gone)
             self._end_others(gone.node)
             for node in self.running:  # a host that vanishes leaves connections behind on which others would wait
-                self.lines.tell_agent(node, Lose(self._job, gone.node, gone.reason))
-        self.lookout.ended(gone.node, False, self._clock.monotonic())
-        self.collection.give_up(gone.node, gone.reason)
+                self.connections.tell_agent(node, Lose(self._job, gone.node, gone.reason))
+        self.monitor.ended(gone.node, False, self._clock.monotonic())
+        self.downloads.give_up(gone.node, gone.reason)
 
     def hear(self, node: int, operation: Operation) -> None:
         """What an agent says goes to whoever decides on it."""
-        machine = self.submitting.machine_of(node)
+        machine = self.groups.machine_of(node)
         if machine is None or getattr(operation, "job", self._job) != self._job:
             return  # of an earlier job over the same connection
         if isinstance(operation, Progress):
@@ -204,19 +206,19 @@ class EventLoop:
         elif isinstance(operation, State):
             self._on_state(machine, node, operation)
         elif isinstance(operation, NEWS):
-            self.lookout.take(node, operation, self._clock.monotonic())
+            self.monitor.take(node, operation, self._clock.monotonic())
             if isinstance(operation, Notice) and (operation.node, operation.attempt) == (node, self._attempt):
                 self._tell_of(operation)
         elif isinstance(operation, FILE_OPERATIONS):
             self._on_file(node, operation)
-        elif self.handover.take(node, operation):
+        elif self.handoffs.take(node, operation):
             if isinstance(operation, Halted):
                 self.stop(operation.reason)
         else:
             try:
-                self.submitting.take(machine, node, operation)
+                self.groups.take(machine, node, operation)
             except (ProtocolError, InvalidTransition) as error:  # one agent out of turn harms its own node only
-                self.lines.hang_up(node, ProtocolError(f"Node({node}) spoke out of turn: {error}"))
+                self.connections.hang_up(node, ProtocolError(f"Node({node}) spoke out of turn: {error}"))
 
     def _tell_of(self, notice: Notice) -> None:
         """Let the others know that a node is late, or well again: a time-out of theirs waits for the verdict."""
@@ -224,22 +226,22 @@ class EventLoop:
         seconds = notice.seconds if notice.kind == "warned" else 0.0
         for node in self.running:
             if node != notice.node:
-                self.lines.tell_agent(node, Suspect(self._job, notice.node, seconds))
+                self.connections.tell_agent(node, Suspect(self._job, notice.node, seconds))
 
     def _on_state(self, machine: Submission, node: int, state: State) -> None:
         if state.state == "running":
-            self.submitting.feed(machine, IsRunning(node))
+            self.groups.feed(machine, IsRunning(node))
         elif state.state not in _UNFINISHED and node not in machine.ended:
             lines = state.detail.strip().splitlines()
-            self.lookout.ended(node, state.state == "done", self._clock.monotonic())
+            self.monitor.ended(node, state.state == "done", self._clock.monotonic())
             if state.state != "done":
                 self.failures[node] = (state.state, state.detail)
             last = clean(lines[-1]) if lines else "no reason given"
             before = machine.phase
-            self.submitting.feed(machine, HasEnded(node, state.state, last))
-            follows = self.end_together and (state.state == "stopped" or self.lookout.follows(node))
+            self.groups.feed(machine, HasEnded(node, state.state, last))
+            follows = self.end_together and (state.state == "stopped" or self.monitor.follows(node))
             if follows or (before is not Phase.RUNNING and machine.cause_is_open):
-                self.lookout.tell_of_bystander(f"Node({node}) {state.state}: {last}")
+                self.monitor.tell_of_bystander(f"Node({node}) {state.state}: {last}")
             elif state.state == "left":
                 self._logger.warning("Node(%s) left: %s", node, last)
             elif state.state in ("failed", "stopped"):
@@ -262,27 +264,27 @@ class EventLoop:
     def _fetch(self, node: int) -> None:
         if not self._collects:
             return
-        self.collection.expect(node)
+        self.downloads.expect(node)
 
     def _request_files(self, node: int) -> None:
-        self.lines.tell_agent(node, Fetch(self._job))
+        self.connections.tell_agent(node, Fetch(self._job))
 
     def _on_file(self, node: int, operation: Operation) -> None:
         try:
-            if not self.collection.take(node, operation):
+            if not self.downloads.take(node, operation):
                 return
             self._take_result(node)
         except ProtocolError as error:
-            self.lines.hang_up(node, error)
+            self.connections.hang_up(node, error)
             self.failures.setdefault(node, ("lost", str(error)))
             return
-        self.collection.report(node)
+        self.downloads.report(node)
         self._tell_of_end(node)
 
     def _tell_of_end(self, node: int) -> None:
         """The files of a node are here; only one that has ended well counts as done."""
         ended = {other: state for machine in self.machines for other, (state, _) in machine.ended.items()}
-        done = sorted(other for other in self.collection.files if ended.get(other) == "done" and other not in self.failures)
+        done = sorted(other for other in self.downloads.files if ended.get(other) == "done" and other not in self.failures)
         if node in done:
             self._logger.info("Node(%s) is done, {%s} is done.", node, ", ".join(map(str, done)))
         else:
@@ -294,14 +296,14 @@ class EventLoop:
 
         A worker that has done its work has one, be it None; of a parameter server nothing is needed but its logs.
         """
-        paths = self.collection.files[node]
+        paths = self.downloads.files[node]
         for path in [path for path in paths if path.name == RESULT_FILE]:
-            self.results[node] = read_result(path, self.submitting.classes_of(node))
+            self.results[node] = read_result(path, self.groups.classes_of(node))
             paths.remove(path)
             path.unlink()
-        machine = self.submitting.machine_of(node)
+        machine = self.groups.machine_of(node)
         state = "" if machine is None else machine.ended.get(node, ("", ""))[0]
         if state == "done" and node >= 0 and node not in self.results:
-            problem = self.collection.problems.get(node) or "it is not among its files."
+            problem = self.downloads.problems.get(node) or "it is not among its files."
             self.failures.setdefault(node, ("lost", f"It has ended without its result: {problem}"))
             self._logger.error("Node(%s) has ended without its result: %s", node, problem)

@@ -37,8 +37,8 @@ class GroupSubmission:
         self,
         com: Controller,
         names: dict[int, str],
-        lines: Connections,
-        orders: JobMessages,
+        connections: Connections,
+        messages: JobMessages,
         start_limit: float,
         logger: logging.Logger,
         clock: Clock,
@@ -48,7 +48,7 @@ class GroupSubmission:
         self.machines: list[sub.Submission] = []
         self._bundles: dict[int, Bundle] = {}
         self._limits: list[float] = []  # seconds of preCommit, for each machine
-        self._com, self._names, self._lines, self._orders = com, names, lines, orders
+        self._com, self._names, self._connections, self._messages = com, names, connections, messages
         self._start_limit, self._logger, self._clock, self._step = start_limit, logger, clock, step
         self._lose = lose
         self._resources: Resources | None = None
@@ -123,7 +123,7 @@ class GroupSubmission:
             while not all(m.phase in (sub.Phase.RUNNING, sub.Phase.ENDED) for m in self.machines):
                 self._raise_failure()
                 self._step(None)
-        self._lines.close_processes()
+        self._connections.close_processes()
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -154,7 +154,7 @@ class GroupSubmission:
             self._step(left)
         for machine in self.machines:
             self.feed(machine, sub.Settled())
-        self._lines.close_processes()
+        self._connections.close_processes()
 
     # ---- events
 
@@ -214,14 +214,14 @@ class GroupSubmission:
         """A job process that was called has answered, or cannot be reached: then its agent must still free the node."""
         machine = self.machine_of(call.node)
         if isinstance(call, Opened):
-            self._lines.tell_process(call.node, self._orders.load(self._bundles[call.node]))
+            self._connections.tell_process(call.node, self._messages.load(self._bundles[call.node]))
         elif machine is not None:
             self.feed(machine, sub.IsLost(call.node, call.reason))
 
     def take(self, machine: sub.Submission, node: int, operation: Operation) -> None:
         """Take in what an agent or a job process says before the start."""
         if isinstance(operation, Accepted):
-            self._orders.note(node, operation)
+            self._messages.note(node, operation)
             self.feed(machine, sub.HasAccepted(node))
         elif isinstance(operation, Refused):
             self._busy = self._busy or operation.busy_since > 0
@@ -242,15 +242,15 @@ class GroupSubmission:
         to_call: list[int] = []
         for action in machine.handle(event, self._clock.monotonic()):
             if isinstance(action, sub.AskCanCommit):
-                self._lines.tell_agent(
-                    action.node, self._orders.can_commit(action.node, machine.nodes, self._prepare_limit(machine))
+                self._connections.tell_agent(
+                    action.node, self._messages.can_commit(action.node, machine.nodes, self._prepare_limit(machine))
                 )
             elif isinstance(action, sub.OpenCodeSession):
                 to_call.append(action.node)
             elif isinstance(action, sub.Answer):
                 self._answer(action.node, action.requests)
             elif isinstance(action, sub.SendAbort):
-                self._lines.tell_agent(action.node, Abort(self._orders.job, action.reason))
+                self._connections.tell_agent(action.node, Abort(self._messages.job, action.reason))
         if to_call:
             self._call_processes(machine, to_call)
 
@@ -259,9 +259,9 @@ class GroupSubmission:
         return machine.first_limit + self._limits[self.machines.index(machine)] + sub.EXTRA_SECONDS + sub.START_SECONDS
 
     def _call_processes(self, machine: sub.Submission, nodes: Sequence[int]) -> None:
-        targets = {node: self._orders.target(node) for node in nodes}
+        targets = {node: self._messages.target(node) for node in nodes}
         # the machine says when it has taken too long
-        self._lines.call_processes(targets, self._bundles[nodes[0]].classes, self._prepare_limit(machine))
+        self._connections.call_processes(targets, self._bundles[nodes[0]].classes, self._prepare_limit(machine))
 
     def _answer(self, node: int, requests: Sequence[str]) -> None:
         if self._resources is None:
@@ -270,7 +270,7 @@ class GroupSubmission:
         for request in requests:
             self._logger.info("Reply requirements to node(%s), type(%s).", node, clean(request))
             contents.append(content_of(self._resources.reply(node, request)))
-        self._lines.tell_process(node, Answers(contents, self._resources.packages))
+        self._connections.tell_process(node, Answers(contents, self._resources.packages))
 
 
 def pack_executable(executable: Callable[..., AbsExecutable], objects: Mapping[str, Any] | None) -> Bundle:

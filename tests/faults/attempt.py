@@ -62,9 +62,9 @@ class SimAttempt:
         self.problem: Exception | None = None
         self.has_ended = False
         self.failures: dict[int, tuple[str, str]] = {}
-        self.lookout = ClusterMonitor(job, number, _log)
+        self.monitor = ClusterMonitor(job, number, _log)
         run = RunFolder(life.directory / "home", job, "title")
-        self.collection = Downloads(run.directory, lambda _: run, self._request_files, _log, life.clock)
+        self.downloads = Downloads(run.directory, lambda _: run, self._request_files, _log, life.clock)
         self._calls = Calls(life, "S")
         self._machines: list[Submission] = []
         self._stage = "connecting"
@@ -86,7 +86,7 @@ class SimAttempt:
     def hang_up(self) -> None:
         for name in self.life.actors:
             self.life.close("S", name)
-        self.collection.close()
+        self.downloads.close()
 
     # ---- what it hears
 
@@ -126,7 +126,7 @@ class SimAttempt:
             self._fail_to_start(error)
         elif source[0] == "A" and node in self.nodes:
             reason = str(PeerLost(node, str(self.nodes[node]), "its connection ended"))
-            self._gone(node, self.lookout.explain(node, reason, self.life.now))
+            self._gone(node, self.monitor.explain(node, reason, self.life.now))
             self._look_on()
         elif self._calls.forget(source):
             self._feed(self._machine_of(node), sub.IsLost(node, "its job process closed the connection during the handshake"))
@@ -145,14 +145,14 @@ class SimAttempt:
                 self.life.send("S", f"A{other}", Lose(self.job, node, reason))
         elif machine is None and self._stage == "submitting":
             self._give_up(NetworkError(reason))
-        self.lookout.ended(node, False, self.life.now)
-        self.collection.give_up(node, reason)
+        self.monitor.ended(node, False, self.life.now)
+        self.downloads.give_up(node, reason)
 
     def _on_operation(self, node: int, operation: Operation) -> None:
         if isinstance(operation, FILE_OPERATIONS):
-            self.collection.take(node, operation)
+            self.downloads.take(node, operation)
         elif isinstance(operation, NEWS):
-            self.lookout.take(node, operation, self.life.now)
+            self.monitor.take(node, operation, self.life.now)
         elif isinstance(operation, State):
             self._on_state(node, operation)
         elif not isinstance(operation, Progress):
@@ -170,7 +170,7 @@ class SimAttempt:
         if state.state == "running":
             self._feed(machine, sub.IsRunning(node))
         elif node not in machine.ended:
-            self.lookout.ended(node, state.state == "done", self.life.now)
+            self.monitor.ended(node, state.state == "done", self.life.now)
             if state.state != "done":
                 self.failures[node] = (state.state, state.detail)
             lines = state.detail.strip().splitlines() or ["no reason given"]
@@ -178,7 +178,7 @@ class SimAttempt:
             if state.state != "done":
                 self._end_others(node)
             if machine.phase is not Phase.FAILED and not (self._together and self.failures):
-                self.collection.expect(node)
+                self.downloads.expect(node)
 
     def _request_files(self, node: int) -> None:
         self.life.send("S", f"A{node}", Fetch(self.job))
@@ -242,7 +242,7 @@ class SimAttempt:
             self._give_up(self._failure())
         elif all(phase in (Phase.RUNNING, Phase.ENDED) for phase in phases):
             self._stage = "running"
-            self.lookout.begin([node for machine in self._machines for node in machine.nodes], self.life.now)
+            self.monitor.begin([node for machine in self._machines for node in machine.nodes], self.life.now)
             self._maybe_home()
 
     def _failure(self) -> SubmissionError:
@@ -266,9 +266,9 @@ class SimAttempt:
         self._fail_to_start(self._failure() if isinstance(self._reason, SubmissionError) else self._reason)
 
     def _maybe_home(self) -> None:
-        if self.collection.open or not all(len(m.ended) == len(m.nodes) for m in self._machines):
+        if self.downloads.open or not all(len(m.ended) == len(m.nodes) for m in self._machines):
             return
-        for node, reason in self.collection.missing.items():
+        for node, reason in self.downloads.missing.items():
             self.failures.setdefault(node, ("lost", f"{reason.rstrip('.')}. Its files have not come."))
         self.has_ended = True
 
@@ -278,7 +278,7 @@ class SimAttempt:
     def deadline(self) -> float | None:
         moments = [self._until, self._calls.deadline]
         if self._stage != "connecting":
-            moments += [self.lookout.deadline, self.collection.deadline, *(machine.deadline for machine in self._machines)]
+            moments += [self.monitor.deadline, self.downloads.deadline, *(machine.deadline for machine in self._machines)]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def tick(self) -> None:
@@ -289,13 +289,13 @@ class SimAttempt:
             return
         for machine in self._machines:
             self._feed(machine, sub.Tick())
-        for verdict in self.lookout.look(self.life.now):
+        for verdict in self.monitor.look(self.life.now):
             if verdict.kind == "silent":
                 self.life.close("S", f"A{verdict.node}")
                 self._gone(verdict.node, verdict.headline)
             else:
                 self._stop_all(verdict.headline)
-        self.collection.check()
+        self.downloads.check()
         self._look_on()
 
     def _on_late(self, names: list[str]) -> None:

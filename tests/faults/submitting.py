@@ -72,7 +72,7 @@ class SimSubmitter:
 
     @property
     def files(self) -> dict[int, list[Path]]:
-        return {} if self._attempt is None else self._attempt.collection.files
+        return {} if self._attempt is None else self._attempt.downloads.files
 
     def _go_on(self) -> None:
         attempt = self._attempt
@@ -98,7 +98,7 @@ class SimSubmitter:
             self._end(attempt, f"failed: {problem}")
 
     def _settle(self, attempt: SimAttempt) -> None:
-        failed = JobFailed(attempt.failures, {}, self.job, attempt.lookout.causes)
+        failed = JobFailed(attempt.failures, {}, self.job, attempt.monitor.causes)
         reason = self._recovery.give_up(places_of(failed)) or self._membership.settle(failed)
         if reason:
             self._end(attempt, f"failed: {failed} {reason}")
@@ -119,7 +119,7 @@ class SimSubmitter:
         """It dies."""
         self.was_killed = not self.verdict
         if self._attempt is not None:
-            self._attempt.collection.close()
+            self._attempt.downloads.close()
 
     def forget(self) -> None:
         """Nothing else is held."""

@@ -74,7 +74,7 @@ def test_no_secret_anywhere(own: Cluster, tmp_path: Path) -> None:
         coordinator = start_job(com, Stepping, tmp_path)
         cluster = load_key_file(own.key_file).offered
         secrets = forms(cluster) + forms(peer_key(cluster, coordinator.job, 0, 1))
-        secrets += [form for key in coordinator._orders.code_keys.values() for form in forms(key)]
+        secrets += [form for key in coordinator._messages.code_keys.values() for form in forms(key)]
         for agent in agents:
             (pid,) = agent.job_pids()
             for place in (f"{pid}/environ", f"{pid}/cmdline", f"{agent.pid}/environ", f"{agent.pid}/cmdline"):

@@ -189,7 +189,7 @@ def test_peer_that_plays_submitter(trio: Cluster, tmp_path: Path) -> None:
     key is refused, and so are ids of no node of the job, SEC-21."""
     with trio.request() as com:
         coordinator = start_job(com, Stepping, tmp_path)
-        cluster, code_key = load_key_file(trio.key_file).offered, coordinator._orders.code_keys[0]
+        cluster, code_key = load_key_file(trio.key_file).offered, coordinator._messages.code_keys[0]
         keys = {node: peer_key(cluster, coordinator.job, 0, node) for node in (-1, 0, 1, 2, 9)}
         address, job = trio.agents[0].address, process_name(coordinator.job, 0)
 

@@ -160,17 +160,17 @@ class Bench:
         com = Controller(-1, clients)
         at_end.callback(com.close, graceful=False)
         com.addresses = addresses
-        orders = JobMessages(JOB, "title", addresses, CLUSTER, 1, 60.0)
-        self.attendant = EventLoop(
+        messages = JobMessages(JOB, "title", addresses, CLUSTER, 1, 60.0)
+        self.loop = EventLoop(
             com,
-            orders,
+            messages,
             logging.getLogger("submitter bench"),
             self.clock,
             run=RunFolder(directory, JOB, "title"),
             start_limit=60.0,
             collects=False,
         )
-        at_end.callback(self.attendant.lines.close_processes)
+        at_end.callback(self.loop.connections.close_processes)
 
     @staticmethod
     def _hang_up(agent: FakeAgent) -> None:
@@ -195,8 +195,8 @@ class Bench:
         """The three phases. Raises: SubmissionError."""
         for group in groups:
             self.groups.append(group)
-            self.attendant.submitting.submit(Bundle(b"", b"", (), {}), group, limit, None)
-        self.attendant.submitting.dispatch(Resources(reply or (lambda node, request: request)))
+            self.loop.groups.submit(Bundle(b"", b"", (), {}), group, limit, None)
+        self.loop.groups.dispatch(Resources(reply or (lambda node, request: request)))
 
 
 @contextlib.contextmanager

@@ -57,12 +57,12 @@ class Place:
     def __init__(self, root: Path, stack: ExitStack) -> None:
         self.clock = VirtualClock()
         self.folders = JobFolders(root / "jobs", 20, self.clock)
-        self.watchers = Subscribers(
+        self.subscribers = Subscribers(
             lambda job, node: (here := self.folders.newest(job, node)) is not None and here.node == node
         )
         self.audit = root / "audit.jsonl"
         logger, children = logging.getLogger("estates test"), ChildProcesses(adopts=False)
-        self.estates = DriverLeases(self.folders, self.watchers, root, SecurityLog(self.audit), logger, self.clock, children)
+        self.leases = DriverLeases(self.folders, self.subscribers, root, SecurityLog(self.audit), logger, self.clock, children)
         self._stack = stack
         self.record: JobRecord | None = None
 
@@ -71,12 +71,12 @@ class Place:
 
     def begin(self, session: Session, driver: str = SUBMITTER, attempt: int = 0, node: int = 1) -> None:
         order = CanCommit(JOB, "title", node, [node], attempt, python_version(), "1", 1, 1, 5.0, 5.0, driver=driver)
-        assert not self.estates.driver_of(order)
+        assert not self.leases.driver_of(order)
         if self.record is not None:
             self.record.state = "failed"
         self.record = self.folders.create(JOB, node, "title", attempt)
-        self.watchers.add(session, JOB, node)
-        self.estates.begin(order, self.record, session, new_key())
+        self.subscribers.add(session, JOB, node)
+        self.leases.begin(order, self.record, session, new_key())
 
     def entrust(
         self, session: Session, content: bytes, driver: str = SUBMITTER, attempt: int = 0, node: int = 1
@@ -85,7 +85,7 @@ class Place:
         answers: list[ManifestKept] = []
 
         def tell(node: int, operation: Any) -> None:
-            take = self.estates.entrust if isinstance(operation, KeepManifest) else self.estates.part
+            take = self.leases.entrust if isinstance(operation, KeepManifest) else self.leases.part
             answer = take(operation, session)
             if isinstance(answer, ManifestKept):
                 answers.append(answer)
@@ -128,7 +128,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     with ExitStack() as stack:
         made = Place(tmp_path, stack)
         yield made
-        made.estates.close()
+        made.leases.close()
 
 
 def sha256_of(content: bytes) -> str:
@@ -156,10 +156,10 @@ def test_an_altered_estate_is_refused(place: Place, parts: list[bytes]) -> None:
     one = place.session()
     place.begin(one.server)
     order = KeepManifest(JOB, 1, 0, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.standby", "{}")
-    assert place.estates.entrust(order, one.server) == ManifestKept(JOB, 1, False)
+    assert place.leases.entrust(order, one.server) == ManifestKept(JOB, 1, False)
     with pytest.raises(ProtocolError, match="A manifest came with"):
         for part in parts:
-            place.estates.part(ManifestPart(JOB, 1, part), one.server)
+            place.leases.part(ManifestPart(JOB, 1, part), one.server)
     assert not list(place.folder.glob("estate*"))
 
 
@@ -169,10 +169,10 @@ def test_parts_of_an_attempt_before_do_not_count(place: Place) -> None:
     for attempt, wire in enumerate((one, two)):
         place.begin(wire.server, attempt=attempt)
         order = KeepManifest(JOB, 1, attempt, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.standby", "{}")
-        assert place.estates.entrust(order, wire.server) == ManifestKept(JOB, 1, False)
-    assert place.estates.part(ManifestPart(JOB, 1, b"x"), two.server) is None
-    assert place.estates.part(ManifestPart(JOB, 1, b"xy"), one.server) is None
-    assert place.estates.part(ManifestPart(JOB, 1, b"y"), two.server) == ManifestKept(JOB, 1, True)
+        assert place.leases.entrust(order, wire.server) == ManifestKept(JOB, 1, False)
+    assert place.leases.part(ManifestPart(JOB, 1, b"x"), two.server) is None
+    assert place.leases.part(ManifestPart(JOB, 1, b"xy"), one.server) is None
+    assert place.leases.part(ManifestPart(JOB, 1, b"y"), two.server) == ManifestKept(JOB, 1, True)
     assert (place.folder / "estate").read_bytes() == b"xy"
 
 
@@ -191,8 +191,8 @@ def test_a_full_disk_leaves_the_charter_before(place: Place, monkeypatch: pytest
     monkeypatch.setattr(standby, "write_private", full)
     place.entrust(one.server, b"estate", attempt=1)
     assert json.loads((place.folder / "charter.json").read_text())["attempt"] == 0
-    place.estates.forget(one.server)
-    (answer,) = place.estates.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), heir.server, new_key())
+    place.leases.forget(one.server)
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), heir.server, new_key())
     assert isinstance(answer, Granted) and (answer.attempt, answer.newest, answer.begun) == (1, 1, True)
 
 
@@ -205,10 +205,10 @@ def test_who_claims_with_another_estate_is_denied(place: Place) -> None:
     one, two = place.session(), place.session()
     place.begin(one.server)
     place.entrust(one.server, b"estate")
-    place.estates.forget(one.server)
-    (answer,) = place.estates.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"other"), 1), two.server, new_key())
+    place.leases.forget(one.server)
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"other"), 1), two.server, new_key())
     assert denial(answer) == ("the job has another estate", "")
-    (answer,) = place.estates.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), two.server, new_key())
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), two.server, new_key())
     assert grant(answer) == ("living", 0, "starting", "")
     assert '"claim"' in place.audit.read_text()
 
@@ -219,17 +219,17 @@ def test_the_driver_stays_while_one_of_its_sessions_does(place: Place, caplog: p
     place.begin(one.server)
     place.entrust(one.server, b"estate")
     place.begin(two.server, attempt=1)
-    place.estates.forget(one.server)
+    place.leases.forget(one.server)
     claim = ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1)
-    (answer,) = place.estates.claim(claim, three.server, new_key())
+    (answer,) = place.leases.claim(claim, three.server, new_key())
     assert denial(answer) == ("The submitter drives it", "") and isinstance(answer, Denied) and answer.is_driven
-    place.estates.forget(two.server)
-    assert isinstance(place.estates.claim(claim, three.server, new_key())[0], Granted)
+    place.leases.forget(two.server)
+    assert isinstance(place.leases.claim(claim, three.server, new_key())[0], Granted)
     assert not caplog.messages  # a claim alone may come to nothing
     place.entrust(three.server, b"estate", HEIR, 1)
     assert caplog.messages == ["Job job-1.1: The submitter is gone; Node(0) drives it now."]
     order = CanCommit(JOB, "title", 1, [0, 1], 2, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
-    assert place.estates.driver_of(order) == "Node(0) drives it"
+    assert place.leases.driver_of(order) == "Node(0) drives it"
 
 
 def test_a_driver_whose_host_vanishes_between_two_attempts(place: Place) -> None:
@@ -248,9 +248,9 @@ def test_watchers_are_told_how_it_stands(place: Place) -> None:
     """SUB-15: from attempt to attempt, until the job is over."""
     one, watcher = place.session(), place.session()
     place.begin(one.server)
-    place.watchers.add(watcher.server, JOB, 7)  # it counts nodes in another way
+    place.subscribers.add(watcher.server, JOB, 7)  # it counts nodes in another way
     place.begin(one.server, attempt=1)
-    place.estates.conclude(Conclude(JOB, 1, "failed", "Node(1) failed.", json.dumps([{"kind": "crashed"}])), one.server)
+    place.leases.conclude(Conclude(JOB, 1, "failed", "Node(1) failed.", json.dumps([{"kind": "crashed"}])), one.server)
     told = [said for said in heard(watcher) if isinstance(said, Standing)]
     assert [(said.attempt, said.driver, said.outcome, said.detail) for said in told] == [
         (1, "The submitter", "", ""),
@@ -267,17 +267,17 @@ def test_a_node_that_goes_by_another_number_now(place: Place) -> None:
     one, two, watcher = place.session(), place.session(), place.session()
     place.begin(one.server)
     place.entrust(one.server, b"estate")
-    place.watchers.add(watcher.server, JOB, 1)
+    place.subscribers.add(watcher.server, JOB, 1)
     before = place.folder
     place.begin(two.server, attempt=1, node=0)
     place.entrust(two.server, b"estate", attempt=1, node=0)
     assert [(said.node, said.attempt) for said in heard(watcher) if isinstance(said, Standing)][-1] == (0, 1)
     assert not (before / "estate").exists() and (place.folder / "estate").exists()
     assert JobRecord.read(before / "job.json").outcome == "left"
-    place.estates.forget(one.server)
-    assert place.estates.deadline is None  # the driver is there
-    place.estates.forget(two.server)
-    assert place.estates.deadline is not None
+    place.leases.forget(one.server)
+    assert place.leases.deadline is None  # the driver is there
+    place.leases.forget(two.server)
+    assert place.leases.deadline is not None
     newest = place.folders.newest(JOB, 1)
     assert newest is not None and newest.node == 0
 
@@ -287,18 +287,18 @@ def test_who_is_not_the_driver_may_stop_but_not_conclude(place: Place) -> None:
     one, other = place.session(), place.session()
     place.begin(one.server)
     place.entrust(one.server, b"estate")
-    place.estates.conclude(Conclude(JOB, 1, "done", "", ""), other.server)
-    place.estates.halt(JOB, "Its own driver ends an attempt.", one.server)
+    place.leases.conclude(Conclude(JOB, 1, "done", "", ""), other.server)
+    place.leases.halt(JOB, "Its own driver ends an attempt.", one.server)
     assert place.record is not None and place.record.outcome == ""
-    place.estates.halt(JOB, "Enough.", other.server)
+    place.leases.halt(JOB, "Enough.", other.server)
     assert [said for said in heard(one) if isinstance(said, Halted)] == [Halted(JOB, "Enough.")]
     assert (place.record.outcome, place.record.outcome_detail) == ("stopped", "Enough.")
     order = CanCommit(JOB, "title", 1, [0, 1], 1, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
-    assert place.estates.driver_of(order) == "it is over (stopped)"
-    place.estates.forget(one.server)
-    assert place.estates.deadline is None
-    place.estates.step()
-    (answer,) = place.estates.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), other.server, new_key())
+    assert place.leases.driver_of(order) == "it is over (stopped)"
+    place.leases.forget(one.server)
+    assert place.leases.deadline is None
+    place.leases.step()
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), other.server, new_key())
     assert denial(answer) == ("the job is over", "stopped")
 
 
@@ -307,7 +307,7 @@ def test_a_driver_ends_an_attempt_on_all_its_nodes_here(place: Place) -> None:
     one, two = place.session(), place.session()
     place.begin(one.server, node=0)
     place.begin(two.server, node=1)
-    place.estates.halt(JOB, "An attempt ends.", one.server)
+    place.leases.halt(JOB, "An attempt ends.", one.server)
     assert [record.outcome for record in place.folders] == ["", ""]
     assert not [said for said in heard(two) if isinstance(said, Halted)]
 
@@ -316,17 +316,17 @@ def test_a_job_without_driver_and_heir_is_over_for_who_watches(place: Place) -> 
     """The submitter died before it had entrusted anything, or was refused by another node: nobody drives it any more."""
     one, watcher = place.session(), place.session()
     place.begin(one.server)
-    assert place.record is not None and place.estates.jobs == {JOB}
-    standing = place.estates.standing(place.record)
+    assert place.record is not None and place.leases.jobs == {JOB}
+    standing = place.leases.standing(place.record)
     assert standing is not None and standing.driver == "The submitter"
-    place.watchers.add(watcher.server, JOB, 1)
-    place.estates.forget(one.server)
-    place.estates.step()
-    assert place.estates.jobs == {JOB}  # its process may still end well
+    place.subscribers.add(watcher.server, JOB, 1)
+    place.leases.forget(one.server)
+    place.leases.step()
+    assert place.leases.jobs == {JOB}  # its process may still end well
     place.record.state, place.record.ended = "aborted", 1.0
-    place.estates.step()
+    place.leases.step()
     assert [said.driver for said in heard(watcher) if isinstance(said, Standing)] == [""]
-    assert place.estates.standing(place.record) is None and place.estates.jobs == set()
+    assert place.leases.standing(place.record) is None and place.leases.jobs == set()
 
 
 def test_who_stops_a_job_stops_it_for_a_driver_that_comes_back(place: Place) -> None:
@@ -334,23 +334,23 @@ def test_who_stops_a_job_stops_it_for_a_driver_that_comes_back(place: Place) -> 
     one, other = place.session(), place.session()
     place.begin(one.server)
     assert place.record is not None
-    place.estates.forget(one.server)
+    place.leases.forget(one.server)
     place.record.state, place.record.ended = "failed", 1.0
-    place.estates.step()
-    place.estates.halt(JOB, "Enough.", other.server)
+    place.leases.step()
+    place.leases.halt(JOB, "Enough.", other.server)
     assert JobRecord.read(place.folder / "job.json").outcome == "stopped"
     order = CanCommit(JOB, "title", 1, [0, 1], 1, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
-    assert place.estates.driver_of(order) == "it is over (stopped)"
+    assert place.leases.driver_of(order) == "it is over (stopped)"
 
 
 def test_nobody_goes_on_where_the_folder_was_removed(place: Place) -> None:
     one = place.session()
     place.begin(one.server)
     place.entrust(one.server, b"estate")
-    place.estates.forget(one.server)
-    assert place.estates.deadline is not None
-    place.estates.let_go(["job-1.1"])
-    assert place.estates.deadline is None and place.estates.jobs == set()
+    place.leases.forget(one.server)
+    assert place.leases.deadline is not None
+    place.leases.let_go(["job-1.1"])
+    assert place.leases.deadline is None and place.leases.jobs == set()
 
 
 def test_a_verdict_waits_for_the_next_driver(place: Place) -> None:
@@ -358,11 +358,11 @@ def test_a_verdict_waits_for_the_next_driver(place: Place) -> None:
     one, two = place.session(), place.session()
     place.begin(one.server)
     place.entrust(one.server, b"estate")
-    place.estates.forget(one.server)
+    place.leases.forget(one.server)
     verdict = Verdict(JOB, 1, 0, "crashed", "host", 7, "step", 1, 2, 0.0)
     assert place.record is not None
-    place.estates.note(place.record, verdict)
-    answers = place.estates.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), two.server, new_key())
+    place.leases.note(place.record, verdict)
+    answers = place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), two.server, new_key())
     assert answers[0] == verdict and grant(answers[1]) == ("living", 0, "starting", "")
 
 
@@ -372,13 +372,13 @@ def test_an_agent_that_came_back_keeps_its_promises(place: Place, tmp_path: Path
     place.begin(one.server)
     place.entrust(one.server, b"estate")
     again = Place(tmp_path, place._stack)
-    (answer,) = again.estates.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), one.server, new_key())
+    (answer,) = again.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), one.server, new_key())
     assert grant(answer) == ("none", 0, "lost", "The agent ended while this job ran.")
-    again.estates.forget(one.server)
-    assert again.estates.deadline is None
-    (answer,) = again.estates.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"estate"), 0), one.server, new_key())
+    again.leases.forget(one.server)
+    assert again.leases.deadline is None
+    (answer,) = again.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"estate"), 0), one.server, new_key())
     assert grant(answer)[0] == "restarted"
-    (answer,) = again.estates.claim(ClaimJob("other", 1, HEIR, sha256_of(b""), 1), one.server, new_key())
+    (answer,) = again.leases.claim(ClaimJob("other", 1, HEIR, sha256_of(b""), 1), one.server, new_key())
     assert grant(answer) == ("none", 0, "unknown", "This worker knows no such job.")
 
 
@@ -388,10 +388,10 @@ def test_an_attempt_that_was_agreed_to_is_known_after_a_restart(place: Place, tm
     place.begin(one.server)
     place.entrust(one.server, b"estate")
     proposal = ProposeAttempt(JOB, 1, SUBMITTER, 0, 1, "next")
-    assert place.estates.propose(proposal, one.server) == Agreed(JOB, 1, 0, 1)
+    assert place.leases.propose(proposal, one.server) == Agreed(JOB, 1, 0, 1)
     assert stat.S_IMODE((place.folder / "lease.json").stat().st_mode) == 0o600
     again = Place(tmp_path, place._stack)
-    (answer,) = again.estates.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), one.server, new_key())
+    (answer,) = again.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), one.server, new_key())
     assert isinstance(answer, Granted)
     assert (answer.newest, answer.agreed, answer.begun, answer.charter) == (1, 0, False, "next")
 
@@ -401,7 +401,7 @@ def test_a_promise_that_the_disk_does_not_take_is_not_given(place: Place, monkey
     one, heir = place.session(), place.session()
     place.begin(one.server)
     place.entrust(one.server, b"estate")
-    place.estates.forget(one.server)
+    place.leases.forget(one.server)
     claim = ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1)
     proposal = ProposeAttempt(JOB, 1, HEIR, 1, 1, "next")
 
@@ -410,15 +410,15 @@ def test_a_promise_that_the_disk_does_not_take_is_not_given(place: Place, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(standby, "write_private", full)
-        (answer,) = place.estates.claim(claim, heir.server, new_key())
+        (answer,) = place.leases.claim(claim, heir.server, new_key())
         assert denial(answer) == ("it cannot be kept here: No space left on device", "")
-    (answer,) = place.estates.claim(claim, heir.server, new_key())
+    (answer,) = place.leases.claim(claim, heir.server, new_key())
     assert isinstance(answer, Granted) and answer.claim == 1
     with monkeypatch.context() as patch:
         patch.setattr(standby, "write_private", full)
-        refused = place.estates.propose(proposal, heir.server)
+        refused = place.leases.propose(proposal, heir.server)
         assert denial(refused) == ("it cannot be kept here: No space left on device", "")
-    assert place.estates.propose(proposal, heir.server) == Agreed(JOB, 1, 1, 1)
+    assert place.leases.propose(proposal, heir.server) == Agreed(JOB, 1, 1, 1)
 
 
 def test_a_record_of_promises_that_cannot_be_read_promises_nothing(tmp_path: Path) -> None:
@@ -434,8 +434,8 @@ def test_only_who_has_claimed_it_on_this_connection_proposes(place: Place) -> No
     place.begin(one.server)
     proposal = ProposeAttempt(JOB, 1, SUBMITTER, 0, 1, "next")
     with pytest.raises(ProtocolError, match="was proposed by who had not claimed it here"):
-        place.estates.propose(proposal, other.server)
-    refused = place.estates.propose(ProposeAttempt(JOB, 1, HEIR, 1, 1, "next"), other.server)
+        place.leases.propose(proposal, other.server)
+    refused = place.leases.propose(ProposeAttempt(JOB, 1, HEIR, 1, 1, "next"), other.server)
     assert denial(refused) == ("The submitter drives it", "")
 
 
@@ -444,14 +444,14 @@ def test_a_driver_that_was_replaced_begins_and_ends_nothing(place: Place) -> Non
     one, heir, late = place.session(), place.session(), place.session()
     place.begin(one.server)
     place.entrust(one.server, b"estate")
-    place.estates.forget(one.server)
-    place.estates.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), heir.server, new_key())
-    place.estates.forget(heir.server)
+    place.leases.forget(one.server)
+    place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), heir.server, new_key())
+    place.leases.forget(heir.server)
     order = CanCommit(JOB, "title", 1, [1], 1, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
-    assert place.estates.driver_of(order) == "Node(0) has claimed it since"
-    place.estates.conclude(Conclude(JOB, 1, "done", "", ""), late.server)
+    assert place.leases.driver_of(order) == "Node(0) has claimed it since"
+    place.leases.conclude(Conclude(JOB, 1, "done", "", ""), late.server)
     assert place.record is not None and place.record.outcome == ""
-    (answer,) = place.estates.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"estate"), 0), late.server, new_key())
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"estate"), 0), late.server, new_key())
     assert denial(answer) == ("Node(0) has claimed it since", "")
-    (answer,) = place.estates.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"estate"), 2), late.server, new_key())
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"estate"), 2), late.server, new_key())
     assert grant(answer)[0] == "living"

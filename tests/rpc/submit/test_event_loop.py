@@ -33,19 +33,19 @@ class Team:
 
     def __init__(self, com: Controller, agents: dict[int, Session], directory: Path) -> None:
         com.addresses = {node: Address(f"host{node}", 1) for node in agents}
-        orders = JobMessages("job", "title", com.addresses, Key(b"k" * 32), 1, 60.0)
+        messages = JobMessages("job", "title", com.addresses, Key(b"k" * 32), 1, 60.0)
         self.clock, self.agents = VirtualClock(), agents
-        self.attendant = EventLoop(
+        self.loop = EventLoop(
             com,
-            orders,
+            messages,
             logging.getLogger("attendant test"),
             self.clock,
             run=RunFolder(directory, "job", "title"),
             start_limit=60.0,
             collects=True,
         )
-        self.attendant.submitting.adopt(list(agents))
-        self.attendant.watch()
+        self.loop.groups.adopt(list(agents))
+        self.loop.watch()
 
     def say(self, node: int, *operations: Operation) -> None:
         for operation in operations:
@@ -56,13 +56,13 @@ class Team:
         for _ in range(100):
             if reached():
                 return
-            self.attendant.step(1.0)
+            self.loop.step(1.0)
         raise AssertionError("it has heard of something else a hundred times")
 
     def beat_once(self) -> None:
         """Node 1 is where `PLACE` says."""
         self.say(1, BEAT)
-        self.step_until(lambda: self.attendant.lookout.explain(1, "", 0.0) != "")
+        self.step_until(lambda: self.loop.monitor.explain(1, "", 0.0) != "")
 
     def reason_told(self, node: int, kind: type[Lose] | type[Stop] = Lose) -> str:
         """Why a node is lost or the job is to end, as the agent of another one is told."""
@@ -92,37 +92,37 @@ def test_an_agent_lost_by_its_connection_is_told_with_its_place(team: Team) -> N
     team.beat_once()
     team.clock.advance(0.75)
     team.agents[1].link.close()
-    team.step_until(lambda: bool(team.attendant.failures))
-    state, detail = team.attendant.failures[1]
+    team.step_until(lambda: bool(team.loop.failures))
+    state, detail = team.loop.failures[1]
     assert state == "lost" and detail.startswith("Node(1) at ") and " is lost: " in detail
     assert detail.endswith(f". By its last beat, 0.8 s before, it was {PLACE}.")
-    assert team.attendant.machines[0].ended[1] == ("lost", detail)
+    assert team.loop.machines[0].ended[1] == ("lost", detail)
     assert team.reason_told(0) == detail
 
 
 def test_a_lost_agent_is_named_at_once(team: Team, caplog: pytest.LogCaptureFixture) -> None:
     """SUB-13, INV-10: the log names it when it is lost, not when the others have ended, too."""
-    team.attendant.end_together = True
+    team.loop.end_together = True
     team.beat_once()
     team.agents[1].link.close()
-    team.step_until(lambda: bool(team.attendant.failures))
+    team.step_until(lambda: bool(team.loop.failures))
     (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert told == team.attendant.failures[1][1] and told.startswith("Node(1) at ")
-    assert team.attendant.running == [0]
+    assert told == team.loop.failures[1][1] and told.startswith("Node(1) at ")
+    assert team.loop.running == [0]
 
 
 def test_the_first_line_is_not_of_a_bystander(team: Team, caplog: pytest.LogCaptureFixture) -> None:
     """INV-10: node 0 has lost node 1, and its agent is heard first."""
     caplog.set_level(logging.INFO)
-    team.attendant.end_together = True
+    team.loop.end_together = True
     trace = "Traceback\nnetwork.errors.PeerLost: Node(1) at b:1 is lost: reset."
     team.say(
         0, Verdict("job", 0, 0, "crashed", "alpha", 4710, "step", 3, 17, 0.1, trace=trace), State("job", 0, "failed", trace)
     )
-    team.step_until(lambda: bool(team.attendant.failures))
+    team.step_until(lambda: bool(team.loop.failures))
     assert caplog.messages == []
     team.agents[1].link.close()
-    team.step_until(lambda: not team.attendant.running)
+    team.step_until(lambda: not team.loop.running)
     assert [message[:7] for message in caplog.messages] == ["Node(1)", "Node(0)", "Node(0)"]
 
 
@@ -130,7 +130,7 @@ def test_the_same_cause_is_told_once(team: Team, caplog: pytest.LogCaptureFixtur
     """SUB-46: the traceback of the first, a line for each other."""
     for node in (0, 1):
         team.say(node, State("job", node, "failed", "Traceback ...\n  File x.py\nValueError: no"))
-        team.step_until(lambda node=node: node in team.attendant.failures)
+        team.step_until(lambda node=node: node in team.loop.failures)
     told = [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
     assert told == [
         "Node(0) failed:\nTraceback ...\n  File x.py\nValueError: no",
@@ -141,45 +141,45 @@ def test_the_same_cause_is_told_once(team: Team, caplog: pytest.LogCaptureFixtur
 def test_who_were_only_stopped_are_told_of_at_the_end(team: Team, caplog: pytest.LogCaptureFixture) -> None:
     """Where nobody has failed, nothing is left untold."""
     caplog.set_level(logging.INFO)
-    team.attendant.end_together = True
+    team.loop.end_together = True
     for node in (0, 1):
         team.say(node, State("job", node, "stopped", "It was stopped by a person."))
-    team.step_until(lambda: not team.attendant.running)
+    team.step_until(lambda: not team.loop.running)
     assert caplog.messages == []
-    team.attendant.hide()
+    team.loop.hide()
     assert [message[:15] for message in caplog.messages] == ["Node(0) stopped", "Node(1) stopped"]
 
 
 def test_a_node_that_fails_before_anyone_waits_ends_the_job_too(team: Team) -> None:
     """FD-9: a job that starts again ends on all nodes first, however soon one of them has failed."""
     team.say(1, State("job", 1, "failed", "killed by signal 9 (SIGKILL)"))
-    team.step_until(lambda: bool(team.attendant.failures))
-    team.attendant.let_end_together(True)
+    team.step_until(lambda: bool(team.loop.failures))
+    team.loop.let_end_together(True)
     assert "did not end well, and the job ends together" in team.reason_told(0, Stop)
 
 
 def test_a_silent_host_is_told_of_once(team: Team) -> None:
     """INV-10: its verdict says where it was."""
-    heard = team.attendant.lookout
+    heard = team.loop.monitor
     team.beat_once()
     for second in range(3):
         team.say(0, replace(BEAT, node=0, batch=second))
         team.step_until(lambda batch=second: f"batch {batch}." in heard.explain(0, "", 0.0))  # type: ignore[misc]
         for _ in range(4):
             team.clock.advance(0.25)
-            team.attendant.step(0.0)
-    assert list(team.attendant.failures) == [1]
-    assert team.attendant.failures[1][1].startswith(f"Node(1) {PLACE}: its host has been silent for ")
-    assert "By its last beat" not in team.attendant.failures[1][1]
+            team.loop.step(0.0)
+    assert list(team.loop.failures) == [1]
+    assert team.loop.failures[1][1].startswith(f"Node(1) {PLACE}: its host has been silent for ")
+    assert "By its last beat" not in team.loop.failures[1][1]
 
 
 def test_files_that_are_lost_with_an_agent_are_told_of(team: Team) -> None:
     """INV-10: its job had ended well, and it was nowhere in it."""
     team.say(1, BEAT, State("job", 1, "done", ""))
-    team.step_until(lambda: bool(team.attendant.collection.open))
+    team.step_until(lambda: bool(team.loop.downloads.open))
     team.agents[1].link.close()
-    team.step_until(lambda: bool(team.attendant.failures))
-    detail = team.attendant.failures[1][1]
+    team.step_until(lambda: bool(team.loop.failures))
+    detail = team.loop.failures[1][1]
     assert detail.startswith("Node(1) at ") and detail.endswith(". Its files have not come.")
     assert "By its last beat" not in detail
 
@@ -196,10 +196,10 @@ def test_a_worker_without_its_result_has_failed(team: Team, tmp_path: Path) -> N
     )
     problem = f"{RESULT_FILE} cannot be read: Not a directory."
     team.say(1, State("job", 1, "done", ""), *file("log", b"text"), FetchEnd("job", "done", problem, "t"))
-    team.step_until(lambda: team.attendant.all_home)
-    assert team.attendant.results == {0: None}
-    assert team.attendant.failures == {1: ("lost", f"It has ended without its result: {problem}")}
-    assert [path.name for path in team.attendant.collection.files[1]] == ["log"]
+    team.step_until(lambda: team.loop.all_home)
+    assert team.loop.results == {0: None}
+    assert team.loop.failures == {1: ("lost", f"It has ended without its result: {problem}")}
+    assert [path.name for path in team.loop.downloads.files[1]] == ["log"]
 
 
 def test_a_parameter_server_needs_no_result(tmp_path: Path) -> None:
@@ -210,8 +210,8 @@ def test_a_parameter_server_needs_no_result(tmp_path: Path) -> None:
             at_end.callback(com.close, graceful=False)
             team = Team(com, {-2: end.server}, tmp_path)
             team.say(-2, State("job", -2, "done", ""), *file("log", b"text"), FetchEnd("job", "done", "", "t"))
-            team.step_until(lambda: team.attendant.all_home)
-            assert team.attendant.failures == {}
+            team.step_until(lambda: team.loop.all_home)
+            assert team.loop.failures == {}
 
 
 def test_only_who_has_ended_well_is_done(team: Team, caplog: pytest.LogCaptureFixture) -> None:
@@ -219,7 +219,7 @@ def test_only_who_has_ended_well_is_done(team: Team, caplog: pytest.LogCaptureFi
     caplog.set_level(logging.INFO)
     for node, state in ((1, "stopped"), (0, "done")):
         team.say(node, State("job", node, state, "why"), *file("log", b"text"), FetchEnd("job", state, "", "t"))
-        team.step_until(lambda node=node: node in team.attendant.collection.files)  # type: ignore[misc]
+        team.step_until(lambda node=node: node in team.loop.downloads.files)  # type: ignore[misc]
     told = [message for message in caplog.messages if "done" in message]
     assert told[0] == "Node(1) is not done (stopped); what it has left is saved."
     assert "{0, 1} is done" not in caplog.text

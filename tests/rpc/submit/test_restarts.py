@@ -92,7 +92,7 @@ def test_a_stop_while_the_next_attempt_starts(failed: Failed, monkeypatch: pytes
 
     def next_attempt(attempt: int) -> Coordinator:
         started = Coordinator(failed.com, job=failed.coordinator.job, attempt=attempt)
-        started._submitting.adopt([0])  # it runs
+        started._groups.adopt([0])  # it runs
         return started
 
     monkeypatch.setattr(coordinator_module, "reconnect", lambda *_: failed.coordinator.stop_executing("Enough."))

@@ -39,7 +39,7 @@ def test_a_frozen_agent_ends_the_submission(
             made.submit([range(count)], LONG)
         assert silent.frozen_since is not None
         assert 7.5 <= made.clock.monotonic() - silent.frozen_since <= 10.0
-        name = f"Node(1) at {made.attendant.submitting._com.addresses[1]}"
+        name = f"Node(1) at {made.loop.groups._com.addresses[1]}"
         assert f"{name} was lost in {phase}: its worker has given no sign of life for 8." in str(caught.value)
         assert not [agent.node for agent in made.agents.values() if agent.has_job and agent is not silent]
 
@@ -62,12 +62,12 @@ def test_a_parameter_server_that_runs_already_freezes(tmp_path: Path, monkeypatc
             made.agents[node].delays["Prepared"] = 60.0
         made.agents[-2].freeze_at = 30.0
         lost: list[tuple[float, Any]] = []
-        on_gone = made.attendant._on_gone
-        made.attendant.submitting._lose = lambda gone: (lost.append((made.clock.monotonic(), gone)), on_gone(gone))[1]
+        on_gone = made.loop._on_gone
+        made.loop.groups._lose = lambda gone: (lost.append((made.clock.monotonic(), gone)), on_gone(gone))[1]
         made.submit([[-2], [0, 1]], LONG)
         ((moment, gone),) = lost
         assert 37.4 <= moment <= 40.0 and gone.node == -2
-        assert made.attendant.failures[-2][1].startswith("Node(-2) at 127.0.0.1:")
+        assert made.loop.failures[-2][1].startswith("Node(-2) at 127.0.0.1:")
 
 
 def test_all_that_are_silent_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +112,8 @@ def test_work_without_end_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.
 def test_an_agent_speaks_for_all_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SUB-47: one with many slots starts one process after the other, and says of the first ones that they live."""
     with bench(range(MANY), tmp_path, monkeypatch) as made:
-        addresses = made.attendant.submitting._com.addresses
-        made.attendant.submitting._com.addresses = {node: addresses[node - node % 2] for node in addresses}
+        addresses = made.loop.groups._com.addresses
+        made.loop.groups._com.addresses = {node: addresses[node - node % 2] for node in addresses}
         made.agents[1].delays["Accepted"] = 12.0
         made.submit([range(MANY)], 1.0)
         assert 12.0 <= made.clock.monotonic() <= 14.0
