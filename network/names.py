@@ -8,21 +8,27 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final
 
+_NOTHING: Final = MappingProxyType[Any, str]({})
 
-def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+
+def lazily(
+    package: str, homes: Mapping[str, str], hidden: Mapping[str, str] = _NOTHING
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` (PEP 562) of `package`; each name of `homes` comes from the module given there.
 
-    Those modules are attributes of the package, as if it had imported them.
+    Those modules are attributes of the package, as if it had imported them. `hidden` likewise, but not shown: names for
+    packages of this project that build on this one.
     Completion and `help()` go by `__dir__`: they show those names, and of what is loaded only modules of the package.
     Type checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
     """
 
     def get(name: str) -> Any:
-        if name not in homes:
+        home = homes.get(name) or hidden.get(name)
+        if home is None:
             if name in homes.values():
                 return import_module(f"{package}.{name}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        value = getattr(import_module(f"{package}.{home}"), name)
         setattr(sys.modules[package], name, value)
         return value
 
@@ -37,9 +43,6 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
         )
 
     return get, names
-
-
-_NOTHING: Final = MappingProxyType[Any, str]({})
 
 
 def did_you_mean(name: object, known: Iterable[object], quoted: bool = True, meant: Mapping[Any, str] = _NOTHING) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from network.errors import BadContent, PeerLost
-from rpc import recovery
 from rpc.logs import clean, clean_text
+from rpc.submit import recovery
 from rpc.verdict import Verdict, in_causal_order
 
 _REFUSED = re.compile(rf"{BadContent.__module__}\.{BadContent.__qualname__}: Node\((-?\d+)\) sent")
@@ -86,7 +86,7 @@ MOST_REPORT = 60_000  # characters
 
 
 def places_of(failed: JobFailed) -> Set[recovery.Place]:
-    """Where it failed first, see `rpc.recovery.places_of`; who is a bystander, also of a node that left no verdict, does not
+    """Where it failed first, see `rpc.submit.recovery.places_of`; who is a bystander, also of a node that left no verdict, does not
     count."""
     senders = [node for node in failed.culprits if failed.failures[node][0] != "lost"]
     return recovery.places_of(failed.verdicts, senders if failed.culprits else None)

@@ -18,10 +18,10 @@ from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
 from rpc import shipping
 from rpc.files import parsed, read_result
-from rpc.recovery import FAIL, REDUNDANT, Recovery
 from rpc.shipping import Bundle
 from rpc.submit.coordinator import GROUP_SLACK_SECONDS
 from rpc.submit.groups import pack_executable
+from rpc.submit.recovery import FAIL, REDUNDANT, Recovery
 from rpc.submit.submission import START_SECONDS
 
 from .channel import Parameter_Server

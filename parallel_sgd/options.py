@@ -23,8 +23,8 @@ from rpc.agent.checks import LEAST_SILENCE, MOST_SECONDS
 from rpc.elastic.discovery import Discovery
 from rpc.elastic.discovery_sources import discovery_of
 from rpc.files import is_safe_name
-from rpc.recovery import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy
 from rpc.shipping import pack
+from rpc.submit.recovery import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy
 from rpc.submit.run_folder import run_name
 
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice

@@ -16,7 +16,7 @@ from rpc.errors import Deposed
 from rpc.identity import new_job_id
 from rpc.lease.handoff import new_driver
 from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.recovery import SHRINK, Recovery
+from rpc.submit.recovery import SHRINK, Recovery
 
 from .accounts import AccountError, Entry, NodeAccounts, Times, check_conserved, unread
 from .channel import Parameter_Server

@@ -20,8 +20,8 @@ from rpc.lease.election import Office
 from rpc.lease.handoff import Handoff
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.messages import MAX_TEXT
-from rpc.recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
 from rpc.submit.diagnostics import jobs_known
+from rpc.submit.recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
 from rpc.submit.restarts import Retry
 from rpc.submit.run_folder import RUNS, RunFolder
 

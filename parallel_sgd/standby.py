@@ -28,7 +28,7 @@ from rpc.lease.handoff import new_driver
 from rpc.lease.lease import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 from rpc.logs import CleanFormatter, get_logger
 from rpc.messages import NO_CODE
-from rpc.recovery import SHRINK, Recovery
+from rpc.submit.recovery import SHRINK, Recovery
 
 from .errors import JobFailed
 from .job_executor import DATA

@@ -10,9 +10,22 @@ if sys.platform == "win32":
 
 if TYPE_CHECKING:
     from .agent.agent import Cohort
+    from .code_closure import OWN_PACKAGES as OWN_PACKAGES
+    from .code_closure import is_user_module as is_user_module
+    from .collective.allreduce import check_op as check_op
+    from .collective.allreduce import combined as combined
     from .communication import Communication
-    from .errors import JobAborted, SubmissionError
+    from .communication import check_root as check_root
+    from .dialing import await_submitter as await_submitter
+    from .dialing import watch_for_silence as watch_for_silence
+    from .errors import Deposed, JobAborted, NodeBusy, SubmissionError
     from .executable import AbsExecutable, AbsSimpleExecutor, ReplyPackage
+    from .identity import is_job_id as is_job_id
+    from .identity import new_job_id as new_job_id
+    from .liveness.cluster_monitor import LIVENESS_MESSAGES as LIVENESS_MESSAGES
+    from .liveness.cluster_monitor import ClusterMonitor as ClusterMonitor
+    from .machine import Machine as Machine
+    from .option_parser import OptionParser as OptionParser
     from .submit.attach import Reclaimer
     from .submit.coordinator import Coordinator
 
@@ -22,7 +35,9 @@ __all__ = [
     "Cohort",
     "Communication",
     "Coordinator",
+    "Deposed",
     "JobAborted",
+    "NodeBusy",
     "Reclaimer",
     "ReplyPackage",
     "SubmissionError",
@@ -36,9 +51,26 @@ __getattr__, __dir__ = lazily(
         "Cohort": "agent.agent",
         "Communication": "communication",
         "Coordinator": "submit.coordinator",
+        "Deposed": "errors",
         "JobAborted": "errors",
+        "NodeBusy": "errors",
         "Reclaimer": "submit.attach",
         "ReplyPackage": "executable",
         "SubmissionError": "errors",
+    },
+    {  # for the packages that build on this one
+        "LIVENESS_MESSAGES": "liveness.cluster_monitor",
+        "OWN_PACKAGES": "code_closure",
+        "ClusterMonitor": "liveness.cluster_monitor",
+        "Machine": "machine",
+        "OptionParser": "option_parser",
+        "await_submitter": "dialing",
+        "check_op": "collective.allreduce",
+        "check_root": "communication",
+        "combined": "collective.allreduce",
+        "is_job_id": "identity",
+        "is_user_module": "code_closure",
+        "new_job_id": "identity",
+        "watch_for_silence": "dialing",
     },
 )

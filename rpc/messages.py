@@ -20,7 +20,10 @@ from .lease.messages import ProposeAttempt as ProposeAttempt
 from .lease.messages import Standing as Standing
 from .lease.messages import Term as Term
 from .protocol import MAX_TEXT as MAX_TEXT
-from .protocol import Attempt, Bytes, JobState, Length, Node, Note, Percent, RunState, Secret, Sha256
+from .protocol import Attempt as Attempt
+from .protocol import Bytes, JobState, Note, Percent, RunState, Secret, Sha256
+from .protocol import Length as Length
+from .protocol import Node as Node
 from .protocol import Operation as Operation
 from .protocol import parse as parse
 from .protocol import read_operation as read_operation
@@ -28,6 +31,7 @@ from .verdict import ExitCode
 from .verdict import Heartbeat as Heartbeat
 from .verdict import Notice as Notice
 from .verdict import Verdict as Verdict
+from .verdict import in_causal_order as in_causal_order
 
 ANY_CODE, NO_CODE = "any", "none"
 """Of `Begin.code_policy`."""

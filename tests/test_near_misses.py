@@ -22,7 +22,7 @@ from parallel_sgd.commands.options import make_dataset, make_parser, make_transf
 from rpc.agent.cli import main as worker
 from rpc.collective.allreduce import check_op
 from rpc.launch import launcher_of
-from rpc.recovery import checked_policy
+from rpc.submit.recovery import checked_policy
 from rpc.submit.restarts import Restarts
 
 from .nn.model.models import classifier

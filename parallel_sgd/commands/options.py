@@ -17,7 +17,7 @@ from nn.optimizer import IOptimizer
 from nn.tensor_files import ModelFileError
 from rpc.logs import NORMAL, QUIET, VERBOSE
 from rpc.option_parser import OptionParser
-from rpc.recovery import POLICIES
+from rpc.submit.recovery import POLICIES
 
 from .. import batch_sync, codec, profiles
 from ..batch_sync import ISyncType, StaleSynchronous

@@ -31,7 +31,7 @@ from rpc.elastic.events import (
     WorkerReady,
     WorkerStuck,
 )
-from rpc.liveness.cluster_monitor import NEWS, ClusterMonitor
+from rpc.liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
 from rpc.logs import SUBMIT_LOGGER, clean, get_logger
 from rpc.protocol import Operation
 from rpc.verdict import Verdict
@@ -126,7 +126,7 @@ class ElasticJob:
             self._on_ended(handle, heard)
         elif isinstance(heard, Unreachable):
             self._give_up(worker, self._monitor.explain(handle.node, heard.reason, time.monotonic()), agent_lost=True)
-        elif isinstance(heard, NEWS):
+        elif isinstance(heard, LIVENESS_MESSAGES):
             self._monitor.take(handle.node, heard, time.monotonic())
         elif handle.fenced:
             pass  # nothing that it says counts any more

@@ -1,1 +1,27 @@
 """The agent: a small unattended process that holds the key and the port, starts job processes and keeps what they leave."""
+
+from typing import TYPE_CHECKING
+
+from network.names import lazily
+
+if TYPE_CHECKING:
+    from .checks import LEAST_SILENCE as LEAST_SILENCE
+    from .checks import MOST_SECONDS as MOST_SECONDS
+    from .event_log import EVENT_LOG as EVENT_LOG
+    from .files import KEPT as KEPT
+    from .files import RECORD_COPY as RECORD_COPY
+    from .standby import CHARTER as CHARTER
+    from .standby import ESTATE as ESTATE
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "CHARTER": "standby",
+        "ESTATE": "standby",
+        "EVENT_LOG": "event_log",
+        "KEPT": "files",
+        "LEAST_SILENCE": "checks",
+        "MOST_SECONDS": "checks",
+        "RECORD_COPY": "files",
+    },
+)

@@ -1,11 +1,35 @@
 """Who takes part in a job whose workers come and go: hosts, their discovery, and the driver that decides on rounds."""
 
-from .discovery import Discovery, DiscoveryError, FileDiscovery, FunctionDiscovery, Poller
-from .discovery_sources import FolderDiscovery, ScriptDiscovery, discovery_of
-from .driver import ElasticDriver
-from .events import Worker
-from .hosts import Blacklist, CoolDown, Host, HostUpdateResult, classify, deal, order_hosts, parse_hosts
-from .round import Recorded, Registry, may_go_on
+from typing import TYPE_CHECKING
+
+from network.names import lazily
+
+if TYPE_CHECKING:
+    from .discovery import PERIOD_SECONDS as PERIOD_SECONDS
+    from .discovery import Discovery, DiscoveryError, FileDiscovery, FunctionDiscovery, Poller
+    from .discovery_sources import FolderDiscovery, ScriptDiscovery, discovery_of
+    from .driver import ELASTIC_TIMEOUT as ELASTIC_TIMEOUT
+    from .driver import ElasticDriver
+    from .driver import Stage as Stage
+    from .events import CheckpointSeen as CheckpointSeen
+    from .events import DiscoveryFailed as DiscoveryFailed
+    from .events import Fail as Fail
+    from .events import Finish as Finish
+    from .events import HostsSeen as HostsSeen
+    from .events import Notified as Notified
+    from .events import NotifyRankZero as NotifyRankZero
+    from .events import Pause as Pause
+    from .events import RemoveWorker as RemoveWorker
+    from .events import StartRound as StartRound
+    from .events import StopWorker as StopWorker
+    from .events import Tick as Tick
+    from .events import Warn as Warn
+    from .events import Worker
+    from .events import WorkerEnded as WorkerEnded
+    from .events import WorkerReady as WorkerReady
+    from .events import WorkerStuck as WorkerStuck
+    from .hosts import Blacklist, CoolDown, Host, HostUpdateResult, classify, deal, order_hosts, parse_hosts
+    from .round import Recorded, Registry, may_go_on
 
 __all__ = [
     "Blacklist",
@@ -30,3 +54,51 @@ __all__ = [
     "order_hosts",
     "parse_hosts",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "Blacklist": "hosts",
+        "CoolDown": "hosts",
+        "Discovery": "discovery",
+        "DiscoveryError": "discovery",
+        "ElasticDriver": "driver",
+        "FileDiscovery": "discovery",
+        "FolderDiscovery": "discovery_sources",
+        "FunctionDiscovery": "discovery",
+        "Host": "hosts",
+        "HostUpdateResult": "hosts",
+        "Poller": "discovery",
+        "Recorded": "round",
+        "Registry": "round",
+        "ScriptDiscovery": "discovery_sources",
+        "Worker": "events",
+        "classify": "hosts",
+        "deal": "hosts",
+        "discovery_of": "discovery_sources",
+        "may_go_on": "round",
+        "order_hosts": "hosts",
+        "parse_hosts": "hosts",
+    },
+    {
+        "ELASTIC_TIMEOUT": "driver",
+        "PERIOD_SECONDS": "discovery",
+        "CheckpointSeen": "events",
+        "DiscoveryFailed": "events",
+        "Fail": "events",
+        "Finish": "events",
+        "HostsSeen": "events",
+        "Notified": "events",
+        "NotifyRankZero": "events",
+        "Pause": "events",
+        "RemoveWorker": "events",
+        "Stage": "driver",
+        "StartRound": "events",
+        "StopWorker": "events",
+        "Tick": "events",
+        "Warn": "events",
+        "WorkerEnded": "events",
+        "WorkerReady": "events",
+        "WorkerStuck": "events",
+    },
+)

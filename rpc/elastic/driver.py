@@ -17,7 +17,7 @@ from typing import Any
 from network.nodes import Address
 
 from ..machine import Machine
-from ..recovery import REPEATED, Repeats
+from ..submit.recovery import REPEATED, Repeats
 from .events import (
     CheckpointSeen,
     DiscoveryFailed,

@@ -1,1 +1,21 @@
 """The job process: one fresh interpreter per job and node, started and watched by the agent."""
+
+from typing import TYPE_CHECKING
+
+from network.names import lazily
+
+if TYPE_CHECKING:
+    from .hardening import end_process as end_process
+    from .peers import PeerConnector as PeerConnector
+    from .peers import look_if_cores_suffice as look_if_cores_suffice
+    from .report import users_traceback as users_traceback
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "PeerConnector": "peers",
+        "end_process": "hardening",
+        "look_if_cores_suffice": "peers",
+        "users_traceback": "report",
+    },
+)

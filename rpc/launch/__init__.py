@@ -1,12 +1,17 @@
 """Starting agents, or waiting for those that somebody else starts: on this machine, by ssh, by a batch system, on Dask."""
 
-from .batch import BatchLauncher
-from .dask import DaskLauncher
-from .kubernetes import KubernetesLauncher
-from .launcher import Launcher, Offer
-from .local import LocalAgents, LocalLauncher, local_agents
-from .registry import LAUNCHERS, launcher_of
-from .ssh import SSHLauncher
+from typing import TYPE_CHECKING
+
+from network.names import lazily
+
+if TYPE_CHECKING:
+    from .batch import BatchLauncher
+    from .dask import DaskLauncher
+    from .kubernetes import KubernetesLauncher
+    from .launcher import Launcher, Offer
+    from .local import LocalAgents, LocalLauncher, local_agents
+    from .registry import LAUNCHERS, launcher_of
+    from .ssh import SSHLauncher
 
 __all__ = [
     "LAUNCHERS",
@@ -21,3 +26,20 @@ __all__ = [
     "launcher_of",
     "local_agents",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "LAUNCHERS": "registry",
+        "BatchLauncher": "batch",
+        "DaskLauncher": "dask",
+        "KubernetesLauncher": "kubernetes",
+        "Launcher": "launcher",
+        "LocalAgents": "local",
+        "LocalLauncher": "local",
+        "Offer": "launcher",
+        "SSHLauncher": "ssh",
+        "launcher_of": "registry",
+        "local_agents": "local",
+    },
+)

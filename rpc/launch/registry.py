@@ -6,21 +6,29 @@ Another launcher is another module with a function `offer(where, key_file, wait)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
 from types import MappingProxyType
 
 from network.names import did_you_mean
 
-from . import batch, dask, kubernetes, local, ssh
 from .launcher import KeyFile, Offer
+
+
+def _offered(module: str, function: str, where: str, key_file: KeyFile, wait: float | None) -> Offer:
+    """A launcher is imported when somebody asks for it: most programs use one."""
+    offer: Callable[[str, KeyFile, float | None], Offer] = getattr(import_module(f".{module}", __package__), function)
+    return offer(where, key_file, wait)
+
 
 LAUNCHERS: Mapping[str, Callable[[str, KeyFile, float | None], Offer]] = MappingProxyType(
     {
-        "local": local.offer,
-        "ssh": ssh.offer,
-        "slurm": batch.on_slurm,
-        "mpi": batch.on_mpi,
-        "kubernetes": kubernetes.offer,
-        "dask": dask.offer,
+        "local": partial(_offered, "local", "offer"),
+        "ssh": partial(_offered, "ssh", "offer"),
+        "slurm": partial(_offered, "batch", "on_slurm"),
+        "mpi": partial(_offered, "batch", "on_mpi"),
+        "kubernetes": partial(_offered, "kubernetes", "offer"),
+        "dask": partial(_offered, "dask", "offer"),
     }
 )
 

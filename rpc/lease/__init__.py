@@ -1,1 +1,35 @@
 """Who may drive a job: what each of its nodes has promised, and how a driver comes by the promises of a majority."""
+
+from typing import TYPE_CHECKING
+
+from network.names import lazily
+
+if TYPE_CHECKING:
+    from .candidacy import Candidacy as Candidacy
+    from .election import OVER as OVER
+    from .election import Decision as Decision
+    from .election import Election as Election
+    from .election import Newer as Newer
+    from .election import Office as Office
+    from .election import later_term as later_term
+    from .handoff import Handoff as Handoff
+    from .handoff import new_driver as new_driver
+    from .lease import LONGEST_PAUSE_SECONDS as LONGEST_PAUSE_SECONDS
+    from .lease import PLACE_SECONDS as PLACE_SECONDS
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "LONGEST_PAUSE_SECONDS": "lease",
+        "OVER": "election",
+        "PLACE_SECONDS": "lease",
+        "Candidacy": "candidacy",
+        "Decision": "election",
+        "Election": "election",
+        "Handoff": "handoff",
+        "Newer": "election",
+        "Office": "election",
+        "later_term": "election",
+        "new_driver": "handoff",
+    },
+)

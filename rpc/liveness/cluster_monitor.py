@@ -11,7 +11,7 @@ from ..messages import Heartbeat, Notice, Operation, Verdict
 from ..verdict import in_causal_order
 from .limits import Phase
 
-NEWS = (Heartbeat, Notice, Verdict)
+LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
 
 
 class ClusterMonitor:
@@ -59,7 +59,7 @@ class ClusterMonitor:
 
     def take(self, node: int, news: Operation, now: float) -> None:
         """The agent of `node` says something; what is of another job or attempt, or of another node, is left out."""
-        if not isinstance(news, NEWS) or (news.job, news.node, news.attempt) != (self._job, node, self._attempt):
+        if not isinstance(news, LIVENESS_MESSAGES) or (news.job, news.node, news.attempt) != (self._job, node, self._attempt):
             return
         if isinstance(news, Heartbeat):
             if node not in self._ended:  # it was on its way when the end was told

@@ -1,1 +1,65 @@
 """The submitter of a job: it brings the job to its nodes, follows it there, and brings its files home."""
+
+from typing import TYPE_CHECKING
+
+from network.names import lazily
+
+if TYPE_CHECKING:
+    from .coordinator import GROUP_SLACK_SECONDS as GROUP_SLACK_SECONDS
+    from .diagnostics import Diagnostics as Diagnostics
+    from .diagnostics import NodeDiagnostics as NodeDiagnostics
+    from .diagnostics import gather_diagnostics as gather_diagnostics
+    from .diagnostics import jobs_known as jobs_known
+    from .diagnostics import list_jobs as list_jobs
+    from .groups import pack_executable as pack_executable
+    from .recovery import AGAIN as AGAIN
+    from .recovery import FAIL as FAIL
+    from .recovery import POLICIES as POLICIES
+    from .recovery import REDUNDANT as REDUNDANT
+    from .recovery import RESTART as RESTART
+    from .recovery import SHRINK as SHRINK
+    from .recovery import WAIT as WAIT
+    from .recovery import Recovery as Recovery
+    from .recovery import checked_policy as checked_policy
+    from .restarts import Retry as Retry
+    from .run_folder import RUNS as RUNS
+    from .run_folder import Run as Run
+    from .run_folder import RunFolder as RunFolder
+    from .run_folder import find_run as find_run
+    from .run_folder import node_folder as node_folder
+    from .run_folder import run_name as run_name
+    from .run_folder import runs_in as runs_in
+    from .submission import START_SECONDS as START_SECONDS
+    from .terminal import telling as telling
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "AGAIN": "recovery",
+        "FAIL": "recovery",
+        "GROUP_SLACK_SECONDS": "coordinator",
+        "POLICIES": "recovery",
+        "REDUNDANT": "recovery",
+        "RESTART": "recovery",
+        "RUNS": "run_folder",
+        "SHRINK": "recovery",
+        "START_SECONDS": "submission",
+        "WAIT": "recovery",
+        "Diagnostics": "diagnostics",
+        "NodeDiagnostics": "diagnostics",
+        "Recovery": "recovery",
+        "Retry": "restarts",
+        "Run": "run_folder",
+        "RunFolder": "run_folder",
+        "checked_policy": "recovery",
+        "find_run": "run_folder",
+        "gather_diagnostics": "diagnostics",
+        "jobs_known": "diagnostics",
+        "list_jobs": "diagnostics",
+        "node_folder": "run_folder",
+        "pack_executable": "groups",
+        "run_name": "run_folder",
+        "runs_in": "run_folder",
+        "telling": "terminal",
+    },
+)

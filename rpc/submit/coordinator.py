@@ -22,11 +22,11 @@ from ..identity import new_job_id
 from ..lease.handoff import Handoff
 from ..logs import HEADLINE, SUBMIT_LOGGER, attach_console, cleaned
 from ..messages import MAX_TEXT, Conclude, Granted, Operation, State, Verdict
-from ..recovery import FAIL
 from ..shipping import Bundle
 from .completion import EndOfJob, JobOutcome
 from .connections import JobMessages
 from .event_loop import EventLoop
+from .recovery import FAIL
 from .restarts import RETURN_SECONDS, Group, Restarts, Retry, reconnect
 from .run_folder import RunFolder, run_name
 from .submission import START_SECONDS

@@ -15,7 +15,7 @@ from network.errors import PeerLost, ProtocolError
 from ..errors import InvalidTransition
 from ..files import RESULT_FILE, read_result
 from ..lease.handoff import HandoffTracker
-from ..liveness.cluster_monitor import NEWS, ClusterMonitor
+from ..liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
 from ..logs import clean
 from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect
 from .connections import Connections, Gone, Heard, JobMessages
@@ -205,7 +205,7 @@ class EventLoop:
                 self._display.update(node, operation.percent, operation.note)
         elif isinstance(operation, State):
             self._on_state(machine, node, operation)
-        elif isinstance(operation, NEWS):
+        elif isinstance(operation, LIVENESS_MESSAGES):
             self.monitor.take(node, operation, self._clock.monotonic())
             if isinstance(operation, Notice) and (operation.node, operation.attempt) == (node, self._attempt):
                 self._tell_of(operation)

@@ -15,9 +15,9 @@ from ..errors import SubmissionError
 from ..executable import Resources
 from ..logs import SUBMIT_LOGGER, get_logger
 from ..messages import StopNode
-from ..recovery import FAIL, RESTART, Recovery, places_of
 from ..shipping import Bundle
 from ..verdict import Verdict
+from .recovery import FAIL, RESTART, Recovery, places_of
 
 POLICIES = (FAIL, RESTART)
 RETURN_SECONDS = 30.0

@@ -14,7 +14,7 @@ from network.handshake import ClientHandshake
 from network.nodes import Address
 from rpc.errors import SubmissionError
 from rpc.identity import code_key
-from rpc.liveness.cluster_monitor import NEWS, ClusterMonitor
+from rpc.liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
 from rpc.messages import (
     Abort,
     Accepted,
@@ -151,7 +151,7 @@ class SimAttempt:
     def _on_operation(self, node: int, operation: Operation) -> None:
         if isinstance(operation, FILE_OPERATIONS):
             self.downloads.take(node, operation)
-        elif isinstance(operation, NEWS):
+        elif isinstance(operation, LIVENESS_MESSAGES):
             self.monitor.take(node, operation, self.life.now)
         elif isinstance(operation, State):
             self._on_state(node, operation)

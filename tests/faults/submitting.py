@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from network.nodes import NodeAssignment
 from parallel_sgd.errors import JobFailed, places_of
 from parallel_sgd.membership import SameNodes, Survivors
-from rpc.recovery import AGAIN, SHRINK, Recovery
+from rpc.submit.recovery import AGAIN, SHRINK, Recovery
 
 from .attempt import SimAttempt
 

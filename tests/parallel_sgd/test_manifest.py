@@ -18,7 +18,7 @@ from parallel_sgd.options import JobSpec
 from parallel_sgd.plan import reassigned
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.socket_channel import can_do_without
-from rpc.recovery import DETERMINISTIC, Recovery
+from rpc.submit.recovery import DETERMINISTIC, Recovery
 from tests.parallel_sgd.digits_job import mlp
 
 

@@ -16,8 +16,8 @@ from parallel_sgd import JobFailed, restart_loop
 from parallel_sgd.quorum import NoMajority
 from parallel_sgd.restart_loop import DEPOSED_SECONDS, RETURN_SECONDS, WAIT_SECONDS, RestartLoop
 from rpc.errors import Deposed
-from rpc.recovery import AGAIN, SHRINK, WAIT, Recovery
 from rpc.submit import restarts
+from rpc.submit.recovery import AGAIN, SHRINK, WAIT, Recovery
 
 FAILED = JobFailed({1: ("lost", "its connection ended")}, {}, "job", [])
 

@@ -11,7 +11,7 @@ from network.nodes import NodeAssignment
 from parallel_sgd import JobFailed
 from parallel_sgd.errors import places_of
 from parallel_sgd.membership import SameNodes, Survivors
-from rpc.recovery import AGAIN, DETERMINISTIC, SHRINK, Place, Recovery
+from rpc.submit.recovery import AGAIN, DETERMINISTIC, SHRINK, Place, Recovery
 from rpc.verdict import Verdict
 
 PLACES = st.tuples(st.integers(1, 2), st.integers(1, 2))

@@ -7,7 +7,7 @@ from typing import Any
 from network.errors import BadContent, PeerLost
 from parallel_sgd import JobFailed
 from parallel_sgd.errors import places_of
-from rpc.recovery import Place, Recovery
+from rpc.submit.recovery import Place, Recovery
 from rpc.verdict import Verdict
 
 LOST = f"Traceback ...\n{PeerLost.__module__}.{PeerLost.__qualname__}: Node(2) at a.b:1 is lost: the connection was closed.\n"

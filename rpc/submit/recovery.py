@@ -18,7 +18,7 @@ from typing import Any
 
 from network.names import did_you_mean
 
-from .verdict import Verdict
+from ..verdict import Verdict
 
 FAIL, REDUNDANT, RESTART, WAIT, SHRINK = "fail", "redundant", "restart", "wait", "shrink"
 POLICIES = (FAIL, REDUNDANT, RESTART, WAIT, SHRINK)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rpc.recovery import Recovery
+from rpc.submit.recovery import Recovery
 
 
 @pytest.mark.parametrize("policy", ["fail", "redundant"])
