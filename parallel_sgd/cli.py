@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from network.errors import NetworkError
 from rpc import SubmissionError
-from rpc.job.report import users_traceback
+from rpc.job import users_traceback
 from rpc.logs import attach_console, verbosity
 
 from .commands.jobs import attach, jobs, retrieve, stop

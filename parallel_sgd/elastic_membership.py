@@ -7,16 +7,17 @@ import time
 from collections.abc import Iterable
 
 from network.nodes import NodeAssignment
-from rpc.elastic.discovery import Discovery, Poller
-from rpc.elastic.discovery_sources import FolderDiscovery
-from rpc.elastic.driver import ElasticDriver
-from rpc.elastic.events import (
+from rpc.elastic import (
+    Discovery,
     DiscoveryFailed,
+    ElasticDriver,
     Fail,
+    FolderDiscovery,
     HostsSeen,
     Notified,
     NotifyRankZero,
     Pause,
+    Poller,
     StartRound,
     Tick,
     Warn,

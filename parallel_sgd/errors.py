@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from network.errors import BadContent, PeerLost
+from rpc import submit
 from rpc.logs import clean, clean_text
-from rpc.submit import recovery
-from rpc.verdict import Verdict, in_causal_order
+from rpc.messages import Verdict, in_causal_order
 
 _REFUSED = re.compile(rf"{BadContent.__module__}\.{BadContent.__qualname__}: Node\((-?\d+)\) sent")
 _PEER_LOST = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
@@ -85,11 +85,10 @@ def _last_line(detail: str) -> str:
 MOST_REPORT = 60_000  # characters
 
 
-def places_of(failed: JobFailed) -> Set[recovery.Place]:
-    """Where it failed first, see `rpc.submit.recovery.places_of`; who is a bystander, also of a node that left no verdict, does not
-    count."""
+def places_of(failed: JobFailed) -> Set[submit.Place]:
+    """Where it failed first, see `rpc.submit.places_of`; a bystander, also of a node that left no verdict, does not count."""
     senders = [node for node in failed.culprits if failed.failures[node][0] != "lost"]
-    return recovery.places_of(failed.verdicts, senders if failed.culprits else None)
+    return submit.places_of(failed.verdicts, senders if failed.culprits else None)
 
 
 def report_of(verdicts: Sequence[Verdict]) -> str:

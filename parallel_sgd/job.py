@@ -17,11 +17,9 @@ from nn.gradient_descent import ADAMOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import IOptimizer, PSGDOptimizer
-from rpc.errors import NodeBusy
-from rpc.identity import new_job_id
+from rpc import NodeBusy, new_job_id
 from rpc.logs import NORMAL, SUBMIT_LOGGER, attach_console, get_logger, verbosity
-from rpc.submit.restarts import Retry
-from rpc.submit.terminal import telling
+from rpc.submit import Retry, telling
 
 from .batch_sync import SyncChoice, SynchronizedSGD
 from .checkpoint.keeper import AUTO, Every

@@ -10,7 +10,7 @@ from nn.model import Model
 from nn.threads import limited_to_one_thread
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.shipping import pack
-from rpc.submit.run_folder import RunFolder, node_folder
+from rpc.submit import RunFolder, node_folder
 
 from .batches import Batches
 from .channel import Parameter_Server

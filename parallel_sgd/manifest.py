@@ -19,10 +19,7 @@ from network.wire import Kind, pack
 from rpc import shipping
 from rpc.files import parsed, read_result
 from rpc.shipping import Bundle
-from rpc.submit.coordinator import GROUP_SLACK_SECONDS
-from rpc.submit.groups import pack_executable
-from rpc.submit.recovery import FAIL, REDUNDANT, Recovery
-from rpc.submit.submission import START_SECONDS
+from rpc.submit import FAIL, GROUP_SLACK_SECONDS, REDUNDANT, START_SECONDS, Recovery, pack_executable
 
 from .channel import Parameter_Server
 from .codec.choice import CodecChoice

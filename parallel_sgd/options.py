@@ -19,13 +19,11 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import IOptimizer, OpContainer
 from nn.registry import custom_classes
-from rpc.agent.checks import LEAST_SILENCE, MOST_SECONDS
-from rpc.elastic.discovery import Discovery
-from rpc.elastic.discovery_sources import discovery_of
+from rpc.agent import LEAST_SILENCE, MOST_SECONDS
+from rpc.elastic import Discovery, discovery_of
 from rpc.files import is_safe_name
 from rpc.shipping import pack
-from rpc.submit.recovery import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy
-from rpc.submit.run_folder import run_name
+from rpc.submit import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy, run_name
 
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice
 from .batches import FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS

@@ -7,9 +7,8 @@ from collections.abc import Collection
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
-from rpc.errors import Deposed
-from rpc.lease.candidacy import Candidacy
-from rpc.lease.election import Decision, Election, Office
+from rpc import Deposed
+from rpc.lease import Candidacy, Decision, Election, Office
 from rpc.logs import SUBMIT_LOGGER, clean, get_logger
 
 _log = get_logger(SUBMIT_LOGGER)

@@ -11,12 +11,10 @@ from typing import Any
 from network.nodes import NodeAssignment
 from network.request import Request
 from nn.model import Model
-from rpc import Coordinator
-from rpc.errors import Deposed
-from rpc.identity import new_job_id
-from rpc.lease.handoff import new_driver
+from rpc import Coordinator, Deposed, new_job_id
+from rpc.lease import new_driver
 from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.submit.recovery import SHRINK, Recovery
+from rpc.submit import SHRINK, Recovery
 
 from .accounts import AccountError, Entry, NodeAccounts, Times, check_conserved, unread
 from .channel import Parameter_Server

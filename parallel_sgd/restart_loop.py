@@ -14,16 +14,11 @@ from network.controller import Controller
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
-from rpc import Coordinator, SubmissionError
-from rpc.errors import Deposed
-from rpc.lease.election import Office
-from rpc.lease.handoff import Handoff
+from rpc import Coordinator, Deposed, SubmissionError
+from rpc.lease import Handoff, Office
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.messages import MAX_TEXT
-from rpc.submit.diagnostics import jobs_known
-from rpc.submit.recovery import AGAIN, REDUNDANT, SHRINK, WAIT, Recovery
-from rpc.submit.restarts import Retry
-from rpc.submit.run_folder import RUNS, RunFolder
+from rpc.submit import AGAIN, REDUNDANT, RUNS, SHRINK, WAIT, Recovery, Retry, RunFolder, jobs_known
 
 from .channel import Parameter_Server
 from .errors import JobFailed, describe_failures, places_of, report_of

@@ -16,7 +16,7 @@ from pathlib import Path
 from nn.model import Model
 from rpc.launch import LocalAgents
 from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.submit.run_folder import Run, RunFolder, node_folder
+from rpc.submit import Run, RunFolder, node_folder
 
 from .accounts import NodeAccounts
 from .checkpoint.choose import choose

@@ -20,15 +20,23 @@ from nn.data import load_arrays
 from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
 from rpc import shipping
-from rpc.agent.standby import CHARTER, ESTATE
+from rpc.agent import CHARTER, ESTATE
 from rpc.files import parsed, read_regular
-from rpc.lease.candidacy import Candidacy
-from rpc.lease.election import OVER, Decision, Election, Newer, Office, later_term
-from rpc.lease.handoff import new_driver
-from rpc.lease.lease import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
+from rpc.lease import (
+    LONGEST_PAUSE_SECONDS,
+    OVER,
+    PLACE_SECONDS,
+    Candidacy,
+    Decision,
+    Election,
+    Newer,
+    Office,
+    later_term,
+    new_driver,
+)
 from rpc.logs import CleanFormatter, get_logger
 from rpc.messages import NO_CODE
-from rpc.submit.recovery import SHRINK, Recovery
+from rpc.submit import SHRINK, Recovery
 
 from .errors import JobFailed
 from .job_executor import DATA

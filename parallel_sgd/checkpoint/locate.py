@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from rpc.submit.run_folder import RUNS, Run, runs_in
+from rpc.submit import RUNS, Run, runs_in
 
 from ..progress import Position
 from .choose import CheckpointOffer

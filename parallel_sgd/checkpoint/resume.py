@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from nn.model import Model
-from rpc.identity import is_job_id
+from rpc import is_job_id
 from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.submit.run_folder import RUNS, Run, find_run, runs_in
+from rpc.submit import RUNS, Run, find_run, runs_in
 
 from .choose import Choice, choose
 from .locate import HeldCheckpoints, held_at, run_at, stores_of_run

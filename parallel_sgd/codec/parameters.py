@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from network.names import did_you_mean
-from rpc.code_closure import OWN_PACKAGES, is_user_module
+from rpc import OWN_PACKAGES, is_user_module
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
 from .interfaces import Codec

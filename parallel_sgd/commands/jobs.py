@@ -13,7 +13,7 @@ from network.controller import Controller
 from network.errors import NetworkError
 from rpc import Reclaimer
 from rpc.logs import clean, clean_text
-from rpc.submit.diagnostics import list_jobs
+from rpc.submit import list_jobs
 
 from .nodes import reach_all
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, paths_of, print_json, program_name

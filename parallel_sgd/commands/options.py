@@ -15,9 +15,9 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import IOptimizer
 from nn.tensor_files import ModelFileError
+from rpc import OptionParser
 from rpc.logs import NORMAL, QUIET, VERBOSE
-from rpc.option_parser import OptionParser
-from rpc.submit.recovery import POLICIES
+from rpc.submit import POLICIES
 
 from .. import batch_sync, codec, profiles
 from ..batch_sync import ISyncType, StaleSynchronous

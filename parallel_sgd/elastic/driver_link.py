@@ -13,12 +13,12 @@ from collections.abc import Callable
 from network.controller import Controller
 from network.errors import NetworkError
 from network.session import Session
+from rpc import JobAborted
 from rpc.elastic import HostUpdateResult
-from rpc.errors import JobAborted
-from rpc.job.hardening import end_process
+from rpc.job import end_process
 from rpc.logs import get_logger
+from rpc.messages import Operation, parse
 from rpc.monitor import monitor_alive
-from rpc.protocol import Operation, parse
 
 from .group import Listener, WorkerRemoved, WorkersLostError
 from .messages import TO_WORKER, Broken, End, HostsChanged, Noted, Removed, Round, Void

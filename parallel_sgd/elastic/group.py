@@ -10,8 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rpc.collective.allreduce import check_op, combined
-from rpc.communication import check_root
+from rpc import check_op, check_root, combined
 from rpc.elastic import HostUpdateResult
 
 

@@ -1,4 +1,4 @@
-"""An elastic job at its driver: what the machine of `rpc.membership` decides becomes processes, messages and results."""
+"""An elastic job at its driver: what the machine of `rpc.elastic` decides becomes processes, messages and results."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from typing import Any
 from network.errors import ProtocolError
 from network.frames import read_one
 from network.wire import Kind, pack
-from rpc.elastic import ElasticDriver, Worker
-from rpc.elastic.driver import Stage
-from rpc.elastic.events import (
+from rpc import LIVENESS_MESSAGES, ClusterMonitor
+from rpc.elastic import (
     CheckpointSeen,
+    ElasticDriver,
     Fail,
     Finish,
     Notified,
     NotifyRankZero,
     Pause,
     RemoveWorker,
+    Stage,
     StartRound,
     StopWorker,
     Tick,
     Warn,
+    Worker,
     WorkerEnded,
     WorkerReady,
     WorkerStuck,
 )
-from rpc.liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
 from rpc.logs import SUBMIT_LOGGER, clean, get_logger
-from rpc.protocol import Operation
-from rpc.verdict import Verdict
+from rpc.messages import Operation, Verdict
 
 from ..checkpoint.disk import Disk
 from ..errors import JobFailed

@@ -11,14 +11,11 @@ from typing import Any
 from network.nodes import Address, NodeAssignment
 from network.values import encode
 from nn import arguments
-from rpc.elastic import CoolDown, ElasticDriver, Host, Poller, discovery_of
-from rpc.elastic.discovery import PERIOD_SECONDS
-from rpc.elastic.driver import ELASTIC_TIMEOUT
-from rpc.elastic.events import HostsSeen
-from rpc.identity import new_job_id
+from rpc import new_job_id
+from rpc.elastic import ELASTIC_TIMEOUT, PERIOD_SECONDS, CoolDown, ElasticDriver, Host, HostsSeen, Poller, discovery_of
 from rpc.logs import attach_console
 from rpc.shipping import Bundle
-from rpc.submit.groups import pack_executable
+from rpc.submit import pack_executable
 
 from ..nodes import InProcessNodes
 from .job import KEEP_SECONDS, ElasticJob, StateFile

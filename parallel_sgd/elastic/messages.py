@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from rpc.protocol import Attempt, Length, Node, Operation
+from rpc.messages import Attempt, Length, Node, Operation
 
 Place = Annotated[list[str], Length(3, 3)]
 """Where a worker can be called: the address of its agent, its host, and a path there."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nn import arguments
+from rpc import Machine
 from rpc.elastic import Worker
 from rpc.logs import SUBMIT_LOGGER, get_logger
-from rpc.machine import Machine
 
 WARN_SECONDS = 60.0
 STOP_SECONDS = 120.0

@@ -14,11 +14,8 @@ from network.controller import Controller
 from network.errors import NetworkError
 from network.session import Session
 from network.values import encode
-from rpc.collective.allreduce import check_op
-from rpc.communication import Communication, check_root
-from rpc.dialing import await_submitter, watch_for_silence
-from rpc.executable import AbsExecutable, ReplyPackage
-from rpc.job.peers import PeerConnector, look_if_cores_suffice
+from rpc import AbsExecutable, Communication, ReplyPackage, await_submitter, check_op, check_root, watch_for_silence
+from rpc.job import PeerConnector, look_if_cores_suffice
 from rpc.logs import get_logger
 from rpc.monitor import job_monitor, monitor_train_end
 

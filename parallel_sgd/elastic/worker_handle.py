@@ -17,13 +17,10 @@ from network.nodes import NodeAssignment
 from network.request import Request
 from network.session import Session
 from network.transport import Link
-from rpc import Coordinator
-from rpc.dialing import watch_for_silence
+from rpc import Coordinator, JobAborted, NodeBusy, SubmissionError, watch_for_silence
 from rpc.elastic import Worker
-from rpc.errors import JobAborted, NodeBusy, SubmissionError
 from rpc.logs import get_logger
-from rpc.messages import FROM_AGENT, State, StopNode
-from rpc.protocol import Operation, parse
+from rpc.messages import FROM_AGENT, Operation, State, StopNode, parse
 from rpc.shipping import Bundle
 
 from .messages import FROM_WORKER

@@ -15,12 +15,10 @@ from parallel_sgd.checkpoint.locate import FOLDER
 from parallel_sgd.checkpoint.snapshot import FORMAT
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.progress import Position
-from rpc.agent.event_log import EVENT_LOG
-from rpc.agent.files import KEPT, RECORD_COPY
+from rpc.agent import EVENT_LOG, KEPT, RECORD_COPY
 from rpc.files import CONFIGURATION
-from rpc.protocol import parse
-from rpc.submit.diagnostics import Diagnostics, NodeDiagnostics
-from rpc.verdict import Verdict, in_causal_order
+from rpc.messages import Verdict, in_causal_order, parse
+from rpc.submit import Diagnostics, NodeDiagnostics
 
 _MOST_BYTES: Final = 32 << 20
 _LAST_SECOND: Final = 1 << 33  # a time beyond that may be none that the calendar knows

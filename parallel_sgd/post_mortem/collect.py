@@ -15,8 +15,8 @@ from typing import Any
 
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
-from rpc.identity import is_job_id
-from rpc.submit.diagnostics import Diagnostics, gather_diagnostics
+from rpc import is_job_id
+from rpc.submit import Diagnostics, gather_diagnostics
 
 from .case import Case
 from .summary import checkpoints, summary, timeline, verdicts, versions_of

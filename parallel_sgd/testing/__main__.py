@@ -8,8 +8,8 @@ import sys
 import parallel_sgd.codec
 from parallel_sgd.codec import Codec
 from parallel_sgd.names import find_class, known_classes
+from rpc import OptionParser
 from rpc.files import parsed
-from rpc.option_parser import OptionParser
 
 from .laws import CodecLawError, check_codec
 

@@ -36,7 +36,7 @@ class KeepManifest(Operation):
     place: Annotated[int, range(1 << 20)]
     sha256: Sha256
     size: Bytes
-    heir: Annotated[str, Matching("[a-z_]+\\.(heir|standby)")]
+    heir: Annotated[str, Matching("[a-z_]+\\.standby")]
     charter: str
 
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from .recovery import RESTART as RESTART
     from .recovery import SHRINK as SHRINK
     from .recovery import WAIT as WAIT
+    from .recovery import Place as Place
     from .recovery import Recovery as Recovery
     from .recovery import checked_policy as checked_policy
+    from .recovery import places_of as places_of
     from .restarts import Retry as Retry
     from .run_folder import RUNS as RUNS
     from .run_folder import Run as Run
@@ -47,6 +49,7 @@ __getattr__, __dir__ = lazily(
         "WAIT": "recovery",
         "Diagnostics": "diagnostics",
         "NodeDiagnostics": "diagnostics",
+        "Place": "recovery",
         "Recovery": "recovery",
         "Retry": "restarts",
         "Run": "run_folder",
@@ -58,6 +61,7 @@ __getattr__, __dir__ = lazily(
         "list_jobs": "diagnostics",
         "node_folder": "run_folder",
         "pack_executable": "groups",
+        "places_of": "recovery",
         "run_name": "run_folder",
         "runs_in": "run_folder",
         "telling": "terminal",
