@@ -1,4 +1,10 @@
-"""Tools for authors of layers, operations and losses."""
+"""Proof of gradients, for authors of operations, activations, layers and losses.
+
+The analytic derivative is compared with a difference quotient, in double precision:
+
+>>> from nn.testing import check_gradients
+>>> check_gradients(nn.layer.Dense(3, activation=nn.activation.Tanh()), (4,))
+"""
 
 from __future__ import annotations
 
@@ -16,14 +22,6 @@ from nn.value.store import VariableStore
 from nn.value.value import Node, Value
 
 __all__ = ["GradientError", "check_gradients", "check_loss_gradient"]
-
-
-# Proof of gradients: the analytic derivative against a difference quotient, in double precision.
-#
-# For authors of operations, activations, layers and losses:
-#
-# >>> from nn.testing import check_gradients
-# >>> check_gradients(nn.layer.Dense(3, activation=nn.activation.Tanh()), (4,))
 
 STEP = 1e-5
 TOLERANCE = 1e-7

@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from nn.activation.rectifiers import ELU, LeakReLU, ReLU, Softplus
     from nn.activation.sigmoids import HTanh, Sigmoid, SiLU, Softmax, Tanh
 
-__all__ = [
-    "ELU", "GELU", "Activation", "HTanh", "LeakReLU", "Linear", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh",
-]  # fmt: skip
+__all__ = ["ELU", "GELU", "Activation", "HTanh", "LeakReLU", "Linear", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh"]
 __getattr__, __dir__ = lazily(__name__, {
     "Activation": "activation", "Linear": "activation", "GELU": "gelu", "ELU": "rectifiers", "LeakReLU": "rectifiers",
     "ReLU": "rectifiers", "Softplus": "rectifiers", "HTanh": "sigmoids", "SiLU": "sigmoids", "Sigmoid": "sigmoids",

@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from nn.callback.learning_rate import LearningRateScheduler, ReduceOnPlateau
     from nn.callback.monitor import EarlyStopping, ModelCheckpoint
 
-__all__ = [
-    "CSVLogger", "Callback", "EarlyStopping", "LearningRateScheduler", "ModelCheckpoint", "ReduceOnPlateau",
-]  # fmt: skip
+__all__ = ["CSVLogger", "Callback", "EarlyStopping", "LearningRateScheduler", "ModelCheckpoint", "ReduceOnPlateau"]
 __getattr__, __dir__ = lazily(__name__, {
     "Callback": "callback", "CSVLogger": "csv_logger", "LearningRateScheduler": "learning_rate",
     "ReduceOnPlateau": "learning_rate", "EarlyStopping": "monitor", "ModelCheckpoint": "monitor",

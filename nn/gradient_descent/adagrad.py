@@ -9,7 +9,7 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
-from nn.gradient_descent.numerics import forget_faded, forget_faded_squares
+from nn.gradient_descent.numerics import flush_squares_to_zero, flush_to_zero
 from nn.gradient_descent.schedule import Schedule
 
 
@@ -109,8 +109,8 @@ class RMSPropOptimizer(IGradientDescent):
             np.multiply(velocity, -self.rate, out=out)
         else:
             np.multiply(out, -self.rate, out=out)
-        forget_faded(self.step, *others)
-        forget_faded_squares(self.step, self.rho, square)
+        flush_to_zero(self.step, *others)
+        flush_squares_to_zero(self.step, self.rho, square)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
@@ -164,7 +164,7 @@ class AdaDeltaOptimizer(IGradientDescent):
         np.sqrt(out, out=out)
         np.multiply(out, gradient, out=out)
         self._mix(step_square, out, other)
-        forget_faded_squares(self.step, self.rho, square, step_square)
+        flush_squares_to_zero(self.step, self.rho, square, step_square)
         np.multiply(out, -self.rate, out=out)
 
     def get_config(self) -> dict[str, Any]:

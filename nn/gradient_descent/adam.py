@@ -11,7 +11,7 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array, empty
 from nn.gradient_descent.interface import CHUNK, IGradientDescent
-from nn.gradient_descent.numerics import forget_faded, forget_faded_squares, norm
+from nn.gradient_descent.numerics import flush_squares_to_zero, flush_to_zero, norm
 from nn.gradient_descent.schedule import Schedule
 
 
@@ -65,11 +65,11 @@ class ADAMOptimizer(IGradientDescent):
         momentum, square = slots
         np.multiply(momentum, self.beta1, out=momentum)
         np.add(momentum, gradient, out=momentum)
-        forget_faded(self.step, momentum)
+        flush_to_zero(self.step, momentum)
         np.multiply(gradient, gradient, out=out)
         np.multiply(square, self.beta2, out=square)
         np.add(square, out, out=square)
-        forget_faded_squares(self.step, self.beta2, square)
+        flush_squares_to_zero(self.step, self.beta2, square)
         np.sqrt(square, out=out)
         np.add(out, self._epsilon, out=out)
         np.divide(momentum, out, out=out)

@@ -9,7 +9,7 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
-from nn.gradient_descent.numerics import forget_faded
+from nn.gradient_descent.numerics import flush_to_zero
 from nn.gradient_descent.schedule import Schedule
 
 
@@ -99,7 +99,7 @@ class MomentumOptimizer(IGradientDescent):
         (velocity,) = slots
         np.multiply(velocity, self.momentum, out=velocity)
         np.add(velocity, gradient, out=velocity)
-        forget_faded(self.step, velocity)
+        flush_to_zero(self.step, velocity)
         np.multiply(velocity, -self.rate, out=out)
 
     def get_config(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class NesterovOptimizer(MomentumOptimizer):
         (velocity,) = slots
         np.multiply(velocity, self.momentum, out=velocity)
         np.add(velocity, gradient, out=velocity)
-        forget_faded(self.step, velocity)
+        flush_to_zero(self.step, velocity)
         np.multiply(velocity, self.momentum, out=out)
         np.add(out, gradient, out=out)
         np.multiply(out, -self.rate, out=out)

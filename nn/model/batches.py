@@ -108,13 +108,13 @@ def select_rows(array: Array, rows: slice | Array, memory: Array) -> Array:
     return array.take(rows, axis=0, out=memory[: len(rows)], mode="clip")
 
 
-SMALL = 8192
+SMALL_ARRAY = 8192
 """Elements of which a mask is made at once; more would be memory that grows with the model."""
 
 
 def all_finite(array: Array) -> bool:
     """Whether every element is finite."""
-    if array.size <= SMALL:
+    if array.size <= SMALL_ARRAY:
         return int(np.count_nonzero(np.isfinite(array))) == array.size
     flat = array.reshape(-1)
     with np.errstate(over="ignore"):

@@ -12,7 +12,7 @@ import numpy as np
 
 from nn import arguments
 from nn.gradient_descent.interface import IGradientDescent
-from nn.gradient_descent.numerics import forget_faded_squares
+from nn.gradient_descent.numerics import flush_squares_to_zero
 from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.merge import BlockMean
 from parallel_sgd.unusable import Like
@@ -322,7 +322,7 @@ class DCASGD(AsyncPS):
                 np.multiply(square, 1 - self._decay, out=square)
                 np.multiply(mean, self._decay, out=mean)
                 np.add(mean, square, out=mean)
-                forget_faded_squares(self._corrections, self._decay, mean)
+                flush_squares_to_zero(self._corrections, self._decay, mean)
                 np.add(mean, EPSILON, out=square)
                 np.divide(out, np.sqrt(square, out=square), out=out)
             np.add(out, g, out=out)

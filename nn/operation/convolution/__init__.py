@@ -1,4 +1,4 @@
-"""Convolution: what it computes (`operation`), and the ways to compute it (`columns`, `winograd`)."""
+"""Convolution: what it computes (`operation`), and the ways to compute it (`im2col`, `winograd`)."""
 
 from typing import TYPE_CHECKING
 
@@ -7,9 +7,5 @@ from nn.lazy import lazily
 if TYPE_CHECKING:
     from nn.operation.convolution.operation import Convolution, RectifiedConvolution
 
-__all__ = [
-    "Convolution", "RectifiedConvolution",
-]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__, {
-    "Convolution": "operation", "RectifiedConvolution": "operation",
-})  # fmt: skip
+__all__ = ["Convolution", "RectifiedConvolution"]
+__getattr__, __dir__ = lazily(__name__, {"Convolution": "operation", "RectifiedConvolution": "operation"})

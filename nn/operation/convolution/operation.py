@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.arrays import BATCH, Array, Shape
-from nn.operation.convolution.columns import Columns
+from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.problem import Method, Problem
 from nn.operation.convolution.window import Padding, Window, place
 from nn.operation.convolution.winograd import Winograd
@@ -24,7 +24,7 @@ class Convolution(Operation):
     `padding` is 'valid', 'same', or a number of zeros on every side.
 
     It adds the bias while the numbers are in the cache. Kernels of 2 to 5 cells each way that move by 1 over at least 16
-    channels, to at least 16 filters, are computed by `Winograd`, all others by `Columns`: the shapes decide, not the data.
+    channels, to at least 16 filters, are computed by `Winograd`, all others by `Im2Col`: the shapes decide, not the data.
     """
 
     multiplies: ClassVar[bool] = True
@@ -62,7 +62,7 @@ class Convolution(Operation):
         problem = Problem(
             shapes[0][0], rows, columns, shapes[0][-1], output[-1], self.groups, len(shapes) > 2, self.rectified, dtype
         )
-        self._method: Method = (Winograd if Winograd.suits(problem) else Columns)(problem, self.scratch)
+        self._method: Method = (Winograd if Winograd.suits(problem) else Im2Col)(problem, self.scratch)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Write the convolution."""

@@ -112,7 +112,7 @@ class Padded:
         return self.array[:images].reshape(-1, self.array.shape[-1])
 
 
-class Ends:
+class Epilogue:
     """Adds the bias and rectifies blocks of the output; takes both back from blocks of its gradient.
 
     `images` is the largest number of images in a block, `cells` the largest number of rows that `add_bias_gradient` gets.

@@ -38,8 +38,8 @@ class Correlation:
         self._steps = {}
         for images in setting.sizes:
             tiles, products = tiling.take(one, images, channels), tiling.take(other, images, filters)
-            spread = Spread(tiling, setting.down.inputs, setting.across.inputs, padded[:images], tiles, other)
-            gather = Gather(tiling, setting.down.gather, setting.across.gather, products, one)
+            spread = InputTransform(tiling, setting.down.inputs, setting.across.inputs, padded[:images], tiles, other)
+            gather = OutputTransform(tiling, setting.down.gather, setting.across.gather, products, one)
             self._steps[images] = (spread, _matrices(tiles), _matrices(products), gather)
 
     def run(self, filters: Array, out: Array) -> Array:
@@ -67,8 +67,8 @@ class FilterGradient:
         self._steps = {}
         for images in setting.sizes:
             tiles, incoming = tiling.take(setting.one, images, channels), tiling.take(setting.other, images, filters)
-            spread = Spread(tiling, setting.down.inputs, setting.across.inputs, padded[:images], tiles, setting.other)
-            spread_gradient = Spread(tiling, down, across, gradient[:images], incoming, work)
+            spread = InputTransform(tiling, setting.down.inputs, setting.across.inputs, padded[:images], tiles, setting.other)
+            spread_gradient = InputTransform(tiling, down, across, gradient[:images], incoming, work)
             self._steps[images] = (spread, spread_gradient, _matrices(tiles), _matrices(incoming))
 
     def add(self, images: int, first: bool) -> None:
@@ -120,7 +120,7 @@ class Tiling(NamedTuple):
         return flat[:size].reshape(SIZE, SIZE, images, self.down, self.across, channels)
 
 
-class Spread:
+class InputTransform:
     """Cuts images (images, height, width, channels) into tiles, which overlap if the matrices have more columns than a tile
     has outputs, and transforms them by a matrix (6, cells) for each axis to `target` (6, 6, images, down, across, channels).
     """
@@ -146,7 +146,7 @@ class Spread:
         np.matmul(self._down, self._second, out=self._second_target)
 
 
-class Gather:
+class OutputTransform:
     """Transforms tiles (6, 6, images, down, across, channels) by a matrix (outputs, 6) for each axis to images side by side."""
 
     def __init__(self, tiling: Tiling, down: Array, across: Array, source: Array, work: Array) -> None:
@@ -203,7 +203,7 @@ def matrices(outputs: int, taps: int, dtype: np.dtype[Any]) -> Matrices:
     return Matrices(of_inputs.astype(dtype), of_taps.astype(dtype), of_gather.astype(dtype))
 
 
-class Filters:
+class FilterTransform:
     """Transforms kernels (kh, kw, channels / groups, filters) to 36 matrices by G w G^T, and gradients back.
 
     `down` and `across` are the matrices G of both axes, (6, kh) and (6, kw).
@@ -238,10 +238,10 @@ class Filters:
         np.matmul(self._down_back, self._half.reshape(SIZE, -1), out=out.reshape(len(out), -1))
 
 
-SMALL = 10**6
+SMALL_PRODUCT = 10**6
 """OpenBLAS multiplies matrices of up to so many products without rearranging them first, a fifth faster."""
 
-NARROW = 32
+NARROW_PRODUCT = 32
 """Narrower slices would cost more than that gains."""
 
 
@@ -276,7 +276,7 @@ def _product(a: Array, b: Array, out: Array) -> None:
     """Write a @ b, in slices of the columns of b that make small products."""
     rows, inner, columns = *a.shape[2:], b.shape[3]
     width = columns
-    while rows * inner * width > SMALL and width % 2 == 0 and width > NARROW:
+    while rows * inner * width > SMALL_PRODUCT and width % 2 == 0 and width > NARROW_PRODUCT:
         width //= 2
     for start in range(0, columns, width):
         part = slice(start, start + width)

@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 
 from nn.arrays import Array, Scratch
-from nn.operation.convolution.problem import Blocks, Ends, Padded, Problem
-from nn.operation.convolution.tiles import FREQUENCIES, SIZE, Correlation, FilterGradient, Filters, Setting, Tiling, matrices
+from nn.operation.convolution.problem import Blocks, Epilogue, Padded, Problem
+from nn.operation.convolution.tiles import (
+    FREQUENCIES,
+    SIZE,
+    Correlation,
+    FilterGradient,
+    FilterTransform,
+    Setting,
+    Tiling,
+    matrices,
+)
 from nn.operation.convolution.window import Window
 
 FEWEST_CHANNELS = 16
@@ -29,7 +38,7 @@ class Winograd:
     gradient of the input is the same with the kernel turned by 180 degrees; that of the kernel is G^T D G with D the sum over
     tiles of (B^T d B) * (A g A^T). Images are transformed and multiplied a few at a time, so that their tiles stay in the
     cache. In float32 the mean error is 2.5 times that of the direct sum, 1e-6 of the output's deviation with 128 channels. What
-    is not finite spreads over its tile; so do rounding errors, except to outputs that see zeros only (`Blanks`).
+    is not finite spreads over its tile; so do rounding errors, except to outputs that see zeros only (`BlankWindows`).
 
     Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016; `toom_cook` makes the matrices.
     """
@@ -51,12 +60,12 @@ class Winograd:
         size = max(way(most) for found in (tiling, back) for way in (found.frequencies, found.halves))
         work = (scratch.empty((size,), dtype), scratch.empty((size,), dtype))
         setting = Setting(rows.matrices, columns.matrices, groups, self._blocks.sizes, *work)
-        self._filters = Filters(channels, filters, groups, rows.matrices.taps, columns.matrices.taps, scratch, dtype)
+        self._filters = FilterTransform(channels, filters, groups, rows.matrices.taps, columns.matrices.taps, scratch, dtype)
         self._forward = Correlation(setting, tiling, self._x.array, problem.output[1:3], filters, scratch)
         self._backward = Correlation(setting, back, self._gradient.array, inside, channels, scratch)
         self._sum = FilterGradient(setting, tiling, self._x.array, self._gradient.from_corner, scratch)
-        self._blanks = Blanks(problem, images, scratch)
-        self._ends = Ends(problem, images, images * cells[0] * cells[1], scratch)
+        self._blanks = BlankWindows(problem, images, scratch)
+        self._ends = Epilogue(problem, images, images * cells[0] * cells[1], scratch)
 
     @staticmethod
     def suits(problem: Problem) -> bool:
@@ -139,7 +148,7 @@ def _step(window: Window) -> int:
     return SIZE + 1 - window.size
 
 
-class Blanks:
+class BlankWindows:
     """Finds outputs whose window holds zeros only, and sets them to 0, where a method leaves rounding errors instead.
 
     A rectifier would take those for positive numbers, and pass gradients on. Of every window one cell lies on a lattice; where

@@ -9,9 +9,7 @@ if TYPE_CHECKING:
     from nn.operation.recurrent.recurrence import Recurrence
     from nn.operation.recurrent.simple_rnn import SimpleRNNOperation
 
-__all__ = [
-    "GRUOperation", "LSTMOperation", "Recurrence", "SimpleRNNOperation",
-]  # fmt: skip
+__all__ = ["GRUOperation", "LSTMOperation", "Recurrence", "SimpleRNNOperation"]
 __getattr__, __dir__ = lazily(__name__, {
     "GRUOperation": "gated", "LSTMOperation": "gated", "Recurrence": "recurrence", "SimpleRNNOperation": "simple_rnn",
 })  # fmt: skip

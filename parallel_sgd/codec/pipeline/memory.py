@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from nn import arguments
-from nn.gradient_descent.numerics import forget_faded
+from nn.gradient_descent.numerics import flush_to_zero
 
 from .stage import Chain, Draw, Indices, Reader, Sparsifier, Stage, State, Vector, Writer
 
@@ -233,7 +233,7 @@ class DGCMemory(Memory):
             u, v = velocity[part], accumulated[part]
             np.multiply(u, self.momentum, out=u)
             np.add(u, x[part], out=u)
-            forget_faded(draw.batch, u)
+            flush_to_zero(draw.batch, u)
             np.add(v, u, out=v)
         values, sent = self.send(accumulated, writer, draw)
         sent.apply(np.subtract, accumulated)

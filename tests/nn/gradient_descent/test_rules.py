@@ -163,7 +163,7 @@ def test_forgetting_what_has_faded_changes_no_bit(row: Any, dtype: type[Any], mo
         return parameters
 
     forgetful = trained()
-    monkeypatch.setattr(numerics, "FADE_CHECK", 1 << 30)
+    monkeypatch.setattr(numerics, "FLUSH_EVERY", 1 << 30)
     assert np.array_equal(forgetful, trained())
 
 

@@ -8,10 +8,10 @@ import pytest
 
 import nn
 from nn.arrays import Array, OwnMemory
-from nn.operation.convolution.columns import Columns
+from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.problem import Problem
 from nn.operation.convolution.window import Padding, Window, place
-from nn.operation.convolution.winograd import Blanks, Winograd, lattice
+from nn.operation.convolution.winograd import BlankWindows, Winograd, lattice
 
 NUMBERS = np.random.default_rng(0)
 
@@ -25,7 +25,7 @@ def sparse(shape: tuple[int, ...], groups: int, dtype: Any) -> Array:
     return (x * islands).astype(dtype)
 
 
-def run(method: type[Winograd] | type[Columns], problem: Problem, x: Array, kernel: Array, bias: Array | None) -> Array:
+def run(method: type[Winograd] | type[Im2Col], problem: Problem, x: Array, kernel: Array, bias: Array | None) -> Array:
     found = np.empty(problem.output, problem.dtype)
     method(problem, OwnMemory()).forward(x, kernel, bias, found)
     return found
@@ -53,7 +53,7 @@ def test_they_are_those_of_the_direct_sum(
     problem = Problem(images, rows, columns, sample[2], kernel[3], groups, False, False, np.dtype(dtype))
     assert Winograd.suits(problem)
     x, weights = sparse((images, *sample), groups, dtype), NUMBERS.standard_normal(kernel).astype(dtype)
-    exact, fast = (run(method, problem, x, weights, None) for method in (Columns, Winograd))
+    exact, fast = (run(method, problem, x, weights, None) for method in (Im2Col, Winograd))
     blank = exact == 0
     assert 0.05 < blank.mean() < 0.95
     assert np.array_equal(fast == 0, blank)
@@ -81,7 +81,7 @@ def test_the_smallest_and_the_largest_numbers_are_none(number: float) -> None:
     problem = Problem(1, rows, columns, 16, 16, 1, False, False, np.dtype(np.float32))
     x = np.zeros((1, 12, 12, 16), np.float32)
     x[0, 5, 6] = number
-    blanks = Blanks(problem, 1, OwnMemory())
+    blanks = BlankWindows(problem, 1, OwnMemory())
     suspects = blanks.suspects(x)
     assert suspects is not None
     assert suspects.tolist() == [True]

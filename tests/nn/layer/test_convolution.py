@@ -10,8 +10,8 @@ import nn
 from nn.arrays import Array, OwnMemory, Shape
 from nn.layer import AveragePool, Conv1D, Conv2D, GlobalAveragePool, MaxPool
 from nn.operation import Mode
-from nn.operation.convolution.columns import Columns
-from nn.operation.convolution.problem import Ends, Problem
+from nn.operation.convolution.im2col import Im2Col
+from nn.operation.convolution.problem import Epilogue, Problem
 from nn.operation.convolution.tiles import matrices
 from nn.operation.convolution.window import Window, place
 from nn.operation.convolution.winograd import Winograd
@@ -182,12 +182,12 @@ def positions(window: Window, tap: int) -> tuple[list[int], list[int]]:
         ((14, 14, 32), (3, 3, 32, 64), "valid", 1, Winograd),
         ((16, 16, 16), (5, 5, 16, 32), 2, 1, Winograd),
         ((16, 16, 16), (3, 3, 1, 16), 1, 16, Winograd),
-        ((16, 16, 64), (3, 3, 4, 64), 1, 16, Columns),
-        ((32, 32, 3), (3, 3, 3, 64), "same", 1, Columns),
-        ((32, 32, 64), (1, 1, 64, 64), 0, 1, Columns),
-        ((32, 32, 64), (7, 7, 64, 64), 3, 1, Columns),
-        ((2, 2, 64), (3, 3, 64, 64), 1, 1, Columns),
-        ((8, 8, 64), (3, 3, 64, 64), 3, 1, Columns),
+        ((16, 16, 64), (3, 3, 4, 64), 1, 16, Im2Col),
+        ((32, 32, 3), (3, 3, 3, 64), "same", 1, Im2Col),
+        ((32, 32, 64), (1, 1, 64, 64), 0, 1, Im2Col),
+        ((32, 32, 64), (7, 7, 64, 64), 3, 1, Im2Col),
+        ((2, 2, 64), (3, 3, 64, 64), 1, 1, Im2Col),
+        ((8, 8, 64), (3, 3, 64, 64), 3, 1, Im2Col),
     ],
 )
 def test_the_method_depends_on_the_shapes(shape: Shape, kernel: Shape, padding: str | int, groups: int, expected: type) -> None:
@@ -224,7 +224,7 @@ def test_both_methods_agree_in_blocks_of_any_size(
     x, w = generator.standard_normal((images, *shape)), generator.standard_normal(kernel)
     b, g = generator.standard_normal(kernel[3]), generator.standard_normal(task.output)
     found = []
-    for module, method in (("columns", Columns), ("winograd", Winograd)):
+    for module, method in (("im2col", Im2Col), ("winograd", Winograd)):
         for size in (1, 1 << 15, 1 << 30):
             monkeypatch.setattr(f"nn.operation.convolution.{module}.BLOCK_BYTES", size)
             out, for_x, for_w, for_b = np.empty(task.output), np.empty_like(x), np.empty_like(w), np.empty_like(b)
@@ -252,7 +252,7 @@ def test_winograd_in_float32_is_near_the_direct_sum() -> None:
     x, w = generator.standard_normal((2, 16, 16, 64)), generator.standard_normal((3, 3, 64, 64)) / 24
     b = np.zeros(64)
     exact, near = np.empty(task.output), np.empty(task.output, np.float32)
-    Columns(task, OwnMemory()).forward(x, w, b, exact)
+    Im2Col(task, OwnMemory()).forward(x, w, b, exact)
     arrays = [array.astype(np.float32) for array in (x, w, b)]
     Winograd(task._replace(dtype=np.dtype(np.float32)), OwnMemory()).forward(*arrays, near)
     error = np.abs(near - exact)
@@ -262,8 +262,8 @@ def test_winograd_in_float32_is_near_the_direct_sum() -> None:
 
 def test_the_first_layer_computes_no_gradient_of_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted: list[bool] = []
-    original = Columns.backward
-    monkeypatch.setattr(Columns, "backward", lambda *a: (wanted.append(a[5] is not None), original(*a))[1])
+    original = Im2Col.backward
+    monkeypatch.setattr(Im2Col, "backward", lambda *a: (wanted.append(a[5] is not None), original(*a))[1])
     model = small_network()
     model.compute_gradients(*small_batch())
     assert wanted
@@ -309,7 +309,7 @@ def small_batch() -> tuple[Array, Array]:
 
 def test_ends_without_bias_and_rectifier_copy() -> None:
     task = problem(1, (3, 3, 1), (3, 3, 1, 2), 1, biased=False, rectified=False)
-    ends = Ends(task, 1, 9, OwnMemory())
+    ends = Epilogue(task, 1, 9, OwnMemory())
     value, out = np.ones(task.output), np.zeros(task.output)
     ends.begin(None)
     ends.finish(value, out)

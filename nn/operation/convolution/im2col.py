@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from nn.arrays import Array, Scratch
-from nn.operation.convolution.problem import Blocks, Ends, Padded, Problem
+from nn.operation.convolution.problem import Blocks, Epilogue, Padded, Problem
 from nn.operation.convolution.window import Window
 
 BLOCK_BYTES = 1 << 19
@@ -18,7 +18,7 @@ WIDER = 3
 """With more filters for each channel than that, adding up windows is faster than copying those of the gradient."""
 
 
-class Columns:
+class Im2Col:
     """y = windows(x) @ kernel, with windows (positions, kh * kw * channels), for a few images at a time.
 
     The gradient of the kernel is windows(x)^T @ g. That of x is the same operation on the padded g with the kernel turned by
@@ -46,7 +46,7 @@ class Columns:
         turned = (rows.size, columns.size, problem.filters // problem.groups, problem.channels)
         self._kernel = scratch.empty(turned if turns else (0,), dtype)
         self._gradient = scratch.empty((images, *problem.output[1:]), dtype)
-        self._ends = Ends(problem, images, images * places, scratch)
+        self._ends = Epilogue(problem, images, images * places, scratch)
 
     def forward(self, x: Array, kernel: Array, bias: Array | None, out: Array) -> None:
         """Write the convolution, block by block."""
@@ -114,7 +114,7 @@ def _turned(window: Window) -> Window:
     return Window(window.positions, window.size, 1, back - window.before, back - window.after)
 
 
-NARROW = 32
+NARROW_PATCH = 32
 """Windows whose rows hold fewer numbers are copied cell by cell of the kernel, because short copies are slow."""
 
 PLACES_FIRST = (0, 1, 2, 3, 4, 5, 6)
@@ -143,7 +143,7 @@ class Patches:
         shape = (groups, images, rows.positions, columns.positions, rows.size, columns.size, part)
         strides = (part * channel, image, rows.stride * row, columns.stride * cell, row, cell, channel)
         self._windows = as_strided(self._padded.array, shape, strides)
-        self._narrow = columns.size * part < NARROW
+        self._narrow = columns.size * part < NARROW_PATCH
         order = TAPS_FIRST if self._narrow else PLACES_FIRST
         self._copied = scratch.empty(tuple(shape[axis] for axis in order), dtype).transpose(np.argsort(order))
 
