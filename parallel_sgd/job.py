@@ -22,8 +22,8 @@ from rpc.logs import NORMAL, SUBMIT_LOGGER, attach_console, get_logger, verbosit
 from rpc.submit import Retry, telling
 
 from .batch_sync import SyncChoice, SynchronizedSGD
-from .checkpoint.keeper import AUTO, Every
 from .checkpoint.resume import Resume
+from .checkpoint.schedule import AUTO, Every
 from .codec.choice import CodecArgument
 from .compatibility import check_data
 from .local_run import run_here

@@ -17,10 +17,10 @@ from rpc.files import keep_configuration
 
 from .accounts import NodeAccounts, Times
 from .channel import Parameter_Server
-from .checkpoint import Keeper, Resumption
 from .checkpoint.agree import StartPoint, begin, own_store
+from .checkpoint.keeper import Keeper
 from .checkpoint.snapshot import versions
-from .checkpoint.state import ModelFile
+from .checkpoint.state import ModelFile, Resumption
 from .exchange import Participant
 from .fault_injection import FaultInjector, injected
 from .plan import WorkerPlan, reassigned

@@ -28,9 +28,9 @@ from rpc.submit import AGAIN, FAIL, REDUNDANT, SHRINK, Recovery, checked_policy,
 from .batch_sync import ISyncType, StaleSynchronous, SyncChoice
 from .batches import FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS
 from .channel import Parameter_Server
-from .checkpoint import checked_commits, checked_every, keeps_state
-from .checkpoint.keeper import AUTO, EPOCH, NEVER, Every
+from .checkpoint.keeper import keeps_state
 from .checkpoint.resume import Resume, ResumePoint, checked_resume
+from .checkpoint.schedule import AUTO, EPOCH, NEVER, Every, checked_commits, checked_every
 from .codec.choice import CodecArgument, CodecChoice, by_size, choose_codecs, shown
 from .codec.interfaces import Codec
 from .codec.parameter_server import SyncPS

@@ -11,14 +11,14 @@ from network.frames import unpacked
 
 from .accounts import Accounts
 from .channel import Channel, Key, Sent, Wait, await_verdict, until
-from .checkpoint import Keeper, Position, Resumption, ServerKeeper
-from .checkpoint.keeper import MARK
-from .checkpoint.state import restore_codecs
+from .checkpoint.keeper import MARK, Keeper, ServerKeeper
+from .checkpoint.state import Resumption, restore_codecs
 from .codec.bank import CodecBank
 from .codec.choice import CodecChoice
 from .codec.interfaces import Codec
 from .codec.settings import JobSettings
 from .plan import WorkerPlan, server_codecs
+from .progress import Position
 from .training import Faults
 from .unusable import Like
 

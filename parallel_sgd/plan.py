@@ -9,9 +9,10 @@ from typing import Any, Final
 from nn.gradient_descent import ADAMOptimizer
 from nn.optimizer import OpContainer, PSGDOptimizer
 
-from .batch_sync import SyncChoice, SynchronizedSGD
+from .batch_sync.sync.asynchronous import SyncChoice
+from .batch_sync.sync.synchronized import SynchronizedSGD
 from .batches import ORDERS, SHUFFLED
-from .checkpoint.keeper import NEVER, Every
+from .checkpoint.schedule import NEVER, Every
 from .checkpoint.snapshot import Header
 from .codec import compose
 from .codec.choice import CodecChoice, choose_codecs, choose_server_codecs

@@ -4,16 +4,13 @@ that was applied (LEDGER).
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 
 from .accounts import Entry, Times
 from .block_history import LedgerTable
 from .progress import COLUMNS, History
-from .table import Table
+from .table import Earlier, Table
 
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
 SAVE_SECONDS = 1.0
@@ -36,41 +33,6 @@ def check_title(title: str) -> str:
 def model_name(title: str, node_id: int) -> str:
     """The name of the file with the model of a worker."""
     return f"MODEL-{title}-N({node_id}).model"
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """The tables in `folder` of a run that goes on after `position`, (epochs, batches of the next one) completed."""
-
-    folder: Path
-    position: tuple[int, int]
-
-    def rows(self, path: Path, node_id: int, head: Sequence[str]) -> list[list[str]]:
-        """The rows of the table that `path` continues, up to the position, of a ledger all; none where it has other columns."""
-        kind = path.name.partition("-")[0]
-        found = [self.folder / path.name, *sorted(self.folder.glob(f"{kind}-*-N({node_id}).csv"))]
-        source = next((file for file in found if file.is_file()), None)
-        if source is None:
-            return []
-        with source.open(newline="", encoding="utf-8", errors="replace") as file:
-            rows = csv.reader(file)
-            if next(rows, None) != list(head):
-                return []
-            kept = takewhile(lambda numbered: self._keeps(kind, *numbered, len(head)), enumerate(rows))
-            return [row for _, row in kept]
-
-    def _keeps(self, kind: str, number: int, row: list[str], columns: int) -> bool:
-        """False for the first row that is beyond the position, or was not written as a whole."""
-        if len(row) != columns:
-            return False
-        if kind == "LEDGER":
-            return True
-        if kind == "EV":
-            return number < self.position[0]
-        epoch = row[0] if kind == "TI" else row[1]
-        if not (epoch.isdecimal() and (kind == "TI" or row[2].isdecimal())):
-            return False
-        return int(epoch) <= self.position[0] if kind == "TI" else (int(epoch) - 1, int(row[2]) - 1) < self.position
 
 
 class TrainingReport:

@@ -14,7 +14,7 @@ import numpy as np
 from nn.optimizer import IOptimizer
 from nn.optimizer.sharded import shard_bounds
 
-from .batch_sync import SynchronizedSGD
+from .batch_sync.sync.synchronized import SynchronizedSGD
 from .codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .codec.plain import Plain
 from .codec.settings import GlobalSettings

@@ -16,14 +16,24 @@ from .batch_sync.sync.interface import ISyncType
 from .batches import Batches
 from .block_history import Recorder
 from .channel import Channel, Parameter_Server
-from .checkpoint import Commits, Keeper, Position, Progress, Resumption, Schedule, WorkerKeeper
-from .checkpoint.keeper import MARK
-from .checkpoint.state import State, is_common, is_personal, restore_codecs, restore_optimizer, restore_values, worker_state
+from .checkpoint.keeper import MARK, Commits, Keeper, WorkerKeeper
+from .checkpoint.schedule import Schedule
+from .checkpoint.state import (
+    Resumption,
+    State,
+    is_common,
+    is_personal,
+    restore_codecs,
+    restore_optimizer,
+    restore_values,
+    worker_state,
+)
 from .codec.bank import CodecBank
 from .codec.choice import choose_codecs
 from .codec.settings import JobSettings
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
 from .plan import BUFFERS, WorkerPlan, buffers_codec
+from .progress import Position, Progress
 from .report import TrainingReport
 from .sharded_exchange import shard_codecs
 from .training import Faults, Samples, Training, TrainingProcess

@@ -26,8 +26,9 @@ from .fault_injection import FaultInjector
 from .job_executor import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, JobExecutor
 from .plan import WorkerPlan
 from .progress import START
-from .report import Earlier, TrainingReport, model_name
+from .report import TrainingReport, model_name
 from .socket_channel import SocketChannel
+from .table import Earlier
 from .training import Samples
 from .worker import build_worker
 

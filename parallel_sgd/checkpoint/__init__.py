@@ -3,7 +3,8 @@
 snapshot     the state of one node, and its file
 disk, store  files that appear whole or not at all; the newest valid one counts
 state        from model, optimizer and codecs to arrays, and back; where a node resumes
-keeper       who takes checkpoints, a worker or a parameter server, and when: `checkpoint_every`, `commit_every`
+schedule     when: `checkpoint_every`, `commit_every`
+keeper       who takes checkpoints: a worker, a parameter server
 writer       a thread that saves beside training
 locate       where checkpoints of this and of earlier jobs lie
 choose       from what all nodes hold to the position where all resume
@@ -14,7 +15,8 @@ resume       what `resume=` names, at the submitter
 from __future__ import annotations
 
 from ..progress import Position, Progress
-from .keeper import Commits, Keeper, Schedule, ServerKeeper, WorkerKeeper, checked_commits, checked_every, keeps_state
+from .keeper import Commits, Keeper, ServerKeeper, WorkerKeeper, keeps_state
+from .schedule import Schedule, checked_commits, checked_every
 from .snapshot import CheckpointError, Header, Snapshot
 from .state import Resumption
 from .store import Store

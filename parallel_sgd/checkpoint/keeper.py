@@ -1,8 +1,7 @@
-"""Takes the checkpoints of a node, when they are due: training pauses for a copy of the state, the rest happens beside it."""
+"""Takes the checkpoints of a node: training pauses for a copy of the state, the rest happens beside it."""
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,22 +12,14 @@ from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Codec
 
 from ..progress import Position, Progress
+from .schedule import NEVER, Schedule
 from .snapshot import CODEC, Header, Snapshot
 from .state import COUNTER, ModelFile, State, state_of
 from .store import Store
 from .writer import Copies, Writer
 
-NEVER: Final = 0
-
-
-def checked_commits(every: object) -> int:
-    """The argument `commit_every`.
-
-    Raises: ValueError for anything but a positive integer.
-    """
-    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-        raise ValueError(f"'commit_every' must be a positive number of batches, got {every!r}")
-    return every
+MARK: Final = -1
+"""Stands for the variable in the key of what a worker tells the server after a checkpoint of its own."""
 
 
 class Commits:
@@ -56,10 +47,6 @@ class Commits:
 
     def __iter__(self) -> Iterator[tuple[Progress, State]]:
         return iter(self._kept)
-
-
-MARK: Final = -1
-"""Stands for the variable in the key of what a worker tells the server after a checkpoint of its own."""
 
 
 class Keeper:
@@ -214,70 +201,3 @@ def server_state(bank: CodecBank) -> State:
 def keeps_state(kinds: Sequence[type[Codec]]) -> bool:
     """Whether codecs of these kinds remember anything, so that a server that runs them takes part in checkpoints."""
     return any(kind.state_dict is not Codec.state_dict for kind in kinds)
-
-
-EPOCH: Final = "epoch"
-OFF: Final = "off"
-AUTO: Final = "auto"
-Every = str | int | None
-_SECONDS = re.compile(r"(\d+(?:\.\d+)?) *s")
-
-
-def checked_every(every: Every) -> Every:
-    """The argument in its plain form: "epoch", a number of batches, seconds as in "30s", or None for never.
-
-    Raises: ValueError for anything else.
-    """
-    if every is None or every == OFF:
-        return None
-    if isinstance(every, int) and not isinstance(every, bool) and every >= 1:
-        return every
-    if isinstance(every, str) and (every == EPOCH or _seconds(every) > 0):
-        return every
-    raise ValueError(
-        f"'checkpoint_every' must be 'epoch', a positive number of batches, seconds such as '30s', or None, got {every!r}"
-    )
-
-
-def _seconds(text: str) -> float:
-    match = _SECONDS.fullmatch(text)
-    return float(match[1]) if match else 0.0
-
-
-class Schedule:
-    """Says at which positions there is a checkpoint; always at the end of the last of `epochs`. `batches` make an epoch.
-
-    Under seconds it is every 2^k-th batch, with the largest k that keeps them: workers that differ a little in speed save at
-    the same positions all the same. The other kinds are `fixed`: equal on all workers, whatever happens.
-    """
-
-    def __init__(self, every: str | int, epochs: int, batches: int, clock: Callable[[], float]) -> None:
-        self.fixed = not (isinstance(every, str) and every != EPOCH)
-        self._every = every
-        self._end = Position(epochs, 0)
-        self._batches = batches
-        self._seconds = 0.0 if self.fixed else _seconds(str(every))
-        self._clock = clock
-        self._began: tuple[int, float] | None = None
-
-    def due(self, position: Position) -> bool:
-        """Whether there is one here; asked after every batch."""
-        if position == self._end:
-            return True
-        if self._every == EPOCH:
-            return position.batch == 0
-        done = position.epoch * self._batches + position.batch
-        if self.fixed:
-            return done % int(self._every) == 0
-        return done % self._stride(done) == 0
-
-    def _stride(self, done: int) -> int:
-        """The batches from one checkpoint to the next, by the speed so far; the first batch, which is slow, does not count."""
-        now = self._clock()
-        if self._began is None:
-            self._began = (done, now)
-            return done + 1
-        first, began = self._began
-        passed = max(now - began, 1e-9)
-        fitting = max(1.0, self._seconds * (done - first) / passed)
-        return 1 << (int(fitting).bit_length() - 1)

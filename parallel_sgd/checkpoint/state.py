@@ -15,7 +15,7 @@ from nn.optimizer import IOptimizer
 from parallel_sgd.batch_sync.sync.interface import ISyncType
 from parallel_sgd.batches import FIXED, Batches
 from parallel_sgd.codec.bank import CodecBank
-from parallel_sgd.report import Earlier
+from parallel_sgd.table import Earlier
 
 from ..progress import Position, Progress
 from .snapshot import CODEC, OPTIMIZER, VALUE, CheckpointError, Snapshot, number_of, versions

@@ -21,7 +21,7 @@ from rpc.submit import POLICIES
 
 from .. import batch_sync, codec, profiles
 from ..batch_sync import ISyncType, StaleSynchronous
-from ..checkpoint.keeper import AUTO
+from ..checkpoint.schedule import AUTO
 from ..codec.interfaces import Codec
 from ..names import UnknownName, find_class, known_classes, make_object, split_objects
 from ..profiles.blockassignment.abstract import AbsBlockAssignment

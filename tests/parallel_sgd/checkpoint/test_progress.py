@@ -29,7 +29,8 @@ from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.in_process_scheduler import run_in_process
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import IIDBlockAssignment
-from parallel_sgd.report import Earlier, TrainingReport
+from parallel_sgd.report import TrainingReport
+from parallel_sgd.table import Earlier
 from parallel_sgd.worker import build_worker
 from rpc.monitor import Monitor
 from tests.parallel_sgd.checkpoint.jobs import BATCHES, bits, network, positions, rows, run, throw_back

@@ -22,7 +22,8 @@ from parallel_sgd.ledger import Grid, Ledger, collect
 from parallel_sgd.parameter_server import Server, build_server
 from parallel_sgd.plan import WorkerPlan, reassigned
 from parallel_sgd.progress import START
-from parallel_sgd.report import Earlier, TrainingReport
+from parallel_sgd.report import TrainingReport
+from parallel_sgd.table import Earlier
 from parallel_sgd.unusable import likes_of
 from parallel_sgd.worker import Worker, build_worker
 from tests.parallel_sgd.digits_job import digits, mlp

@@ -1,0 +1,86 @@
+"""When a node saves its state: the arguments `checkpoint_every` and `commit_every`, and the positions that they mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ..progress import Position
+
+EPOCH: Final = "epoch"
+OFF: Final = "off"
+AUTO: Final = "auto"
+Every = str | int | None
+NEVER: Final = 0
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?) *s")
+
+
+def checked_every(every: Every) -> Every:
+    """The argument in its plain form: "epoch", a number of batches, seconds as in "30s", or None for never.
+
+    Raises: ValueError for anything else.
+    """
+    if every is None or every == OFF:
+        return None
+    if isinstance(every, int) and not isinstance(every, bool) and every >= 1:
+        return every
+    if isinstance(every, str) and (every == EPOCH or _seconds(every) > 0):
+        return every
+    raise ValueError(
+        f"'checkpoint_every' must be 'epoch', a positive number of batches, seconds such as '30s', or None, got {every!r}"
+    )
+
+
+def _seconds(text: str) -> float:
+    match = _SECONDS.fullmatch(text)
+    return float(match[1]) if match else 0.0
+
+
+def checked_commits(every: object) -> int:
+    """The argument `commit_every`.
+
+    Raises: ValueError for anything but a positive integer.
+    """
+    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+        raise ValueError(f"'commit_every' must be a positive number of batches, got {every!r}")
+    return every
+
+
+class Schedule:
+    """Says at which positions there is a checkpoint; always at the end of the last of `epochs`. `batches` make an epoch.
+
+    Under seconds it is every 2^k-th batch, with the largest k that keeps them: workers that differ a little in speed save at
+    the same positions all the same. The other kinds are `fixed`: equal on all workers, whatever happens.
+    """
+
+    def __init__(self, every: str | int, epochs: int, batches: int, clock: Callable[[], float]) -> None:
+        self.fixed = not (isinstance(every, str) and every != EPOCH)
+        self._every = every
+        self._end = Position(epochs, 0)
+        self._batches = batches
+        self._seconds = 0.0 if self.fixed else _seconds(str(every))
+        self._clock = clock
+        self._began: tuple[int, float] | None = None
+
+    def due(self, position: Position) -> bool:
+        """Whether there is one here; asked after every batch."""
+        if position == self._end:
+            return True
+        if self._every == EPOCH:
+            return position.batch == 0
+        done = position.epoch * self._batches + position.batch
+        if self.fixed:
+            return done % int(self._every) == 0
+        return done % self._stride(done) == 0
+
+    def _stride(self, done: int) -> int:
+        """The batches from one checkpoint to the next, by the speed so far; the first batch, which is slow, does not count."""
+        now = self._clock()
+        if self._began is None:
+            self._began = (done, now)
+            return done + 1
+        first, began = self._began
+        passed = max(now - began, 1e-9)
+        fitting = max(1.0, self._seconds * (done - first) / passed)
+        return 1 << (int(fitting).bit_length() - 1)
