@@ -20,10 +20,11 @@ from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError, TimedOut
 from .frames import Message
 from .keys import Key
 from .nodes import Address
-from .session import LOOK_SECONDS, Sent, Session, close_gracefully
+from .session import LOOK_SECONDS, Session, close_gracefully
 from .thread_inbox import ThreadInbox
 from .transport import Waiter, wait_sockets
 from .values import Array
+from .wire import Sent
 
 WAIT_SECONDS = 0.25  # at most, between the calls by which a node that waits shows that it lives
 HIGH_WATER = 64 << 20  # bytes in line for one peer beyond which the sender waits for that peer
@@ -38,9 +39,10 @@ class Controller:
     """Sessions with the other nodes of a job, by node id.
 
     `node_id` is ours; `addresses` tells where the others are, if we called them. `on_block(sender, message)` receives the
-    messages with a head. `on_wait` and `on_resume`, if set, are called before and after each wait, which then is cut into
-    slices of 0.25 s. A peer whose connection ends without a BYE shows in `lost`; `get_one` reports it once. `admit` and
-    `interrupt` may be called from another thread; everything else belongs to one thread.
+    messages with a head, but for those whose head has a length that one of `handlers` takes. `on_wait` and `on_resume`, if
+    set, are called before and after each wait, which then is cut into slices of 0.25 s. A peer whose connection ends without
+    a BYE shows in `lost`; `get_one` reports it once. `admit` and `interrupt` may be called from another thread; everything
+    else belongs to one thread.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Controller:
         self.addresses: Mapping[int, Address] = {}
         self.key: Key | None = None
         self.on_block: BlockHandler | None = None
+        self.handlers: dict[int, BlockHandler] = {}
         self.on_wait: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
         self._clock = clock or SystemClock()
@@ -115,11 +118,14 @@ class Controller:
         """Wait for bytes by `wait` from now on, which must know the links of all sessions."""
         self._wait = wait
 
-    def use_place(self, place: Callable[[int, tuple[int, ...]], Array | None]) -> None:
-        """Have `place(sender, head)` say where arrays are read to, in every session, present and future; see `frames.Place`."""
+    def use_place(self, place: Callable[[int, tuple[int, ...]], Array | None] | None) -> None:
+        """Have `place(sender, head)` say where arrays are read to, in every session, present and future; see `frames.Place`.
+
+        It is asked for every message: give None when there is nothing to say.
+        """
         self._place = place
         for peer, session in self.sessions.items():
-            session.use_place(partial(place, peer))
+            session.use_place(None if place is None else partial(place, peer))
 
     def send_one(self, target: int | Iterable[int], value: object, timeout: float | None = None) -> None:
         """Send `value` to one node or several; returns when the system has taken every byte, so arrays may change again.
@@ -256,29 +262,39 @@ class Controller:
         Raises: what `interrupt` was given.
         """
         # to wait first and then move costs half the system calls of trying first
-        if (timeout is None or timeout > 0) and not self._deliver() and not self._thread_inbox.waiting:
-            reading = [s.link for s in self.sessions.values() if s.wants_more]
-            writing = [s.link for s in self.sessions.values() if s.pending_bytes]
+        inbox, sessions = self._thread_inbox, self.sessions.values()
+        if (timeout is None or timeout > 0) and not self._deliver() and not inbox.waiting:
+            reading: list[Any] = [inbox.waker.sock]
+            writing: list[Any] = []
+            for session in sessions:
+                if session.wants_more:
+                    reading.append(session.link)
+                if session.pending_bytes:
+                    writing.append(session.link)
             if self.on_wait is None or self.on_resume is None:
-                if any(map(_MIDWAY, self.sessions.values())):  # not always: a wait with a limit takes the kernel longer
+                if any(map(_MIDWAY, sessions)):  # not always: a wait with a limit takes the kernel longer
                     timeout = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
-                self._wait([*reading, self._thread_inbox.waker.sock], writing, timeout)  # type: ignore[list-item]
+                self._wait(reading, writing, timeout)
             else:
                 self.on_wait()
                 limit = WAIT_SECONDS if timeout is None else min(timeout, WAIT_SECONDS)
-                self._wait([*reading, self._thread_inbox.waker.sock], writing, limit)  # type: ignore[list-item]
+                self._wait(reading, writing, limit)
                 self.on_resume()
-        self._take_requests()
-        for session in self.sessions.values():
+        if inbox.waiting:
+            self._take_requests()
+        for session in sessions:
             if session.lost is None:
                 if session.pending_bytes:
                     session.send()
-                with contextlib.suppress(ProtocolError):  # the session is lost then, and tells why
+                try:  # noqa: SIM105  `suppress` costs calls at every wait
                     session.receive()
+                except ProtocolError:  # the session is lost then, and tells why
+                    pass
                 if session.lost is not None:
                     self._note(session)
         self._deliver()
-        self.check()
+        if inbox.interruption is not None:
+            raise inbox.interruption
 
     def _deliver(self) -> bool:
         """Hand over the messages with a head, the others keep their order; whether there was one."""
@@ -295,7 +311,7 @@ class Controller:
                     message = inbox.popleft()
                     if message.head:
                         found = True
-                        self.on_block(peer, message)
+                        self.handlers.get(len(message.head), self.on_block)(peer, message)
                     else:
                         rest.append(message)
             except ProtocolError as error:  # when the handler asked for the value
@@ -313,8 +329,6 @@ class Controller:
 
     def _take_requests(self) -> None:
         """Do what other threads asked for."""
-        if not self._thread_inbox.waiting:
-            return
         admitted, lost = self._thread_inbox.take()
         for peer, session in admitted:
             self._add(peer, session)
@@ -371,7 +385,8 @@ class Controller:
         Without `graceful` the peers see a loss at once, which is what a failing node owes them.
         """
         self._thread_inbox.end()
-        self._take_requests()
+        if self._thread_inbox.waiting:
+            self._take_requests()
         if graceful:
             close_gracefully([s for s in self.sessions.values() if s.lost is None], self._wait, self._clock)
         for session in self.sessions.values():

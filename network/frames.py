@@ -19,9 +19,7 @@ from .values import Array, decode
 from .wire import HEADER, KINDS, Kind, Limits, allocate, as_bytes, split, unpack
 
 SCRATCH_BYTES = 1 << 16
-ARRAY_BYTES = (
-    1 << 11
-)  # what an array in line counts beside its content; it takes some 200, and there may be 100,000 in a message
+ARRAY_BYTES = 1 << 11  # of an array in line beside its content: it takes some 200, and a message may hold 100,000
 DIRECT_BYTES = 1 << 13  # a gap of at least this size is read straight into its destination
 _INTEGERS = frozenset({int})  # not bool
 _READY, _MESSAGE, _MORE = int(Kind.READY), int(Kind.MESSAGE), int(Kind.MORE)  # members compare at a tenth of the speed
@@ -99,7 +97,6 @@ class FrameReader:
         "_arrays",
         "_data",
         "_data_bytes",
-        "_direct",
         "_expect_ready",
         "_fill",
         "_fresh",
@@ -122,6 +119,7 @@ class FrameReader:
         "_tree",
         "classes",
         "completed",
+        "direct",
         "ended",
         "messages",
         "place",
@@ -149,7 +147,7 @@ class FrameReader:
         self._opener = opener
         self._sealed = sealed
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self._direct = False
+        self.direct = False  # whether the last `buffer()` belongs to a large array, so that more is on its way
         self._header = memoryview(bytearray(HEADER.size))
         self._mac = bytearray(MAC_SIZE)
         self._reset()
@@ -182,18 +180,13 @@ class FrameReader:
 
     def buffer(self) -> memoryview:
         """Where the next received bytes go; never empty."""
-        self._direct = self.direct
-        return self._fill[0] if self._direct else self._scratch
+        self.direct = len(self._fill[0]) >= DIRECT_BYTES
+        return self._fill[0] if self.direct else self._scratch
 
     @property
     def begun(self) -> bool:
         """Whether more must come: of a frame, or of a message."""
         return not self._fresh or self._missing > 0
-
-    @property
-    def direct(self) -> bool:
-        """Whether the next bytes belong to a large array, so that more are on their way."""
-        return len(self._fill[0]) >= DIRECT_BYTES
 
     def advance(self, count: int) -> None:
         """Take note that `count` bytes were put into the last `buffer()`.
@@ -201,22 +194,39 @@ class FrameReader:
         Raises: ProtocolError; the connection must then be closed.
         """
         unread = self._scratch[:count]
-        if self._direct:
+        if self.direct:
             self._fill[0] = self._fill[0][count:]
             unread = unread[:0]
         while True:
-            if self._fresh and self._opener is None and len(unread) >= HEADER.size:
+            while self._fresh and self._opener is None and len(unread) >= HEADER.size:
                 unread = self._take_start(unread)
+            if self._fresh and not unread:
+                return
             unread = self._drain(unread)
             if self._fill:  # then everything unread has found its place
                 return
             self._step()
 
     def _take_start(self, unread: memoryview) -> memoryview:
-        """Read header and, where it has come whole, meta of an unsealed frame in place; return what follows them."""
-        self._fresh = False
-        meta_bytes = self._check_header(*HEADER.unpack_from(unread))
+        """Read header and, where it has come whole, meta of an unsealed frame in place; return what follows them.
+
+        A small message whose like has come before, as most messages of a training step, is made at once if it is all there.
+        """
+        kind, flags, reserved, meta_bytes, data_bytes = HEADER.unpack_from(unread)
         end = HEADER.size + meta_bytes
+        stop = end + data_bytes
+        plain = kind == _MESSAGE and not (flags or reserved or self._missing or self._expect_ready or self.ended or self.place)
+        if plain and stop <= len(unread) and 0 < data_bytes <= self._limits.data:
+            found = self._tails.find(unread[HEADER.size : end])
+            if found is not None and found[1].size == data_bytes:
+                head, known = found
+                array = np.frombuffer(unread, known.dtype, known.length, end).reshape(known.shape).copy()
+                content = (*known.integers, array) if known.integers else array
+                self.messages.append(Message(head, content, data_bytes, end))
+                self.completed += 1
+                return unread[stop:]
+        self._fresh = False
+        self._check_header(kind, flags, reserved, meta_bytes, data_bytes)
         if len(unread) < end:
             self._await_meta(meta_bytes)
             return unread[HEADER.size :]

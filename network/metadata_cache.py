@@ -20,6 +20,8 @@ MAX_HEAD = 8  # integers in the head of a message
 _NO_HEAD = 0x90  # msgpack: an empty list; the next ones begin those of one element, two, ...
 _INTEGERS = {0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}  # first byte: length of a msgpack integer
 
+_INT = frozenset({int})  # not bool
+
 _sent: dict[tuple[Any, ...], bytes] = {}
 
 
@@ -46,7 +48,7 @@ def tail_of(value: object) -> tuple[bytes, Array] | None:
         if len(_sent) < MOST_KNOWN:
             _sent[key] = known
     # equal keys may differ in type: True for 1, 1.0 for 1
-    return (known, array) if all(type(number) is int for number in integers) else None
+    return (known, array) if _INT.issuperset(map(type, integers)) else None
 
 
 def _make(array: Array, integers: tuple[Any, ...]) -> bytes | None:
@@ -60,16 +62,17 @@ def _make(array: Array, integers: tuple[Any, ...]) -> bytes | None:
 
 
 class Known(NamedTuple):
-    """What the receiver has found in a tail: the type, shape and bytes of the one array, and the integers before it."""
+    """What the receiver has found in a tail: the type, shape, length and bytes of the one array, and the integers before it."""
 
     dtype: np.dtype[Any]
     shape: list[int]
+    length: int  # numbers in it
     size: int
-    integers: tuple[int, ...] | None  # None: the value is the array itself
+    integers: tuple[int, ...]  # (): the value is the array itself
 
     def value(self, array: Array) -> Any:
         """The value that was sent."""
-        return array if self.integers is None else (*self.integers, array)
+        return (*self.integers, array) if self.integers else array
 
 
 class KnownTails:
@@ -96,8 +99,7 @@ class KnownTails:
         integers = _integers_of(tree)
         if end is not None and integers is not False:
             array = arrays[0]
-            found = Known(array.dtype, list(array.shape), array.nbytes, integers or None)
-            self._known[bytes(meta[end:])] = found
+            self._known[bytes(meta[end:])] = Known(array.dtype, list(array.shape), array.size, array.nbytes, integers)
 
 
 def _integers_of(tree: Any) -> Any:

@@ -6,14 +6,13 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
 from .frames import FrameReader, Message, Place
 from .keys import Opener, Sealer
 from .transport import Link, Waiter
-from .wire import Frame, Kind, Limits, pack
+from .wire import Frame, Kind, Limits, Sent, pack
 
 INBOX_LIMIT = 256  # messages, and
 INBOX_BYTES = 256 << 20  # what they take: a session that holds as much is not read, so the sender is slowed
@@ -25,13 +24,6 @@ STALL_BYTES = 32 << 10  # of a frame that has begun, or the rest of it, must com
 STALL_SECONDS = 30.0  # in a session with an agent, and
 JOB_STALL_SECONDS = 600.0  # in one with a process of a job: between its bytes it may compute, and so may a program that submits
 _EVENT_LOOPS = frozenset({"agent", "submitter"})  # the roles at the ends of a session with an agent
-
-
-class Sent(NamedTuple):
-    """What a queued message costs in bytes: its arrays, and what the protocol adds."""
-
-    raw: int
-    overhead: int
 
 
 class Session:
@@ -83,20 +75,18 @@ class Session:
         # the server's first frame is sealed on every connection: it confirms the keys
         opener = Opener(receive_key) if sealed or not is_server else None
         self._reader = FrameReader(opener, sealed, limits, expect_ready=not is_server)
+        self.inbox = self._reader.messages  # messages that have arrived and nobody has taken
         self._frames: deque[Frame] = deque()  # not sealed yet
         self._pending: deque[bytes | memoryview] = deque()  # what the link takes next
         if is_server:
-            self._queue(Kind.READY, (), {"sealed": sealed}, self._sealer)
+            (ready,), raw, overhead = pack(Kind.READY, (), {"sealed": sealed}, True)
+            self._pending += [*ready, self._sealer.seal(ready)]
+            self.pending_bytes = raw + overhead
 
     @property
     def messages_read(self) -> int:
         """Messages that have arrived so far; with a peer that has sent more of them, some are on their way, or lost."""
         return self._reader.completed
-
-    @property
-    def inbox(self) -> deque[Message]:
-        """Messages that have arrived and were not taken."""
-        return self._reader.messages
 
     def confirm(self) -> bool:
         """Whether the peer's READY is there, which proves that it holds the session's keys; only a client needs it.
@@ -117,7 +107,7 @@ class Session:
     @property
     def wants_more(self) -> bool:
         """Whether `receive` would read: the connection lives and the inbox has room."""
-        inbox = self._reader.messages
+        inbox = self.inbox
         if not inbox:
             return self.lost is None
         return self.lost is None and len(inbox) < INBOX_LIMIT and sum(m.held for m in inbox) < INBOX_BYTES
@@ -131,8 +121,8 @@ class Session:
         """Share the job's class table: instances of these classes may travel from now on."""
         self._reader.classes = classes
 
-    def use_place(self, place: Place) -> None:
-        """Have `place` say where the array of a message is read to; see `frames.Place`."""
+    def use_place(self, place: Place | None) -> None:
+        """Have `place` say where the array of a message is read to, or nobody any more; see `frames.Place`."""
         self._reader.place = place
 
     def queue(self, value: object, head: Sequence[int] = (), kind: Kind = Kind.MESSAGE) -> Sent:
@@ -145,23 +135,23 @@ class Session:
             raise self.lost
         if self._leaving:
             raise ClosedByUs(f"This side has left {self.peer}.")
-        sent = self._queue(kind, head, value, self._sealer if self.sealed else None)
-        self.messages_sent += 1
-        return sent
-
-    def _queue(self, kind: Kind, head: Sequence[int], value: object, sealer: Sealer | None) -> Sent:
-        frames, raw, overhead = pack(kind, head, value, sealer, self._reader.classes, self._limits)
-        self._frames.extend(frames)
+        frames, raw, overhead = pack(kind, head, value, self.sealed, self._reader.classes, self._limits)
+        if self.sealed:
+            self._frames += frames
+        else:
+            for frame in frames:
+                self._pending += frame
         self.pending_bytes += raw + overhead
+        self.messages_sent += 1
         return Sent(raw, overhead)
 
     def send(self) -> bool:
         """Move queued bytes as far as the link takes them; True when none is left. A broken link shows in `lost`."""
         pending = self._pending
         while self.pending_bytes and self.lost is None:
-            # a sealed frame waits until its turn: the other side verifies one while we seal the next
-            while self._frames and (not pending or (self._frames[0].sealer is None and len(pending) < _BUFFERS_AT_ONCE)):
-                pending.extend(self._frames.popleft().buffers())
+            if self._frames and not pending:  # one at a time: the other side verifies it while we seal the next
+                frame = self._frames.popleft()
+                pending += [*frame, self._sealer.seal(frame)]
             buffers = list(itertools.islice(pending, _BUFFERS_AT_ONCE))
             try:
                 count = self.link.send(buffers)
@@ -187,16 +177,19 @@ class Session:
 
         Raises: ProtocolError for what must not arrive, and for what has begun and does not go on.
         """
-        start = self.bytes_read
+        start, reader = self.bytes_read, self._reader
         while self.wants_more:
-            buffer = self._reader.buffer()
+            buffer = reader.buffer()
             try:
-                count = self._fill(buffer)
+                count = self.link.receive(buffer)
+                if count and reader.direct:  # a fast link brings a large array in many small pieces
+                    while count < len(buffer) and (more := self.link.receive(buffer[count:])):
+                        count += more
             except OSError as error:
                 self._end(error.strerror or str(error))
                 return
             if count is None:
-                if self._reader.begun:
+                if reader.begun:
                     self._watch_frame()
                 return
             if count == 0:
@@ -204,25 +197,17 @@ class Session:
                 return
             self.bytes_read += count
             try:
-                self._reader.advance(count)
+                reader.advance(count)
             except ProtocolError as error:
                 self._end(str(error).rstrip("."))
                 raise
-            self.left = self._reader.ended
+            self.left = reader.ended
             if count < len(buffer):  # the link had no more: a poll costs less than a read in vain
-                if count < STALL_BYTES and self._reader.begun:
+                if count < STALL_BYTES and reader.begun:
                     self._watch_frame()
                 return
             if self.bytes_read - start >= TURN_BYTES and (self.inbox or self.bytes_read - start >= LONGEST_TURN_BYTES):
                 return
-
-    def _fill(self, buffer: memoryview) -> int | None:
-        """Read once, for a large array until it is full or no more is there: a fast link brings it in many small pieces."""
-        count = self.link.receive(buffer)
-        if count and self._reader.direct:
-            while count < len(buffer) and (more := self.link.receive(buffer[count:])):
-                count += more
-        return count
 
     def _watch_frame(self) -> None:
         """A frame has begun of which little or nothing comes just now: end the connection if that lasts. Only the time in which

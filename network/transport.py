@@ -111,14 +111,14 @@ class SocketLink(Link):
     def send(self, buffers: Sequence[bytes | memoryview]) -> int:
         """See `Link`."""
         try:
-            return self._open().sendmsg(buffers[:_MAX_BUFFERS])
+            return (self._socket or self._open()).sendmsg(buffers[:_MAX_BUFFERS])
         except (BlockingIOError, InterruptedError):
             return 0
 
     def receive(self, buffer: memoryview) -> int | None:
         """See `Link`."""
         try:
-            return self._open().recv_into(buffer)
+            return (self._socket or self._open()).recv_into(buffer)
         except (BlockingIOError, InterruptedError):
             return None
 

@@ -53,44 +53,42 @@ class Limits(NamedTuple):
     message: int = 2 << 30
 
 
-class Frame(NamedTuple):
-    """One frame before it leaves."""
-
-    parts: list[bytes | memoryview]
-    sealer: Sealer | None
-
-    def buffers(self) -> list[bytes | memoryview]:
-        """The bytes that travel. A seal counts frames: call this once, in the order of sending."""
-        return self.parts if self.sealer is None else [*self.parts, self.sealer.seal(self.parts)]
+Frame = list[bytes | memoryview]  # header, meta and data, without the seal
 
 
-class Packed(NamedTuple):
-    """A message ready to leave: its frames, and its size in three parts (bytes)."""
+class Sent(NamedTuple):
+    """What a message costs in bytes: its arrays, and what the protocol adds (headers, meta, seals)."""
 
-    frames: list[Frame]
-    raw: int  # array bytes
-    overhead: int  # headers, meta, MACs
+    raw: int
+    overhead: int
 
     @property
     def wire(self) -> int:
         """All bytes that travel."""
         return self.raw + self.overhead
 
-    @property
-    def buffers(self) -> list[bytes | memoryview]:
-        """All frames as they travel; see `Frame.buffers`."""
-        return [part for frame in self.frames for part in frame.buffers()]
+
+class Packed(NamedTuple):
+    """A message ready to leave: its frames, and its size as in `Sent`, that of the seals included."""
+
+    frames: list[Frame]
+    raw: int
+    overhead: int
+
+    def buffers(self, sealer: Sealer | None = None) -> list[bytes | memoryview]:
+        """What travels, each frame with a seal of `sealer`. Seals count frames: ask once, in the order of sending."""
+        return [part for frame in self.frames for part in (frame if sealer is None else [*frame, sealer.seal(frame)])]
 
 
 def pack(
     kind: Kind,
     head: Sequence[int],
     value: object,
-    sealer: Sealer | None = None,
+    sealed: bool = False,
     classes: Sequence[type] = (),
     limits: Limits = Limits(),  # noqa: B008
 ) -> Packed:
-    """Frame one message; `sealer` adds a MAC to each frame, when it leaves.
+    """Frame one message, whose frames leave with a seal each where `sealed`.
 
     Raises: TypeError when the value cannot travel, ValueError when it exceeds `limits`.
     """
@@ -108,24 +106,27 @@ def pack(
             raise TypeError(f"A str that is no valid Unicode cannot travel: {error.reason}.") from None
         check_sent(meta)
     raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)
+    seal = MAC_SIZE if sealed else 0
     if len(meta) > limits.meta:
         raise ValueError(
             f"A message may hold {limits.meta} bytes beside its arrays, got {len(meta)}: send large data as arrays."
         )
     if raw > limits.message:
         raise ValueError(f"A message may hold {limits.message} bytes of arrays, got {raw}: send it in parts.")
-    most = limits.data if sealer is None else min(limits.data, SEALED_BYTES)
+    most = min(limits.data, SEALED_BYTES) if sealed else limits.data
     if raw <= most:  # one frame, as almost always
-        start = HEADER.pack(kind, 0, 0, len(meta), raw) + meta
-        size = len(start) if sealer is None else len(start) + MAC_SIZE
-        return Packed([Frame([start, *[as_bytes(a) for a in arrays if a.nbytes]], sealer)], raw, size)
+        parts: Frame = [HEADER.pack(kind, 0, 0, len(meta), raw) + meta]
+        for array in arrays:
+            if array.nbytes:
+                parts.append(as_bytes(array) if array.dtype.kind == "c" else array.data.cast("B"))
+        return Packed([parts], raw, HEADER.size + len(meta) + seal)
     frames: list[Frame] = []
     overhead = 0
     for number, chunk in enumerate(_chunks([as_bytes(a) for a in arrays if a.nbytes], most)):
         first = b"" if number else meta
         header = HEADER.pack(Kind.MORE if number else kind, 0, 0, len(first), sum(len(c) for c in chunk))
-        frames.append(Frame([part for part in (header, first, *chunk) if len(part)], sealer))
-        overhead += HEADER.size + len(first) + (MAC_SIZE if sealer is not None else 0)
+        frames.append([part for part in (header, first, *chunk) if len(part)])
+        overhead += HEADER.size + len(first) + seal
     return Packed(frames, raw, overhead)
 
 

@@ -11,7 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .channel import Sent, Wait
+from network.frames import Message
+from network.wire import Sent
+
+from .channel import Wait
 
 SENT = "sent"
 RECEIVED = "received"
@@ -61,27 +64,30 @@ class AccountError(Exception):
 
 
 class Accounts:
-    """The books of one node. `codecs` names the codec class of each variable; `watch` adds up its seconds."""
+    """The books of one node. `codecs` names the codec class of each variable; `watch` adds up its seconds.
+
+    `rows` holds packets, raw bytes and overhead by (direction, variable, peer): who enters many packets adds to them there.
+    """
 
     def __init__(self, node_id: int, codecs: Sequence[str]) -> None:
         self.node_id = node_id
         self._codecs = tuple(codecs)
-        self._sums: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+        self.rows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
         self.watch = Stopwatch()
 
     def sent(self, variable: int, peer: int, size: Sent) -> None:
         """Enter a packet that this node posted."""
-        _enter(self._sums[SENT, variable, peer], size)
+        _enter(self.rows[SENT, variable, peer], size)
 
-    def received(self, variable: int, peer: int, size: Sent) -> None:
+    def received(self, variable: int, peer: int, size: Message) -> None:
         """Enter a packet that was delivered to this node."""
-        _enter(self._sums[RECEIVED, variable, peer], size)
+        _enter(self.rows[RECEIVED, variable, peer], size)
 
     def entries(self) -> list[Entry]:
         """All lines, ordered by direction, variable and peer."""
         return [
-            Entry(self._codecs[variable], variable, peer, direction, packets, raw, wire, overhead)
-            for (direction, variable, peer), (packets, raw, wire, overhead) in sorted(self._sums.items())
+            Entry(self._codecs[variable], variable, peer, direction, packets, raw, raw + overhead, overhead)
+            for (direction, variable, peer), (packets, raw, overhead) in sorted(self.rows.items())
         ]
 
     def close(self, staleness: Mapping[int, int]) -> NodeAccounts:
@@ -90,20 +96,18 @@ class Accounts:
 
     def total(self, direction: str) -> Sent:
         """The bytes of one direction over all variables and links."""
-        sums = [sums for (way, _, _), sums in self._sums.items() if way == direction]
-        return Sent(*(sum(column) for column in zip(*(row[1:] for row in sums), strict=True))) if sums else Sent(0, 0, 0)
+        sums = [sums for (way, _, _), sums in self.rows.items() if way == direction]
+        return Sent(*(sum(column) for column in zip(*(row[1:] for row in sums), strict=True))) if sums else Sent(0, 0)
 
     def targets(self, variable: int) -> set[int]:
         """The nodes that packets of this variable were posted to."""
-        return {peer for way, of, peer in self._sums if way == SENT and of == variable}
+        return {peer for way, of, peer in self.rows if way == SENT and of == variable}
 
 
-def _enter(sums: list[int], size: Sent) -> None:
-    raw, wire, overhead = size
-    sums[0] += 1
-    sums[1] += raw
-    sums[2] += wire
-    sums[3] += overhead
+def _enter(row: list[int], size: Sent | Message) -> None:
+    row[0] += 1
+    row[1] += size.raw
+    row[2] += size.overhead
 
 
 def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[int]]) -> Counter[tuple[int, int, int]]:

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator
 from typing import Final, NamedTuple, Protocol
 
+from network.wire import Sent
+
 Key = tuple[int, ...]  # (attempt, epoch, batch, variable), all counted from 0
-
-
-class Sent(NamedTuple):
-    """The size of one packet in bytes: `wire` is all that travels, `raw` its arrays, `overhead` the rest."""
-
-    raw: int
-    wire: int
-    overhead: int
 
 
 class Channel(Protocol):

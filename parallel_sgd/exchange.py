@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from network.frames import Message
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.logs import get_logger
 
 from .accounts import Accounts
 from .batch_sync.sync.interface import ISyncType
-from .channel import Key, Sent, Wait
+from .channel import Wait
 from .codec.bank import CodecBank
 from .codec.interfaces import Codec
 
 Array = NDArray[Any]
 _log = get_logger("parallel_sgd.exchange")
-_NO_SIZE = Sent(0, 0, 0)
 
 
 class BlockExchange:
     """One worker's exchange for one attempt of a job.
 
     A value is known by (attempt, epoch, batch, block, variable); messages of another attempt are refused and counted.
-    `replaced` looks at the first results where they replace parameters.
+    `replaced` looks at the first results where they replace parameters. `ready` and `wait` are those of the sync type.
     """
 
     def __init__(self, bank: CodecBank, sync: ISyncType, replaced: ReplacementCheck | None = None) -> None:
         self._bank = bank
         self._sync = sync
         self._replaced = replaced
+        self.ready: Callable[[int], bool] = sync.ready
+        self.wait: Callable[[int], Iterator[Wait]] = sync.wait
         bank.variable_names = sync.names
         self._last_block = bank.assignment.node_2_block[bank.node_id][-1]
         self._views: dict[int, tuple[Array, Array]] = {}
@@ -103,20 +105,6 @@ class BlockExchange:
         view = known[1] if known is not None and known[0] is content else self._read_only(variable_id, content)
         self._sync.put(variable_id, block_id, view)
 
-    def ready(self, variable_id: int) -> bool:
-        """True when the merged result can be got and the wire has taken what was put.
-
-        Raises: whatever a codec raises on a received packet.
-        """
-        return self._sync.ready(variable_id)
-
-    def wait(self, variable_id: int) -> Iterator[Wait]:
-        """Yield waits until the variable is ready.
-
-        Raises: TimeoutError naming variable, batch and what is missing.
-        """
-        return self._sync.wait(variable_id)
-
     def get(self, variable_id: int) -> Array:
         """The merged result; read it before the next batch begins.
 
@@ -137,14 +125,16 @@ class BlockExchange:
             _log.warning("%s", self._replaced.remark)
         return result
 
-    def deliver(self, sender: int, key: Key, content: object, size: Sent = _NO_SIZE) -> None:
+    def deliver(self, sender: int, message: Message) -> None:
         """Take one arrived packet; called in the worker's own context, never concurrently.
+
+        It waits as it came until its batch is merged: `network.frames.unpacked` makes what was sent.
 
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
-        if self._bank.takes(sender, key, size):
-            _, epoch, batch, variable = key
-            self._sync.receive(sender, (epoch, batch), variable, content)
+        if self._bank.takes(sender, message):
+            _, epoch, batch, variable = message.head
+            self._sync.receive(sender, (epoch, batch), variable, message.content)
 
     def close(self) -> None:
         """The training is over: what is corked leaves, the codecs let go of memory."""
@@ -185,7 +175,7 @@ class Receiver(Protocol):
     def takes_first_copy(self) -> bool:
         """Whether it can do without a node whose blocks others hold too."""
 
-    def deliver(self, sender: int, key: Key, content: object, size: Sent) -> None:
+    def deliver(self, sender: int, message: Message) -> None:
         """Take one arrived packet."""
 
 

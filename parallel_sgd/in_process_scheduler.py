@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from network.frames import FrameReader, Message
-from network.wire import Kind, pack
+from network.wire import Kind, Sent, pack
 
 from .accounts import check_conserved
-from .channel import Key, Sent, Wait
+from .channel import Key, Wait
 from .exchange import Participant
 
 #: What a link does with a packet (sender, receiver, key): the seconds after which each copy arrives; `(0.0,)` is normal,
@@ -68,15 +68,15 @@ class Fabric:
         """
         if target not in self._waiting:
             raise ValueError(f"A packet must go to one of the nodes {sorted(self._waiting)}, got {target}")
-        packed = pack(Kind.MESSAGE, key, content, None, self._classes)
-        frames = b"".join(packed.buffers)
+        packed = pack(Kind.MESSAGE, key, content, False, self._classes)
+        frames = b"".join(packed.buffers())
         copies = self._link(sender, target, key)
         if len(copies) != 1:
             self.lost[sender, target, key[-1]] += 1 - len(copies)
         for delay in copies:
             self._order += 1
             heapq.heappush(self._waiting[target], (self._clock() + delay, self._order, sender, key, frames))
-        return Sent(packed.raw, packed.wire, packed.overhead)
+        return Sent(packed.raw, packed.overhead)
 
     def arrivals(self, node: int) -> list[tuple[int, Message]]:
         """What has arrived at `node` by now, with its sender, in order of arrival."""
@@ -241,8 +241,7 @@ def _overdue(wait: Wait, clock: JumpingClock) -> bool:
 
 def _deliver(scheduled: _ScheduledNode, fabric: Fabric) -> None:
     for sender, message in fabric.arrivals(scheduled.node):
-        size = Sent(message.raw, message.raw + message.overhead, message.overhead)
-        scheduled.context.run(scheduled.participant.exchange.deliver, sender, message.head, message.content, size)
+        scheduled.context.run(scheduled.participant.exchange.deliver, sender, message)
 
 
 def _jump(schedule: Sequence[_ScheduledNode], fabric: Fabric, clock: JumpingClock) -> None:

@@ -24,7 +24,7 @@ from .checkpoint.state import ModelFile, Resumption
 from .exchange import Participant
 from .fault_injection import FaultInjector, injected
 from .plan import WorkerPlan, reassigned
-from .socket_channel import can_do_without, close_gracefully, message_handler, run_process
+from .socket_channel import can_do_without, close_gracefully, run_process
 
 SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
@@ -129,10 +129,9 @@ class JobExecutor(AbsExecutable):
         Raises: PeerLost at once when a node is lost and the job cannot do without; whatever the participant raises.
         """
         exchange, controller = participant.exchange, com.controller
-        deliver = message_handler(exchange.deliver)
         for sender, message in self._begin.early:
-            deliver(sender, message)
-        com.on_block = deliver
+            exchange.deliver(sender, message)
+        com.on_block = exchange.deliver
 
         def can_go_on(lost: set[int]) -> bool:
             return self._parts[MISC]["carries_on"] and exchange.takes_first_copy and can_do_without(plan.assignment, lost)

@@ -73,7 +73,7 @@ class JobManifest:
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         content["workers"], content["server"] = _of_bundle(self.workers), _of_bundle(self.server)
         content["holders"] = [[int(node) for node in nodes] for nodes in self.holders]
-        return b"".join(bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers)
+        return b"".join(bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers())
 
     @classmethod
     def read(cls, path: Path) -> JobManifest:

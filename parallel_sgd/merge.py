@@ -105,9 +105,12 @@ class TreeSum:
         if span not in tree.parent and span != tree.root:
             raise ValueError(f"A partial sum must cover a subtree of the blocks {tree.root}, got {span}")
         if parts:
-            if self._covered(span):
-                self.duplicates += 1
-                return None
+            above: Span | None = span
+            while above is not None:
+                if above in parts:
+                    self.duplicates += 1
+                    return None
+                above = tree.parent.get(above)
             if span[1] - span[0] > 1:
                 self._forget_inside(span)
         if node is not None:
@@ -117,7 +120,9 @@ class TreeSum:
             sibling = tree.sibling[span]
             found = parts.pop(sibling, None)
             if found is None:
-                self._keep(span, value, use, stays)
+                if not (use or stays):
+                    value, use = self._copy(value), _OWN
+                parts[span] = (value, use)
                 return None
             other, other_use = found
             if other.shape != value.shape:
@@ -130,9 +135,13 @@ class TreeSum:
             else:
                 out, out_use, rest, rest_use = self._buffer(value), _OWN, value, use
             np.add(left, right, out=out)
-            self._release(rest, rest_use)
+            if rest_use == _OWN:
+                self._spare.append(rest)
             value, use, span = out, out_use, tree.parent[span]
-        return span, self._keep(span, value, use, stays)
+        if not (use or stays):
+            value, use = self._copy(value), _OWN
+        parts[span] = (value, use)
+        return span, value
 
     def missing(self) -> list[int]:
         """The blocks that no partial sum covers yet."""
@@ -142,38 +151,25 @@ class TreeSum:
         """Forget all sums and reuse their buffers."""
         self._copies.clear()
         if self._parts:
-            for part in self._parts.values():
-                self._release(*part)
+            for value, use in self._parts.values():
+                if use == _OWN:
+                    self._spare.append(value)
             self._parts.clear()
 
-    def _keep(self, span: Span, value: Array, use: int, stays: bool) -> Array:
-        if not (use or stays):
-            copy = self._buffer(value)
-            np.copyto(copy, value)
-            value, use = copy, _OWN
-        self._parts[span] = (value, use)
-        return value
-
-    def _release(self, value: Array, use: int) -> None:
-        if use == _OWN:
-            self._spare.append(value)
+    def _copy(self, value: Array) -> Array:
+        copy = self._buffer(value)
+        np.copyto(copy, value)
+        return copy
 
     def _buffer(self, like: Array) -> Array:
         return self._spare.pop() if self._spare else np.empty_like(like, subok=False)
 
-    def _covered(self, span: Span) -> bool:
-        parts, parent = self._parts, self._tree.parent
-        above: Span | None = span
-        while above is not None:
-            if above in parts:
-                return True
-            above = parent.get(above)
-        return False
-
     def _forget_inside(self, span: Span) -> None:
         inside = [part for part in self._parts if span[0] <= part[0] and part[1] <= span[1]]
         for part in inside:
-            self._release(*self._parts.pop(part))
+            value, use = self._parts.pop(part)
+            if use == _OWN:
+                self._spare.append(value)
 
 
 class BlockMean(TreeSum):
@@ -196,8 +192,8 @@ class BlockMean(TreeSum):
         root, total = done
         use = self._parts[root][1]
         if use:  # divide in place; the buffer of the mean before holds the next sum
-            if self._mean is not None:
-                self._release(*self._mean)
+            if self._mean is not None and self._mean[1] == _OWN:
+                self._spare.append(self._mean[0])
             self._parts[root], self._mean = (total, _READ_ONLY), (total, use)
         elif self._mean is None:
             self._mean = np.empty_like(total, subok=False), _OWN

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from network.frames import unpacked
+from network.frames import Message, unpacked
 
 from .accounts import Accounts
-from .channel import Channel, Key, Sent, Wait, await_verdict, until
+from .channel import Channel, Key, Wait, await_verdict, until
 from .checkpoint.keeper import MARK, Keeper, ServerKeeper
 from .checkpoint.state import Resumption, restore_codecs
 from .codec.bank import CodecBank
@@ -84,16 +84,17 @@ class ParameterServer:
         """How many gradients were how many steps old when they were applied, over all variables; empty where none counts."""
         return self._bank.staleness
 
-    def deliver(self, sender: int, key: Key, content: object, size: Sent) -> None:
+    def deliver(self, sender: int, message: Message) -> None:
         """Take one arrived packet; called in the server's own context, never concurrently.
 
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
+        key = message.head
         if key[-1:] == (MARK,) and self._keeper is not None:
-            self.accounts.received(MARK, sender, size)
-            self._arrived.append((sender, key, content))
-        elif self._bank.takes(sender, key, size):
-            self._arrived.append((sender, key, content))
+            self.accounts.received(MARK, sender, message)
+            self._arrived.append((sender, key, message.content))
+        elif self._bank.takes(sender, message):
+            self._arrived.append((sender, key, message.content))
 
     def run(self) -> Serving:
         """Serve until every worker has left; the generator's value is empty, for a server evaluates nothing.

@@ -9,13 +9,12 @@ from typing import Protocol, TypeVar
 from network.clock import Clock
 from network.controller import Controller
 from network.errors import PeerLost, TimedOut
-from network.frames import Message
+from network.wire import Sent
 from rpc.logs import get_logger
 
-from .channel import Key, Parameter_Server, Sent, Wait
+from .channel import Key, Parameter_Server, Wait
 
 Result = TypeVar("Result")
-Deliver = Callable[[int, Key, object, Sent], None]
 READ_BYTES = 1 << 19  # what is posted at a time without reading: it does not fill the buffers of a connection
 _log = get_logger("parallel_sgd.socket_channel")
 
@@ -46,14 +45,14 @@ class SocketChannel:
         session = self._controller.sessions.get(target)
         if session is None:
             raise ValueError(f"A packet must go to one of the nodes {sorted(self._controller.sessions)}, got {target}")
-        if not session.alive:
+        if session.lost is not None or session.left:
             if target not in self._gone:
                 self._gone.add(target)
                 _log.info("Node(%s) is gone: packets for it are dropped from here on.", target)
             return None
         sent = session.queue(content, key)
         self._unread += sent.raw
-        return Sent(sent.raw, sent.raw + sent.overhead, sent.overhead)
+        return sent
 
     def flush(self) -> None:
         """Hand what is queued to the system, as far as it takes it at once.
@@ -149,18 +148,6 @@ def _give_up(controller: Controller, peers: Collection[int], seconds: float) -> 
         session = controller.sessions[peer]
         session.close()
         controller.lost[peer] = PeerLost(peer, session.link.peer, f"it has not taken our data within {seconds:.3g} s")
-
-
-def message_handler(deliver: Deliver) -> Callable[[int, Message], None]:
-    """Adapt `deliver` of an exchange or a server to the messages of a controller.
-
-    A packet that has to wait for its batch waits as it came: `network.frames.unpacked` makes what was sent.
-    """
-
-    def on_block(sender: int, message: Message) -> None:
-        deliver(sender, message.head, message.content, Sent(message.raw, message.raw + message.overhead, message.overhead))
-
-    return on_block
 
 
 class BlockHolders(Protocol):

@@ -64,18 +64,18 @@ class Communication:
         self._operation = 0
         self._arrived: dict[tuple[int, int, int], Message] = {}
         self._pieces = Pieces(controller, self.group)
-        controller.on_block = self._receive
+        controller.handlers = {_GROUP_HEAD: self._take_operation, PIECE_HEAD: self._take_piece}
+        controller.on_block = self._keep
 
-    def _receive(self, sender: int, message: Message) -> None:
-        if len(message.head) == _GROUP_HEAD:
-            kind, number = message.head
-            self._arrived[kind, number, sender] = message
-        elif len(message.head) == PIECE_HEAD:
-            self._pieces.take(sender, message.head, message.within(_PIECE_BYTES))
-        elif self._on_block is not None:
-            self._on_block(sender, message)
-        else:
-            self._early.append((sender, message))
+    def _take_operation(self, sender: int, message: Message) -> None:
+        kind, number = message.head
+        self._arrived[kind, number, sender] = message
+
+    def _take_piece(self, sender: int, message: Message) -> None:
+        self._pieces.take(sender, message.head, message.within(_PIECE_BYTES))
+
+    def _keep(self, sender: int, message: Message) -> None:
+        self._early.append((sender, message))
 
     @property
     def on_block(self) -> BlockHandler | None:
@@ -85,6 +85,7 @@ class Communication:
     @on_block.setter
     def on_block(self, handler: BlockHandler | None) -> None:
         self._on_block = handler
+        self.controller.on_block = handler or self._keep
         while handler is not None and self._early:
             handler(*self._early.pop(0))
 

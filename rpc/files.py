@@ -197,9 +197,9 @@ def write_result(path: Path, content: object, classes: Sequence[type]) -> None:
 
     Raises: TypeError for what cannot travel, ValueError for more than a message may hold, OSError from the disk.
     """
-    packed = pack(Kind.MESSAGE, (), content, None, classes)
+    packed = pack(Kind.MESSAGE, (), content, False, classes)
     with open(path, "wb") as file:
-        for part in packed.buffers:
+        for part in packed.buffers():
             file.write(part)
 
 

@@ -62,10 +62,11 @@ class MatMul(Operation):
         a, b = inputs
         for_a, for_b = wanted
         if self._flat:
+            rows = gradient if gradient.ndim == 2 else _rows(gradient)
             if for_b is not None:
-                np.dot(_rows(a).T, _rows(gradient), for_b)
+                np.dot(a.T if a.ndim == 2 else _rows(a).T, rows, for_b)
             if for_a is not None:
-                np.dot(_rows(gradient), b.T, _rows(for_a))
+                np.dot(rows, b.T, for_a if for_a.ndim == 2 else _rows(for_a))
             return
         if for_b is not None:
             self._stacked(1, a.swapaxes(-1, -2), gradient, for_b)
@@ -80,7 +81,7 @@ class MatMul(Operation):
 
 
 def _rows(array: Array) -> Array:
-    return array if array.ndim == 2 else array.reshape(-1, array.shape[-1])
+    return array.reshape(-1, array.shape[-1])
 
 
 class TensorDot(Operation):

@@ -69,8 +69,9 @@ class ExchangingOptimizer(IOptimizer):
 
     def take(self, targets: Sequence[Array]) -> None:
         """Copy the results into arrays, one per variable."""
+        get = self.partners.get
         for variable, target in zip(self.store.variables, targets, strict=True):
-            np.copyto(target, self.partners.get(variable.id))
+            target[...] = get(variable.id)
 
 
 class PSGDOptimizer(ExchangingOptimizer):
@@ -85,14 +86,18 @@ class PSGDOptimizer(ExchangingOptimizer):
     ('gradients', 'gradients')
     """
 
+    def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
+        super().__init__(rule, store, exchange)
+        self._gradients = [variable.gradient for variable in store.variables]
+
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
         """Put the gradient of one variable for one block."""
-        self.partners.put(variable.id, block_id, variable.gradient)
+        self.partners.put(variable.id, block_id, self._gradients[variable.id])
 
     def finish_batch(self) -> Iterator[int]:
         """Wait for every merged gradient in the order in which they were put, then apply the rule to all of them."""
         yield from self.wait()
-        self.take([variable.gradient for variable in self.store.variables])
+        self.take(self._gradients)
         self.rule.update(self.store.values, self.store.gradients)
         self.store.apply_changes()
 

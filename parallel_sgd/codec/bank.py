@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from network.errors import BadContent, ProtocolError
-from network.frames import unpacked
-from parallel_sgd.accounts import Accounts
-from parallel_sgd.channel import Channel, Key, Sent
+from network.frames import Message, Undecoded
+from parallel_sgd.accounts import RECEIVED, SENT, Accounts
+from parallel_sgd.channel import Channel
 from parallel_sgd.profiles.interface import ISetting
-from parallel_sgd.unusable import Like, Unusable, check_finite
+from parallel_sgd.unusable import Like, Unusable, is_finite, not_finite
 from rpc.logs import get_logger
 
 from .interfaces import Array, BlockWeight, Codec, Packets, netEncapsulation
@@ -42,7 +42,8 @@ class CodecBank:
         self.unsent = 0  # bytes posted since the wire was last seen to have taken everything
         self._step = (-1, -1)
         self._cork = cork
-        self._corked = 0
+        self.corked = 0  # bytes that wait for `flush`
+        self.settled = False  # whether `flushed` has been true since the batch began and something was posted last
         self.hears_peers = False  # whether the sync types of the workers talk to each other: `tell_peers`
         self.closed = False
         self.variable_names: Sequence[str] = ()  # for messages
@@ -59,16 +60,21 @@ class CodecBank:
 
     def begin(self, step: tuple[int, int]) -> None:
         """From here on packets carry this (epoch, batch), counted from 0."""
-        self._step = step
+        self._step = self._settings.step = step
+        self.settled = False
 
-    def takes(self, sender: int, key: Key, size: Sent) -> bool:
+    def takes(self, sender: int, message: Message) -> bool:
         """Enter an arrived packet into the accounts; False, and counted in `refused`, when it is of another attempt.
 
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
+        key = message.head
         if len(key) != 4 or not 0 <= key[3] < len(self.codecs) + self.hears_peers:
             raise ValueError(f"A packet's key must be (attempt, epoch, batch, variable) of this job, got {key}")
-        self.accounts.received(key[3], sender, size)
+        row = self.accounts.rows[RECEIVED, key[3], sender]
+        row[0] += 1
+        row[1] += message.raw
+        row[2] += message.overhead
         if key[0] == self._attempt:
             return True
         self.refused += 1
@@ -76,12 +82,14 @@ class CodecBank:
 
     def update(self, variable: int, block_id: int, content: Array) -> None:
         """Give a computed block to its codec."""
-        watch = self._watch
+        watch, settings = self._watch, self._settings
         start, sent = watch.clock(), watch.send
-        self._enter(variable)
+        settings.codec, settings.variable = self._names[variable], variable
         if self._likes[variable] is None:
             self._likes[variable] = Like.of(content)
-        self._post(variable, self.codecs[variable].update_blocks(BlockWeight(content, block_id)))
+        packets = self.codecs[variable].update_blocks(BlockWeight(content, block_id))
+        if packets is not None:
+            self._post(variable, packets)
         watch.encode += watch.clock() - start - (watch.send - sent)
 
     def receive(self, variable: int, content: object, sender: int | None = None, *, late: bool = False) -> None:
@@ -89,35 +97,33 @@ class CodecBank:
 
         Raises: BadContent naming sender, codec, variable and batch when it cannot be used.
         """
-        watch = self._watch
+        watch, settings, codec = self._watch, self._settings, self.codecs[variable]
         start, sent = watch.clock(), watch.send
-        self._enter(variable)
-        self._settings.sender = sender
-        packets = self._received(variable, content, sender, late)
-        self._merged[variable] = True
-        try:
-            self._post(variable, packets)
-        except ValueError as error:  # an answer to whom there is not
-            raise BadContent(-1 if sender is None else sender, self._where(variable), f"ValueError: {error}") from error
-        watch.merge += watch.clock() - start - (watch.send - sent)
-
-    def _received(self, variable: int, content: object, sender: int | None, late: bool) -> Packets:
-        """The one gate before anything is merged. What the codec itself says about content that nobody checks counts, too."""
-        codec = self.codecs[variable]
-        cause: Exception
-        try:
-            content = unpacked(content)
+        settings.codec, settings.variable, settings.sender = self._names[variable], variable, sender
+        try:  # the one gate before anything is merged; what a codec says about content that nobody checks counts, too
+            if type(content) is Undecoded:
+                content = content.unpack()
             codec.check(content, self._likes[variable])
             packets = codec.receive_late(content) if late else codec.receive_blocks(content)
-            return list(packets) if isinstance(packets, Iterator) else packets
+            if packets is not None and isinstance(packets, Iterator):
+                packets = list(packets)
         except (ProtocolError, Unusable) as error:
-            reason, cause = str(error), error
+            raise self._bad_content(variable, sender, str(error)) from error
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            reason, cause = f"{type(error).__name__}: {error}", error
+            raise self._bad_content(variable, sender, f"{type(error).__name__}: {error}") from error
         except ArithmeticError:
             _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
             raise
-        raise BadContent(-1 if sender is None else sender, self._where(variable), reason.rstrip(".")) from cause
+        self._merged[variable] = True
+        if packets is not None:
+            try:
+                self._post(variable, packets)
+            except ValueError as error:  # an answer to whom there is not
+                raise self._bad_content(variable, sender, f"ValueError: {error}") from error
+        watch.merge += watch.clock() - start - (watch.send - sent)
+
+    def _bad_content(self, variable: int, sender: int | None, reason: str) -> BadContent:
+        return BadContent(-1 if sender is None else sender, self._where(variable), reason.rstrip("."))
 
     def check_result(self, variable: int, result: Array) -> None:
         """See that a result that others had a part in holds finite numbers: sums of large ones may not.
@@ -126,13 +132,11 @@ class CodecBank:
         """
         if self._merged[variable] and self.codecs[variable].sends_finite:
             self._merged[variable] = False
-            try:
-                check_finite(result)
-            except Unusable as error:
+            if not is_finite(result):
                 raise FloatingPointError(
-                    f"The result cannot be used: {error}, though what came in was; somebody's are too large. It is for "
-                    f"{self._where(variable)}."
-                ) from None
+                    f"The result cannot be used: {not_finite(result)}, though what came in was; somebody's are too large. It "
+                    f"is for {self._where(variable)}."
+                )
 
     def _where(self, variable: int) -> str:
         """Codec, variable and batch, for messages; people count from 1."""
@@ -156,10 +160,11 @@ class CodecBank:
         Raises: as `receive`.
         """
         now, self._step = self._step, step
+        self._settings.step = step
         try:
             self.receive(variable, content, sender, late=True)
         finally:
-            self._step = now
+            self._step = self._settings.step = now
 
     def peers(self) -> list[int]:
         """The other workers that have not left and are not lost."""
@@ -172,7 +177,7 @@ class CodecBank:
             size = self._channel.post(target, key, content)
             if size is not None:
                 self.accounts.sent(key[3], target, size)
-                self._corked += size.wire
+                self.corked += size.wire
 
     def rescue(self, variable: int) -> bool:
         """Let the codec try to save an overdue result; True when it sent something."""
@@ -181,9 +186,9 @@ class CodecBank:
 
     def flush(self) -> None:
         """Let corked packets leave."""
-        if self._corked:
+        if self.corked:
             start = self._watch.clock()
-            self._corked = 0
+            self.corked = 0
             self._channel.flush()
             self._watch.send += self._watch.clock() - start
 
@@ -199,7 +204,7 @@ class CodecBank:
         """True when the arrays of all posted packets may change."""
         if not self._channel.flushed():
             return False
-        self.unsent = 0
+        self.unsent, self.settled = 0, True
         return True
 
     @property
@@ -243,9 +248,7 @@ class CodecBank:
 
     def _enter(self, variable: int) -> None:
         """The code of this variable's codec runs now."""
-        self._settings.codec = self._names[variable]
-        self._settings.variable = variable
-        self._settings.step = self._step
+        self._settings.codec, self._settings.variable = self._names[variable], variable
 
     def _no_packet(self, variable: int, got: object) -> TypeError:
         return TypeError(
@@ -260,6 +263,7 @@ class CodecBank:
         elif not isinstance(packets, Iterable):
             raise self._no_packet(variable, packets)
         key = (self._attempt, *self._step, variable)
+        self.settled = False
         count = 0
         for packet in packets:
             if not isinstance(packet, netEncapsulation):
@@ -272,10 +276,15 @@ class CodecBank:
                     )
                 size = self._channel.post(target, key, packet.content)
                 if size is not None:
-                    self.accounts.sent(variable, target, size)
-                    self._corked += size.wire
-                    self.unsent += size.wire
+                    row = self.accounts.rows[SENT, variable, target]
+                    raw, overhead = size
+                    row[0] += 1
+                    row[1] += raw
+                    row[2] += overhead
+                    wire = raw + overhead
+                    self.corked += wire
+                    self.unsent += wire
                     count += 1
-        if self._corked > self._cork:
+        if self.corked > self._cork:
             self.flush()
         return count

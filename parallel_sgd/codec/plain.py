@@ -45,7 +45,7 @@ class Plain(Codec):
         self._targets = {
             span: sorted({node for block in range(*span) for node in assignment.get_adversary(block)}) for span in spans
         }
-        self._own = TreeSum(tree, tops=spans)
+        self._own = TreeSum(tree, tops=spans) if len(mine) > 1 else None  # where there is something to add up
         self._all = BlockMean(assignment.block_count)
         self._sent: dict[Span, Array] = {}
         self._asked: set[int] = set()
@@ -60,13 +60,15 @@ class Plain(Codec):
         """Send the sum of a subtree as soon as its last block is computed."""
         content, block = block_weight
         span, total = (block, block + 1), content
-        if block != self._last or span not in self._targets:  # else it is a subtree, and there is nothing to add up or to keep
+        if self._own is not None:
             whole = self._own.add(span, content, stays=block == self._last)
             if whole is None:
                 return None
             span, total = whole
         self._sent[span] = total
-        self._merge(span, total, self.node_id)
+        mean = self._all.mean_with(span, total, stays=True, node=self._node_id)
+        if mean is not None:
+            self._finish(mean, self._all.copies)
         targets = self._targets[span]
         return netEncapsulation(targets, (*span, total)) if targets else None
 
@@ -84,9 +86,11 @@ class Plain(Codec):
         low, high, value, *asking = content
         sender = self._settings.sender
         if high != 0:
-            self._merge((low, high), value, sender)
+            mean = self._all.mean_with((low, high), value, stays=True, given=True, node=sender)
+            if mean is not None:
+                self._finish(mean, self._all.copies)
         elif sender in self._asked or sender is None:
-            self._take(value, None)
+            self._finish(value, None)
         else:
             raise Unusable("it is a result, for which it was not asked")
         return [netEncapsulation(asking, (*span, total)) for span, total in self._sent.items()] if asking else None
@@ -111,9 +115,11 @@ class Plain(Codec):
         if self._result is not None:
             self._sent.clear()
             self._asked = set()
-            self._own.reset()
+            if self._own is not None:
+                self._own.reset()
             self._all.reset()
-        return super().get_result()
+        result, self._result = self._result, None
+        return result
 
     def missing_blocks(self) -> Iterable[int]:
         """The blocks that nobody has sent yet."""
@@ -123,19 +129,15 @@ class Plain(Codec):
         """Let go of all sums."""
         super().dispose()
         self._sent.clear()
-        self._own.reset()
+        if self._own is not None:
+            self._own.reset()
         self._all.reset()
         self._mean = None
 
-    def _merge(self, span: Span, total: Array, node: int | None) -> None:
-        mean = self._all.mean_with(span, total, stays=True, given=node != self.node_id, node=node)
-        if mean is not None:
-            self._take(mean, self._all.copies)
-
-    def _take(self, mean: Array, copies: tuple[Copy, ...] | None) -> None:
+    def _finish(self, mean: Array, copies: tuple[Copy, ...] | None) -> None:
         if self._result is None:
-            self._mean, self.copies = mean, copies
-            self.set_result(mean)
+            self._mean = self._result = mean
+            self.copies = copies
 
 
 class DummyCodec(Codec):

@@ -322,7 +322,7 @@ class StateFile:
 
     def keep(self, content: Any) -> bool:
         """Write `content`; False when the disk refuses, and the file is what it was."""
-        parts = [bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers]
+        parts = [bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers()]
         digest = hashlib.sha256(b"".join(parts)).digest()
         draft = self._path.with_name(self._path.name + ".new")
         try:

@@ -222,11 +222,11 @@ class Pieces:
         self._number = 0
         self._pool = SlabPool()
         self._slots = SharedSlots(controller, group)
-        controller.use_place(self._place)
 
     def begin(self, number: int, mine: Array, op: str) -> ShardedReduction:
         """Start operation `number`, with the pieces that have come already."""
         self._number = number
+        self._controller.use_place(self._place)
         self._running = running = ShardedReduction(self._controller, self._group, number, mine, op, self._pool, self._slots)
         running.start()
         for sender, kind, piece, value in self._early.pop(number, []):
@@ -237,6 +237,7 @@ class Pieces:
         """The running operation is over."""
         if self._running is None or self._running.missing():  # peers may still read what it has sent
             self._slots.abandon()
+        self._controller.use_place(None)
         self._running = None
 
     def take(self, sender: int, head: tuple[int, ...], value: Any) -> None:

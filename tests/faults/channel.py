@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from network.frames import FrameReader, Message
-from network.wire import Kind, pack
-from parallel_sgd.channel import Key, Sent
+from network.wire import Kind, Sent, pack
+from parallel_sgd.channel import Key
 
 if TYPE_CHECKING:
     from .processes import SimProcess
@@ -33,8 +33,8 @@ class SimChannel:
         if key[1:3] == MARKED_STEP:
             process.life.note("step-send", process.name)
         packed = pack(Kind.MESSAGE, key, content)
-        process.life.send(process.name, f"J{target}", b"".join(packed.buffers))
-        return Sent(packed.raw, packed.wire, packed.overhead)
+        process.life.send(process.name, f"J{target}", b"".join(packed.buffers()))
+        return Sent(packed.raw, packed.overhead)
 
     def flush(self) -> None:
         """What is posted is under way."""

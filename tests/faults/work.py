@@ -7,7 +7,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from nn.model import Model
-from parallel_sgd.channel import Sent, Wait
+from parallel_sgd.channel import Wait
 from parallel_sgd.checkpoint import Keeper, Resumption
 from parallel_sgd.codec import Plain, SyncPS
 from parallel_sgd.exchange import Participant
@@ -86,8 +86,7 @@ class SimWork:
         if message.head[1:3] == MARKED_STEP:
             self._life.note("step-reduce", self._process.name)
         self._recorder.resumes()
-        size = Sent(message.raw, message.raw + message.overhead, message.overhead)
-        self._run(self._participant.exchange.deliver, peer, message.head, message.value, size)
+        self._run(self._participant.exchange.deliver, peer, message)
 
     def turn(self) -> str:
         """Compute until it waits for others; returns "", DONE, or the traceback of what ended it."""

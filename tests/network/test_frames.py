@@ -35,7 +35,10 @@ VALUES: list[Any] = [
 def frames_of(values: Sequence[Any], sealed: bool = True, key: bytes = KEY, limits: Limits = SMALL) -> list[bytes]:
     """One bytes object per message, as it travels."""
     sealer = Sealer(key) if sealed else None
-    return [b"".join(pack(Kind.MESSAGE, (number,), value, sealer, (), limits).buffers) for number, value in enumerate(values)]
+    return [
+        b"".join(pack(Kind.MESSAGE, (number,), value, sealed, (), limits).buffers(sealer))
+        for number, value in enumerate(values)
+    ]
 
 
 def reader(sealed: bool = True, key: bytes = KEY, limits: Limits = SMALL, **more: Any) -> FrameReader:
@@ -58,11 +61,11 @@ def feed(target: FrameReader, data: bytes | bytearray | memoryview, sizes: Itera
 
 def contents(messages: Iterable[Message]) -> list[bytes]:
     """Messages as comparable bytes."""
-    return [b"".join(pack(Kind.MESSAGE, m.head, m.value).buffers) for m in messages]
+    return [b"".join(pack(Kind.MESSAGE, m.head, m.value).buffers()) for m in messages]
 
 
 def expected(values: Sequence[Any]) -> list[bytes]:
-    return [b"".join(pack(Kind.MESSAGE, (n,), v).buffers) for n, v in enumerate(values)]
+    return [b"".join(pack(Kind.MESSAGE, (n,), v).buffers()) for n, v in enumerate(values)]
 
 
 CUTS: dict[str, Callable[[], Iterable[int]]] = {
@@ -88,13 +91,13 @@ def test_the_sizes_of_a_message_add_up_to_its_bytes(sealed: bool) -> None:
     sealer = Sealer(KEY) if sealed else None
     target = reader(sealed)
     for value in VALUES:
-        packed = pack(Kind.MESSAGE, (), value, sealer, (), SMALL)
-        data = b"".join(packed.buffers)
+        packed = pack(Kind.MESSAGE, (), value, sealed, (), SMALL)
+        data = b"".join(packed.buffers(sealer))
         feed(target, data)
         message = target.messages.pop()
         assert packed.raw == message.raw
         assert packed.overhead == message.overhead
-        assert packed.wire == packed.raw + packed.overhead == len(data)
+        assert packed.raw + packed.overhead == len(data)
 
 
 def test_large_arrays_are_read_into_their_own_memory() -> None:
@@ -265,26 +268,26 @@ def test_frames_out_of_state_are_refused(name: str) -> None:
 def test_a_client_accepts_nothing_before_ready(kind: Kind) -> None:
     target = reader(sealed=True, expect_ready=True)
     with pytest.raises(ProtocolError, match="wrong state"):
-        feed(target, b"".join(pack(kind, (), None, Sealer(KEY)).buffers))
+        feed(target, b"".join(pack(kind, (), None, True).buffers(Sealer(KEY))))
 
 
 def test_ready_is_sealed_also_where_nothing_else_is() -> None:
     target = FrameReader(Opener(KEY), sealed=False, limits=SMALL, expect_ready=True)
-    feed(target, b"".join(pack(Kind.READY, (), {"sealed": False}, Sealer(KEY)).buffers))
+    feed(target, b"".join(pack(Kind.READY, (), {"sealed": False}, True).buffers(Sealer(KEY))))
     assert target.ready == {"sealed": False}
     feed(target, b"".join(frames_of(["plain"], sealed=False)))
     assert target.messages[0].value == "plain"
     impostor = FrameReader(Opener(KEY), sealed=False, limits=SMALL, expect_ready=True)
     with pytest.raises(ProtocolError, match="seal does not verify"):
-        feed(impostor, b"".join(pack(Kind.READY, (), {"sealed": False}, Sealer(OTHER_KEY)).buffers))
+        feed(impostor, b"".join(pack(Kind.READY, (), {"sealed": False}, True).buffers(Sealer(OTHER_KEY))))
 
 
 def test_a_message_beyond_the_limits_is_refused_before_it_leaves() -> None:
     """SUB-38: the sender is told the sizes."""
     with pytest.raises(ValueError, match=r"may hold 1048576 bytes of arrays, got 1048584: send it in parts"):
-        pack(Kind.MESSAGE, (), np.zeros(131_073), None, (), SMALL)
+        pack(Kind.MESSAGE, (), np.zeros(131_073), False, (), SMALL)
     with pytest.raises(ValueError, match=r"may hold 4096 bytes beside its arrays, got \d+: send large data as arrays"):
-        pack(Kind.MESSAGE, (), ["x" * 100] * 100, None, (), SMALL)
+        pack(Kind.MESSAGE, (), ["x" * 100] * 100, False, (), SMALL)
     with pytest.raises(ValueError, match="may have 8 integers, got 9"):
         pack(Kind.MESSAGE, range(9), None)
 

@@ -47,7 +47,7 @@ def recorded() -> tuple[list[bytes], list[bytes]]:
 def session(sealed: bool) -> bytes:
     sealer = Sealer(b"s" * 32) if sealed else None
     values = [{"op": "submit", "code": b"x" * 40}, [np.arange(9), (1, None)], 3.5]
-    return b"".join(b"".join(pack(Kind.MESSAGE, (1, n), v, sealer).buffers) for n, v in enumerate(values))
+    return b"".join(b"".join(pack(Kind.MESSAGE, (1, n), v, sealed).buffers(sealer)) for n, v in enumerate(values))
 
 
 def mutants(rng: random.Random, original: bytes, count: int) -> Iterator[bytes]:

@@ -34,7 +34,7 @@ def read(reader: FrameReader, data: bytes) -> list[Any]:
 
 
 def wire(head: list[int], value: object) -> bytes:
-    return b"".join(bytes(part) for part in pack(Kind.MESSAGE, head, value).buffers)
+    return b"".join(bytes(part) for part in pack(Kind.MESSAGE, head, value).buffers())
 
 
 @given(
@@ -45,7 +45,7 @@ def test_the_short_way_gives_the_same_bytes(integers: list[int], shape: list[int
     value = (*integers, array) if integers else array
     tree, arrays = encode(value)
     long = msgpack.packb([head, [[a.dtype.str, *a.shape] for a in arrays], tree])
-    packed = b"".join(bytes(part) for part in pack(Kind.MESSAGE, head, value).buffers)
+    packed = b"".join(bytes(part) for part in pack(Kind.MESSAGE, head, value).buffers())
     assert packed[16 : 16 + len(long)] == long
     reader = FrameReader()
     for _ in range(3):  # unknown at first, then known

@@ -77,7 +77,7 @@ def half(kind: str = "memory", *, sealed: bool = False, role: str = "submitter")
 
 def frames(*values: object, sealed: bool = False, limits: Limits | None = None) -> bytes:
     sealer = Sealer(CLIENT_KEY) if sealed else None
-    return b"".join(bytes(p) for v in values for p in pack(Kind.MESSAGE, (), v, sealer, (), limits or Limits()).buffers)
+    return b"".join(bytes(p) for v in values for p in pack(Kind.MESSAGE, (), v, sealed, (), limits or Limits()).buffers(sealer))
 
 
 @pytest.mark.parametrize("role", LIMITS)

@@ -7,8 +7,9 @@ from contextvars import copy_context
 import numpy as np
 import pytest
 
+from network.wire import Sent
 from parallel_sgd.accounts import RECEIVED, SENT, AccountError, Accounts, Entry, check_conserved, unread
-from parallel_sgd.channel import Key, Sent
+from parallel_sgd.channel import Key
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings
@@ -19,18 +20,18 @@ from parallel_sgd.testing.array_job import ArrayJob
 def test_entries_add_up_per_codec_variable_link_and_direction() -> None:
     """SUB-40: raw bytes, wire bytes, overhead."""
     books = Accounts(0, ["Plain", "QSGD"])
-    books.sent(1, 2, Sent(10, 14, 4))
-    books.sent(1, 2, Sent(20, 24, 4))
-    books.sent(0, 1, Sent(1, 5, 4))
-    books.received(1, 2, Sent(7, 11, 4))
+    books.sent(1, 2, Sent(10, 4))
+    books.sent(1, 2, Sent(20, 4))
+    books.sent(0, 1, Sent(1, 4))
+    books.received(1, 2, Sent(7, 4))
     assert books.entries() == [
         Entry("QSGD", 1, 2, RECEIVED, 1, 7, 11, 4),
         Entry("Plain", 0, 1, SENT, 1, 1, 5, 4),
         Entry("QSGD", 1, 2, SENT, 2, 30, 38, 8),
     ]
-    assert books.total(SENT) == Sent(31, 43, 12)
-    assert books.total(RECEIVED) == Sent(7, 11, 4)
-    assert Accounts(0, []).total(SENT) == Sent(0, 0, 0)
+    assert books.total(SENT) == Sent(31, 12)
+    assert books.total(RECEIVED) == Sent(7, 4)
+    assert Accounts(0, []).total(SENT) == Sent(0, 0)
 
 
 def test_a_job_conserves_bytes_and_packets() -> None:
@@ -112,8 +113,8 @@ def test_packets_that_a_leaving_node_has_not_read_are_in_flight() -> None:
     """A node that goes before the farewell of another reads no more from that one."""
     sender, receiver = Accounts(0, ["Plain"]), Accounts(1, ["Plain"])
     for _ in range(3):
-        sender.sent(0, 1, Sent(10, 14, 4))
-    receiver.received(0, 0, Sent(10, 14, 4))
+        sender.sent(0, 1, Sent(10, 4))
+    receiver.received(0, 0, Sent(10, 4))
     books = {0: sender.entries(), 1: receiver.entries()}
     with pytest.raises(AccountError, match=r"Node\(0\) sent .* to node\(1\)"):
         check_conserved(books, unread(books, {1: [], 0: [1]}))

@@ -7,8 +7,10 @@ from contextvars import copy_context
 import numpy as np
 import pytest
 
+from network.frames import Message
+from network.wire import Sent
 from parallel_sgd.batch_sync import SynchronizedSGD
-from parallel_sgd.channel import Key, Sent
+from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, MissingParameter
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Packets, netEncapsulation
@@ -33,7 +35,7 @@ class Recorder:
 
     def post(self, target: int, key: Key, content: object) -> Sent:
         self.posted.append((target, key, content))
-        return Sent(100, 110, 10)
+        return Sent(100, 10)
 
     def flush(self) -> None:
         self.flushes += 1
@@ -125,7 +127,7 @@ def test_no_result_before_the_wire_took_what_was_put() -> None:
     exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel)
     exchange.begin(0, 0)
     exchange.put(0, 0, np.zeros(1, np.float32))
-    exchange.deliver(1, (0, 0, 0, 0), (1, 2, np.ones(1, np.float32)))
+    exchange.deliver(1, Message((0, 0, 0, 0), (1, 2, np.ones(1, np.float32)), 0, 0))
     channel.taken = False
     assert not exchange.ready(0)
     wait = next(iter(exchange.wait(0)))
@@ -141,12 +143,12 @@ def test_a_message_for_a_result_that_was_taken_is_late() -> None:
     exchange.begin(0, 7)
     for variable in range(2):
         exchange.put(variable, 0, np.zeros(1, np.float32))
-    exchange.deliver(1, (0, 0, 7, 0), (1, 2, np.full(1, 4, np.float32)))
+    exchange.deliver(1, Message((0, 0, 7, 0), (1, 2, np.full(1, 4, np.float32)), 0, 0))
     assert exchange.ready(0)
     np.testing.assert_array_equal(exchange.get(0), [2])
     channel.posted.clear()
-    exchange.deliver(1, (0, 0, 7, 0), (1, 2, np.full(1, 4, np.float32)))
-    exchange.deliver(1, (0, 0, 7, 0), (1, 2, np.full(1, 4, np.float32), 1))
+    exchange.deliver(1, Message((0, 0, 7, 0), (1, 2, np.full(1, 4, np.float32)), 0, 0))
+    exchange.deliver(1, Message((0, 0, 7, 0), (1, 2, np.full(1, 4, np.float32), 1), 0, 0))
     assert not exchange.ready(1)
     assert exchange.sync.late == 2
     ((target, key, content),) = channel.posted
@@ -159,7 +161,7 @@ def test_another_attempt_is_refused_and_counted() -> None:
     exchange.begin(0, 0)
     exchange.put(0, 0, np.zeros(1, np.float32))
     for attempt in (0, 2):
-        exchange.deliver(1, (attempt, 0, 0, 0), (1, 2, np.ones(1, np.float32)), Sent(4, 9, 5))
+        exchange.deliver(1, Message((attempt, 0, 0, 0), (1, 2, np.ones(1, np.float32)), 4, 5))
     assert not exchange.ready(0)
     assert exchange.refused == 2
     assert [entry.packets for entry in bank.accounts.entries() if entry.direction == "received"] == [2]
@@ -169,7 +171,7 @@ def test_another_attempt_is_refused_and_counted() -> None:
 def test_a_malformed_key_is_refused(key: Key) -> None:
     exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), Recorder())
     with pytest.raises(ValueError, match=r"must be \(attempt, epoch, batch, variable\) of this job"):
-        exchange.deliver(1, key, None)
+        exchange.deliver(1, Message(key, None, 0, 0))
 
 
 class Needy(Codec):

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from network.frames import Message
 from network.testing import VirtualClock
+from network.wire import Sent
 from parallel_sgd.accounts import RECEIVED, SENT
-from parallel_sgd.channel import Key, Parameter_Server, Sent, Wait
+from parallel_sgd.channel import Key, Parameter_Server, Wait
 from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, SyncPS, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
@@ -172,7 +174,7 @@ class Stub:
 
     def post(self, target: int, key: Key, content: object) -> Sent:
         self.posted.append((target, key))
-        return Sent(40 << 20, 40 << 20, 0)
+        return Sent(40 << 20, 0)
 
     def flush(self) -> None:
         pass
@@ -213,7 +215,7 @@ def test_it_ends_when_all_workers_have_left() -> None:
     assert not wait.ready()
     channel.here = {1}
     assert not wait.ready()
-    server.deliver(1, (0, 0, 0, 0), (1, np.zeros(2)), Sent(0, 0, 0))
+    server.deliver(1, Message((0, 0, 0, 0), (1, np.zeros(2)), 0, 0))
     channel.here = set()
     assert wait.ready()
     wait = next(process)
@@ -230,7 +232,7 @@ def test_answers_that_nobody_takes_stop_the_server_before_they_fill_the_memory()
         channel.posted, channel.taken = [], False
         server, process, _ = server_on(channel, clock)
         for number in range(6):
-            server.deliver(0, (0, 0, number, 0), (0, np.zeros(2)), Sent(0, 0, 0))
+            server.deliver(0, Message((0, 0, number, 0), (0, np.zeros(2)), 0, 0))
         wait = next(process)
         while wait.deadline is None:
             wait = next(process)
@@ -249,10 +251,10 @@ def test_answers_that_nobody_takes_stop_the_server_before_they_fill_the_memory()
 
 def test_another_attempt_is_refused_and_counted() -> None:
     server, _, bank = server_on(Stub({0, 1}), VirtualClock())
-    server.deliver(0, (1, 0, 0, 0), (0, np.zeros(2)), Sent(8, 8, 0))
+    server.deliver(0, Message((1, 0, 0, 0), (0, np.zeros(2)), 8, 0))
     assert bank.refused == 1 and bank.accounts.total(RECEIVED).raw == 8
     with pytest.raises(ValueError, match="must be"):
-        server.deliver(0, (0, 0, 0, 1), None, Sent(0, 0, 0))
+        server.deliver(0, Message((0, 0, 0, 1), None, 0, 0))
 
 
 def test_an_error_in_its_codec_ends_the_job() -> None:

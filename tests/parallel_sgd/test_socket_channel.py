@@ -13,10 +13,11 @@ import pytest
 from network.clock import SystemClock
 from network.controller import Controller
 from network.errors import PeerLost
-from network.frames import unpacked
-from parallel_sgd.channel import Key, Parameter_Server, Sent, Wait
+from network.frames import Message
+from network.wire import Sent
+from parallel_sgd.channel import Key, Parameter_Server, Wait
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
-from parallel_sgd.socket_channel import SocketChannel, can_do_without, close_gracefully, message_handler, run_process
+from parallel_sgd.socket_channel import SocketChannel, can_do_without, close_gracefully, run_process
 from tests.network.wires import talk
 
 KEY = (0, 0, 0, 0)
@@ -136,11 +137,11 @@ def test_leaving_takes_in_what_is_still_on_its_way(read: bool) -> None:
     """SUB-40: so that every packet is in the accounts of its receiver."""
     taken: list[tuple[int, Key, Any]] = []
 
-    def deliver(sender: int, key: Key, content: object, size: Sent) -> None:
-        taken.append((sender, key, unpacked(content)))
+    def deliver(sender: int, message: Message) -> None:
+        taken.append((sender, message.head, message.value))
 
     with pair() as (one, zero):
-        one.on_block = message_handler(deliver)
+        one.on_block = deliver
         zero.post(1, "late", KEY)
         zero.sessions[1].leave()
         zero.push()

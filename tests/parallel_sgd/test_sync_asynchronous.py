@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nn
+from network.frames import Message
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer, IOptimizer, ParameterAveragingOptimizer, PSGDOptimizer
@@ -78,14 +79,14 @@ def test_messages_reach_codecs_on_arrival() -> None:
 
     job = ArrayJob(IIDBlockAssignment(2), batches=0, codec=Noting, sync_type=AsynchronizedSGD).run()
     exchange = job.exchanges[0]
-    exchange.deliver(1, (0, 0, 0, 0), "early")
+    exchange.deliver(1, Message((0, 0, 0, 0), "early", 0, 0))
     assert received == []
     exchange.begin(0, 0)
     assert received == ["early"]
-    exchange.deliver(1, (0, 7, 3, 1), "of a later batch")
+    exchange.deliver(1, Message((0, 7, 3, 1), "of a later batch", 0, 0))
     assert received == ["early", "of a later batch"]
     exchange.close()
-    exchange.deliver(1, (0, 7, 4, 1), "too late")
+    exchange.deliver(1, Message((0, 7, 4, 1), "too late", 0, 0))
     assert len(received) == 2
     assert exchange.sync.late == 1
 

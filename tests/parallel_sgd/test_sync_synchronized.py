@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from network.frames import Message
+from network.wire import Sent
 from parallel_sgd.batch_sync import SynchronizedSGD
-from parallel_sgd.channel import Key, Sent
+from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Packets
@@ -311,8 +313,8 @@ def test_received_messages_reach_codecs_only_while_a_result_is_got() -> None:
     received.clear()
     exchange = job.exchanges[0]
     exchange.begin(0, 3)
-    exchange.deliver(1, (0, 0, 3, 0), (1, 2, np.ones((3, 4), np.float32)))
-    exchange.deliver(1, (0, 0, 4, 0), (1, 2, np.ones((3, 4), np.float32)))
+    exchange.deliver(1, Message((0, 0, 3, 0), (1, 2, np.ones((3, 4), np.float32)), 0, 0))
+    exchange.deliver(1, Message((0, 0, 4, 0), (1, 2, np.ones((3, 4), np.float32)), 0, 0))
     assert received == []
     assert not exchange.ready(0)
     assert received == [0]
@@ -328,7 +330,7 @@ def test_what_a_flush_brings_counts_at_once() -> None:
             return {1}
 
         def post(self, target: int, key: Key, content: object) -> Sent:
-            return Sent(4, 4, 0)
+            return Sent(4, 0)
 
         def flush(self) -> None:
             sync.receive(1, (0, 0), 0, (1, 2, np.ones(2, np.float32)))

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import nn
+from network.wire import Sent
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import ParallelSGD, Parameter_Server, in_process
 from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Entry, NodeAccounts, Stopwatch, Times
 from parallel_sgd.batch_sync import AsynchronizedSGD
-from parallel_sgd.channel import Key, Sent, Wait
+from parallel_sgd.channel import Key, Wait
 from parallel_sgd.codec import AsyncPS, BlockWeight, Codec, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
@@ -101,7 +102,7 @@ class SlowWire:
 
     def post(self, target: int, key: Key, content: object) -> Sent:
         self.time.now += 1
-        return Sent(1 << 20, 1 << 20, 0)
+        return Sent(1 << 20, 0)
 
     def flush(self) -> None:
         self.time.now += 10
@@ -193,10 +194,10 @@ def test_staleness_is_counted_under_asynchronous_types(tmp_path: Path) -> None:
 
 def test_the_log_says_it_in_words() -> None:
     books = Accounts(0, ["Plain", "QSGD"])
-    books.sent(0, 1, Sent(10, 14, 4))
-    books.sent(0, 2, Sent(10, 14, 4))
-    books.sent(1, 2, Sent(1, 3, 2))
-    books.received(1, 2, Sent(5, 7, 2))
+    books.sent(0, 1, Sent(10, 4))
+    books.sent(0, 2, Sent(10, 4))
+    books.sent(1, 2, Sent(1, 2))
+    books.received(1, 2, Sent(5, 2))
     found = NodeAccounts(books.entries(), Times(1, 0.5, 0.25, 2, 0.125), {3: 1, 0: 7})
     assert found.describe() == [
         "Packets sent: raw 21 + overhead 10 = wire 31 bytes.",

@@ -83,7 +83,7 @@ class Evil:
 
 
 def frame(operation: Operation) -> bytes:
-    return b"".join(pack(Kind.MESSAGE, (), operation.to_value()).buffers)
+    return b"".join(pack(Kind.MESSAGE, (), operation.to_value()).buffers())
 
 
 def hostile_bytes(marker: Path, key_id: Key, job: str) -> Iterator[bytes]:

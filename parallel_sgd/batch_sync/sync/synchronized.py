@@ -135,11 +135,13 @@ class SynchronizedSGD(RescuingSync):
     def ready(self, variable: int) -> bool:
         """Hand this batch's messages to the codecs; true when the result is complete and the wire took all of ours."""
         codecs = self.codecs
-        codecs.flush()
+        if codecs.corked:
+            codecs.flush()
         while self._arrived:  # a wire that takes bytes may bring some too, and nobody would ask again until more come
             self._hand_over()
-            codecs.flush()
-        return codecs.codecs[variable].is_done() and codecs.flushed()
+            if codecs.corked:
+                codecs.flush()
+        return codecs.codecs[variable].is_done() and (codecs.settled or codecs.flushed())
 
     def _hand_over(self) -> None:
         stash, self._arrived = self._stash, False

@@ -196,16 +196,16 @@ def conversation(client: bool, sealed: bool) -> list[bytes]:
         start = [Hello((1, 1), "peer", b"12345678", b"n" * 32, caps, "job").to_bytes(), b"p" * 32]
     else:
         core = Reply(1, "peer", b"n" * 32, {}).to_bytes()
-        ready = pack(Kind.READY, (), {"sealed": sealed}, sealer)
-        start = [b"\0" + LENGTH.pack(len(core)) + core + b"m" * 32, b"".join(ready.buffers)]
+        ready = pack(Kind.READY, (), {"sealed": sealed}, True)
+        start = [b"\0" + LENGTH.pack(len(core)) + core + b"m" * 32, b"".join(ready.buffers(sealer))]
     values = ["one", np.arange(1000, dtype=np.float32), {"a": np.ones((3, 5)), "b": [np.zeros(0), 2]}, None, 5]
     limits = Limits(data=1000)
-    packed = [pack(Kind.MESSAGE, (0, n), value, sealer if sealed else None, (), limits) for n, value in enumerate(values)]
+    packed = [pack(Kind.MESSAGE, (0, n), value, sealed, (), limits) for n, value in enumerate(values)]
     assert any(len(p.frames) > 1 for p in packed)
     return [
         *start,
-        *(b"".join(p.buffers) for p in packed),
-        b"".join(pack(Kind.BYE, (), None, sealer if sealed else None).buffers),
+        *(b"".join(p.buffers(sealer if sealed else None)) for p in packed),
+        b"".join(pack(Kind.BYE, (), None, sealed).buffers(sealer if sealed else None)),
     ]
 
 

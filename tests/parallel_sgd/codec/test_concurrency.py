@@ -18,7 +18,7 @@ from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import GlobalSettings, JobSettings
 from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
-from parallel_sgd.socket_channel import SocketChannel, close_gracefully, message_handler, run_process
+from parallel_sgd.socket_channel import SocketChannel, close_gracefully, run_process
 from tests.network.wires import talk
 
 NODES, BLOCKS = (0, 1), 4
@@ -84,7 +84,7 @@ class Node(threading.Thread):
             self.bank = CodecBank(self.kinds, settings, SocketChannel(self.controller), 0)
             names = ("small", "large")
             exchange = BlockExchange(self.bank, self.sync_type(self.bank, 30.0, clock.monotonic, names))
-            self.controller.on_block = message_handler(exchange.deliver)
+            self.controller.on_block = exchange.deliver
             run_process(self.train(exchange), self.controller, clock, lambda lost: False)
             close_gracefully(self.controller, 10.0)
         except BaseException as error:  # the test raises it
