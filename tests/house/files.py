@@ -24,7 +24,7 @@ OLD_WORDS = {
         "handover heir lines lobby lookout meetings news orders origin orphan patience porter reach recording run runs sealed "
         "seating slot starter submitter_line submitting succession takeover throttle timeline waiting watch watchers will",
         "Attendant Audit AuditLog Beat Calling Charter Claim ClusterWatch Crew Departure Deposit Desk Entrusting Estates "
-        "Following Guard Handover Heir HeirGone HeirHere Lines Lobby Lookout Meetings Orders Origin Patience Porter Reach Run "
+        "Following Guard Handover Heir HeirGone HeirHere Lines Lobby Lookout Meetings Orders Origin Patience Porter Reach "
         "Runs Slot StartHeir Submitting Succession Throttle Timeline Waiting Watch Watchers Will",
     ),
     "executor": ("desk waiting", "Desk Waiting"),
