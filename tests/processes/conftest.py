@@ -17,9 +17,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.processes)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three agents for a whole module."""
+    """Three agents for all tests that leave them free and unharmed."""
     with cluster(tmp_path_factory.mktemp("shared")) as made:
         made.start(3)
         yield made
@@ -27,7 +27,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def trio(shared: Cluster) -> Iterator[Cluster]:
-    """The module's three agents, idle before and after the test."""
+    """The three shared agents, idle before and after the test."""
     assert shared.idle()
     yield shared
     wait_for(shared.idle, "the agents to be free")

@@ -77,7 +77,7 @@ def test_exception_with_traceback(trio: Cluster, tmp_path: Path, caplog: pytest.
 
 def test_failure_at_once(trio: Cluster, tmp_path: Path) -> None:
     """SUB-7, SUB-13: who starts and fails at once has started, and so do all others, whatever is heard of first."""
-    for _ in range(5):
+    for _ in range(3):
         outcome = trio.run(FailsAtOnce, tmp_path)
         assert outcome.error and outcome.results == {0: 0, 1: 1} and "ValueError: at once" in outcome.failures[2][1]
 
@@ -87,13 +87,13 @@ def test_failure_at_once(trio: Cluster, tmp_path: Path) -> None:
 )
 def test_exit(trio: Cluster, tmp_path: Path, code: object, words: str) -> None:
     """An executor that calls sys.exit has failed, whatever the code."""
-    outcome = trio.run(Exiting, tmp_path, objects={"code": code})
+    outcome = trio.run(Exiting, tmp_path, nodes=trio.nodes(1), objects={"code": code})
     assert outcome.error and outcome.failures[0][0] == "failed" and words in outcome.failures[0][1]
 
 
 def test_segfault(trio: Cluster, tmp_path: Path) -> None:
     """The signal is named, and the log tells where it happened."""
-    outcome = trio.run(Segfault, tmp_path)
+    outcome = trio.run(Segfault, tmp_path, nodes=trio.nodes(1))
     assert "killed by signal 11 (SIGSEGV)" in outcome.failures[0][1]
     (log,) = (path for path in outcome.coordinator.files[0] if path.name.startswith("Fit-"))
     assert "Fatal Python error: Segmentation fault" in log.read_text()

@@ -51,20 +51,20 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "fault",
+    ("fault", "workers"),
     [
-        pytest.param("kill 1@e2.b2", id="FLT-1"),
-        pytest.param("stop 2@e1.b3", id="FLT-2"),
-        pytest.param("raise 0@e3.b1", id="FLT-5"),
-        pytest.param("nan 1@e2.b1", id="FLT-6"),
-        pytest.param("exit 2@e2 code 3", id="FLT-5, exit"),
-        pytest.param("hang 1@e2.b3", id="FLT-2, hang"),
+        pytest.param("kill 1@e2.b2", 2, id="FLT-1"),
+        pytest.param("stop 2@e1.b3", 3, id="FLT-2"),
+        pytest.param("raise 0@e3.b1", 2, id="FLT-5"),
+        pytest.param("nan 1@e2.b1", 3, id="FLT-6"),
+        pytest.param("exit 1@e2 code 3", 2, id="FLT-5, exit"),
+        pytest.param("hang 1@e2.b3", 2, id="FLT-2, hang"),
     ],
 )
-def test_faults_of_a_process(agents: LocalNodes, tmp_path: Path, calm: bytes, fault: str) -> None:
+def test_faults_of_a_process(agents: LocalNodes, tmp_path: Path, calm: bytes, fault: str, workers: int) -> None:
     """FLT-1, FLT-2, FLT-5, FLT-6, INV-3: it fires once, the job starts again, and the weights are those of a calm run; every
     block of every batch was applied exactly once."""
-    result = run(agents, tmp_path, fault, stall_timeout=STALL)
+    result = run(agents, tmp_path, fault, workers, stall_timeout=STALL)
     assert result.restarts == 1
     assert only_weights(result) == calm
     assert result.ledger.problems == ()

