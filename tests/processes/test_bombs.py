@@ -111,15 +111,15 @@ READER = """
 import resource, sys
 from pathlib import Path
 from network.errors import ProtocolError
-from parallel_sgd.elastic.job import Vault
-from parallel_sgd.manifest import Estate
+from parallel_sgd.elastic.job import StateFile
+from parallel_sgd.manifest import JobManifest
 from rpc.files import read_result
 
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for name in sys.argv[1:]:
     path = Path(name)
-    plain = (lambda: read_result(path, ()), lambda: Estate.read(path))
-    for read in (lambda: Vault(path),) if path.suffix == ".state" else plain:
+    plain = (lambda: read_result(path, ()), lambda: JobManifest.read(path))
+    for read in (lambda: StateFile(path),) if path.suffix == ".state" else plain:
         try:
             read()
         except (ProtocolError, ValueError) as error:
@@ -154,7 +154,7 @@ def test_a_submitter(tmp_path: Path, lists: int) -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    """24 MiB of messages where there should be one, and one that is too much; results, estates and states of elastic jobs."""
+    """24 MiB of messages where there should be one, and one that is too much; results, manifests and states of elastic jobs."""
     many, one = bomb(TAKEN) * 24, bomb(REFUSED)
     for name, content in (("many", many), ("one", one)):
         (tmp_path / name).write_bytes(content)
