@@ -50,7 +50,7 @@ class Composed(Codec):
             raise ValueError(f"{type(self).__name__} exchanges among the nodes {nodes}, it cannot run on node {node_id}")
         self.parts = self.composition.make()
         refuse(self.composition, self.parts)
-        self.fingerprint = fingerprint_of(self.composition.describe(self.parts))
+        self.fingerprint = fingerprint_of(self.composition.identity(self.parts))
         self.units = Units(self._grain(), assignment, self.parts.merge.weights)
         self.late = 0
         self._title = f"{type(self).__name__} of variable {self.variable}"

@@ -64,6 +64,7 @@ class Prox(LocalRule):
         self.mu = arguments.number(self, "mu", mu, 0)
         if learn_rate is not None:
             learn_rate = arguments.number(self, "learn_rate", learn_rate, 0, open_low=True)
+        self.learn_rate = learn_rate
         self._rate = LocalRate(learn_rate)
         self._global: Array | None = None
         self._before: Array | None = None
@@ -103,7 +104,7 @@ class Prox(LocalRule):
         super().load_state_dict(rest)
 
     def __repr__(self) -> str:
-        return f"Prox(mu={self.mu:g}, learn_rate={self._rate.given})"
+        return f"Prox(mu={self.mu:g}, learn_rate={self.learn_rate})"
 
 
 class Drift(LocalRule):
@@ -128,6 +129,7 @@ class Drift(LocalRule):
     def __init__(self, learn_rate: float | None = None) -> None:
         if learn_rate is not None:
             learn_rate = arguments.number(self, "learn_rate", learn_rate, 0, open_low=True)
+        self.learn_rate = learn_rate
         self._rate = LocalRate(learn_rate)
         self._way = 0.0
         self._own: Array | None = None
@@ -183,7 +185,7 @@ class Drift(LocalRule):
         super().load_state_dict(rest)
 
     def __repr__(self) -> str:
-        return f"Drift(learn_rate={self._rate.given})"
+        return f"Drift(learn_rate={self.learn_rate})"
 
 
 class Elastic(LocalRule):
@@ -240,6 +242,7 @@ class FrozenAdam(LocalRule):
 
     def __init__(self, learn_rate: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
         self._rule = ADAMOptimizer(learn_rate, beta1, beta2, epsilon)
+        self.learn_rate, self.beta1, self.beta2, self.epsilon = learn_rate, beta1, beta2, epsilon
         self._frozen = 0
 
     def outgoing(self, value: Array, dense: bool) -> Array:

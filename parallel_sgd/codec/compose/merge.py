@@ -119,6 +119,7 @@ class WeightedMean(MergeRule):
     linear: ClassVar[bool] = True
 
     def __init__(self, weights: Sequence[float] | None = None) -> None:
+        self.weights = None
         if weights is not None:
             self.weights = [arguments.number(self, "weights", weight, 0, open_low=True) for weight in weights]
 

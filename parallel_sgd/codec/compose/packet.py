@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
@@ -26,7 +26,6 @@ _FLAGS: Final = DENSE | DOWN | ASK | RESULT | LACKING | PAST
 _KINDS: Final = frozenset({0, DOWN, ASK, RESULT, LACKING})
 _INTEGERS = frozenset({int})  # not bool
 _BYTES, _IDS, _FLOATS = np.dtype(np.uint8), np.dtype(np.int64), np.dtype(np.float32)
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class Packet(NamedTuple):
@@ -102,6 +101,6 @@ def _shown(payload: object) -> str:
     return str(Like.of(payload)) if isinstance(payload, np.ndarray) else type(payload).__name__
 
 
-def fingerprint_of(description: str) -> int:
-    """Return 32 bits that tell compositions apart; the addresses in `<object at 0x...>` do not count."""
-    return crc32(_ADDRESS.sub("", description).encode())
+def fingerprint_of(identity: object) -> int:
+    """Return 32 bits that tell compositions apart, of what makes them the same on all nodes."""
+    return crc32(json.dumps(identity, sort_keys=True).encode())

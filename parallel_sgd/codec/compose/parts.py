@@ -7,8 +7,12 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
+from inspect import signature
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
+import numpy as np
+
+from nn.arguments import Configurable
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Chain, LinearCode, Stage
@@ -217,10 +221,14 @@ class Composition:
         return Parts(up, down, merge, trigger, local)
 
     def describe(self, parts: Parts) -> str:
-        """Return what must be equal on all nodes."""
+        """Return the parts as people write them."""
         local = "" if parts.local is None else f", {parts.local!r}"
         ways = f"up={parts.up!r}, down={parts.down!r}, send={self.send}"
         return f"{self.exchange!r}, {ways}, {parts.merge!r}, {parts.trigger!r}{local}"
+
+    def identity(self, parts: Parts) -> list[object]:
+        """Return what must be equal on all nodes, as data."""
+        return [self.send, *map(identity, (self.exchange, parts.up, parts.down, parts.merge, parts.trigger, parts.local))]
 
     def grain(self, parts: Parts) -> Grain:
         """Return what the contributions are."""
@@ -235,6 +243,25 @@ class Composition:
 def flat(stage: Stage | None) -> list[Stage]:
     """Return the stages of a pipeline, one after the other."""
     return stage.stages if isinstance(stage, Chain) else [] if stage is None else [stage]
+
+
+def identity(value: object) -> object:
+    """Return what makes a part, or an argument of one, the same on all nodes: its class and its constructor's arguments.
+
+    A part keeps these as attributes of the same names; what it keeps under another name does not count.
+    """
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): identity(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [identity(each) for each in value]
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, Configurable):
+        return [type(value).__name__, identity(value.get_config())]
+    kept = vars(value)
+    return [type(value).__name__, {name: identity(kept[name]) for name in signature(type(value)).parameters if name in kept}]
 
 
 def _made(part: Any, kinds: tuple[type, ...], name: str, wanted: str) -> Any:

@@ -121,7 +121,8 @@ class Delay(Trigger):
     late = True
 
     def __init__(self, batches: int = 1) -> None:
-        if arguments.integer(self, "batches", batches, minimum=1) != 1:
+        self.batches = arguments.integer(self, "batches", batches, minimum=1)
+        if self.batches != 1:
             raise ValueError(f"Delay 'batches' must be 1: packets of older batches are not kept, got {batches}")
 
     def __repr__(self) -> str:
