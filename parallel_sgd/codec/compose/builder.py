@@ -15,7 +15,7 @@ from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
 from parallel_sgd.profiles import IIDBlockAssignment
 
 from .merge import Mean, MergeRule, WeightedMean
-from .parts import SENDS, Composition, ExchangePattern, LocalRule, Part, Parts, Up, flat
+from .parts import SENDS, Composition, ExchangePattern, Given, LocalRule, Parts, Up, flat
 from .trigger import Every, Trigger
 
 
@@ -27,12 +27,12 @@ def build(
     base: type[Any],
     exchange: ExchangePattern,
     *,
-    up: Part[Up] = None,
-    down: Part[Stage | None] = None,
+    up: Given[Up] = None,
+    down: Given[Stage | None] = None,
     send: str = "gradient",
-    merge: Part[MergeRule] | None = None,
-    trigger: Part[Trigger] | None = None,
-    local: Part[LocalRule | None] = None,
+    merge: Given[MergeRule] | None = None,
+    trigger: Given[Trigger] | None = None,
+    local: Given[LocalRule | None] = None,
     name: str | None = None,
 ) -> type[Codec]:
     """Return a codec class of these parts, derived from `base`: see `Codec.of`.

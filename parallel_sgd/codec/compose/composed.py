@@ -11,6 +11,7 @@ import numpy as np
 from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
+from parallel_sgd.codec.pipeline.stage import prefixed, room_for, split
 from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.merge import Span
 from parallel_sgd.unusable import Like
@@ -212,8 +213,7 @@ class Composed(Codec):
         """Return what has changed since the last exchange."""
         if self._reference is None:
             self._reference = np.zeros_like(value)
-        if self._difference.shape != value.shape or self._difference.dtype != value.dtype:
-            self._difference = np.empty_like(value, subok=False)
+        self._difference = room_for(value, self._difference)
         return np.subtract(value, self._reference, out=self._difference)
 
     def _posted(self) -> list[netEncapsulation] | None:
@@ -228,7 +228,7 @@ class Composed(Codec):
         """
         reference = {} if self._reference is None else {"reference": self._reference}
         local = {} if self._local is None else self._local.state_dict()
-        return {"batches": self._batches, **reference, **{f"local.{name}": value for name, value in local.items()}}
+        return {"batches": self._batches, **reference, **prefixed("local", local)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned."""
@@ -238,8 +238,8 @@ class Composed(Codec):
         if reference is not None:
             self._reference = np.array(reference)
         if self._local is not None:
-            names = [name for name in rest if name.startswith("local.")]
-            self._local.load_state_dict({name[6:]: rest.pop(name) for name in names})
+            own, rest = split("local", rest)
+            self._local.load_state_dict(own)
         super().load_state_dict(rest)
 
     def dispose(self) -> None:

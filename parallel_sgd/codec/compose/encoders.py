@@ -10,6 +10,7 @@ import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline import Chain, Draw, LinearCode, PayloadError, Pipeline, Reader, Stage, Writer
+from parallel_sgd.codec.pipeline.stage import prefixed, split
 
 from .parts import Parts
 
@@ -94,14 +95,17 @@ class Encoders:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what all parts remember."""
-        return {f"{part}.{n}": v for part, found in self._remembering().items() for n, v in found.state_dict().items()}
+        state: dict[str, Any] = {}
+        for name, found in self._remembering().items():
+            state |= prefixed(name, found.state_dict())
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Take over a copy of what `state_dict` returned; return the names that are of nothing here."""
         rest = dict(state)
-        for part, found in self._remembering().items():
-            own = [name for name in rest if name.startswith(f"{part}.")]
-            found.load_state_dict({name[len(part) + 1 :]: rest.pop(name) for name in own})
+        for name, found in self._remembering().items():
+            own, rest = split(name, rest)
+            found.load_state_dict(own)
         return rest
 
     def _remembering(self) -> dict[str, Any]:
@@ -135,11 +139,10 @@ class Pipelines:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what all remember, as `<number>,<number>.<name>`."""
-        return {
-            f"{','.join(map(str, numbers))}.{name}": value
-            for numbers, pipeline in self._made.items()
-            for name, value in pipeline.stage.state_dict().items()
-        }
+        state: dict[str, Any] = {}
+        for numbers, pipeline in self._made.items():
+            state |= prefixed(",".join(map(str, numbers)), pipeline.stage.state_dict())
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.pipeline.stage import prefixed, room_for, split
 from parallel_sgd.merge import BlockMean, BlockTree, Span, TreeSum, block_tree
 from parallel_sgd.profiles.interface import ISetting
 
@@ -202,9 +203,7 @@ class Gatherer(Collector):
         if unit in self._here:
             self.duplicates += 1
             return False
-        room = self._rooms.get(unit)
-        if room is None or room.shape != value.shape or room.dtype != value.dtype:
-            room = self._rooms[unit] = np.empty_like(value, subok=False)
+        room = self._rooms[unit] = room_for(value, self._rooms.get(unit))
         np.copyto(room, value)
         self._here.add(unit)
         return len(self._here) == len(self._weights)
@@ -268,14 +267,17 @@ class Merging:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the rules remember, as `merge.<place>.<name>`."""
-        return {f"merge.{at}.{name}": value for at, rule in self._rules.items() for name, value in rule.state_dict().items()}
+        state: dict[str, Any] = {}
+        for place, rule in self._rules.items():
+            state |= prefixed(f"merge.{place}", rule.state_dict())
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Take over a copy of what `state_dict` returned; return the names that are of nothing here."""
         rest = dict(state)
         for place in sorted({int(name.split(".")[1]) for name in rest if name.startswith("merge.")}):
-            own = [name for name in rest if name.startswith(f"merge.{place}.")]
-            self._rule(place).load_state_dict({name.split(".", 2)[2]: rest.pop(name) for name in own})
+            own, rest = split(f"merge.{place}", rest)
+            self._rule(place).load_state_dict(own)
         return rest
 
     def clear(self) -> None:

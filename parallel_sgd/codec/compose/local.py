@@ -11,6 +11,7 @@ import numpy as np
 from nn import arguments
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent
 from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.pipeline.stage import share
 
 from .parts import LocalRule, RuleMaker
 
@@ -203,9 +204,7 @@ class Elastic(LocalRule):
     agrees: ClassVar[bool] = False
 
     def __init__(self, alpha: float = 0.1) -> None:
-        self.alpha = arguments.number(self, "alpha", alpha, 0, open_low=True)
-        if self.alpha > 1:
-            raise ValueError(f"Elastic 'alpha' must be a number > 0 and <= 1, got {alpha}")
+        self.alpha = share(self, "alpha", alpha)
         self._own: Array = np.empty(0, np.float32)
 
     def outgoing(self, value: Array, dense: bool) -> Array:

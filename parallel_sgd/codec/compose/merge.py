@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from nn import arguments
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.pipeline import Part
 
 
-class MergeRule(ABC):
+class MergeRule(Part, ABC):
     """Makes one vector of the contributions to it. A node has one object for each vector that it merges."""
 
     linear: ClassVar[bool] = False
@@ -50,21 +51,6 @@ class MergeRule(ABC):
 
         The order of parts is that of the contributions' numbers, so equal parts give equal bits on every node.
         """
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what the rule remembers."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
-
-        Raises: ValueError for names that the rule does not know.
-        """
-        if state:
-            raise ValueError(f"{type(self).__name__} remembers nothing, got {', '.join(sorted(state))}")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
 
 def tree_sum(parts: Sequence[Array]) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from nn import arguments
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.pipeline.stage import prefixed, room_for, split
 
 from .merge import MergeRule, WeightedMean, tree_sum, weighted_mean
 
@@ -185,20 +186,19 @@ class ServerOpt(MergeRule):
         merged = self.merge.combine(parts, weights)
         if not self.descends:
             np.negative(merged, out=merged)
-        if self._step.shape != merged.shape or self._step.dtype != merged.dtype:
-            self._step = np.empty_like(merged, subok=False)
+        self._step = room_for(merged, self._step)
         self._rule.delta(merged, merged, self._step)  # without decay no rule looks at the parameters
         return self._step
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of both rules."""
-        merge = {f"merge.{name}": value for name, value in self.merge.state_dict().items()}
-        return {**self._rule.state_dict(), **merge}
+        return dict(self._rule.state_dict()) | prefixed("merge", self.merge.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned."""
-        self._rule.load_state_dict({name: value for name, value in state.items() if not name.startswith("merge.")})
-        self.merge.load_state_dict({name[6:]: value for name, value in state.items() if name.startswith("merge.")})
+        merge, rule = split("merge", state)
+        self._rule.load_state_dict(rule)
+        self.merge.load_state_dict(merge)
 
     def __repr__(self) -> str:
         return f"ServerOpt({type(self._rule).__name__}({self._rule.get_config()}), {self.merge!r})"

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nn import arguments
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Draw, PayloadError
+from parallel_sgd.codec.pipeline.stage import prefixed, room_for, share, split
 from parallel_sgd.merge import Span
 from parallel_sgd.unusable import Like
 
@@ -33,9 +33,7 @@ class Neighbours(ExchangePattern):
     agrees: ClassVar[bool] = False
 
     def __init__(self, gamma: float = 1.0) -> None:
-        self.gamma = arguments.number(self, "gamma", gamma, 0, open_low=True)
-        if self.gamma > 1:
-            raise ValueError(f"{type(self).__name__} 'gamma' must be a number > 0 and <= 1, got {gamma}")
+        self.gamma = share(self, "gamma", gamma)
 
     def fit(self, workers: int) -> None:
         """Raise ValueError where the pattern is not one for this number of workers."""
@@ -187,9 +185,7 @@ class Mixing(Retransmitting):
             value = self._up(0).decode(payload, (packet.size,), self.draw(batch.step, node))
         if value.size != self._own_value.size:
             raise PayloadError(f"it has {value.size} numbers, and the variable here {self._own_value.size}")
-        room = self._rooms.get(node)
-        if room is None or room.shape != value.shape or room.dtype != value.dtype:
-            room = self._rooms[node] = np.empty_like(value, subok=False)
+        room = self._rooms[node] = room_for(value, self._rooms.get(node))
         np.copyto(room, value)
         self._heard[node] = room
         if len(self._heard) == len(self._weights):
@@ -199,9 +195,7 @@ class Mixing(Retransmitting):
     def _mixed(self, batch: Batch) -> Array:
         """Return the mixture; what was heard is used up."""
         own, exact = self._own_value, self._up is None or batch.dense
-        if self._result_room.shape != own.shape or self._result_room.dtype != own.dtype:
-            self._result_room = np.empty_like(own, subok=False)
-        total = self._result_room
+        total = self._result_room = room_for(own, self._result_room)
         total.fill(0)
         reference = self._heard[self.node_id]
         for node in sorted(self._weights):
@@ -228,12 +222,11 @@ class Mixing(Retransmitting):
     def state_dict(self) -> dict[str, Any]:
         """What the stages remember, beside what all composed codecs do."""
         up = {} if self._up is None else self._up.state_dict()
-        return {**super().state_dict(), **{f"up.{name}": value for name, value in up.items()}}
+        return {**super().state_dict(), **prefixed("up", up)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned."""
-        own = {name[3:]: value for name, value in state.items() if name.startswith("up.")}
         if self._up is not None:
+            own, state = split("up", state)
             self._up.load_state_dict(own)
-            state = {name: value for name, value in state.items() if not name.startswith("up.")}
         super().load_state_dict(state)

@@ -15,7 +15,7 @@ import numpy as np
 from nn.arguments import Configurable
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array, Codec
-from parallel_sgd.codec.pipeline import Chain, LinearCode, Stage
+from parallel_sgd.codec.pipeline import Chain, LinearCode, Part, Stage
 from parallel_sgd.profiles.interface import ISetting
 
 from .merge import MergeRule
@@ -23,7 +23,7 @@ from .trigger import Trigger
 
 T = TypeVar("T")
 #: A part as it is given: an object that is copied, or a function that makes one where `GlobalSettings` can be read.
-Part: TypeAlias = T | Callable[[], T]
+Given: TypeAlias = T | Callable[[], T]
 Up: TypeAlias = Stage | LinearCode | None
 
 RuleMaker: TypeAlias = Callable[[], IGradientDescent]
@@ -100,7 +100,7 @@ class ExchangePattern(ABC):
         return f"{type(self).__name__}()"
 
 
-class LocalRule:
+class LocalRule(Part):
     """Changes a worker's own value of each batch, what it sends of it, and what comes back.
 
     One object serves one variable on one worker; vectors are flat. A subclass overrides what it needs.
@@ -140,21 +140,6 @@ class LocalRule:
     def incoming(self, merged: Array, dense: bool) -> Array:
         """Return what the result is made of, from what was merged."""
         return merged
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what the rule remembers: arrays and numbers, live."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
-
-        Raises: ValueError for names that the rule does not know.
-        """
-        if state:
-            raise ValueError(f"{type(self).__name__} remembers nothing, got {', '.join(sorted(state))}")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
 
 @dataclass(frozen=True)
@@ -200,12 +185,12 @@ class Composition:
     """What `Codec.of` was given."""
 
     exchange: ExchangePattern
-    up: Part[Up]
-    down: Part[Stage | None]
+    up: Given[Up]
+    down: Given[Stage | None]
     send: str
-    merge: Part[MergeRule]
-    trigger: Part[Trigger]
-    local: Part[LocalRule | None] = None
+    merge: Given[MergeRule]
+    trigger: Given[Trigger]
+    local: Given[LocalRule | None] = None
 
     def make(self) -> Parts:
         """Return parts for one codec object.

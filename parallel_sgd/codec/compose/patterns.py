@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from nn import arguments
 from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Codec
+from parallel_sgd.codec.pipeline.stage import share
 from parallel_sgd.profiles.interface import ISetting
 
 from .builder import build
@@ -42,9 +43,7 @@ class PS(ExchangePattern):
     merges_first_copies: ClassVar[bool] = True
 
     def __init__(self, quorum: float = 1.0) -> None:
-        self.quorum = arguments.number(self, "quorum", quorum, 0, open_low=True)
-        if self.quorum > 1:
-            raise ValueError(f"PS 'quorum' must be a number > 0 and <= 1, got {quorum}")
+        self.quorum = share(self, "quorum", quorum)
 
     def compose(self, **parts: Any) -> type[Codec]:
         """Merging in one place."""

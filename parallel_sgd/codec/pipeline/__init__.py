@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .pipeline import Pipeline
     from .quantize import QSGD, Cast, Grid, Int8, Levels, Natural, Sign, Tern, TwoMeans
     from .sparsify import RandomK, Threshold, TopK
-    from .stage import Chain, Draw, LinearCode, PayloadError, Reader, Stage, Writer
+    from .stage import Chain, Draw, LinearCode, Part, PayloadError, Reader, Stage, Writer
 
 __all__ = [
     "QSGD",
@@ -34,6 +34,7 @@ __all__ = [
     "Momentum",
     "Natural",
     "Nesterov",
+    "Part",
     "PayloadError",
     "Pipeline",
     "PowerSGD",
@@ -69,6 +70,7 @@ __getattr__, __dir__ = lazily(
         "Momentum": "gradient",
         "Natural": "quantize",
         "Nesterov": "gradient",
+        "Part": "stage",
         "PayloadError": "stage",
         "Pipeline": "pipeline",
         "PowerSGD": "low_rank",

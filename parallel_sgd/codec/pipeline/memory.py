@@ -10,7 +10,7 @@ import numpy as np
 from nn import arguments
 from nn.gradient_descent.numerics import flush_to_zero
 
-from .stage import Chain, Draw, Indices, Reader, Sparsifier, Stage, State, Vector, Writer
+from .stage import Chain, Draw, Indices, Reader, Sparsifier, Stage, State, Vector, Writer, prefixed, split
 
 __all__ = ["DGCMemory", "DiffRef", "ErrorFeedback", "Memory"]
 
@@ -108,18 +108,19 @@ class Memory(Stage):
 
     def state_dict(self) -> State:
         """Return the vectors, and what `inner` remembers as `inner.<name>`."""
-        return {**self._vectors, **{f"inner.{name}": value for name, value in self.inner.state_dict().items()}}
+        return self._vectors | prefixed("inner", self.inner.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned; an empty one starts afresh.
 
         Raises: ValueError for names that this stage does not remember, or what is no vector.
         """
-        own = {name: np.array(value, np.float32) for name, value in state.items() if not name.startswith("inner.")}
+        inner, rest = split("inner", state)
+        own = {name: np.array(value, np.float32) for name, value in rest.items()}
         for name, value in own.items():
             if not self.remembers(name) or value.ndim != 1:
                 raise ValueError(f"{type(self).__name__} does not remember {name!r} of shape {value.shape}")
-        self.inner.load_state_dict({name[6:]: value for name, value in state.items() if name.startswith("inner.")})
+        self.inner.load_state_dict(inner)
         self._vectors = own
 
     def __repr__(self) -> str:

@@ -11,20 +11,9 @@ import numpy as np
 from nn import arguments
 
 from .selection import Magnitudes, index_bytes, read_indices, write_indices
-from .stage import Array, Draw, Indices, PayloadError, Reader, Sparsifier, State, Vector, Writer
+from .stage import Array, Draw, Indices, PayloadError, Reader, Sparsifier, State, Vector, Writer, share
 
 __all__ = ["RandomK", "Sparsifier", "Threshold", "TopK"]
-
-
-def share(owner: object, name: str, value: float) -> float:
-    """Return `value` as a float with 0 < value <= 1.
-
-    Raises: TypeError, ValueError naming the owner's class, the argument and what came.
-    """
-    result = arguments.number(owner, name, value, 0, open_low=True)
-    if result > 1:
-        raise ValueError(f"{type(owner).__name__} '{name}' must be a number > 0 and <= 1, got {value}")
-    return result
 
 
 def kept(rho: float, n: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from nn import arguments
 from nn.random import keyed
 from parallel_sgd.unusable import Unusable
 
@@ -32,7 +33,38 @@ class Draw(NamedTuple):
         return keyed(self.seed, "codec", self.epoch, self.batch, self.variable, -1 if shared else self.node)
 
 
-class Stage(ABC):
+class Part:
+    """What a codec is composed of. Its constructor's arguments, kept under their names, tell it from others of its class."""
+
+    def state_dict(self) -> State:
+        """Return what it remembers: arrays and numbers, live."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned.
+
+        Raises: ValueError for names that it does not know.
+        """
+        if state:
+            raise ValueError(f"{type(self).__name__} remembers nothing, got {', '.join(sorted(state))}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def prefixed(name: str, state: Mapping[str, Any]) -> State:
+    """Return a state as a part `name` of another one."""
+    return {f"{name}.{key}": value for key, value in state.items()}
+
+
+def split(name: str, state: Mapping[str, Any]) -> tuple[State, State]:
+    """Return the part `name` of a state, and what is left of it."""
+    start = f"{name}."
+    own = {key[len(start) :]: value for key, value in state.items() if key.startswith(start)}
+    return own, {key: value for key, value in state.items() if not key.startswith(start)}
+
+
+class Stage(Part, ABC):
     """One step between a float vector and the bytes of a packet.
 
     In `encode` a stage writes its side information and returns the values that the next stage sees; what the last one
@@ -98,18 +130,6 @@ class Stage(ABC):
     @abstractmethod
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
         """Return n values from those of the next stage and the side information; valid until the next call."""
-
-    def state_dict(self) -> State:
-        """Return what the stage remembers: arrays and numbers, live."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
-
-        Raises: ValueError for names that the stage does not know.
-        """
-        if state:
-            raise ValueError(f"{type(self).__name__} remembers nothing, got {', '.join(sorted(state))}")
 
     def __or__(self, other: Stage) -> Chain:
         return Chain([self, other])
@@ -192,15 +212,17 @@ class Chain(Stage):
 
     def state_dict(self) -> State:
         """Return what the stages remember, as `<place>.<name>`."""
-        places = enumerate(self.stages)
-        return {f"{place}.{name}": value for place, stage in places for name, value in stage.state_dict().items()}
+        state: State = {}
+        for place, stage in enumerate(self.stages):
+            state |= prefixed(str(place), stage.state_dict())
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned."""
         rest = dict(state)
         for place, stage in enumerate(self.stages):
-            names = [name for name in rest if name.startswith(f"{place}.")]
-            stage.load_state_dict({name.partition(".")[2]: rest.pop(name) for name in names})
+            own, rest = split(str(place), rest)
+            stage.load_state_dict(own)
         super().load_state_dict(rest)
 
     def __repr__(self) -> str:
@@ -320,3 +342,20 @@ class Reader:
         """Raise PayloadError unless everything was read."""
         if self.left:
             raise PayloadError(f"a payload has {self.left} bytes too many")
+
+
+def share(owner: object, name: str, value: float) -> float:
+    """Return `value` as a float with 0 < value <= 1.
+
+    Raises: TypeError, ValueError naming the owner's class, the argument and what came.
+    """
+    result = arguments.number(owner, name, value, 0, open_low=True)
+    if result > 1:
+        raise ValueError(f"{type(owner).__name__} '{name}' must be a number > 0 and <= 1, got {value}")
+    return result
+
+
+def room_for(like: NDArray[Any], room: NDArray[Any] | None) -> NDArray[Any]:
+    """Return an array of this shape and type: `room` where it is one, else a new one."""
+    fits = room is not None and room.shape == like.shape and room.dtype == like.dtype
+    return room if room is not None and fits else np.empty_like(like, subok=False)

@@ -143,6 +143,3 @@ class Natural(Quantizer):
         result: Vector = self._room("decoded", n, np.float32)
         unpack(side, self._table, result)
         return result
-
-    def __repr__(self) -> str:
-        return "Natural()"

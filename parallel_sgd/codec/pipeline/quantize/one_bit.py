@@ -118,6 +118,3 @@ class TwoMeans(Quantizer):
         result: Vector = self._room("decoded", n, np.float32)
         unpack(codes, np.where(self._table > 0, means[1], means[0]), result)
         return result
-
-    def __repr__(self) -> str:
-        return "TwoMeans()"
