@@ -21,7 +21,7 @@ class NoMajority(NetworkError):
 class Quorum:
     """Of the nodes of one attempt at `job`, for its `driver`; `since` is the term and the number of that attempt.
 
-    `lost` are the nodes that the driver has lost, `mourned` those of them whose agents it saw end.
+    `lost` are the nodes that the driver has lost, `known_dead` those of them whose agents it saw end.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class Quorum:
         since: tuple[int, int],
         term: int,
         lost: Collection[int],
-        mourned: Collection[int],
+        known_dead: Collection[int],
     ) -> None:
         self._nodes, self._lost = set(nodes), set(lost)
-        self._election = Election(job, driver, sha256, set(nodes), office, term=term, since=since, mourned=mourned)
+        self._election = Election(job, driver, sha256, set(nodes), office, term=term, since=since, known_dead=known_dead)
         self._candidacy = Candidacy(request, nodes, self._election, job, _log)
 
     @property

@@ -152,7 +152,7 @@ class RestartLoop:
         """Hand on what a standby driver needs to go on from here, if the job is to survive us."""
         if self._driver:
             state = AttemptState.of(running.coordinator.attempt, running.nodes, self.recovery)
-            running.coordinator.entrust(Handoff(self._driver, STANDBY, self._content, state.to_json(), running.term))
+            running.coordinator.hand_off(Handoff(self._driver, STANDBY, self._content, state.to_json(), running.term))
 
     def _coordinator(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
         manifest = self._manifest
@@ -168,7 +168,7 @@ class RestartLoop:
             stall=manifest.stall,
             driver=self._driver,
             term=self._term,
-            charter=AttemptState.of(attempt, nodes, self.recovery).to_json() if self._driver else "",
+            attempt_state=AttemptState.of(attempt, nodes, self.recovery).to_json() if self._driver else "",
             collects=self._collects,
         )
 
@@ -233,7 +233,7 @@ class RestartLoop:
                 since=(running.term, coordinator.attempt),
                 term=self._term,
                 lost=[node for node, (state, _) in coordinator.failures.items() if state == "lost"],
-                mourned=coordinator.mourned,
+                known_dead=coordinator.known_dead,
             )
         return self._quorum
 

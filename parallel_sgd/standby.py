@@ -20,7 +20,7 @@ from nn.data import load_arrays
 from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
 from rpc import shipping
-from rpc.agent import CHARTER, ESTATE
+from rpc.agent import ATTEMPT_STATE, MANIFEST
 from rpc.files import parsed, read_regular
 from rpc.lease import (
     LONGEST_PAUSE_SECONDS,
@@ -54,11 +54,11 @@ class StandbyDriver:
     """Claims the job until it drives or somebody else does; `node` is the one of this agent, `cache` has its data sets."""
 
     def __init__(self, folder: Path, cache: Path, key: Key) -> None:
-        order: dict[str, Any] = parsed(json.loads, read_regular(folder / CHARTER))
+        order: dict[str, Any] = parsed(json.loads, read_regular(folder / ATTEMPT_STATE))
         self.node, self._place, self._sha256 = int(order["node"]), int(order["place"]), str(order["sha256"])
-        self._state = AttemptState.from_json(order["charter"])
+        self._state = AttemptState.from_json(order["attempt_state"])
         self._address = self._state.assignment()[self.node]
-        self._manifest = JobManifest.read(folder / ESTATE)
+        self._manifest = JobManifest.read(folder / MANIFEST)
         self._folder, self._cache = folder, cache
         self._request = Request(key=key)
         self._driver = new_driver(f"Node({self.node})")
@@ -94,7 +94,7 @@ class StandbyDriver:
     def _candidacy(self) -> Candidacy:
         """For the job as it stands by our state of the attempt."""
         nodes, manifest = self._state.assignment(), self._manifest
-        office = Office(is_heir=True, is_elastic=manifest.is_elastic, leaves_out=manifest.policy == SHRINK)
+        office = Office(is_standby=True, is_elastic=manifest.is_elastic, leaves_out=manifest.policy == SHRINK)
         content = (manifest.job, self._driver, self._sha256, set(nodes))
         election = Election(*content, office, term=self._term, since=self._since)
         return Candidacy(self._request, nodes, election, manifest.job, _log)
@@ -115,7 +115,7 @@ class StandbyDriver:
     def _follow(self, candidacy: Candidacy, newer: Newer) -> Decision:
         """Go on from a newer attempt, if it has a place for us."""
         try:
-            state = AttemptState.from_json(newer.charter)
+            state = AttemptState.from_json(newer.attempt_state)
             places = [node for node, address in state.assignment().items() if address == self._address]
         except (ValueError, TypeError, AttributeError) as error:
             raise ProtocolError(f"A node has a state of the attempt that cannot be read: {error}") from error

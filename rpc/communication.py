@@ -29,7 +29,7 @@ class Communication:
     Attributes: `node_id`, `group` (ids of the working group, ascending), `rank` and `size` within it, `output_directory`
     for reports and for what an executor saves to go on from, which lasts over all attempts at its job on this node; `job`, and
     `attempt` from 0; `cache_directory` for data worth keeping between jobs, `controller` for those who move bytes themselves,
-    `meetings` for executors that connect with their peers by themselves (`AbsExecutable.meets_peers`), else None; `suspects`,
+    `connector` for executors that connect with their peers by themselves (`AbsExecutable.meets_peers`), else None; `suspects`,
     the peers of which the failure detector has a doubt.
     """
 
@@ -43,7 +43,7 @@ class Communication:
         job: str = "",
         attempt: int = 0,
         load_code: LoadCode | None = None,
-        meetings: PeerConnector | None = None,
+        connector: PeerConnector | None = None,
     ) -> None:
         self.controller = controller
         self.node_id = controller.node_id
@@ -54,7 +54,7 @@ class Communication:
         self.cache_directory = cache_directory
         self.job = job
         self.attempt = attempt
-        self.meetings = meetings
+        self.connector = connector
         self.suspects = Suspects()
         self._load_code = load_code
         self._on_block: BlockHandler | None = None

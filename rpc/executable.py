@@ -60,7 +60,7 @@ class AbsExecutable(ABC):
     serves_submitter: ClassVar[bool] = False
     """Whether the submitter may call it while it runs (`Coordinator.call`); in `com.controller` it then is the peer -1."""
     meets_peers: ClassVar[bool] = False
-    """Whether it connects with other processes of its job by itself, while it runs, by `com.meetings`."""
+    """Whether it connects with other processes of its job by itself, while it runs, by `com.connector`."""
 
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
         self.node_id = node_id

@@ -64,7 +64,7 @@ class CanCommit(Operation):
     driver: Annotated[str, Length(0, 96)] = ""  # who drives the job and hands it on; "" for a job that nobody starts again
     others: list[Node] = field(default_factory=list)  # nodes of the job that are not of the group, but may call it or be called
     term: Term = 0  # of the driver's claim
-    charter: str = ""  # with whom the attempt begins, for whoever drives the job after this driver
+    attempt_state: str = ""  # with whom the attempt begins, for whoever drives the job after this driver
     standstill: float = 0.0  # seconds for which a signal may stop the process until it counts as stuck; 0: for ever
 
 

@@ -115,7 +115,7 @@ class Verdict(Operation):
 
 
 def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, batch: int) -> str:
-    """Where in the cluster and in the work, by what a verdict or a beat says; people count attempts from 1."""
+    """Where in the cluster and in the work, by what a verdict or a heartbeat says; people count attempts from 1."""
     who = f"on {clean(host)}, process {pid}, attempt {attempt + 1}"
     if phase == Phase.UNWATCHED.value:
         return f"{who}, which gave no signals of its progress"
@@ -157,7 +157,7 @@ class Heartbeat(Operation):
     limit: float  # N, as it is now
     links: Annotated[list[Annotated[list[int], Length(3, 3)]], Length(0, MOST_LINKS)] = field(default_factory=list)
     """While it waits in vain: for each peer its id, messages sent to it, and messages that have come from it."""
-    worked: float = 0.0  # until the executor starts: seconds of processor time since the last beat, 0 where nobody knows
+    worked: float = 0.0  # until the executor starts: seconds of processor time since the last heartbeat, 0 where nobody knows
 
     @property
     def place(self) -> str:

@@ -53,7 +53,7 @@ class ElasticWorker(AbsExecutable):
 
     def start(self, com: Communication) -> None:
         """Run the function, in round after round."""
-        if com.meetings is None:
+        if com.connector is None:
             raise RuntimeError("An elastic worker runs in a job process, which lets it meet its peers.")
         line = await_submitter(com.controller)
         watch_for_silence(line)
@@ -61,9 +61,9 @@ class ElasticWorker(AbsExecutable):
         com.controller.on_wait = com.controller.on_resume = None  # that the link waits shows nothing
         link = DriverLink(com.controller, line)
         settings = {"watched": self.shipped["watched"], "keep_every": self.shipped["keep_every"]}
-        group = JobGroup(com, com.meetings, link, *hooks, **settings)
+        group = JobGroup(com, com.connector, link, *hooks, **settings)
         try:
-            link.say(Here(com.meetings.place))
+            link.say(Here(com.connector.place))
             group.join()
             with using(group):
                 value = self.shipped["function"](*self._arguments())
@@ -75,7 +75,7 @@ class ElasticWorker(AbsExecutable):
         except WorkerRemoved as farewell:
             self.logger.warning("%s", farewell)
         finally:
-            com.meetings.close()
+            com.connector.close()
             group.leave(farewell=False)
             link.close()
 
@@ -113,7 +113,7 @@ class JobGroup:
     def __init__(
         self,
         com: Communication,
-        meetings: PeerConnector,
+        connector: PeerConnector,
         link: DriverLink,
         on_wait: Callable[[], None] | None = None,
         on_resume: Callable[[], None] | None = None,
@@ -121,11 +121,11 @@ class JobGroup:
         watched: bool = False,
         keep_every: float | None = None,
     ) -> None:
-        self._com, self._meetings, self._link, self._watched = com, meetings, link, watched
+        self._com, self._connector, self._link, self._watched = com, connector, link, watched
         self._keep_every, self._kept_at = keep_every, time.monotonic()
         self._kept: Any = None
         self._on_wait, self._on_resume = on_wait or _nothing, on_resume or _nothing
-        self._round = Round(0, 0, [com.node_id], [meetings.place])
+        self._round = Round(0, 0, [com.node_id], [connector.place])
         self._controller: Controller | None = None
         self._peers: Communication | None = None
         self._broken: Exception | None = None
@@ -200,7 +200,7 @@ class JobGroup:
         places = dict(zip(order.members, order.places, strict=True))
         self._kept = self._kept if order.kept is None else order.kept
         try:
-            sessions = self._meetings.meet(order.attempt, places, lambda: not self._link.is_broken(order.attempt))
+            sessions = self._connector.meet(order.attempt, places, lambda: not self._link.is_broken(order.attempt))
         except NetworkError as error:
             logger.warning("Round %d did not begin here: %s", order.attempt + 1, error)
             return False

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from .event_log import EVENT_LOG as EVENT_LOG
     from .files import KEPT as KEPT
     from .files import RECORD_COPY as RECORD_COPY
-    from .standby import CHARTER as CHARTER
-    from .standby import ESTATE as ESTATE
+    from .standby import ATTEMPT_STATE as ATTEMPT_STATE
+    from .standby import MANIFEST as MANIFEST
 
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "CHARTER": "standby",
-        "ESTATE": "standby",
+        "ATTEMPT_STATE": "standby",
+        "MANIFEST": "standby",
         "EVENT_LOG": "event_log",
         "KEPT": "files",
         "LEAST_SILENCE": "checks",

@@ -88,12 +88,12 @@ class Agent:
                 self._processes, folders, self._leases, subscribers, self._audit, self.logger, work.log
             )
             held.callback(self._handler.close)
-            held.callback(self._processes.close)  # before the desk, so that submitters hear of it
+            held.callback(self._processes.close)  # before the handler, so that submitters hear of it
             self._drain = drain.Drain()
             self._leave_asked: queue.SimpleQueue[drain.LeaveAsked] = queue.SimpleQueue()
             self._when_leaving: Callable[[], object] = lambda: None
-            self._door = Acceptor(self._policy, self._clock)
-            held.callback(self._door.close)
+            self._acceptor = Acceptor(self._policy, self._clock)
+            held.callback(self._acceptor.close)
             self._waker = Waker()
             held.callback(self._waker.close)
             self._held = held.pop_all()
@@ -173,13 +173,13 @@ class Agent:
         pairs = [run.channel.sock for run in self._processes if run.channel is not None]
         outputs = [run.output for run in self._processes if run.output.is_open]
         wait_sockets(
-            [*self._listeners, self._waker.sock, *pairs, *outputs, *self._door.links, *self._handler.reading],  # type: ignore[list-item]
+            [*self._listeners, self._waker.sock, *pairs, *outputs, *self._acceptor.links, *self._handler.reading],  # type: ignore[list-item]
             self._handler.writing,  # type: ignore[arg-type]
             0.0 if self._handler.hurried else self._timeout(),
         )
         self._waker.clear()
         self._accept()
-        for outcome in self._door.step():
+        for outcome in self._acceptor.step():
             self._settle(outcome)
         self._processes.step()
         self._handler.step()
@@ -204,7 +204,7 @@ class Agent:
 
     def _timeout(self) -> float:
         now = self._clock.monotonic()
-        ours = (self._processes.deadline, self._leases.deadline, self._door.deadline, self._drain.deadline)
+        ours = (self._processes.deadline, self._leases.deadline, self._acceptor.deadline, self._drain.deadline)
         return max(0.0, min([now + LOOK_SECONDS, *(deadline for deadline in ours if deadline is not None)]) - now)
 
     def _accept(self) -> None:
@@ -218,7 +218,7 @@ class Agent:
                     if error.errno in (errno.EMFILE, errno.ENFILE):  # no descriptor left: the visitor waits in the backlog
                         time.sleep(_PAUSE_SECONDS)
                     break
-                self._door.add(visitor)
+                self._acceptor.add(visitor)
 
     def _settle(self, outcome: Outcome) -> None:
         if isinstance(outcome, Dropped):

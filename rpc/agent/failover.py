@@ -1,4 +1,4 @@
-"""What drivers have entrusted to an agent, and who drives each of its jobs: the machines decide, this acts."""
+"""What drivers have handed on to an agent, and who drives each of its jobs: the machines decide, this acts."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class DriverLeases:
         record.outcome = record.outcome_detail = ""
         entry.record, entry.key, entry.verdict = record, key, None
         self._begun.add((order.job, order.node))
-        self._decide(entry, who.Begun(order.driver, order.term, order.attempt, order.charter))
+        self._decide(entry, who.Begun(order.driver, order.term, order.attempt, order.attempt_state))
         self._keep(entry, session)
         self._announce(entry, order.driver)
 
@@ -145,8 +145,8 @@ class DriverLeases:
         return answer
 
     def _keep(self, entry: _NodeLease, session: Session) -> None:
-        """One more session of the driver. A host that vanishes without a word is noticed by the beats of a running process, and
-        between two attempts by the kernel's."""
+        """One more session of the driver. A host that vanishes without a word is noticed by the heartbeats of a running
+        process, and between two attempts by the kernel's."""
         if session not in entry.sessions:
             entry.sessions.append(session)
             watch_for_silence(session, SILENT_DRIVER_SECONDS)
@@ -161,31 +161,32 @@ class DriverLeases:
 
     # ---- what drivers say
 
-    def entrust(self, order: KeepManifest, session: Session) -> ManifestKept | Denied:
-        """A driver hands on what its heir must know.
+    def hand_off(self, order: KeepManifest, session: Session) -> ManifestKept | Denied:
+        """A driver hands on what its standby driver must know.
 
         Raises: ProtocolError when it names a job that was never begun here.
         """
         entry = self._entries.get((order.job, order.node))
         if entry is None or order.size > MOST_BYTES:
-            raise ProtocolError(f"An estate of job {clean(order.job)} came, which was not expected here.")
+            raise ProtocolError(f"A manifest of job {clean(order.job)} came, which was not expected here.")
         if order.driver != entry.lease.driver:
             return denied(order.job, order.node, entry.lease, f"{who.who(entry.lease.driver)} drives it")
         for other in self._of(order.job):
             if other.record.attempt < order.attempt and other is not entry:
                 self._supersede(other, entry)
         self._keep(entry, session)
-        self._decide(entry, who.Entrusted(order.place, order.attempt, order.term, order.charter))
+        self._decide(entry, who.HandedOff(order.place, order.attempt, order.term, order.attempt_state))
         self._announce(entry, order.driver)
         try:
             if entry.standby.keep(order, session):
-                self._handle(entry, who.Inherited())
+                self._handle(entry, who.ManifestComplete())
         except OSError as error:
             self._complain(entry, error)
         return ManifestKept(order.job, order.node, entry.standby.whole == order.sha256)
 
     def _supersede(self, old: _NodeLease, new: _NodeLease) -> None:
-        """The agent has another number in the newest attempt; an heir that was started under the old one may be the driver."""
+        """The agent has another number in the newest attempt; a standby driver that was started under the old one may be the
+        driver."""
         if old.standby.process is not None and new.standby.process is None:
             new.standby.process, old.standby.process = old.standby.process, None
             self._handle(new, who.StandbyHere())
@@ -194,9 +195,9 @@ class DriverLeases:
         self._drop(old)
 
     def part(self, part: ManifestPart, session: Session) -> ManifestKept | None:
-        """The next bytes of an estate; the answer when it is complete.
+        """The next bytes of a manifest; the answer when it is complete.
 
-        Raises: ProtocolError for an estate that is not what was announced.
+        Raises: ProtocolError for a manifest that is not what was announced.
         """
         entry = self._entries.get((part.job, part.node))
         if entry is None:
@@ -207,7 +208,7 @@ class DriverLeases:
         except OSError as error:
             self._complain(entry, error)
             return None
-        self._handle(entry, who.Inherited())
+        self._handle(entry, who.ManifestComplete())
         return ManifestKept(part.job, part.node, True)
 
     def claim(self, claim: ClaimJob, session: Session, key: Key) -> list[Granted | Denied | Verdict]:
@@ -220,8 +221,8 @@ class DriverLeases:
         entry = self._entry(record, key)
         order = entry.standby.order
         if order is not None and order.sha256 != claim.sha256:
-            self._audit.write("refused", f"{claim.driver} claims job {entry.record.name} with another estate")
-            return [denied(job, node, entry.lease, "the job has another estate")]
+            self._audit.write("refused", f"{claim.driver} claims job {entry.record.name} with another manifest")
+            return [denied(job, node, entry.lease, "the job has another manifest")]
         answer = self._decide(entry, who.Claimed(claim.driver, claim.term))
         refusal = answer.reason if isinstance(answer, who.Deny) else ""
         self._audit.write("claim", f"job {record.name} by {claim.driver}: {refusal or 'granted'}")
@@ -252,7 +253,7 @@ class DriverLeases:
         entry = None if record is None else self._entries.get((record.job, record.node))
         if entry is None or (session not in entry.sessions and entry.lease.driver == proposal.driver):
             raise ProtocolError(f"An attempt at job {clean(proposal.job)} was proposed by who had not claimed it here.")
-        event = who.Proposed(proposal.driver, proposal.term, proposal.attempt, proposal.charter)
+        event = who.Proposed(proposal.driver, proposal.term, proposal.attempt, proposal.attempt_state)
         answer = self._decide(entry, event)
         if isinstance(answer, who.Deny):
             return denied(proposal.job, proposal.node, entry.lease, answer.reason, entry.record.outcome)
@@ -289,7 +290,7 @@ class DriverLeases:
         self._tell(record)
 
     def _clear(self, record: JobRecord, report: str = "") -> None:
-        """Remove the estate, and record how the job has ended."""
+        """Remove the manifest, and record how the job has ended."""
         folder = self._folders.folder(record)
         try:
             try:
@@ -326,7 +327,7 @@ class DriverLeases:
         return min(deadlines, default=None)
 
     def step(self) -> None:
-        """See who has waited long enough, and which heirs have ended."""
+        """See who has waited long enough, and which standby drivers have ended."""
         for entry in list(self._entries.values()):
             standby = entry.standby
             if standby.process is not None and standby.process.ended:
@@ -340,7 +341,8 @@ class DriverLeases:
                     self._forsake(entry)
 
     def _forsake(self, entry: _NodeLease) -> None:
-        """Its driver is gone without an heir, and so is its process: nobody goes on with it, unless the driver returns."""
+        """Its driver is gone without a standby driver, and so is its process: nobody goes on with it, unless the driver
+        returns."""
         self._drop(entry)
         record = entry.record
         term = self._lease_of(record).promise.own
@@ -349,9 +351,9 @@ class DriverLeases:
     def _handle(self, entry: _NodeLease, event: object) -> None:
         for action in entry.lease.handle(event, self._clock.monotonic()):
             if isinstance(action, who.StartStandby):
-                self._start_heir(entry)
+                self._start_standby(entry)
 
-    def _start_heir(self, entry: _NodeLease) -> None:
+    def _start_standby(self, entry: _NodeLease) -> None:
         try:
             process = entry.standby.start(entry.key)
         except OSError as error:
@@ -359,7 +361,7 @@ class DriverLeases:
             self._handle(entry, who.StandbyGone())
             return
         if process is not None:
-            self._audit.write("heir", f"job {entry.record.name}, process {process.pid}")
+            self._audit.write("standby", f"job {entry.record.name}, process {process.pid}")
             self._logger.info("Job %s: nobody drives it; process %s claims it.", entry.record.name, process.pid)
 
     def standing(self, record: JobRecord) -> Standing | None:
@@ -386,12 +388,12 @@ class DriverLeases:
     def let_go(self, names: Collection[str]) -> None:
         """The folders of these jobs (`JobRecord.name`) are gone: nobody can go on with them here."""
         for entry in list(self._entries.values()):
-            if entry.record.name in names and not entry.lease.over:  # whose heir ends by itself
+            if entry.record.name in names and not entry.lease.over:  # whose standby driver ends by itself
                 self._drop(entry)
         known = {(record.job, record.node) for record in self._folders}
         self._begun &= known
 
     def close(self) -> None:
-        """End all heirs."""
+        """End all standby drivers."""
         for entry in list(self._entries.values()):
             self._drop(entry)

@@ -131,7 +131,7 @@ def _open(root: Path, path: Sequence[str]) -> BufferedReader:
 # What an agent sends to whoever looks for the cause of a failure: all that it knows of one job on one node.
 #
 # record.json     state, times, attempts
-# events.jsonl    what happened, verdicts and the last signals included (see `timeline`)
+# events.jsonl    what happened, verdicts and the last signals included (see `event_log`)
 # kept.json       the checkpoints and other files that the job keeps here, and whether they are whole (see `sealed`)
 # configuration.json, logs, tables    what the job process has said of itself, the logs of both, and the registered reports
 # unless they are large

@@ -178,7 +178,7 @@ class ProcessTable:
             supervisor.handle(job_state.StopAsked(f"Its worker leaves: {reason}.", seconds, "left"), self._clock.monotonic())
 
     def write_down(self, job: str) -> None:
-        """Put what the processes of a job here have signalled last into their timelines."""
+        """Put what the processes of a job here have signalled last into their event logs."""
         for supervisor in self._supervisors:
             if supervisor.order.job == job:
                 supervisor.write_down()

@@ -170,7 +170,7 @@ class RequestHandler:
     def _serve_driver(self, session: Session, operation: Operation) -> None:
         answer: Operation | None = None
         if isinstance(operation, KeepManifest):
-            answer = self._leases.entrust(operation, session)
+            answer = self._leases.hand_off(operation, session)
         elif isinstance(operation, ManifestPart):
             answer = self._leases.part(operation, session)
         elif isinstance(operation, ClaimJob):

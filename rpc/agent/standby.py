@@ -22,7 +22,7 @@ from ..lease.lease import DriverLease, Promise
 from ..messages import Denied, KeepManifest
 from .children import ChildProcesses, child_environment
 
-ESTATE, CHARTER = "estate", "charter.json"
+MANIFEST, ATTEMPT_STATE = "manifest", "attempt.json"
 MOST_BYTES = 4 << 30
 _READ_BYTES = 1 << 20
 
@@ -49,11 +49,11 @@ class Standby:
 
     def keep(self, order: KeepManifest, session: Session) -> bool:
         """Keep what changes from attempt to attempt; whether the manifest is here, too: else its parts come by `session`."""
-        write_private(self._folder / CHARTER, json.dumps(asdict(order)))
+        write_private(self._folder / ATTEMPT_STATE, json.dumps(asdict(order)))
         self.order = order  # where the disk is full, the file before is the one that a standby driver reads
-        if self.whole != order.sha256 and not _is_there(self._folder / ESTATE, order.sha256, order.size):
+        if self.whole != order.sha256 and not _is_there(self._folder / MANIFEST, order.sha256, order.size):
             self.abandon_upload()
-            self._upload, self._uploader = ManifestUpload(self._folder / ESTATE, order.sha256, order.size), session
+            self._upload, self._uploader = ManifestUpload(self._folder / MANIFEST, order.sha256, order.size), session
             return False
         self.whole = order.sha256
         return True
@@ -84,7 +84,7 @@ class Standby:
     def start(self, key: Key) -> StandbyProcess | None:
         """The process of a standby driver, unless no driver has ever said which."""
         if self.order is not None:
-            self.process = StandbyProcess(self.order.heir, self._folder, self._node, self._cache, key, self._children)
+            self.process = StandbyProcess(self.order.standby, self._folder, self._node, self._cache, key, self._children)
         return self.process
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class Standby:
 
 def remove_manifest(folder: Path) -> None:
     """Remove what standby drivers need; the job is over, or goes on without this node."""
-    for name in (ESTATE, CHARTER):
+    for name in (MANIFEST, ATTEMPT_STATE):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -229,8 +229,8 @@ def read_promise(folder: Path) -> Promise:
 
 def content_of(promise: Promise) -> tuple[int, int, bool, str, int, int, str]:
     """What an answer to a driver tells of a promise."""
-    own = (promise.own, promise.own_attempt, promise.own_charter)
-    return promise.attempt, promise.agreed, promise.begun, promise.charter, *own
+    own = (promise.own, promise.own_attempt, promise.own_state)
+    return promise.attempt, promise.agreed, promise.begun, promise.attempt_state, *own
 
 
 def denied(job: str, node: int, lease: DriverLease, reason: str, outcome: str = "") -> Denied:

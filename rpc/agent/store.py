@@ -4,8 +4,8 @@
 <work>/jobs/<job>.<node>/job.json            the record: title, state, times, registered reports
                          Fit-<node> <date>.log
                          out/                what the executor wrote
-                         estate, charter.json   what an heir needs to drive the job (see `estates`), until it is over
-                         Drive-<node>.log    what heirs here have done
+                         manifest, attempt.json   what a standby driver needs (see `standby`), until the job is over
+                         Drive-<node>.log    what standby drivers have done here
 """
 
 from __future__ import annotations

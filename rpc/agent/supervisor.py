@@ -1,4 +1,4 @@
-"""One job process of an agent: started, spoken to, watched, ended; the slot machine decides, this acts."""
+"""One job process of an agent: started, spoken to, watched, ended; the state machine decides, this acts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Supervisor:
     """A job process and its slot. `submitter` is the session that started it; `percent` and `note` are its progress.
 
     `cluster` is the key that the submitter has proven. `on_tell(run, tell)`, `on_progress(run, percent)` and
-    `on_news(run, operation)`, with what watchers are to be told besides, are called as things happen.
+    `on_event(supervisor, operation)`, with what subscribers are to be told besides, are called as things happen.
     Raises: OSError when it cannot be started.
     """
 
@@ -88,7 +88,7 @@ class Supervisor:
         self.percent, self.note = 0, ""
         self.slot = job_state.JobStateMachine(order.prepare_limit + order.start_limit, now)
         self.free = False
-        self._on_tell, self._on_progress, self._on_news, self._on_audit = on_tell, on_progress, on_event, on_audit
+        self._on_tell, self._on_progress, self._on_event, self._on_audit = on_tell, on_progress, on_event, on_audit
         self._children = children
         self._reaped: float | None = None
         self._untaken = 0
@@ -182,7 +182,7 @@ class Supervisor:
         self._send(SuspectPeer(node, seconds))
 
     def write_down(self) -> None:
-        """Put what the process has signalled last into the timeline, once."""
+        """Put what the process has signalled last into the event log, once."""
         self.events.note_signals(self._monitor.recent)
         self._monitor.recent.clear()
 
@@ -240,19 +240,19 @@ class Supervisor:
         return []
 
     def look(self, now: float) -> None:
-        """Look after the process: whether it makes progress up to `now`, and what the watchers are to be told of it."""
+        """Look after the process: whether it makes progress up to `now`, and what subscribers are to be told of it."""
         if self.free:
             return
         if not self._has_run:
             for operation in self._monitor.look_at_start(now):
-                self._on_news(self, operation)
+                self._on_event(self, operation)
             if self._monitor.stopped >= STOPPED_SECONDS:
                 self.handle(
                     job_state.Condemned(f"Its process was stopped by a signal (state T) for {STOPPED_SECONDS:g} s."), now
                 )
             return
         for operation in self._monitor.look(now, leaving=self.slot.stage is job_state.Stage.LEAVING):
-            self._on_news(self, operation)
+            self._on_event(self, operation)
             if isinstance(operation, Verdict):
                 self.handle(job_state.Condemned(operation.reason), now)
 
@@ -276,10 +276,10 @@ class Supervisor:
         """Pass a state on; a failure of a job that has run goes with a verdict."""
         if tell.state == "failed" and self._has_run and self._monitor.verdict is None:
             code = self._process.returncode
-            self._on_news(self, self._monitor.failed(now, tell.detail, code, self._exit_code))
+            self._on_event(self, self._monitor.failed(now, tell.detail, code, self._exit_code))
         elif tell.state == "done" and self._has_run:
             for operation in self._monitor.farewell(now):
-                self._on_news(self, operation)
+                self._on_event(self, operation)
         elif tell.state != "running" and self._has_run:
             self._monitor.catch_up(now)
         self._has_run = self._has_run or tell.state == "running"
@@ -329,7 +329,7 @@ def _start(
 
 
 def _told(order: CanCommit) -> dict[str, Any]:
-    """The order without what names it, for the timeline."""
+    """The order without what names it, for the event log."""
     return {name: value for name, value in asdict(order).items() if name not in ("job", "attempt")}
 
 

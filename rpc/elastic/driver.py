@@ -103,7 +103,7 @@ class ElasticDriver(Machine):
         self._paused = ""
         self._hosts: dict[Address, int] | None = None  # None until discovery has answered
         self._order: list[Address] = []  # hosts by age
-        self._crew = WorkerSet()
+        self._workers = WorkerSet()
         self._notices = HostNotices()
         self._checkpoint: str | None = None  # what is kept on disk
         self._submitter = True
@@ -145,20 +145,20 @@ class ElasticDriver(Machine):
 
     def _on_ready(self, event: WorkerReady) -> list[Any]:
         worker = event.worker
-        if not self._crew.counts(worker):
+        if not self._workers.counts(worker):
             return [_removal(worker)]
         self._has_run = True
         if event.attempt != self.attempt:
             return []  # on its way when the next round began
         if event.holds:
-            self._crew.holders.add(worker)
+            self._workers.holders.add(worker)
         self._registry.record(worker, Recorded.READY)
         return self._barrier()
 
     def _on_ended(self, event: WorkerEnded) -> list[Any]:
         worker = event.worker
-        counted, known = self._crew.counts(worker), worker in self._crew.alive
-        self._crew.alive.discard(worker)
+        counted, known = self._workers.counts(worker), worker in self._workers.alive
+        self._workers.alive.discard(worker)
         if not counted:
             return self._review() if known else []  # there may be one silent worker less
         wanted = (self._hosts or {}).get(worker.address, 0) > worker.slot
@@ -172,7 +172,7 @@ class ElasticDriver(Machine):
         return self._barrier()
 
     def _on_stuck(self, event: WorkerStuck) -> list[Any]:
-        if not self._crew.counts(event.worker):
+        if not self._workers.counts(event.worker):
             return []
         return self._failed(WorkerEnded(event.worker, False, None, event.detail, agent_lost=event.agent_lost))
 
@@ -206,14 +206,14 @@ class ElasticDriver(Machine):
             self._first_failure += event.detail and f"\n{event.detail}"
         self._note_place(event)
         # an agent that does not take another worker may be there for those that it has
-        lost = event.agent_lost and (event.started or not self._crew.has_neighbours(worker))
+        lost = event.agent_lost and (event.started or not self._workers.has_neighbours(worker))
         whole = lost or not self._by_slot
         takes = event.started and not event.agent_lost
         self._blacklist.add(worker.address if whole else worker.place, self._now, answers=takes)
         actions: list[Any] = []
-        for other in self._crew.fence(worker, neighbours=whole):
+        for other in self._workers.fence(worker, neighbours=whole):
             self._registry.record(other, Recorded.FAILURE)
-            if other in self._crew.alive:
+            if other in self._workers.alive:
                 why = "it is given up" if other == worker else f"{worker} on the same host has failed"
                 actions.append(StopWorker(other, f"{other} is stopped: {why}."))
         return actions + self._barrier()
@@ -224,14 +224,14 @@ class ElasticDriver(Machine):
         self._void = self._void or not event.started
         self._failing = True
         if event.place is not None and event.started and not event.agent_lost:
-            rank = self._crew.round.index(event.worker)
+            rank = self._workers.round.index(event.worker)
             self._places.add((rank, *(event.place if event.place[0] else (self._checkpoint,))))
 
     def _barrier(self) -> list[Any]:
         """What follows from what the workers of the round have recorded."""
         if self.stage is Stage.WAITING:
             return self._try_start()
-        hosts_left = any(not self._is_out(worker.place) for worker in self._crew.round)
+        hosts_left = any(not self._is_out(worker.place) for worker in self._workers.round)
         resumes = self._resumes and self._has_run
         outcome = self._registry.outcome(hosts_left=hosts_left, resumes=resumes, counts=not self._void)
         if outcome.decision is Decision.WAIT:
@@ -257,41 +257,41 @@ class ElasticDriver(Machine):
         """
         if self._registry.begun:
             return []
-        coming = [worker.place for worker in self._seats()]
-        return [*self._notices.announce(coming, self._crew.round[0], self._now)]
+        coming = [worker.place for worker in self._ranked()]
+        return [*self._notices.announce(coming, self._workers.round[0], self._now)]
 
     def _try_start(self) -> list[Any]:
         """Begin the next round, or pause, or fail."""
         if self._hosts is None:
             return []
-        crew = self._crew
+        workers = self._workers
         later = self.attempt >= 0
         needed = self._low if later else self._first
         actions = self._give_back(needed) if self._resumes and self._failing else []
         if self.stage is Stage.OVER:
             return actions
         may_resume = self._checkpoint is not None or self._anew
-        if later and not may_resume and not crew.holders & crew.living:
+        if later and not may_resume and not workers.holders & workers.living:
             return self._fail(NO_SURVIVOR)
-        seats = self._seats()
-        if later and self._resumes and len(seats) < needed:
+        ranked = self._ranked()
+        if later and self._resumes and len(ranked) < needed:
             self._blacklist.lift(self._now, silent=True)
-            seats = self._seats()
-        if len(seats) < needed:
-            return actions + self._pause(f"there are {len(seats)} slot(s) of the {needed} that are needed")
-        resume = later and not crew.holders.intersection(seats)
+            ranked = self._ranked()
+        if len(ranked) < needed:
+            return actions + self._pause(f"there are {len(ranked)} slot(s) of the {needed} that are needed")
+        resume = later and not workers.holders.intersection(ranked)
         if resume and not may_resume:
             return self._fail(NO_SURVIVOR)
-        if later and not may_go_on(crew.round, crew.living, crew.ended, submitter=self._submitter):
+        if later and not may_go_on(workers.round, workers.living, workers.ended, submitter=self._submitter):
             return actions + self._pause(
-                f"{len(crew.silent)} of {len(crew.round)} workers of the last round are out of reach, and may go on"
+                f"{len(workers.silent)} of {len(workers.round)} workers of the last round are out of reach, and may go on"
             )
-        return actions + self._start(seats, resume=resume)
+        return actions + self._start(ranked, resume=resume)
 
     def _give_back(self, needed: int) -> list[Any]:
         """Where workers have failed and the others are too few, or nobody is left: use again what has failed."""
-        lost = not self._crew.living
-        if not lost and len(self._seats()) >= needed:
+        lost = not self._workers.living
+        if not lost and len(self._ranked()) >= needed:
             return []
         self._failing = False
         places, self._places = self._places, set()
@@ -304,22 +304,22 @@ class ElasticDriver(Machine):
         begin = "the beginning, as nothing was kept yet" if self._checkpoint is None else "the state that was kept last"
         return [Warn(f"{ALL_FAILED} The job goes on from {begin}.")]
 
-    def _start(self, seats: tuple[Worker, ...], *, resume: bool) -> list[Any]:
+    def _start(self, ranked: tuple[Worker, ...], *, resume: bool) -> list[Any]:
         self.attempt += 1
-        places = {worker.place for worker in seats}
-        dismissed = [worker for worker in self._crew.round if worker in self._crew.living.difference(seats)]
+        places = {worker.place for worker in ranked}
+        dismissed = [worker for worker in self._workers.round if worker in self._workers.living.difference(ranked)]
         actions: list[Any] = [_removal(worker) for worker in dismissed]
-        for worker in self._crew.occupants(places, seats):
+        for worker in self._workers.occupants(places, ranked):
             actions.append(StopWorker(worker, f"{worker} is stopped: its slot is needed."))
         # who trains is older than who waits for a free slot, and keeps its rank among those who stay
-        self._order = list(dict.fromkeys([worker.address for worker in seats] + [host.address for host in self._available()]))
-        self._crew.begin(seats, equal=resume or not self.attempt)
+        self._order = list(dict.fromkeys([worker.address for worker in ranked] + [host.address for host in self._available()]))
+        self._workers.begin(ranked, equal=resume or not self.attempt)
         self._notices.begin(places)
-        self._registry.begin(seats)
+        self._registry.begin(ranked)
         self._failing = self._anew = self._void = False
         self._places.clear()
         self.stage, self._paused = Stage.RUNNING, ""
-        return [*actions, StartRound(self.attempt, seats, self._notices.sequence, resume)]
+        return [*actions, StartRound(self.attempt, ranked, self._notices.sequence, resume)]
 
     def _pause(self, reason: str) -> list[Any]:
         if reason == self._paused:
@@ -333,16 +333,16 @@ class ElasticDriver(Machine):
         return [*self._stop_all("The job has failed."), Fail(message)]
 
     def _stop_all(self, reason: str) -> list[Any]:
-        return [StopWorker(worker, reason) for worker in sorted(self._crew.alive - self._crew.fenced)]
+        return [StopWorker(worker, reason) for worker in sorted(self._workers.alive - self._workers.fenced)]
 
     def _is_out(self, place: Place) -> bool:
         """Whether nobody is sent to this slot now."""
         return self._blacklist.holds(place[0], self._now) or self._blacklist.holds(place, self._now)
 
-    def _seats(self) -> tuple[Worker, ...]:
+    def _ranked(self) -> tuple[Worker, ...]:
         hosts = self._available()
         out = {place for host in hosts for place in slots_of(host) if self._is_out(place)}
-        return assign_ranks(hosts, out, self._crew.living, self._crew.holders, self._max, self.attempt + 1)
+        return assign_ranks(hosts, out, self._workers.living, self._workers.holders, self._max, self.attempt + 1)
 
     def _available(self) -> list[Host]:
         """Hosts with slots that may be used now, by age."""

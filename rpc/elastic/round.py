@@ -111,12 +111,12 @@ class WorkerSet:
         self.fenced: set[Worker] = set()
         self.holders: set[Worker] = set()
 
-    def begin(self, seats: tuple[Worker, ...], *, equal: bool) -> None:
+    def begin(self, ranked: tuple[Worker, ...], *, equal: bool) -> None:
         """A round of these workers begins; `equal`: what they construct, or load, is the state, so that all of them hold it."""
-        self.round = seats
-        self.alive.update(seats)
+        self.round = ranked
+        self.alive.update(ranked)
         if equal:
-            self.holders = set(seats)
+            self.holders = set(ranked)
 
     def counts(self, worker: Worker) -> bool:
         """Whether it is in the round, lives, and is not given up."""
@@ -140,17 +140,17 @@ class WorkerSet:
     def fence(self, worker: Worker, *, neighbours: bool) -> list[Worker]:
         """Give up a worker, with `neighbours` all others of the round on its host, too; returns who was not given up before."""
         given_up = {worker, *(other for other in self.round if neighbours and other.address == worker.address)}
-        news = [other for other in self.round if other in given_up and other not in self.fenced]
-        self.fenced.update(news)
-        return news
+        fresh = [other for other in self.round if other in given_up and other not in self.fenced]
+        self.fenced.update(fresh)
+        return fresh
 
     def has_neighbours(self, worker: Worker) -> bool:
         """Whether others that count are on its host."""
         return any(other.address == worker.address and other != worker for other in self.living)
 
-    def occupants(self, places: Collection[Place], seats: Collection[Worker]) -> list[Worker]:
-        """Living processes in these slots that are none of `seats`: workers of earlier rounds that have not left."""
-        return [worker for worker in sorted(self.alive.difference(seats)) if worker.place in places]
+    def occupants(self, places: Collection[Place], ranked: Collection[Worker]) -> list[Worker]:
+        """Living processes in these slots that are none of `ranked`: workers of earlier rounds that have not left."""
+        return [worker for worker in sorted(self.alive.difference(ranked)) if worker.place in places]
 
 
 def assign_ranks(

@@ -33,7 +33,7 @@ logger = get_logger(__name__)
 
 class JobAcceptor:
     """Owns the socket pair. `on_peer(node, session)`, `on_halt(reason)` and `on_lose(node, reason, kind)` are called in the
-    porter's thread."""
+    acceptor's thread."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class JobAcceptor:
             {"code": Keyring((Key(begin.code_key),))}, "peer", process_name(begin.job, begin.node), {"node": begin.node}
         )
         self.suspects = Suspects()  # what the failure detector says of the peers
-        self._door = Acceptor(lambda _hello: self._terms, self._clock)
+        self._acceptor = Acceptor(lambda _hello: self._terms, self._clock)
         self._lock = threading.Lock()
         self._admitted: dict[int, Session] = {}
         self._impostors: dict[int, str] = {}  # nodes that have called as others, and how
@@ -61,7 +61,7 @@ class JobAcceptor:
         self.serves_submitter = False  # whether the executor wants to be called by the submitter while it runs
         self.pending: PendingPeers | None = None  # where peers go whose executor meets them by itself
         self.code_sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="porter", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="acceptor", daemon=True)
 
     def start(self) -> None:
         """Begin to take connections."""
@@ -85,14 +85,14 @@ class JobAcceptor:
     def _run(self) -> None:
         try:
             while True:
-                deadline = self._door.deadline
+                deadline = self._acceptor.deadline
                 left = None if deadline is None else deadline - self._clock.monotonic()
-                wait_sockets([self._channel.sock, *self._door.links], [], left)
+                wait_sockets([self._channel.sock, *self._acceptor.links], [], left)
                 self._take_all()
-                for outcome in self._door.step():
+                for outcome in self._acceptor.step():
                     self._settle(outcome)
         except BaseException:  # without this thread nobody could reach or stop the process
-            logger.exception("The porter failed")
+            logger.exception("The acceptor failed")
             end_process(ORPHANED)
 
     def _take_all(self) -> None:
@@ -110,7 +110,7 @@ class JobAcceptor:
                 return
             operation, connection = received
             if isinstance(operation, Visitor) and connection is not None:
-                self._door.add(
+                self._acceptor.add(
                     connection,
                     hello=operation.hello,
                     seconds=operation.seconds,
@@ -126,7 +126,7 @@ class JobAcceptor:
                 self.suspects.note(operation.node, operation.seconds)
 
     def _terms_of(self, visitor: Visitor) -> Accept | None:
-        """A peer must prove the key that it shares with this node; anybody else, as the door asks, that of the code."""
+        """A peer must prove the key that it shares with this node; anybody else, as the acceptor asks, that of the code."""
         if not visitor.key:
             return None
         return self._terms._replace(admits={"peer": Keyring((Key(visitor.key),))}, node=visitor.caller)

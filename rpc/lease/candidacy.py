@@ -58,9 +58,9 @@ class Candidacy:
         errors = self._call(asked)
         return self._settle(self.election.handle(Ask(tuple(asked)), self._clock.monotonic()), errors)
 
-    def propose(self, attempt: int, charter: str) -> Decision:
+    def propose(self, attempt: int, attempt_state: str) -> Decision:
         """Whether the attempt may begin: those that have granted the job in the last round are asked."""
-        return self._settle(self.election.handle(Propose(attempt, charter), self._clock.monotonic()), {})
+        return self._settle(self.election.handle(Propose(attempt, attempt_state), self._clock.monotonic()), {})
 
     @property
     def reasons(self) -> str:

@@ -10,8 +10,8 @@ Who counts, of the nodes of the last attempt:
 * under a driver in office, a node that granted it until it died: its connection ended by itself, its host refuses another;
 * a node that is silent, or of which nothing is known, never; nor one whose host refuses a connection otherwise, for before its
   agent ended it may have agreed to a later attempt, or have known how the job has ended, when nobody else does.
-At exactly half the one who has begun that attempt goes on, an heir does not. Where all nodes answer and nobody has another
-driver, nothing is unknown, and nobody waits for more grants; but not where others than these nodes may go on.
+At exactly half the one who has begun that attempt goes on, a standby driver does not. Where all nodes answer and nobody has
+another driver, nothing is unknown, and nobody waits for more grants; but not where others than these nodes may go on.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Decision(enum.Enum):
 
 @dataclass(frozen=True)
 class Office:
-    """In which capacity somebody asks. `is_heir`: somebody else has begun the last attempt. `is_elastic`: others than its nodes
-    may go on with the job. `leaves_out`: nodes that failed are left out of the next attempt, so who has lost all others must
-    not count on agents alone that were started again."""
+    """In which capacity somebody asks. `is_standby`: somebody else has begun the last attempt. `is_elastic`: others than its
+    nodes may go on with the job. `leaves_out`: nodes that failed are left out of the next attempt, so who has lost all others
+    must not count on agents alone that were started again."""
 
-    is_heir: bool
+    is_standby: bool
     is_elastic: bool = False
     leaves_out: bool = False
 
@@ -63,7 +63,7 @@ class Newer:
 
     attempt: int
     agreed: int
-    charter: str
+    attempt_state: str
 
 
 # ---- events
@@ -81,7 +81,7 @@ class Propose:
     """Have the nodes that have granted the job agree to an attempt."""
 
     attempt: int
-    charter: str
+    attempt_state: str
 
 
 @dataclass(frozen=True)
@@ -126,10 +126,10 @@ class Settled:
 class Election(Machine):
     """One driver and the nodes of one attempt, for as many rounds as it takes.
 
-    `mourned` are the nodes that granted it until they died (see the module). Attributes: `term`, the newest that was claimed;
-    `granted`, `denied`, `refused`, what the last round has brought; `deadline`, when to send the next Tick; `newer`, after
-    NEWER: the attempt from which the job goes on. Where nobody knows whether enough had agreed to one that another driver has
-    proposed, the nodes are asked to agree to it now.
+    `known_dead` are the nodes that granted it until they died (see the module). Attributes: `term`, the newest that was
+    claimed; `granted`, `denied`, `refused`, what the last round has brought; `deadline`, when to send the next Tick; `newer`,
+    after NEWER: the attempt from which the job goes on. Where nobody knows whether enough had agreed to one that another driver
+    has proposed, the nodes are asked to agree to it now.
     """
 
     def __init__(
@@ -142,13 +142,13 @@ class Election(Machine):
         *,
         term: int,
         since: tuple[int, int],
-        mourned: Collection[int] = (),
+        known_dead: Collection[int] = (),
     ) -> None:
         super().__init__()
         self._job, self._driver, self._sha256, self._office = job, driver, sha256, office
         self._nodes = tuple(nodes)
         self._since = since  # term and number of the last attempt
-        self._mourned = set(mourned)
+        self._known_dead = set(known_dead)
         self.term = term
         self.granted: dict[int, Granted] = {}
         self.denied: dict[int, Denied] = {}
@@ -193,10 +193,10 @@ class Election(Machine):
         return [Send(node, ClaimJob(self._job, node, self._driver, self._sha256, self.term)) for node in sorted(nodes)]
 
     def _propose(self, event: Propose, now: float) -> list[object]:
-        self._proposal, self._agreed = (event.attempt, event.charter), set()
+        self._proposal, self._agreed = (event.attempt, event.attempt_state), set()
         self._asked = {node for node, answer in self.granted.items() if answer.voice != NONE}
         self.deadline = now + ANSWER_SECONDS
-        content = (self._driver, self.term, event.attempt, event.charter)
+        content = (self._driver, self.term, event.attempt, event.attempt_state)
         return [Send(node, ProposeAttempt(self._job, node, *content)) for node in sorted(self._asked)]
 
     def _hear(self, event: Said) -> None:
@@ -241,22 +241,22 @@ class Election(Machine):
             told: list[Granted | Denied] = [*self.granted.values(), *self.denied.values()]
             newest = self._newest(told)
             if newest is not None:
-                is_begun, agreed, attempt, charter = newest
-                if not charter:
+                is_begun, agreed, attempt, attempt_state = newest
+                if not attempt_state:
                     self._is_behind = True
                 elif is_begun:
-                    self.newer = Newer(attempt, agreed, charter)
+                    self.newer = Newer(attempt, agreed, attempt_state)
                 elif is_free and self._is_enough():
-                    self.newer = Newer(attempt, self.term, charter)
-                    return self._propose(Propose(attempt, charter), now)
+                    self.newer = Newer(attempt, self.term, attempt_state)
+                    return self._propose(Propose(attempt, attempt_state), now)
         self.deadline = None
         return [Settled(self._decision())]
 
     def _newest(self, told: Collection[Granted | Denied]) -> tuple[bool, int, int, str] | None:
         """With which attempt the job has gone on from the one that we know; else to which one of another driver a node has
         agreed. No other one has the same terms."""
-        known = [(True, answer.own, answer.own_attempt, answer.own_charter) for answer in told]
-        known += [(False, answer.agreed, answer.newest, answer.charter) for answer in told if not answer.begun]
+        known = [(True, answer.own, answer.own_attempt, answer.own_state) for answer in told]
+        known += [(False, answer.agreed, answer.newest, answer.attempt_state) for answer in told if not answer.begun]
         return max((entry for entry in known if entry[1:3] > self._since and entry[1] not in self._ours), default=None)
 
     @property
@@ -271,7 +271,7 @@ class Election(Machine):
         is_enough = self._is_enough()
         if self.newer is not None and (is_enough or self._proposal is None):
             return Decision.NEWER
-        if self._is_behind or (self._office.is_heir and others):
+        if self._is_behind or (self._office.is_standby and others):
             return Decision.YIELD
         if is_enough:
             return Decision.DRIVE
@@ -281,11 +281,11 @@ class Election(Machine):
         grants = {node for node, answer in self.granted.items() if answer.voice != NONE}
         if self._proposal is not None:
             grants &= self._agreed
-        votes = 2 * (len(grants) + len(self.refused & self._mourned))
+        votes = 2 * (len(grants) + len(self.refused & self._known_dead))
         is_living = any(self.granted[node].voice == LIVING for node in grants)
-        if votes > len(self._nodes) or (votes == len(self._nodes) and not self._office.is_heir):
+        if votes > len(self._nodes) or (votes == len(self._nodes) and not self._office.is_standby):
             return is_living or not self._office.leaves_out or self._office.is_elastic
-        unknown = self.silent or self.refused - self._mourned
+        unknown = self.silent or self.refused - self._known_dead
         open_ = {node for node, answer in self.granted.items() if answer.voice != NONE} - grants
         return is_living and not (self._office.is_elastic or unknown or self._others or open_)
 
@@ -295,7 +295,7 @@ class Election(Machine):
         silent = ", ".join(names[node] for node in self.silent)
         if silent:
             reasons.append(f"{silent} cannot be reached, and may be going on without us.")
-        gone = ", ".join(names[node] for node in sorted(self.refused - self._mourned))
+        gone = ", ".join(names[node] for node in sorted(self.refused - self._known_dead))
         if gone:
             reasons.append(f"{gone} cannot be reached (connection refused), and may have gone on before that without us.")
         mute = ", ".join(names[node] for node, answer in sorted(self.granted.items()) if answer.voice == NONE)

@@ -17,18 +17,18 @@ def new_driver(who: str) -> str:
 
 @dataclass(frozen=True)
 class Handoff:
-    """`estate` is the same for all attempts at a job, `charter` what has become of the job so far; `heir` is the module whose
-    `main` takes over with both."""
+    """`manifest` is the same for all attempts at a job, `attempt_state` what has become of the job so far; `standby` is the
+    module whose `main` takes over with both."""
 
     driver: str
-    heir: str
-    estate: bytes
-    charter: str = ""
+    standby: str
+    manifest: bytes
+    attempt_state: str = ""
     term: int = 0
     sha256: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sha256", hashlib.sha256(self.estate).hexdigest())
+        object.__setattr__(self, "sha256", hashlib.sha256(self.manifest).hexdigest())
 
 
 def by_seniority(nodes: Iterable[int]) -> list[int]:
@@ -105,11 +105,20 @@ class ManifestSender:
         """The nodes that have not said yet that they have everything."""
         for place, node in enumerate(by_seniority(nodes)):
             self.open.add(node)
-            size = len(handoff.estate)
+            size = len(handoff.manifest)
             tell(
                 node,
                 KeepManifest(
-                    job, node, attempt, handoff.term, handoff.driver, place, handoff.sha256, size, handoff.heir, handoff.charter
+                    job,
+                    node,
+                    attempt,
+                    handoff.term,
+                    handoff.driver,
+                    place,
+                    handoff.sha256,
+                    size,
+                    handoff.standby,
+                    handoff.attempt_state,
                 ),
             )
 
@@ -127,10 +136,10 @@ class ManifestSender:
 
     def send(self) -> None:
         """Put further parts in line where there is room."""
-        estate = self._handoff.estate
+        manifest = self._handoff.manifest
         for node, sent in self._sent.items():
-            while sent < len(estate) and self._pending(node) < _AHEAD_BYTES:
-                data = estate[sent : sent + PART_BYTES]
+            while sent < len(manifest) and self._pending(node) < _AHEAD_BYTES:
+                data = manifest[sent : sent + PART_BYTES]
                 self._tell(node, ManifestPart(self._job, node, data))
                 sent += len(data)
             self._sent[node] = sent

@@ -2,7 +2,7 @@
 
 driven      a driver is connected; nobody else may be
 vacant      the driver is gone; the first who claims the job gets it. The node waits according to its place in seniority, so
-            that its seniors come first, then it starts an heir of its own
+            that its seniors come first, then it starts a standby driver of its own
 over        the job has ended, or goes on without this node
 
 A node is one voice of the attempt that it takes part in. Its `Promise` is what other drivers have to respect: who claimed the
@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from ..machine import Machine
 
 PLACE_SECONDS = 1.0
-"""How long a node waits for each of its seniors: an heir needs a little less to start and to claim the job."""
+"""How long a node waits for each of its seniors: a standby driver needs a little less to start and to claim the job."""
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
-"""After an heir that has ended for nothing; twice as long after each further one."""
+"""After a standby driver that has ended for nothing; twice as long after each further one."""
 
 LIVING, RESTARTED, NONE = "living", "restarted", "none"
 """The voice of a node for a claimant: its agent has lived all the time; it was started again, but had promised itself to the
@@ -30,37 +30,38 @@ claimant before; it was started again and keeps what it had promised to another 
 @dataclass(frozen=True)
 class Promise:
     """`driver` is who was granted the job last, with a claim of this `term`: a later claim has a higher one, and an earlier one
-    counts no more. `attempt` is the newest that the node has agreed to, in the term `agreed`, with its `charter`; `begun` says
-    that a majority has, as who takes part in it knows. `own` is the term of the attempt that the node takes part in, then come
-    its number and charter: `attempt` follows from that one, or from a later one."""
+    counts no more. `attempt` is the newest that the node has agreed to, in the term `agreed`, with its `attempt_state`; `begun`
+    says that a majority has, as who takes part in it knows. `own` is the term of the attempt that the node takes part in, then
+    come its number and attempt state: `attempt` follows from that one, or from a later one."""
 
     term: int = 0
     driver: str = ""
     attempt: int = -1
     agreed: int = 0
     begun: bool = False
-    charter: str = ""
+    attempt_state: str = ""
     own: int = 0
     own_attempt: int = -1
-    own_charter: str = ""
+    own_state: str = ""
 
 
 # ---- events
 
 
 @dataclass(frozen=True)
-class Entrusted:
-    """The driver has told the node what its heir must know, and its place in seniority; `term` is that of the attempt."""
+class HandedOff:
+    """The driver has told the node what its standby driver must know, and its place in seniority; `term` is that of the
+    attempt."""
 
     place: int
     attempt: int
     term: int
-    charter: str
+    attempt_state: str
 
 
 @dataclass(frozen=True)
-class Inherited:
-    """The estate is here as a whole: an heir could take over."""
+class ManifestComplete:
+    """The manifest is here as a whole: a standby driver could take over."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +79,18 @@ class Proposed:
     by: str
     term: int
     attempt: int
-    charter: str
+    attempt_state: str
 
 
 @dataclass(frozen=True)
 class Begun:
     """The node takes part in an attempt from now on: a majority has agreed to it. It need not have been among them, so it is
-    told the charter, too."""
+    told the attempt state, too."""
 
     by: str
     term: int
     attempt: int
-    charter: str
+    attempt_state: str
 
 
 @dataclass(frozen=True)
@@ -101,12 +102,12 @@ class DriverGone:
 
 @dataclass(frozen=True)
 class StandbyGone:
-    """The heir that was started here has ended."""
+    """The standby driver that was started here has ended."""
 
 
 @dataclass(frozen=True)
 class StandbyHere:
-    """An heir that was started here for this job, when the node had another number."""
+    """A standby driver that was started here for this job, when the node had another number."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +169,8 @@ class DriverLease(Machine):
         self.over = False
         self.deadline: float | None = None
         self._place = 0
-        self._inherits = False
-        self._heir = False
+        self._has_manifest = False
+        self._standby = False
         self._pause = FIRST_PAUSE_SECONDS
 
     def objection(self, by: str, term: int) -> str:
@@ -194,22 +195,22 @@ class DriverLease(Machine):
         if isinstance(event, Begun):
             return self._on_begin(event)
         if isinstance(event, StandbyGone):
-            self._heir = False
+            self._standby = False
             self._wait(now + self._pause)
             self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
         elif isinstance(event, DriverGone):
             if event.by == self.driver:
                 self.driver = ""
                 self._wait(now + self._place * PLACE_SECONDS)
-        elif isinstance(event, Entrusted):
+        elif isinstance(event, HandedOff):
             self._place = event.place
             known = self.promise
-            own = (event.term, event.attempt, event.charter)
-            return self._change(Promise(known.term, known.driver, event.attempt, event.term, True, event.charter, *own))
+            own = (event.term, event.attempt, event.attempt_state)
+            return self._change(Promise(known.term, known.driver, event.attempt, event.term, True, event.attempt_state, *own))
         elif isinstance(event, StandbyHere):
-            self._heir = True
-        elif isinstance(event, Inherited):
-            self._inherits = True
+            self._standby = True
+        elif isinstance(event, ManifestComplete):
+            self._has_manifest = True
             self._wait(now + self._place * PLACE_SECONDS)
         elif isinstance(event, Concluded):
             self.over, self.deadline = True, None
@@ -242,9 +243,9 @@ class DriverLease(Machine):
             reason = f"attempt {known.attempt} is known here"
         if reason:
             return [Deny(event.by, reason)]
-        begun = known.begun and (known.attempt, known.charter) == (event.attempt, event.charter)
-        own = (known.own, known.own_attempt, known.own_charter)
-        agreed = Promise(event.term, event.by, event.attempt, event.term, begun, event.charter, *own)
+        begun = known.begun and (known.attempt, known.attempt_state) == (event.attempt, event.attempt_state)
+        own = (known.own, known.own_attempt, known.own_state)
+        agreed = Promise(event.term, event.by, event.attempt, event.term, begun, event.attempt_state, *own)
         return [*self._change(agreed), Agree()]
 
     def _on_begin(self, event: Begun) -> list[object]:
@@ -253,19 +254,20 @@ class DriverLease(Machine):
             return [Deny(event.by, reason)]
         is_new = self.driver != event.by
         self.driver, self.deadline, self.over, self.restarted = event.by, None, False, False
-        own = (event.term, event.attempt, event.charter)
-        begun = Promise(event.term, event.by, event.attempt, event.term, True, event.charter, *own)
+        own = (event.term, event.attempt, event.attempt_state)
+        begun = Promise(event.term, event.by, event.attempt, event.term, True, event.attempt_state, *own)
         return [*self._change(begun), Grant(event.by, is_new)]
 
     def _wait(self, until: float) -> None:
-        """Begin to wait, if there is anything that this node could do afterwards. A living heir tries again by itself."""
-        if not (self.over or self.driver or self._heir) and self._inherits:
+        """Begin to wait, if there is anything that this node could do afterwards. A living standby driver tries again by
+        itself."""
+        if not (self.over or self.driver or self._standby) and self._has_manifest:
             self.deadline = until
 
     def _on_tick(self, now: float) -> list[object]:
         if self.deadline is None or now < self.deadline:
             return []
-        self._heir, self.deadline = True, None
+        self._standby, self.deadline = True, None
         return [StartStandby()]
 
 

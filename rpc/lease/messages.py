@@ -23,9 +23,9 @@ Outcome = Annotated[str, ("done", "failed", "stopped", "left")]
 class KeepManifest(Operation):
     """Keep what is needed to drive this job, for the time when I am gone.
 
-    `term` is that in which the attempt was agreed to, `place` the node's in the order of seniority. The estate, which is the
-    same for all attempts, has `size` bytes and this hash; it follows in parts if it is asked for. `charter` is what changes
-    from attempt to attempt. `heir` is the module that takes over; its `main` is called.
+    `term` is that in which the attempt was agreed to, `place` the node's in the order of seniority. The manifest, which is the
+    same for all attempts, has `size` bytes and this hash; it follows in parts if it is asked for. `attempt_state` is what
+    changes from attempt to attempt. `standby` is the module that takes over; its `main` is called.
     """
 
     job: str
@@ -36,13 +36,13 @@ class KeepManifest(Operation):
     place: Annotated[int, range(1 << 20)]
     sha256: Sha256
     size: Bytes
-    heir: Annotated[str, Matching("[a-z_]+\\.standby")]
-    charter: str
+    standby: Annotated[str, Matching("[a-z_]+\\.standby")]
+    attempt_state: str
 
 
 @dataclass(frozen=True)
 class ManifestPart(Operation):
-    """The next bytes of the estate."""
+    """The next bytes of the manifest."""
 
     job: str
     node: Node
@@ -51,7 +51,7 @@ class ManifestPart(Operation):
 
 @dataclass(frozen=True)
 class ClaimJob(Operation):
-    """Let me drive the job of this estate from now on. A claim of a higher term ends those before it."""
+    """Let me drive the job of this manifest from now on. A claim of a higher term ends those before it."""
 
     job: str
     node: Node
@@ -69,7 +69,7 @@ class ProposeAttempt(Operation):
     driver: Driver
     term: Term
     attempt: Attempt
-    charter: str
+    attempt_state: str
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Conclude(Operation):
 
 @dataclass(frozen=True)
 class ManifestKept(Operation):
-    """The agent has the whole estate, or asks for it."""
+    """The agent has the whole manifest, or asks for it."""
 
     job: str
     node: Node
@@ -100,8 +100,8 @@ class Granted(Operation):
     """You drive, by the claim of the term `claim`; `voice` is what that counts (see `lease`).
 
     Then the newest attempt that the node has agreed to, -1 for none: in which term, whether it has begun, its
-    charter; then the newest that has begun here, its term, number and charter; and what the node was told last: the attempt
-    that its process is of, and its state.
+    attempt state; then the newest that has begun here, its term, number and attempt state; and what the node was told last: the
+    attempt that its process is of, and its state.
     """
 
     job: str
@@ -109,10 +109,10 @@ class Granted(Operation):
     newest: Annotated[int, range(-1, 1 << 31)]
     agreed: Term
     begun: bool
-    charter: str
+    attempt_state: str
     own: Term
     own_attempt: Annotated[int, range(-1, 1 << 31)]
-    own_charter: str
+    own_state: str
     claim: Term
     voice: Annotated[str, ("living", "restarted", "none")]
     attempt: Attempt
@@ -130,10 +130,10 @@ class Denied(Operation):
     newest: Annotated[int, range(-1, 1 << 31)]
     agreed: Term
     begun: bool
-    charter: str
+    attempt_state: str
     own: Term
     own_attempt: Annotated[int, range(-1, 1 << 31)]
-    own_charter: str
+    own_state: str
     term: Term
     is_driven: bool
     reason: str

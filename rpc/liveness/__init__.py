@@ -1,1 +1,1 @@
-"""Who is alive, who makes progress, and what is said of those who do not: recorder, watch, guard, lookout, verdicts."""
+"""Who is alive, who makes progress, and what is said of those who do not: recorder, detectors and monitors."""

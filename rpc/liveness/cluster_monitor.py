@@ -1,4 +1,4 @@
-"""The submitter's view of its job: takes in beats, notices and verdicts, watches for silent hosts and deadlocks."""
+"""The submitter's view of its job: takes in heartbeats, notices and verdicts, watches for silent hosts and deadlocks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ClusterMonitor:
     def __init__(self, job: str, attempt: int, logger: logging.Logger, *, causes_first: bool = False) -> None:
         self._job, self._attempt, self._logger = job, attempt, logger
         self._cluster: SilenceDetector | None = None
-        self._beats: dict[int, Heartbeat] = {}  # the last of each node that has not ended, and
-        self._beaten: dict[int, float] = {}  # when it came
+        self._last_heartbeats: dict[int, Heartbeat] = {}  # the last of each node that has not ended, and
+        self._heard_at: dict[int, float] = {}  # when it came
         self._bystanders: list[str] | None = [] if causes_first else None  # lines that wait; None: they wait no more
         self._ended: dict[int, bool] = {}  # the nodes that have, and whether well
         self.verdicts: list[Verdict] = []
@@ -44,7 +44,7 @@ class ClusterMonitor:
         return None if self._cluster is None else self._cluster.deadline
 
     def begin(self, nodes: Iterable[int], now: float, *, anew: bool = False) -> None:
-        """All `nodes` have started; from now on their agents must beat.
+        """All `nodes` have started; from now on their agents must send heartbeats.
 
         They may begin `anew` with other companions: whoever has waited until now, has waited for others.
         """
@@ -52,28 +52,28 @@ class ClusterMonitor:
         if anew:
             self._ended.clear()
             return
-        for beat in self._beats.values():  # that came while others were starting
-            self._cluster.handle(_heard(beat), now)
-        for node, well in self._ended.items():  # meanwhile, too: their agents do not beat any more
+        for heartbeat in self._last_heartbeats.values():  # that came while others were starting
+            self._cluster.handle(_heard(heartbeat), now)
+        for node, well in self._ended.items():  # meanwhile, too: their agents send none any more
             self._cluster.handle(HasEnded(node, well), now)
 
-    def take(self, node: int, news: Operation, now: float) -> None:
+    def take(self, node: int, told: Operation, now: float) -> None:
         """The agent of `node` says something; what is of another job or attempt, or of another node, is left out."""
-        if not isinstance(news, LIVENESS_MESSAGES) or (news.job, news.node, news.attempt) != (self._job, node, self._attempt):
+        if not isinstance(told, LIVENESS_MESSAGES) or (told.job, told.node, told.attempt) != (self._job, node, self._attempt):
             return
-        if isinstance(news, Heartbeat):
+        if isinstance(told, Heartbeat):
             if node not in self._ended:  # it was on its way when the end was told
-                self._beats[node], self._beaten[node] = news, now
+                self._last_heartbeats[node], self._heard_at[node] = told, now
             if self._cluster is not None:
-                self._cluster.handle(_heard(news), now)
-        elif isinstance(news, Notice):
-            self._logger.warning("%s", news.describe())
+                self._cluster.handle(_heard(told), now)
+        elif isinstance(told, Notice):
+            self._logger.warning("%s", told.describe())
         else:
-            self._note(news, now)
+            self._note(told, now)
 
     def ended(self, node: int, well: bool, now: float) -> None:
         """The job has ended on `node`, or its agent is gone."""
-        self._beats.pop(node, None)
+        self._last_heartbeats.pop(node, None)
         self._ended[node] = well
         if self._cluster is not None:
             self._cluster.handle(HasEnded(node, well), now)
@@ -93,10 +93,10 @@ class ClusterMonitor:
 
     def explain(self, node: int, reason: str, now: float) -> str:
         """Why a node was lost, and where it was; as it came for one that has ended, has not beaten, or does not signal."""
-        last = self._beats.get(node)
+        last = self._last_heartbeats.get(node)
         if last is None or last.phase == Phase.UNWATCHED.value:
             return reason
-        return f"{reason.rstrip('.')}. By its last beat, {now - self._beaten[node]:.1f} s before, it was {last.place}."
+        return f"{reason.rstrip('.')}. By its last beat, {now - self._heard_at[node]:.1f} s before, it was {last.place}."
 
     def look(self, now: float) -> list[Verdict]:
         """See what the silence of all says; returns the new verdicts."""
@@ -134,23 +134,32 @@ class ClusterMonitor:
 
     def _verdict(self, kind: str, node: int, seconds: float, detail: str) -> Verdict:
         unknown = Heartbeat(self._job, node, self._attempt, "an unknown host", 0, Phase.UNWATCHED.value, 0, 0, 0.0, 0.0, 0.0)
-        last = self._beats.get(node, unknown)
+        last = self._last_heartbeats.get(node, unknown)
         place = (last.host, last.pid, last.phase, last.epoch, last.batch)
         return Verdict(self._job, node, self._attempt, kind, *place, seconds, detail)
 
 
-def _heard(beat: Heartbeat) -> Heard:
-    links = tuple((peer, sent, read) for peer, sent, read in beat.links)
-    return Heard(beat.node, beat.attempt, Phase(beat.phase), beat.epoch, beat.batch, beat.waiting, beat.limit, links)
+def _heard(heartbeat: Heartbeat) -> Heard:
+    links = tuple((peer, sent, read) for peer, sent, read in heartbeat.links)
+    return Heard(
+        heartbeat.node,
+        heartbeat.attempt,
+        Phase(heartbeat.phase),
+        heartbeat.epoch,
+        heartbeat.batch,
+        heartbeat.waiting,
+        heartbeat.limit,
+        links,
+    )
 
 
 # The failure detector for a whole job, at whoever watches all its agents: silent hosts, and deadlocks.
 #
-# All nodes run when the watch begins. Their agents beat twice a second; one that has not for 2.25 s is silent, whatever its
-# connection says. A host that hears nothing is found so, too: what it sends is not confirmed to it, so its system sends the
-# first beat again and again, and no further one. When all that still train wait for their peers, longer than a step may take
-# and without a byte, nobody will go on: a deadlock, unless messages were sent that have not come: then the link that swallows
-# them is dead.
+# All nodes run when the watch begins. Their agents send heartbeats twice a second; one that has sent none for 2.25 s is
+# silent, whatever its connection says. A host that hears nothing is found so, too: what it sends is not confirmed to it, so
+# its system sends the first heartbeat again and again, and no further one. When all that still train wait for their peers,
+# longer than a step may take and without a byte, nobody will go on: a deadlock, unless messages were sent that have not come:
+# then the link that swallows them is dead.
 
 SILENT_SECONDS = 2.25
 _TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
@@ -158,7 +167,7 @@ _TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
 
 @dataclass(frozen=True)
 class Heard:
-    """A beat. epoch and batch count from 1; `waiting` seconds for peers without a byte; `limit` for a step there."""
+    """A heartbeat. epoch and batch count from 1; `waiting` seconds for peers without a byte; `limit` for a step there."""
 
     node: int
     attempt: int
@@ -220,7 +229,7 @@ class CutOff:
 
 
 class SilenceDetector(Machine):
-    """See the module. `deadline` is when to send the next Tick, or None; `strangers` counts beats of other jobs."""
+    """See the module. `deadline` is when to send the next Tick, or None; `strangers` counts heartbeats of other jobs."""
 
     def __init__(self, nodes: Iterable[int], attempt: int, now: float) -> None:
         super().__init__()
@@ -239,7 +248,7 @@ class SilenceDetector(Machine):
 
     def _decide(self, event: object, now: float) -> list[object]:
         if isinstance(event, Heard):
-            self._on_beat(event, now)
+            self._on_heartbeat(event, now)
             return []
         if isinstance(event, HasEnded):
             self._forget(event.node)
@@ -249,12 +258,12 @@ class SilenceDetector(Machine):
             return self._on_tick(now)
         raise self._impossible(event)
 
-    def _on_beat(self, beat: Heard, now: float) -> None:
-        if beat.node not in self._nodes or beat.attempt != self._attempt:
+    def _on_heartbeat(self, heartbeat: Heard, now: float) -> None:
+        if heartbeat.node not in self._nodes or heartbeat.attempt != self._attempt:
             self.strangers += 1  # of an attempt before, or of nobody
-        elif beat.node not in self._ended:  # a beat may have been on its way when the end was told
-            self._heartbeats.hear(beat.node, now)
-            self._last[beat.node] = beat
+        elif heartbeat.node not in self._ended:  # a heartbeat may have been on its way when the end was told
+            self._heartbeats.hear(heartbeat.node, now)
+            self._last[heartbeat.node] = heartbeat
 
     def _forget(self, node: int) -> None:
         self._ended.add(node)
@@ -270,21 +279,21 @@ class SilenceDetector(Machine):
         return silent + self._deadlock()
 
     def _deadlock(self) -> list[object]:
-        training = [beat for beat in self._last.values() if beat.phase in _TRAINING]
+        training = [heartbeat for heartbeat in self._last.values() if heartbeat.phase in _TRAINING]
         unheard = self._nodes - self._ended - self._last.keys()
-        if self._settled or unheard or not training or any(beat.waiting <= beat.limit for beat in training):
+        if self._settled or unheard or not training or any(heartbeat.waiting <= heartbeat.limit for heartbeat in training):
             return []
         self._settled = True
         cut_off = self._cut_off()
         if cut_off:
             return cut_off
-        longest = max(training, key=lambda beat: (beat.waiting, -beat.node))
-        return [Deadlock(tuple(sorted(beat.node for beat in training)), longest)]
+        longest = max(training, key=lambda heartbeat: (heartbeat.waiting, -heartbeat.node))
+        return [Deadlock(tuple(sorted(heartbeat.node for heartbeat in training)), longest)]
 
     def _cut_off(self) -> list[object]:
         """The fewest nodes, one after the other, without which no dead link is left: who has most of them, of equals the worker
         with the highest number."""
-        counts = {(node, peer): (sent, read) for node, beat in self._last.items() for peer, sent, read in beat.links}
+        counts = {(node, peer): (sent, read) for node, heartbeat in self._last.items() for peer, sent, read in heartbeat.links}
         dead = [
             DeadLink(node, peer, sent, counts[peer, node][1])
             for (node, peer), (sent, _) in sorted(counts.items())

@@ -1,4 +1,4 @@
-"""The agent's watch over one job process: reads the recorder, warns, beats, and gathers the evidence for a verdict."""
+"""The agent's view of one job process: reads the recorder, warns, sends heartbeats, gathers the evidence for a verdict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .stall_detector import Declare, Signs, StallDetector, Tick, Warn, Withdraw
 
 HEARTBEAT_SECONDS = 0.5
 STOPPED_SECONDS = 8.0  # for which a process may be stopped by a signal before its executor starts
-LINKS_SECONDS = 1.0  # of waiting in vain, after which a beat tells what came over each link
+LINKS_SECONDS = 1.0  # of waiting in vain, after which a heartbeat tells what came over each link
 _RECOVERY_SECONDS = 0.1  # between looks while a warning stands
 _LEAST_LOOK_SECONDS = 0.02
 _MOST_READ = 64  # signals per look: the newest of a fast program tell all that matters
@@ -45,7 +45,7 @@ class ProcessMonitor:
         self._request: StackRequest | None = None
         self.verdict: Verdict | None = None
         self.stopped = 0.0
-        self._seconds = 0.0  # of processor time at the last beat
+        self._seconds = 0.0  # of processor time at the last heartbeat
         self.recent: deque[Signal] = deque(maxlen=_REMEMBERED)
 
     def begin(self, pid: int) -> None:
@@ -59,40 +59,40 @@ class ProcessMonitor:
         self.deadline = self._next_beat = now + HEARTBEAT_SECONDS
         status = self._see()
         worked, self._seconds = max(0.0, status.seconds - self._seconds), status.seconds
-        return [replace(self._beat(now), worked=worked)]
+        return [replace(self._heartbeat(now), worked=worked)]
 
     def look(self, now: float, leaving: bool = False) -> list[Operation]:
-        """See what the process has signalled up to `now`; returns what the watchers are to be told, a verdict last.
+        """See what the process has signalled up to `now`; returns what subscribers are to be told, a verdict last.
 
-        Of a process that is `leaving` only the beats are told.
+        Of a process that is `leaving` only the heartbeats are told.
         """
         if now < self.deadline:
             return []
         leaving = leaving or self.verdict is not None
-        news = [] if leaving else self._watch_over(now)
+        told = [] if leaving else self._watch_over(now)
         if now >= self._next_beat:
             self._next_beat = now + HEARTBEAT_SECONDS
-            news.insert(0, self._beat(now))
+            told.insert(0, self._heartbeat(now))
         self.deadline = self._next_beat if leaving else self._next_look(now)
-        return news
+        return told
 
     def farewell(self, now: float) -> list[Operation]:
         """The process has ended well: what is still to be told, a warning to be withdrawn."""
         return [self._notice(action) for action in self._read(now) if isinstance(action, Withdraw)]
 
     def _watch_over(self, now: float) -> list[Operation]:
-        news: list[Operation] = []
+        told: list[Operation] = []
         for action in self._read(now):
             if isinstance(action, Declare):
                 self._declared, self._request = action, StackRequest(self._pid, self._reader, now)
             elif isinstance(action, (Warn, Withdraw)):
-                news.append(self._notice(action))
+                told.append(self._notice(action))
         if self._order.standstill and self._declared is None and now >= self._next_beat:
             self._look_if_stopped(now)
         stack = None if self._request is None else self._request.answer(now)
         if self._declared is not None and stack is not None:
-            news.append(self._condemn(self._declared, stack, now))
-        return news
+            told.append(self._condemn(self._declared, stack, now))
+        return told
 
     def _read(self, now: float) -> list[object]:
         watch = self._watch
@@ -105,7 +105,7 @@ class ProcessMonitor:
         return actions + watch.handle(Tick(), now)
 
     def _see(self) -> ProcessStatus:
-        """Look at the process from outside, once a beat."""
+        """Look at the process from outside, once a heartbeat."""
         status = process_status(self._pid)
         # counted, not measured: if we are suspended it may well be, too
         self.stopped = self.stopped + HEARTBEAT_SECONDS if status.is_stopped else 0.0
@@ -133,7 +133,7 @@ class ProcessMonitor:
 
     # ---- what it says
 
-    def _beat(self, now: float) -> Heartbeat:
+    def _heartbeat(self, now: float) -> Heartbeat:
         order, watch = self._order, self._watch
         waiting = watch.waiting(now)
         return Heartbeat(

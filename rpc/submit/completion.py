@@ -39,9 +39,9 @@ class JobOutcome:
         return self._com.available_clients
 
     @property
-    def mourned(self) -> set[int]:
+    def known_dead(self) -> set[int]:
         """The nodes whose agents have ended while we were connected with them: they had no other driver."""
-        return set(self._loop.mourned)
+        return set(self._loop.known_dead)
 
     @property
     def halted(self) -> str:

@@ -185,9 +185,9 @@ class JobMessages:
         others: Iterable[int] = (),
         term: int = 0,
         standstill: float = 0.0,
-        charter: str = "",
+        attempt_state: str = "",
     ) -> None:
-        self._standstill, self._charter = standstill, charter
+        self._standstill, self._attempt_state = standstill, attempt_state
         self.job, self._title, self.attempt = job, title, attempt
         self._stall, self._driver, self._term = stall, driver, term
         self._addresses = addresses
@@ -215,7 +215,7 @@ class JobMessages:
             driver=self._driver,
             others=sorted(self._nodes.difference(group)),
             term=self._term,
-            charter=self._charter,
+            attempt_state=self._attempt_state,
             standstill=self._standstill,
         )
 

@@ -56,9 +56,9 @@ class Coordinator(JobOutcome):
         job: id of a job that failed and is tried again; default a new one.
         attempt: which attempt at the job this is, counted from 0; its nodes refuse one that they have had.
         stall: seconds of silence within a step beyond which a node counts as stuck; 0 for the default (see `Limits`).
-        driver: by which name agents know who drives the job (`succession.will.new_driver`), if it is to be handed on.
+        driver: by which name agents know who drives the job (`lease.handoff.new_driver`), if it is to be handed on.
         term: of the driver's claim (`lease.Election`); 0 for who has submitted it.
-        charter: what its heirs must know of this attempt (`succession.Will.charter`).
+        attempt_state: what its standby drivers must know of this attempt (`lease.handoff.Handoff.attempt_state`).
         collects: whether `join` fetches files and results; else they stay with the agents.
         others: ids of nodes of the job that `com` does not reach, and that its nodes may call.
         standstill: seconds for which SIGSTOP may stop a process of the job until it counts as stuck, also one that does not
@@ -86,7 +86,7 @@ class Coordinator(JobOutcome):
         stall: float = 0.0,
         driver: str = "",
         term: int = 0,
-        charter: str = "",
+        attempt_state: str = "",
         collects: bool = True,
         others: Iterable[int] = (),
         standstill: float = 0.0,
@@ -121,7 +121,7 @@ class Coordinator(JobOutcome):
             others,
             term,
             standstill,
-            charter,
+            attempt_state,
         )
         clock = SystemClock()
         run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)
@@ -153,7 +153,7 @@ class Coordinator(JobOutcome):
         """canCommit: put `executable` on the nodes of `working_group` (default: all workers), which will start together.
 
         `package_size` bytes will be sent to each node later; `objects` travel with the class, as its `shipped`. A bundle is
-        what `submitting.pack_executable` has made of both. With `on_failure="restart"` a node that crashes, exits, hangs or
+        what `groups.pack_executable` has made of both. With `on_failure="restart"` a node that crashes, exits, hangs or
         is lost while `join` waits ends the job on all nodes; when no process of it is left, all start again from the
         beginning of their executor, up to `max_restarts` times, but not when the same node has failed at the same epoch and
         batch of its signals three times. An executor finds what it has saved in `com.output_directory`, which lasts.
@@ -214,7 +214,7 @@ class Coordinator(JobOutcome):
         self._loop.watch()
         self._logger.info("Dispatch complete.")
 
-    def entrust(self, handoff: Handoff) -> None:
+    def hand_off(self, handoff: Handoff) -> None:
         """Hand `handoff` to all agents of the running job, while `join` waits, so that one of them can drive it without us."""
         self._handoffs.hand_off(handoff, self._loop.running)
 

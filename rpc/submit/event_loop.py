@@ -36,7 +36,7 @@ class EventLoop:
     Attributes: `failures`, {node: (state, detail)} of nodes that did not end well; `results` of the others, by node; what it
     asks and tells: `connections`, `monitor`, `groups`, `downloads`, `handoffs`; while somebody waits, `interrupts` and, from
     `show` to `hide`, a display; `end_together`, whether the first node that does not end well ends the job on all others;
-    `mourned`, the nodes whose agents have ended while we were connected with them.
+    `known_dead`, the nodes whose agents have ended while we were connected with them.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class EventLoop:
         self.results: dict[int, Any] = {}
         self.interrupts: Interrupts | None = None
         self.end_together = self._ends = False
-        self.mourned: set[int] = set()
+        self.known_dead: set[int] = set()
         self._told: dict[tuple[str, str], int] = {}  # how a node ended: which did first
         self._stepped = clock.monotonic()
         self.connections = Connections(com, names, logger, clock)
@@ -152,7 +152,7 @@ class EventLoop:
         for event in self.connections.wait(timeout, None if self.interrupts is None else self.interrupts.sock):
             if isinstance(event, Gone):
                 if self._has_ended_by_itself(event.node):
-                    self.mourned.add(event.node)
+                    self.known_dead.add(event.node)
                 self._on_gone(Gone(event.node, self.monitor.explain(*event, self._clock.monotonic())))
             elif isinstance(event, Heard):
                 if not isinstance(event.operation, CODE_FROM_JOB):

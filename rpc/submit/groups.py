@@ -29,7 +29,7 @@ SILENT_SECONDS = 8.0  # of an agent, until all nodes run; then less
 class GroupSubmission:
     """The groups of one job on their way to the start.
 
-    `step(patience)` waits for what happens next and brings it here. `machines` know how far each group is. An agent says
+    `step(limit)` waits for what happens next and brings it here. `machines` know how far each group is. An agent says
     something twice a second from when it has the job; `lose(gone)` hears of one that has not for `SILENT_SECONDS`.
     """
 

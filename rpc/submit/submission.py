@@ -43,7 +43,7 @@ from .phases import Tick as Tick
 FIRST_PHASE_SECONDS = 7.0
 START_SECONDS = 60.0
 EXTRA_SECONDS = 60.0  # in all, for nodes whose processes work when the limit of canCommit or preCommit comes
-_WORKED_SECONDS = 2.0  # since it last did: whoever has too little of its processors does not every time that it beats
+_WORKED_SECONDS = 2.0  # since it last did: whoever has too little of its processors does not at every heartbeat
 _MORE_SECONDS = 1.0
 _NAMED = re.compile(r"node (-?\d+)")
 _AWAITED = re.compile(r"waiting for node (-?\d+)|Node\((-?\d+)\) at \S+ (?:is lost|did not end well)")

@@ -71,7 +71,7 @@ def test_what_depends_on_the_attempt_is_data(spec: JobSpec, tmp_path: Path) -> N
     assert reassigned(spec.plan.assignment, 1).node_2_block == [[0, 1, 2, 3]]
 
 
-def test_a_charter_says_where_and_how_often() -> None:
+def test_an_attempt_state_says_where_and_how_often() -> None:
     nodes = NodeAssignment().add(-2, "there:7").add(0, "here:8")
     recovery = Recovery("restart", 5)
     for _ in range(DETERMINISTIC - 1):

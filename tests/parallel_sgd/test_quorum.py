@@ -16,9 +16,9 @@ from rpc.lease.election import Decision, Office
 JOB, DRIVER = "20260101-000000-00000000", "The submitter/0123456789abcdef"
 
 
-def quorum(nodes: NodeAssignment, office: Office, lost: list[int], mourned: list[int]) -> Quorum:
+def quorum(nodes: NodeAssignment, office: Office, lost: list[int], known_dead: list[int]) -> Quorum:
     request = Request(key=new_key())
-    return Quorum(request, nodes, JOB, DRIVER, "0" * 64, office, (0, 0), 0, lost, mourned)
+    return Quorum(request, nodes, JOB, DRIVER, "0" * 64, office, (0, 0), 0, lost, known_dead)
 
 
 @pytest.mark.processes
@@ -34,11 +34,11 @@ def test_a_silent_host_is_asked_only_where_the_others_are_not_enough(monkeypatch
             nodes.add(node, f"127.0.0.1:{sock.getsockname()[1]}")
         silent.listen(8)
         silent.setblocking(False)
-        with closing(quorum(nodes, Office(is_heir=False), lost=[1], mourned=[0])) as asked:
+        with closing(quorum(nodes, Office(is_standby=False), lost=[1], known_dead=[0])) as asked:
             assert asked.ask() is Decision.DRIVE
             with pytest.raises(BlockingIOError):
                 silent.accept()
-        with closing(quorum(nodes, Office(is_heir=True), lost=[1], mourned=[0])) as asked:
+        with closing(quorum(nodes, Office(is_standby=True), lost=[1], known_dead=[0])) as asked:
             with pytest.raises(NoMajority, match=rf"Node\(1\) at {nodes[1]} cannot be reached, and may be going on without us"):
                 asked.require()
             silent.accept()[0].close()

@@ -44,7 +44,7 @@ def test_a_job_does_not_find_the_key(own: Cluster, tmp_path: Path) -> None:
     decoy = subprocess.Popen(
         [sys.executable, "-c", _DECOY], cwd=tmp_path, env={"PATH": os.environ["PATH"], "PSGD_KEY": text}, stdin=subprocess.PIPE
     )
-    heir = StandbyProcess("tests.processes.standby", tmp_path, 0, tmp_path, key, ChildProcesses(adopts=False))
+    standby = StandbyProcess("tests.processes.standby", tmp_path, 0, tmp_path, key, ChildProcesses(adopts=False))
     try:
         wait_for((tmp_path / "key-size").exists, "the standby driver to have the key")
         wait_for((tmp_path / "up").exists, "the process without protection")
@@ -53,12 +53,12 @@ def test_a_job_does_not_find_the_key(own: Cluster, tmp_path: Path) -> None:
         assert not outcome.error
         seen = outcome.results[0]
         assert (seen[decoy.pid]["environ"], seen[decoy.pid]["mem"]) == ("found", "found" if may_trace() else "denied")
-        for pid in (heir.pid, *(agent.pid for agent in agents)):
+        for pid in (standby.pid, *(agent.pid for agent in agents)):
             assert (seen[pid]["environ"], seen[pid]["mem"]) == ("denied", "denied")
         assert CLEAN in seen.values()  # itself
         assert [pid for pid, each in seen.items() if "found" in each.values()] == [decoy.pid]
     finally:
-        heir.end()
+        standby.end()
         decoy.communicate()
 
 

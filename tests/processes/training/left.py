@@ -74,9 +74,9 @@ class Left:
         content: dict[str, Any] = json.loads((self.folder(node) / "job.json").read_text())
         return content
 
-    def await_estates(self) -> None:
+    def await_manifests(self) -> None:
         nodes = range(len(self.trio.agents))
-        wait_for(lambda: all((self.folder(n) / "estate").exists() for n in nodes), "the agents to have the estate")
+        wait_for(lambda: all((self.folder(n) / "manifest").exists() for n in nodes), "the agents to have the manifest")
 
     def await_driver(self, name: str, nodes: list[int]) -> None:
         for node in nodes:

@@ -49,7 +49,7 @@ def left(trio: Cluster, tmp_path: Path) -> Iterator[Left]:
 
 
 def seconds_to_start(left: Left) -> float:
-    """What an heir costs here and now before it can say anything."""
+    """What a standby driver costs here and now before it can say anything."""
     begin = time.monotonic()
     subprocess.run([sys.executable, "-c", "import parallel_sgd.standby"], env=left.environ, check=True)
     return time.monotonic() - begin
@@ -70,7 +70,7 @@ def test_submitter_process_and_agent_die_one_after_the_other(trio: Cluster, left
     """FLT-14, FLT-16, FD-16, SUB-15: the submitter is killed: the senior node drives within 3 s, with one warning, and starts
     the job again when a process is killed; its agent is killed: the next senior drives within 3 s. Whoever attaches sees all
     attempts; the weights are those of an undisturbed run."""
-    left.await_estates()
+    left.await_manifests()
     limit = max(3.0, 4 * seconds_to_start(left))
     left.submitter.kill()
     begin = time.monotonic()
@@ -84,7 +84,7 @@ def test_submitter_process_and_agent_die_one_after_the_other(trio: Cluster, left
     code, table, _ = left.run("--jobs")
     row = rf"{left.job}\s+lonely\s+1\s+{trio.agents[1].address}\s+running\s+\S+ \S+\s+2\s+Node\(0\)"
     assert code == 0 and re.search(row, table), table
-    left.await_estates()
+    left.await_manifests()
     trio.agents[0].process.kill()
     begin = time.monotonic()
     trio.agents[0].process.wait()
@@ -105,7 +105,7 @@ def test_submitter_process_and_agent_die_one_after_the_other(trio: Cluster, left
     assert model.store.values.tobytes() == calm.models[1].store.values.tobytes()
     wait_for(trio.idle, "the agents to be free")
     assert [left.record(node)["outcome"] for node in range(3)] == ["done"] * 3
-    assert not any((left.folder(node) / "estate").exists() for node in range(3))
+    assert not any((left.folder(node) / "manifest").exists() for node in range(3))
 
 
 def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Path) -> None:
@@ -116,14 +116,14 @@ def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Pat
     assert f"'psgd-submit --attach {left.job}' shows its progress again" in left.said
     assert f"'--stop {left.job}' ends it" in left.said
     assert "Traceback" not in left.said
-    left.await_estates()  # it was handed on before the submitter went
+    left.await_manifests()  # it was handed on before the submitter went
     left.await_driver("Node(0)", [0, 1, 2])
     with trio.request() as com, pytest.raises(Deposed, match=r"not driven from here any more: Node\(0\) drives it"):
         again = Coordinator(com, job=left.job, attempt=1, driver=new_driver("The submitter"), directory=tmp_path)
         again.submit_group(Sum)
     code, out, err = left.run("--stop", left.job)
     assert (code, out) == (0, f"The job {left.job} has ended: stopped.\n"), err
-    wait_for(trio.idle, "the agents to be free, without heirs")
+    wait_for(trio.idle, "the agents to be free, without standby drivers")
     assert [left.record(node)["outcome"] for node in range(3)] == ["stopped"] * 3
     code, _, err = left.run("--attach", left.job)
     assert code == 1 and "It was stopped by psgd-submit --stop." in err

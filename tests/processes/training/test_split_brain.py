@@ -51,7 +51,7 @@ def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) ->
     the job, and do not go on with it by themselves: one attempt, one driver, one result."""
     left = Left(four, tmp_path, "shrink")
     try:
-        left.await_estates()
+        left.await_manifests()
         stopped = stop(four)
         wait_for(lambda: "Training pauses" in left.said, "the submitter to pause", 60)
         assert "Node(3) at" in left.said.partition("Training pauses")[2].splitlines()[0]
@@ -74,7 +74,7 @@ def test_hosts_that_come_back_when_the_submitter_has_given_up(four: Cluster, tmp
     others are most of the nodes: they go on. Who attaches gets what they have made, and nothing of node 0."""
     left = Left(four, tmp_path, "shrink", LONELY_PATIENCE="2")
     try:
-        left.await_estates()
+        left.await_manifests()
         stopped = stop(four)
         assert left.submitter.wait(60) == 1
         assert "JobFailed" in left.said and "It could not go on within 2 s. Node(1) at" in left.said
@@ -98,7 +98,7 @@ def test_hosts_that_crash(four: Cluster, tmp_path: Path) -> None:
     """FLT-21, FLT-25: all but one; nobody can be going on without the submitter, so it goes on at once."""
     left = Left(four, tmp_path, "shrink")
     try:
-        left.await_estates()
+        left.await_manifests()
         for agent in four.agents[1:]:
             agent.process.kill()
         wait_for(lambda: left.said.count("Waiting for") == 2, "the next attempt to run", 60)
@@ -115,7 +115,7 @@ def test_ctrl_c_while_training_pauses(four: Cluster, tmp_path: Path) -> None:
     """FLT-25, SUB-15: the submitter leaves at once, and the job to its nodes, which go on when most of them are back."""
     left = Left(four, tmp_path, "shrink")
     try:
-        left.await_estates()
+        left.await_manifests()
         stopped = stop(four)
         wait_for(lambda: "Training pauses" in left.said, "the submitter to pause", 60)
         left.submitter.send_signal(signal.SIGINT)
@@ -123,7 +123,7 @@ def test_ctrl_c_while_training_pauses(four: Cluster, tmp_path: Path) -> None:
         assert f"The job {left.job} goes on without us." in left.said
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
-        wait_for(lambda: any("drives it now" in agent.console for agent in four.agents), "an heir to drive", 60)
+        wait_for(lambda: any("drives it now" in agent.console for agent in four.agents), "a standby driver to drive", 60)
         left.hurry.touch()
         wait_for(lambda: four.idle() and all(record["outcome"] for record in records(left)), "the job to be over", 60)
         assert "done" in {record["outcome"] for record in records(left)}
@@ -144,12 +144,12 @@ def test_a_network_that_falls_apart_and_is_whole_again(tmp_path: Path, heals: st
             agent.await_address()
         left = Left(four, tmp_path, "shrink", net.on(-1))
         try:
-            left.await_estates()
+            left.await_manifests()
             net.cut()
             wait_for(lambda: "Training pauses" in left.said, "the submitter to pause", 60)
             if heals == "late":
                 for node in (1, 2, 3):
-                    wait_for(lambda: "Node(1) drives it now" in four.agents[node].console, "an heir to drive", 60)  # noqa: B023
+                    wait_for(lambda: "Node(1) drives it now" in four.agents[node].console, "a standby driver to drive", 60)  # noqa: B023
             net.heal()
             if heals == "late":
                 assert left.submitter.wait(60) != 0

@@ -1,4 +1,4 @@
-"""What drivers entrust to an agent: real folders, real sessions in memory, virtual time."""
+"""What drivers hand on to an agent: real folders, real sessions in memory, virtual time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from network.errors import ProtocolError
 from network.keys import new_key
 from network.session import Session
 from network.testing import VirtualClock
-from rpc.agent import failover, standby
+from rpc.agent import failover
+from rpc.agent import standby as standby_module
 from rpc.agent.checks import python_version
 from rpc.agent.children import ChildProcesses
 from rpc.agent.event_log import SecurityLog
@@ -48,11 +49,11 @@ from rpc.messages import (
 from tests.network.wires import Talk, talk
 
 JOB = "job-1"
-SUBMITTER, HEIR = "The submitter/0123456789abcdef", "Node(0)/fedcba9876543210"
+SUBMITTER, STANDBY = "The submitter/0123456789abcdef", "Node(0)/fedcba9876543210"
 
 
 class Place:
-    """An agent's estates, and sessions with it; `heard(talk)` is what the other side of one is told."""
+    """The leases of an agent, and sessions with it; `heard(talk)` is what the other side of one is told."""
 
     def __init__(self, root: Path, stack: ExitStack) -> None:
         self.clock = VirtualClock()
@@ -61,7 +62,7 @@ class Place:
             lambda job, node: (here := self.folders.newest(job, node)) is not None and here.node == node
         )
         self.audit = root / "audit.jsonl"
-        logger, children = logging.getLogger("estates test"), ChildProcesses(adopts=False)
+        logger, children = logging.getLogger("leases test"), ChildProcesses(adopts=False)
         self.leases = DriverLeases(self.folders, self.subscribers, root, SecurityLog(self.audit), logger, self.clock, children)
         self._stack = stack
         self.record: JobRecord | None = None
@@ -78,24 +79,22 @@ class Place:
         self.subscribers.add(session, JOB, node)
         self.leases.begin(order, self.record, session, new_key())
 
-    def entrust(
+    def hand_off(
         self, session: Session, content: bytes, driver: str = SUBMITTER, attempt: int = 0, node: int = 1
     ) -> list[ManifestKept]:
         """As a driver does it; returns the answers."""
         answers: list[ManifestKept] = []
 
         def tell(node: int, operation: Any) -> None:
-            take = self.leases.entrust if isinstance(operation, KeepManifest) else self.leases.part
+            take = self.leases.hand_off if isinstance(operation, KeepManifest) else self.leases.part
             answer = take(operation, session)
             if isinstance(answer, ManifestKept):
                 answers.append(answer)
 
-        entrusting = ManifestSender(
-            JOB, attempt, Handoff(driver, "parallel_sgd.standby", content, "{}"), [node], tell, lambda _: 0
-        )
-        while entrusting.open:
-            entrusting.take(node, answers[-1])
-            entrusting.send()
+        sender = ManifestSender(JOB, attempt, Handoff(driver, "parallel_sgd.standby", content, "{}"), [node], tell, lambda _: 0)
+        while sender.open:
+            sender.take(node, answers[-1])
+            sender.send()
         return answers
 
     @property
@@ -135,98 +134,98 @@ def sha256_of(content: bytes) -> str:
     return Handoff(SUBMITTER, "", content).sha256
 
 
-def test_an_estate_is_kept_unchanged_and_sent_once(place: Place) -> None:
+def test_a_manifest_is_kept_unchanged_and_sent_once(place: Place) -> None:
     """conventions.md: agents keep the bundle unchanged, SHA-256 checked, private; a later attempt does not send it again."""
     content = bytes(range(256)) * 8192 + b"end"  # more than one part
     assert len(content) > PART_BYTES
     one = place.session()
     place.begin(one.server)
-    assert [answer.whole for answer in place.entrust(one.server, content)] == [False, True]
-    estate = place.folder / "estate"
-    assert estate.read_bytes() == content and stat.S_IMODE(estate.stat().st_mode) == 0o600
-    assert json.loads((place.folder / "charter.json").read_text())["attempt"] == 0
+    assert [answer.whole for answer in place.hand_off(one.server, content)] == [False, True]
+    manifest = place.folder / "manifest"
+    assert manifest.read_bytes() == content and stat.S_IMODE(manifest.stat().st_mode) == 0o600
+    assert json.loads((place.folder / "attempt.json").read_text())["attempt"] == 0
     other = place.session()
     place.begin(other.server, attempt=1)
-    assert [answer.whole for answer in place.entrust(other.server, content, attempt=1)] == [True]
-    assert json.loads((place.folder / "charter.json").read_text())["attempt"] == 1
+    assert [answer.whole for answer in place.hand_off(other.server, content, attempt=1)] == [True]
+    assert json.loads((place.folder / "attempt.json").read_text())["attempt"] == 1
 
 
 @pytest.mark.parametrize("parts", [[b"xx"], [b"x", b"y" * 9]])
-def test_an_altered_estate_is_refused(place: Place, parts: list[bytes]) -> None:
+def test_an_altered_manifest_is_refused(place: Place, parts: list[bytes]) -> None:
     one = place.session()
     place.begin(one.server)
     order = KeepManifest(JOB, 1, 0, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.standby", "{}")
-    assert place.leases.entrust(order, one.server) == ManifestKept(JOB, 1, False)
+    assert place.leases.hand_off(order, one.server) == ManifestKept(JOB, 1, False)
     with pytest.raises(ProtocolError, match="A manifest came with"):
         for part in parts:
             place.leases.part(ManifestPart(JOB, 1, part), one.server)
-    assert not list(place.folder.glob("estate*"))
+    assert not list(place.folder.glob("manifest*"))
 
 
 def test_parts_of_an_attempt_before_do_not_count(place: Place) -> None:
-    """They were under way on its connection when the next attempt announced the estate anew."""
+    """They were under way on its connection when the next attempt announced the manifest anew."""
     one, two = place.session(), place.session()
     for attempt, wire in enumerate((one, two)):
         place.begin(wire.server, attempt=attempt)
         order = KeepManifest(JOB, 1, attempt, 0, SUBMITTER, 0, sha256_of(b"xy"), 2, "parallel_sgd.standby", "{}")
-        assert place.leases.entrust(order, wire.server) == ManifestKept(JOB, 1, False)
+        assert place.leases.hand_off(order, wire.server) == ManifestKept(JOB, 1, False)
     assert place.leases.part(ManifestPart(JOB, 1, b"x"), two.server) is None
     assert place.leases.part(ManifestPart(JOB, 1, b"xy"), one.server) is None
     assert place.leases.part(ManifestPart(JOB, 1, b"y"), two.server) == ManifestKept(JOB, 1, True)
-    assert (place.folder / "estate").read_bytes() == b"xy"
+    assert (place.folder / "manifest").read_bytes() == b"xy"
 
 
-def test_a_full_disk_leaves_the_charter_before(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FLT-13: an heir here would read that one, so this is what the node says that it has; the driver is served on."""
-    one, heir = place.session(), place.session()
+def test_a_full_disk_leaves_the_attempt_state_before(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FLT-13: a standby driver here would read that one, so this is what the node says that it has; the driver is served on."""
+    one, standby = place.session(), place.session()
     place.begin(one.server)
-    place.entrust(one.server, b"estate")
+    place.hand_off(one.server, b"manifest")
     place.begin(one.server, attempt=1)
 
     def full(path: Path, text: str, *, lasting: bool = False) -> None:
-        if path.name == standby.CHARTER:
+        if path.name == standby_module.ATTEMPT_STATE:
             raise OSError(28, "No space left on device")
         write_private(path, text, lasting=lasting)
 
-    monkeypatch.setattr(standby, "write_private", full)
-    place.entrust(one.server, b"estate", attempt=1)
-    assert json.loads((place.folder / "charter.json").read_text())["attempt"] == 0
+    monkeypatch.setattr(standby_module, "write_private", full)
+    place.hand_off(one.server, b"manifest", attempt=1)
+    assert json.loads((place.folder / "attempt.json").read_text())["attempt"] == 0
     place.leases.forget(one.server)
-    (answer,) = place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), heir.server, new_key())
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), standby.server, new_key())
     assert isinstance(answer, Granted) and (answer.attempt, answer.newest, answer.begun) == (1, 1, True)
 
 
-def test_an_estate_of_nobody_is_refused(place: Place) -> None:
-    with pytest.raises(ProtocolError, match="An estate of job job-1 came, which was not expected here"):
-        place.entrust(place.session().server, b"x")
+def test_a_manifest_of_nobody_is_refused(place: Place) -> None:
+    with pytest.raises(ProtocolError, match="A manifest of job job-1 came, which was not expected here"):
+        place.hand_off(place.session().server, b"x")
 
 
-def test_who_claims_with_another_estate_is_denied(place: Place) -> None:
+def test_who_claims_with_another_manifest_is_denied(place: Place) -> None:
     one, two = place.session(), place.session()
     place.begin(one.server)
-    place.entrust(one.server, b"estate")
+    place.hand_off(one.server, b"manifest")
     place.leases.forget(one.server)
-    (answer,) = place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"other"), 1), two.server, new_key())
-    assert denial(answer) == ("the job has another estate", "")
-    (answer,) = place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), two.server, new_key())
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"other"), 1), two.server, new_key())
+    assert denial(answer) == ("the job has another manifest", "")
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), two.server, new_key())
     assert grant(answer) == ("living", 0, "starting", "")
     assert '"claim"' in place.audit.read_text()
 
 
 def test_the_driver_stays_while_one_of_its_sessions_does(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    """Between two attempts a driver has the sessions of both. Its heir is announced when it hands the estate on."""
+    """Between two attempts a driver has the sessions of both. Its standby driver is announced when it hands the manifest on."""
     one, two, three = place.session(), place.session(), place.session()
     place.begin(one.server)
-    place.entrust(one.server, b"estate")
+    place.hand_off(one.server, b"manifest")
     place.begin(two.server, attempt=1)
     place.leases.forget(one.server)
-    claim = ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1)
+    claim = ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1)
     (answer,) = place.leases.claim(claim, three.server, new_key())
     assert denial(answer) == ("The submitter drives it", "") and isinstance(answer, Denied) and answer.is_driven
     place.leases.forget(two.server)
     assert isinstance(place.leases.claim(claim, three.server, new_key())[0], Granted)
     assert not caplog.messages  # a claim alone may come to nothing
-    place.entrust(three.server, b"estate", HEIR, 1)
+    place.hand_off(three.server, b"manifest", STANDBY, 1)
     assert caplog.messages == ["Job job-1.1: The submitter is gone; Node(0) drives it now."]
     order = CanCommit(JOB, "title", 1, [0, 1], 2, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
     assert place.leases.driver_of(order) == "Node(0) drives it"
@@ -259,20 +258,20 @@ def test_watchers_are_told_how_it_stands(place: Place) -> None:
     verdict = json.loads((place.folder / "out" / "VERDICT-title-N(1).json").read_text())
     assert verdict == {"job": JOB, "outcome": "failed", "detail": "Node(1) failed.", "verdicts": [{"kind": "crashed"}]}
     assert JobRecord.read(place.folder / "job.json").files == ["VERDICT-title-N(1).json"]
-    assert not (place.folder / "estate").exists()
+    assert not (place.folder / "manifest").exists()
 
 
 def test_a_node_that_goes_by_another_number_now(place: Place) -> None:
     """After a restart with fewer nodes: what was kept under the old number is gone; who watched hears of the new one."""
     one, two, watcher = place.session(), place.session(), place.session()
     place.begin(one.server)
-    place.entrust(one.server, b"estate")
+    place.hand_off(one.server, b"manifest")
     place.subscribers.add(watcher.server, JOB, 1)
     before = place.folder
     place.begin(two.server, attempt=1, node=0)
-    place.entrust(two.server, b"estate", attempt=1, node=0)
+    place.hand_off(two.server, b"manifest", attempt=1, node=0)
     assert [(said.node, said.attempt) for said in heard(watcher) if isinstance(said, Standing)][-1] == (0, 1)
-    assert not (before / "estate").exists() and (place.folder / "estate").exists()
+    assert not (before / "manifest").exists() and (place.folder / "manifest").exists()
     assert JobRecord.read(before / "job.json").outcome == "left"
     place.leases.forget(one.server)
     assert place.leases.deadline is None  # the driver is there
@@ -286,7 +285,7 @@ def test_who_is_not_the_driver_may_stop_but_not_conclude(place: Place) -> None:
     """Who holds the key may end a job: the driver hears of it, and no attempt follows."""
     one, other = place.session(), place.session()
     place.begin(one.server)
-    place.entrust(one.server, b"estate")
+    place.hand_off(one.server, b"manifest")
     place.leases.conclude(Conclude(JOB, 1, "done", "", ""), other.server)
     place.leases.halt(JOB, "Its own driver ends an attempt.", one.server)
     assert place.record is not None and place.record.outcome == ""
@@ -298,7 +297,7 @@ def test_who_is_not_the_driver_may_stop_but_not_conclude(place: Place) -> None:
     place.leases.forget(one.server)
     assert place.leases.deadline is None
     place.leases.step()
-    (answer,) = place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), other.server, new_key())
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), other.server, new_key())
     assert denial(answer) == ("the job is over", "stopped")
 
 
@@ -312,8 +311,8 @@ def test_a_driver_ends_an_attempt_on_all_its_nodes_here(place: Place) -> None:
     assert not [said for said in heard(two) if isinstance(said, Halted)]
 
 
-def test_a_job_without_driver_and_heir_is_over_for_who_watches(place: Place) -> None:
-    """The submitter died before it had entrusted anything, or was refused by another node: nobody drives it any more."""
+def test_a_job_without_driver_and_standby_is_over_for_who_watches(place: Place) -> None:
+    """The submitter died before it had handed anything on, or was refused by another node: nobody drives it any more."""
     one, watcher = place.session(), place.session()
     place.begin(one.server)
     assert place.record is not None and place.leases.jobs == {JOB}
@@ -346,7 +345,7 @@ def test_who_stops_a_job_stops_it_for_a_driver_that_comes_back(place: Place) -> 
 def test_nobody_goes_on_where_the_folder_was_removed(place: Place) -> None:
     one = place.session()
     place.begin(one.server)
-    place.entrust(one.server, b"estate")
+    place.hand_off(one.server, b"manifest")
     place.leases.forget(one.server)
     assert place.leases.deadline is not None
     place.leases.let_go(["job-1.1"])
@@ -357,28 +356,29 @@ def test_a_verdict_waits_for_the_next_driver(place: Place) -> None:
     """What the failure detector has found while nobody drove is told first."""
     one, two = place.session(), place.session()
     place.begin(one.server)
-    place.entrust(one.server, b"estate")
+    place.hand_off(one.server, b"manifest")
     place.leases.forget(one.server)
     verdict = Verdict(JOB, 1, 0, "crashed", "host", 7, "step", 1, 2, 0.0)
     assert place.record is not None
     place.leases.note(place.record, verdict)
-    answers = place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), two.server, new_key())
+    answers = place.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), two.server, new_key())
     assert answers[0] == verdict and grant(answers[1]) == ("living", 0, "starting", "")
 
 
 def test_an_agent_that_came_back_keeps_its_promises(place: Place, tmp_path: Path) -> None:
-    """INV-14: it reports its process as lost, starts no heir, and has a voice for nobody but whom it had promised itself to."""
+    """INV-14: it reports its process as lost, starts no standby driver, and has a voice for nobody but whom it had promised
+    itself to."""
     one = place.session()
     place.begin(one.server)
-    place.entrust(one.server, b"estate")
+    place.hand_off(one.server, b"manifest")
     again = Place(tmp_path, place._stack)
-    (answer,) = again.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), one.server, new_key())
+    (answer,) = again.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), one.server, new_key())
     assert grant(answer) == ("none", 0, "lost", "The agent ended while this job ran.")
     again.leases.forget(one.server)
     assert again.leases.deadline is None
-    (answer,) = again.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"estate"), 0), one.server, new_key())
+    (answer,) = again.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"manifest"), 0), one.server, new_key())
     assert grant(answer)[0] == "restarted"
-    (answer,) = again.leases.claim(ClaimJob("other", 1, HEIR, sha256_of(b""), 1), one.server, new_key())
+    (answer,) = again.leases.claim(ClaimJob("other", 1, STANDBY, sha256_of(b""), 1), one.server, new_key())
     assert grant(answer) == ("none", 0, "unknown", "This worker knows no such job.")
 
 
@@ -386,47 +386,47 @@ def test_an_attempt_that_was_agreed_to_is_known_after_a_restart(place: Place, tm
     """INV-14: with this node or without it; who did not know of it would go on from the one before."""
     one = place.session()
     place.begin(one.server)
-    place.entrust(one.server, b"estate")
+    place.hand_off(one.server, b"manifest")
     proposal = ProposeAttempt(JOB, 1, SUBMITTER, 0, 1, "next")
     assert place.leases.propose(proposal, one.server) == Agreed(JOB, 1, 0, 1)
     assert stat.S_IMODE((place.folder / "lease.json").stat().st_mode) == 0o600
     again = Place(tmp_path, place._stack)
-    (answer,) = again.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), one.server, new_key())
+    (answer,) = again.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), one.server, new_key())
     assert isinstance(answer, Granted)
-    assert (answer.newest, answer.agreed, answer.begun, answer.charter) == (1, 0, False, "next")
+    assert (answer.newest, answer.agreed, answer.begun, answer.attempt_state) == (1, 0, False, "next")
 
 
 def test_a_promise_that_the_disk_does_not_take_is_not_given(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither to a claim nor to an attempt; when there is room again, both are."""
-    one, heir = place.session(), place.session()
+    one, standby = place.session(), place.session()
     place.begin(one.server)
-    place.entrust(one.server, b"estate")
+    place.hand_off(one.server, b"manifest")
     place.leases.forget(one.server)
-    claim = ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1)
-    proposal = ProposeAttempt(JOB, 1, HEIR, 1, 1, "next")
+    claim = ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1)
+    proposal = ProposeAttempt(JOB, 1, STANDBY, 1, 1, "next")
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(standby, "write_private", full)
-        (answer,) = place.leases.claim(claim, heir.server, new_key())
+        patch.setattr(standby_module, "write_private", full)
+        (answer,) = place.leases.claim(claim, standby.server, new_key())
         assert denial(answer) == ("it cannot be kept here: No space left on device", "")
-    (answer,) = place.leases.claim(claim, heir.server, new_key())
+    (answer,) = place.leases.claim(claim, standby.server, new_key())
     assert isinstance(answer, Granted) and answer.claim == 1
     with monkeypatch.context() as patch:
-        patch.setattr(standby, "write_private", full)
-        refused = place.leases.propose(proposal, heir.server)
+        patch.setattr(standby_module, "write_private", full)
+        refused = place.leases.propose(proposal, standby.server)
         assert denial(refused) == ("it cannot be kept here: No space left on device", "")
-    assert place.leases.propose(proposal, heir.server) == Agreed(JOB, 1, 1, 1)
+    assert place.leases.propose(proposal, standby.server) == Agreed(JOB, 1, 1, 1)
 
 
 def test_a_record_of_promises_that_cannot_be_read_promises_nothing(tmp_path: Path) -> None:
     for content in ("", "{}x", "[]", '{"term": "1"}', '{"term": 1, "other": 2}', "[" * 10_000):
         (tmp_path / "lease.json").write_text(content)
-        assert standby.read_promise(tmp_path) == Promise()
-    standby.write_promise(tmp_path, Promise(3, HEIR, 2, 1, True, "charter"))
-    assert standby.read_promise(tmp_path) == Promise(3, HEIR, 2, 1, True, "charter")
+        assert standby_module.read_promise(tmp_path) == Promise()
+    standby_module.write_promise(tmp_path, Promise(3, STANDBY, 2, 1, True, "state"))
+    assert standby_module.read_promise(tmp_path) == Promise(3, STANDBY, 2, 1, True, "state")
 
 
 def test_only_who_has_claimed_it_on_this_connection_proposes(place: Place) -> None:
@@ -435,23 +435,23 @@ def test_only_who_has_claimed_it_on_this_connection_proposes(place: Place) -> No
     proposal = ProposeAttempt(JOB, 1, SUBMITTER, 0, 1, "next")
     with pytest.raises(ProtocolError, match="was proposed by who had not claimed it here"):
         place.leases.propose(proposal, other.server)
-    refused = place.leases.propose(ProposeAttempt(JOB, 1, HEIR, 1, 1, "next"), other.server)
+    refused = place.leases.propose(ProposeAttempt(JOB, 1, STANDBY, 1, 1, "next"), other.server)
     assert denial(refused) == ("The submitter drives it", "")
 
 
 def test_a_driver_that_was_replaced_begins_and_ends_nothing(place: Place) -> None:
     """INV-14, FLT-4: it comes back on a new connection, or speaks on the old one."""
-    one, heir, late = place.session(), place.session(), place.session()
+    one, standby, late = place.session(), place.session(), place.session()
     place.begin(one.server)
-    place.entrust(one.server, b"estate")
+    place.hand_off(one.server, b"manifest")
     place.leases.forget(one.server)
-    place.leases.claim(ClaimJob(JOB, 1, HEIR, sha256_of(b"estate"), 1), heir.server, new_key())
-    place.leases.forget(heir.server)
+    place.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), standby.server, new_key())
+    place.leases.forget(standby.server)
     order = CanCommit(JOB, "title", 1, [1], 1, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
     assert place.leases.driver_of(order) == "Node(0) has claimed it since"
     place.leases.conclude(Conclude(JOB, 1, "done", "", ""), late.server)
     assert place.record is not None and place.record.outcome == ""
-    (answer,) = place.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"estate"), 0), late.server, new_key())
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"manifest"), 0), late.server, new_key())
     assert denial(answer) == ("Node(0) has claimed it since", "")
-    (answer,) = place.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"estate"), 2), late.server, new_key())
+    (answer,) = place.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"manifest"), 2), late.server, new_key())
     assert grant(answer)[0] == "living"

@@ -26,12 +26,12 @@ class Config:
     term: int = 0
 
     @property
-    def charter(self) -> str:
+    def attempt_state(self) -> str:
         return json.dumps(self.hosts)
 
     @classmethod
     def of(cls, newer: Newer) -> Config:
-        return cls(newer.attempt, tuple(json.loads(newer.charter)), newer.agreed)
+        return cls(newer.attempt, tuple(json.loads(newer.attempt_state)), newer.agreed)
 
 
 @dataclass
@@ -87,8 +87,8 @@ class Agent:
         self.outcome = ""
         self.disk = who.Promise()
         self.lease = who.DriverLease()
-        self.heir: Driver | None = None
-        self.charter: Config | None = None  # what its heir begins with
+        self.standby: Driver | None = None
+        self.attempt_state: Config | None = None  # what its standby driver begins with
         self.connections: list[Connection] = []
 
     def feed(self, event: object) -> list[object]:
@@ -98,8 +98,8 @@ class Agent:
         if self.lease.deadline is not None:
             self.world.at(self.lease.deadline, self._tick, self.lives, host=self.host)
         for action in actions:
-            if isinstance(action, who.StartStandby) and self.charter is not None:
-                self.heir = self.world.start_heir(self.host, self.charter)
+            if isinstance(action, who.StartStandby) and self.attempt_state is not None:
+                self.standby = self.world.start_standby(self.host, self.attempt_state)
         return actions
 
     def _tick(self, life: int) -> None:
@@ -108,8 +108,8 @@ class Agent:
 
     def content(self) -> tuple[Any, ...]:
         known = self.lease.promise
-        own = (known.own, known.own_attempt, known.own_charter)
-        return JOB, self.host, known.attempt, known.agreed, known.begun, known.charter, *own
+        own = (known.own, known.own_attempt, known.own_state)
+        return JOB, self.host, known.attempt, known.agreed, known.begun, known.attempt_state, *own
 
     def hear(self, connection: Connection, message: Any) -> None:
         """What a driver says."""
@@ -129,7 +129,7 @@ class Agent:
             else:
                 self.say(connection, self.denied(answer))
         elif isinstance(message, ProposeAttempt):
-            event = who.Proposed(message.driver, message.term, message.attempt, message.charter)
+            event = who.Proposed(message.driver, message.term, message.attempt, message.attempt_state)
             answer = self.feed(event)[-1]
             agreed = Agreed(JOB, self.host, message.term, message.attempt)
             self.say(connection, agreed if isinstance(answer, who.Agree) else self.denied(answer))
@@ -137,9 +137,11 @@ class Agent:
             self.commit(connection, message)
         elif isinstance(message, KeepManifest):
             if self.lease.driver == driver.name and not self.lease.over:
-                self.charter = message.config
-                self.feed(who.Entrusted(message.place, message.config.attempt, message.config.term, message.config.charter))
-                self.feed(who.Inherited())
+                self.attempt_state = message.config
+                self.feed(
+                    who.HandedOff(message.place, message.config.attempt, message.config.term, message.config.attempt_state)
+                )
+                self.feed(who.ManifestComplete())
         elif isinstance(message, Conclude) and self.lease.driver == driver.name and not self.lease.over:
             self.outcome = message.outcome
             self.feed(who.Concluded())
@@ -163,7 +165,7 @@ class Agent:
         if self.lease.over:
             self.lease = who.DriverLease(self.lease.promise)
         self.outcome = ""
-        self.feed(who.Begun(name, config.term, config.attempt, config.charter))
+        self.feed(who.Begun(name, config.term, config.attempt, config.attempt_state))
         self.begun, self.since = config.attempt, self.lives
         self.drop_others(connection)
         self.say(connection, Accepted(config.attempt))
@@ -181,7 +183,7 @@ class Agent:
             if not self.connections:
                 self.feed(who.DriverGone(connection.driver.name))
 
-    def heir_ended(self, heir: Driver) -> None:
-        if self.up and self.heir is heir:
-            self.heir = None
+    def standby_ended(self, standby: Driver) -> None:
+        if self.up and self.standby is standby:
+            self.standby = None
             self.feed(who.StandbyGone())

@@ -1,5 +1,5 @@
-"""A job, its agents, its submitter and its heirs on virtual time: the leases and elections of the product decide, and all that
-is between them may be late, lost, cut off, stopped or started again. That there is one job is asserted at each step.
+"""A job, its agents, its submitter and its standby drivers on virtual time: the leases and elections of the product decide, and
+all that is between them may be late, lost, cut off, stopped or started again. That there is one job is asserted at each step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rpc.lease.election import Election
 from .agent import Agent, Conclude, Config, Connection
 from .driver import Driver
 
-HEIR_SECONDS = 0.7  # that an heir needs to come up
+STANDBY_SECONDS = 0.7  # that a standby driver needs to come up
 GIVE_UP_SECONDS = 10.0  # after which an agent has lost a driver from which it hears nothing
 SILENT_SECONDS = 2.5  # after which a driver has lost an agent
 
@@ -55,9 +55,9 @@ class Cluster:
         self._endings: dict[tuple[str, int], set[int]] = {}
         self.agents = [Agent(self, host) for host in range(count + spare)]
         first = Config(0, tuple(range(count)))
-        self.submitter = Driver(self, "The submitter/0000000000000000", -1, first, heir=False)
+        self.submitter = Driver(self, "The submitter/0000000000000000", -1, first, standby=False)
         for agent in self.agents[:count]:
-            agent.feed(who.Begun(self.submitter.name, 0, 0, first.charter))
+            agent.feed(who.Begun(self.submitter.name, 0, 0, first.attempt_state))
             agent.begun = 0
             self.submitter.call(agent.host)
             agent.connections.append(self.submitter.links[agent.host])
@@ -65,10 +65,10 @@ class Cluster:
         self.begun.add(first)
         self.submitter.take_office(first)
 
-    def start_heir(self, host: int, charter: Config) -> Driver:
-        heir = Driver(self, f"Node({host})/{next(self.count):016x}", host, charter)
-        self.at(self.now + HEIR_SECONDS * (1 + self.draw.random()), heir.claim, host=host)
-        return heir
+    def start_standby(self, host: int, attempt_state: Config) -> Driver:
+        standby = Driver(self, f"Node({host})/{next(self.count):016x}", host, attempt_state)
+        self.at(self.now + STANDBY_SECONDS * (1 + self.draw.random()), standby.claim, host=host)
+        return standby
 
     def say(self, text: str) -> None:
         self.log.append(f"{self.now:.2f} {text}")
@@ -234,7 +234,8 @@ class Cluster:
             connection.driver.lose(connection.host, by_itself=False)
 
     def kill_agent(self, host: int) -> None:
-        """The agent ends, and the job process and the heir with it; whoever is connected sees it at once, if he can."""
+        """The agent ends, and the job process and the standby driver with it; whoever is connected sees it at once, if he
+        can."""
         agent = self.agents[host]
         if not agent.up:
             return
@@ -242,9 +243,9 @@ class Cluster:
         agent.up = False
         self.stopped.discard(host)
         self._held.pop(host, None)
-        if agent.heir is not None:
-            agent.heir.end()
-            agent.heir = None
+        if agent.standby is not None:
+            agent.standby.end()
+            agent.standby = None
         for driver in self.drivers:
             link = driver.links.get(host)
             if link is not None:
@@ -256,7 +257,7 @@ class Cluster:
         agent = self.agents[host]
         if not agent.up:
             self.say(f"start agent {host}")
-            agent.up, agent.lives, agent.charter = True, agent.lives + 1, None
+            agent.up, agent.lives, agent.attempt_state = True, agent.lives + 1, None
             agent.lease = who.DriverLease(agent.disk, restarted=True)
             if agent.outcome:
                 agent.feed(who.Concluded())

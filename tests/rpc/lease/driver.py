@@ -1,4 +1,4 @@
-"""The submitter and heirs: `parallel_sgd.restart_loop`, `quorum` and `heir` without sockets and processes."""
+"""The submitter and standby drivers: `parallel_sgd.restart_loop`, `quorum` and `standby` without sockets and processes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ SHA = "0" * 64
 
 
 class Driver:
-    """The submitter (`host` -1), or an heir on `host`."""
+    """The submitter (`host` -1), or a standby driver on `host`."""
 
-    def __init__(self, world: Cluster, name: str, host: int, config: Config, *, heir: bool = True) -> None:
+    def __init__(self, world: Cluster, name: str, host: int, config: Config, *, standby: bool = True) -> None:
         self.world, self.name, self.host = world, name, host
         self.config = config
-        self.is_heir = heir  # whether somebody else has begun `config`
+        self.is_standby = standby  # whether somebody else has begun `config`
         self.alive = True
-        self.term = later_term(config.term, name) if heir else 0
+        self.term = later_term(config.term, name) if standby else 0
         self.links: dict[int, Connection] = {}
         self.election: Election | None = None
-        self.mourned: set[int] = set()
+        self.known_dead: set[int] = set()
         self.lost: set[int] = set()
         self.done: set[int] = set()
         self.next: Config | None = None
@@ -81,7 +81,7 @@ class Driver:
             self.close(host)
         if self.host >= 0:
             agent = self.world.agents[self.host]
-            self.world.at(self.world.now, lambda: agent.heir_ended(self), host=self.host)
+            self.world.at(self.world.now, lambda: agent.standby_ended(self), host=self.host)
 
     def lose(self, host: int, *, by_itself: bool) -> None:
         """The connection with an agent has ended, or it is silent."""
@@ -89,7 +89,7 @@ class Driver:
             return
         self.links.pop(host, None)
         if by_itself and self.state == "drives":
-            self.mourned.add(host)
+            self.known_dead.add(host)
         self.react(Missing(host, False))
         if self.state == "starts" and self.next is not None and host in self.next.hosts:
             self.retry()
@@ -126,10 +126,10 @@ class Driver:
 
     def ask(self, hosts: set[int], then: Callable[[Decision], None]) -> None:
         if self.election is None:
-            office = Office(self.is_heir, self.world.elastic, self.world.shrinks)
+            office = Office(self.is_standby, self.world.elastic, self.world.shrinks)
             since = (self.config.term, self.config.attempt)
             self.election = self.world.electorate(
-                JOB, self.name, SHA, self.config.hosts, office, term=self.term, since=since, mourned=self.mourned
+                JOB, self.name, SHA, self.config.hosts, office, term=self.term, since=since, known_dead=self.known_dead
             )
         self._then = then
         missing = {host: how for host in sorted(hosts) if (how := self.call(host))}
@@ -140,7 +140,7 @@ class Driver:
         if not hosts:
             self.react(Tick())
 
-    # ---- heirs
+    # ---- standby drivers
 
     def claim(self) -> None:
         if self.alive:
@@ -183,10 +183,10 @@ class Driver:
 
     def adopt(self, attempts: set[int]) -> None:
         """Go on with an attempt that somebody else has begun; a later one that was on its way is given up."""
-        self.state, self.election, self.is_heir = "drives", None, True
+        self.state, self.election, self.is_standby = "drives", None, True
         self.world.say(f"{self.name} adopts {self.config}")
         self.lost = {host for host in self.config.hosts if host not in self.links}
-        self.entrust()
+        self.hand_off()
         if self.lost or attempts != {self.config.attempt} or not self.world.is_running(self.config):
             self.later(0.3, self.settle)
         else:
@@ -194,7 +194,7 @@ class Driver:
 
     # ---- in office
 
-    def entrust(self) -> None:
+    def hand_off(self) -> None:
         for place, host in enumerate(self.config.hosts):
             self.tell(host, KeepManifest(self.config, place))
 
@@ -207,12 +207,12 @@ class Driver:
         left = set(self.config.hosts) - set(config.hosts)
         for host in left:
             self.tell(host, Conclude("left", None))
-        self.config, self.next, self.is_heir, self.election = config, None, False, None
+        self.config, self.next, self.is_standby, self.election = config, None, False, None
         self.state, self.step, self.deposed = "drives", self.step + 1, None
-        self.lost, self.mourned = set(), set()
+        self.lost, self.known_dead = set(), set()
         for host in left:
             self.close(host)
-        self.entrust()
+        self.hand_off()
         gone = {host for host in config.hosts if host not in self.links}
         if gone:
             self.lost = gone
@@ -268,7 +268,7 @@ class Driver:
         elif decision is Decision.DRIVE:
             self._then = self.agreed
             self.next = Config(self.number, self.next.hosts, self.election.term)
-            self.act(self.election.handle(Propose(self.next.attempt, self.next.charter), self.world.now))
+            self.act(self.election.handle(Propose(self.next.attempt, self.next.attempt_state), self.world.now))
         else:
             self.hold(decision)
 

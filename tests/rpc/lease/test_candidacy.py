@@ -57,7 +57,7 @@ def made(request: Request, nodes: NodeAssignment, **further: object) -> Candidac
         "The submitter/0123456789abcdef",
         SHA,
         set(nodes),
-        Office(is_heir=False),
+        Office(is_standby=False),
         term=0,
         since=(0, 0),
         **further,  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ def test_hosts_that_refuse_and_hosts_that_are_silent(hosts: Hosts, monkeypatch: 
     for module in (candidacy, election):
         monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
     nodes = hosts.nodes("ggs")
-    with closing(made(Request(key=new_key()), nodes, mourned={0})) as asking:
+    with closing(made(Request(key=new_key()), nodes, known_dead={0})) as asking:
         assert asking.ask() is Decision.PAUSE
         assert (asking.election.refused, asking.election.silent) == ({0, 1}, [2])
         assert asking.reasons == (
@@ -79,7 +79,7 @@ def test_hosts_that_refuse_and_hosts_that_are_silent(hosts: Hosts, monkeypatch: 
             "reached (connection refused), and may have gone on before that without us."
         )
         assert set(asking.missing) == {0, 1, 2}
-    with closing(made(Request(key=new_key()), hosts.nodes("ggs"), mourned={0, 1})) as asking:
+    with closing(made(Request(key=new_key()), hosts.nodes("ggs"), known_dead={0, 1})) as asking:
         assert asking.ask() is Decision.DRIVE
 
 

@@ -26,8 +26,8 @@ from rpc.messages import Agreed, ClaimJob, Denied, Granted, ProposeAttempt
 
 JOB, ME, SHA = "job", "Node(0)/000000000000000a", "0f" * 32
 Known = tuple[int, int, bool, str, int, int, str]
-FIRST: Known = (0, 0, True, "first", 0, 0, "first")  # newest, agreed, begun, charter, and what has begun here
-SUBMITTER, HEIR = Office(is_heir=False, leaves_out=True), Office(is_heir=True, leaves_out=True)
+FIRST: Known = (0, 0, True, "first", 0, 0, "first")  # newest, agreed, begun, attempt state, and what has begun here
+SUBMITTER, STANDBY = Office(is_standby=False, leaves_out=True), Office(is_standby=True, leaves_out=True)
 
 
 def election(nodes: int, office: Office, **further: Any) -> Election:
@@ -63,19 +63,19 @@ def round_of(machine: Election, *answers: object) -> list[Any]:
     return actions if machine.deadline is None or actions else machine.handle(Tick(), machine.deadline)
 
 
-def begun(attempt: int, term: int, charter: str) -> Known:
-    return attempt, term, True, charter, term, attempt, charter
+def begun(attempt: int, term: int, attempt_state: str) -> Known:
+    return attempt, term, True, attempt_state, term, attempt, attempt_state
 
 
-def proposed(attempt: int, term: int, charter: str) -> Known:
-    return attempt, term, False, charter, 0, 0, "first"
+def proposed(attempt: int, term: int, attempt_state: str) -> Known:
+    return attempt, term, False, attempt_state, 0, 0, "first"
 
 
 DRIVE, PAUSE, YIELD = Decision.DRIVE, Decision.PAUSE, Decision.YIELD
 
 
 @pytest.mark.parametrize(
-    ("nodes", "granting", "refusing", "mourned", "submitter", "heir"),
+    ("nodes", "granting", "refusing", "known_dead", "submitter", "standby"),
     [
         (3, [0, 1, 2], [], [], DRIVE, DRIVE),
         (3, [0, 1], [], [], DRIVE, DRIVE),
@@ -97,18 +97,19 @@ DRIVE, PAUSE, YIELD = Decision.DRIVE, Decision.PAUSE, Decision.YIELD
     ],
 )
 def test_who_counts(
-    nodes: int, granting: list[int], refusing: list[int], mourned: list[int], submitter: Decision, heir: Decision
+    nodes: int, granting: list[int], refusing: list[int], known_dead: list[int], submitter: Decision, standby: Decision
 ) -> None:
-    """FLT-21, FLT-25: more than half of the last attempt; at exactly half who has begun it goes on, an heir never. A host that
-    refuses the connection counts as granting for who was connected with it until then, for nobody else; a silent one never."""
-    for office, expected in ((SUBMITTER, submitter), (HEIR, heir)):
+    """FLT-21, FLT-25: more than half of the last attempt; at exactly half who has begun it goes on, a standby driver never. A
+    host that refuses the connection counts as granting for who was connected with it until then, for nobody else; a silent one
+    never."""
+    for office, expected in ((SUBMITTER, submitter), (STANDBY, standby)):
         answers = [*(grant(node) for node in granting), *(Missing(node, True) for node in refusing)]
         answers = answers or [Missing(0, False)]
-        assert decision(round_of(election(nodes, office, mourned=mourned), *answers)) is expected, office
+        assert decision(round_of(election(nodes, office, known_dead=known_dead), *answers)) is expected, office
 
 
-@pytest.mark.parametrize(("office", "expected"), [(SUBMITTER, DRIVE), (HEIR, YIELD)])
-def test_an_heir_that_hears_of_another_driver_does_not_drive(office: Office, expected: Decision) -> None:
+@pytest.mark.parametrize(("office", "expected"), [(SUBMITTER, DRIVE), (STANDBY, YIELD)])
+def test_a_standby_that_hears_of_another_driver_does_not_drive(office: Office, expected: Decision) -> None:
     """INV-14: even with a majority; who has begun the attempt needs no more than that."""
     answers = (grant(0), grant(1), deny(2, is_driven=True))
     assert decision(round_of(election(3, office), *answers)) is expected
@@ -116,15 +117,15 @@ def test_an_heir_that_hears_of_another_driver_does_not_drive(office: Office, exp
 
 
 def test_an_agent_that_was_started_again_has_a_voice_for_one_driver_only() -> None:
-    assert decision(round_of(election(3, HEIR), grant(0), grant(1, voice="none"))) is PAUSE
+    assert decision(round_of(election(3, STANDBY), grant(0), grant(1, voice="none"))) is PAUSE
     assert decision(round_of(election(3, SUBMITTER), grant(0), grant(1, voice="restarted"))) is DRIVE
     alone = [grant(node, voice="restarted") for node in range(3)]
     assert decision(round_of(election(3, SUBMITTER), *alone)) is PAUSE  # others may go on where these were left out
-    assert decision(round_of(election(3, Office(is_heir=False)), *alone)) is DRIVE  # here nobody ever was
+    assert decision(round_of(election(3, Office(is_standby=False)), *alone)) is DRIVE  # here nobody ever was
 
 
 def test_who_keeps_it_from_going_on_is_named() -> None:
-    machine = election(5, HEIR, mourned=[1])
+    machine = election(5, STANDBY, known_dead=[1])
     assert decision(round_of(machine, grant(0), Missing(1, True), Missing(2, True), grant(3, voice="none"))) is PAUSE
     assert machine.describe({node: f"N{node}" for node in range(5)}) == (
         "N4 cannot be reached, and may be going on without us. N2 cannot be reached (connection refused), and may have gone on "
@@ -134,16 +135,16 @@ def test_who_keeps_it_from_going_on_is_named() -> None:
 
 @pytest.mark.parametrize("outcome", ["done", "failed", "stopped"])
 def test_a_job_that_is_over_needs_no_driver(outcome: str) -> None:
-    assert decision(round_of(election(3, HEIR), grant(0), grant(1), deny(2, outcome))) is Decision.OVER
+    assert decision(round_of(election(3, STANDBY), grant(0), grant(1), deny(2, outcome))) is Decision.OVER
 
 
 def test_a_node_that_was_left_behind_is_no_other_driver() -> None:
     """The driver has died, with its agent, while it started the job again without node 2."""
     answers = (grant(1), deny(2, "left"))
-    assert decision(round_of(election(2, HEIR), grant(0), deny(1, "left"))) is DRIVE
-    assert decision(round_of(election(3, HEIR), *answers, deny(0, "left"))) is DRIVE
-    assert decision(round_of(election(3, HEIR), *answers)) is PAUSE
-    assert decision(round_of(election(3, HEIR), *answers, Missing(0, True))) is PAUSE  # it may have begun without node 2
+    assert decision(round_of(election(2, STANDBY), grant(0), deny(1, "left"))) is DRIVE
+    assert decision(round_of(election(3, STANDBY), *answers, deny(0, "left"))) is DRIVE
+    assert decision(round_of(election(3, STANDBY), *answers)) is PAUSE
+    assert decision(round_of(election(3, STANDBY), *answers, Missing(0, True))) is PAUSE  # it may have begun without node 2
 
 
 def test_a_later_claim_is_answered_by_a_later_one() -> None:
@@ -187,10 +188,10 @@ def test_the_next_attempt_begins_when_enough_have_agreed() -> None:
 
 def test_who_hears_of_a_newer_attempt_goes_on_from_there() -> None:
     """INV-14: one that has begun counts at once. One that some have agreed to may have begun elsewhere, so it is completed."""
-    machine = election(3, HEIR, term=2)
+    machine = election(3, STANDBY, term=2)
     assert decision(round_of(machine, grant(0, 2), grant(1, 2), deny(2, "left", known=begun(2, 1, "begun")))) is Decision.NEWER
     assert machine.newer == Newer(2, 1, "begun")
-    machine = election(3, HEIR, term=2)
+    machine = election(3, STANDBY, term=2)
     asked = round_of(machine, grant(0, 2), grant(1, 2, known=proposed(1, 1, "proposed")), Missing(2, False))
     assert asked == [Send(node, ProposeAttempt(JOB, node, ME, 2, 1, "proposed")) for node in (0, 1)]
     machine.handle(Said(0, Agreed(JOB, 0, 2, 1)), 0.2)
@@ -201,20 +202,20 @@ def test_who_hears_of_a_newer_attempt_goes_on_from_there() -> None:
 def test_what_follows_from_an_attempt_that_it_does_not_know_is_not_its_to_complete() -> None:
     """INV-14: other nodes have to agree to it than those that it knows. The attempt in between comes first."""
     two_ahead: Known = (2, 1, False, "second", 1, 1, "first")
-    machine = election(3, HEIR, term=2)
+    machine = election(3, STANDBY, term=2)
     assert decision(round_of(machine, grant(0, 2), grant(1, 2, known=two_ahead), Missing(2, False))) is Decision.NEWER
     assert machine.newer == Newer(1, 1, "first")
-    without_charter: Known = (2, 1, False, "second", 1, 1, "")
-    answers = (grant(0, 2), grant(1, 2, known=without_charter), Missing(2, False))
-    assert decision(round_of(election(3, HEIR, term=2), *answers)) is YIELD
+    without_state: Known = (2, 1, False, "second", 1, 1, "")
+    answers = (grant(0, 2), grant(1, 2, known=without_state), Missing(2, False))
+    assert decision(round_of(election(3, STANDBY, term=2), *answers)) is YIELD
 
 
 def test_what_others_have_proposed_is_not_forgotten_when_too_few_agree_to_it_now() -> None:
-    """INV-14: the next round, of the same heir or of another one, finds it again, and not as its own."""
+    """INV-14: the next round, of the same standby driver or of another one, finds it again, and not as its own."""
     again = proposed(1, 2, "proposed")
-    machine = election(3, HEIR, term=2)
+    machine = election(3, STANDBY, term=2)
     asked = round_of(machine, grant(0, 2, known=again), grant(1, 2, known=again), Missing(2, False))
-    assert [action.operation.charter for action in asked] == ["proposed", "proposed"]
+    assert [action.operation.attempt_state for action in asked] == ["proposed", "proposed"]
 
 
 def test_what_it_has_proposed_before_is_its_own() -> None:
@@ -229,4 +230,4 @@ def test_what_it_has_proposed_before_is_its_own() -> None:
 
 def test_an_event_of_another_machine_is_refused() -> None:
     with pytest.raises(InvalidTransition, match="Election cannot take 7 now"):
-        election(1, HEIR).handle(7, 0.0)
+        election(1, STANDBY).handle(7, 0.0)

@@ -1,4 +1,4 @@
-"""What a node grants, agrees to and refuses, and when it starts an heir."""
+"""What a node grants, agrees to and refuses, and when it starts a standby driver."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from rpc.errors import InvalidTransition
 from rpc.lease import lease as who
 from rpc.lease.lease import LIVING, LONGEST_PAUSE_SECONDS, NONE, PLACE_SECONDS, RESTARTED, DriverLease, Promise
 
-FIRST = (0, 0, "charter")  # the attempt that the node takes part in
+FIRST = (0, 0, "state")  # the attempt that the node takes part in
 SUBMITTER, ONE, TWO = "The submitter/a", "Node(1)/b", "Node(2)/c"
 
 
 def driven(place: int = 0, whole: bool = True) -> DriverLease:
     machine = DriverLease()
     machine.handle(who.Begun(SUBMITTER, 0, 0, "first"), 0.0)
-    machine.handle(who.Entrusted(place, 0, 0, "charter"), 0.0)
+    machine.handle(who.HandedOff(place, 0, 0, "state"), 0.0)
     if whole:
-        machine.handle(who.Inherited(), 0.0)
+        machine.handle(who.ManifestComplete(), 0.0)
     return machine
 
 
@@ -29,7 +29,7 @@ def answer(machine: DriverLease, event: object, now: float = 1.0) -> object:
 
 @pytest.mark.parametrize("place", range(3))
 def test_seniors_come_first(place: int) -> None:
-    """FD-16: when the driver is gone, a node waits for its seniors, then it starts an heir, once."""
+    """FD-16: when the driver is gone, a node waits for its seniors, then it starts a standby driver, once."""
     machine = driven(place)
     machine.handle(who.DriverGone(SUBMITTER), 10.0)
     assert machine.deadline == 10.0 + place * PLACE_SECONDS
@@ -82,11 +82,11 @@ def test_what_was_agreed_to_is_told_to_whoever_claims_it_next() -> None:
     assert machine.promise == Promise(1, ONE, 1, 1, False, "other", *FIRST)
     assert answer(machine, who.Proposed(ONE, 1, 0, "older")) == who.Deny(ONE, "attempt 1 is known here")
     assert answer(machine, who.Begun(ONE, 1, 1, "other")) == who.Grant(ONE, False)
-    assert machine.promise.begun and machine.promise.charter == "other"
+    assert machine.promise.begun and machine.promise.attempt_state == "other"
 
 
 def test_who_begins_an_attempt_knows_with_whom() -> None:
-    """INV-14: also a node that was not asked whether it may begin, and whose driver dies before it has entrusted the job."""
+    """INV-14: also a node that was not asked whether it may begin, and whose driver dies before it has handed the job on."""
     machine = driven()
     machine.handle(who.Begun(SUBMITTER, 1, 1, "second"), 1.0)
     assert machine.promise == Promise(1, SUBMITTER, 1, 1, True, "second", 1, 1, "second")
@@ -101,7 +101,7 @@ def test_who_has_not_claimed_it_here_proposes_nothing() -> None:
 def test_an_agent_that_was_started_again_speaks_for_whom_it_had_promised_itself_to() -> None:
     """Somebody may have counted it as dead for that driver; to others it gives its connection, but no voice."""
     for by, voice in ((SUBMITTER, RESTARTED), (ONE, NONE)):
-        machine = DriverLease(Promise(0, SUBMITTER, 0, 0, True, "charter"), restarted=True)
+        machine = DriverLease(Promise(0, SUBMITTER, 0, 0, True, "state"), restarted=True)
         assert answer(machine, who.Claimed(by, 1)) == who.Grant(by, True, voice)
         assert machine.promise.driver == SUBMITTER
         agreed = answer(machine, who.Proposed(by, 1, 1, "new"))
@@ -121,14 +121,14 @@ def test_a_promise_that_cannot_be_kept_is_not_given() -> None:
     assert answer(machine, who.Claimed(TWO, 1)) == who.Grant(TWO, True)
 
 
-def test_without_the_estate_nobody_is_started() -> None:
+def test_without_the_manifest_nobody_is_started() -> None:
     machine = driven(whole=False)
     machine.handle(who.DriverGone(SUBMITTER), 1.0)
     assert machine.deadline is None
     assert answer(machine, who.Claimed(ONE, 1), 2.0) == who.Grant(ONE, True)
 
 
-def test_an_heir_that_ends_for_nothing_is_started_again_ever_more_rarely() -> None:
+def test_a_standby_that_ends_for_nothing_is_started_again_ever_more_rarely() -> None:
     machine = driven()
     machine.handle(who.DriverGone(SUBMITTER), 0.0)
     now, pauses = 0.0, []
@@ -141,7 +141,7 @@ def test_an_heir_that_ends_for_nothing_is_started_again_ever_more_rarely() -> No
     assert pauses == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
-def test_heirs_may_end_for_nothing_for_weeks() -> None:
+def test_standbys_may_end_for_nothing_for_weeks() -> None:
     """While a driver that has lost this node alone drives on, one a minute is denied the job."""
     machine = driven()
     machine.handle(who.DriverGone(SUBMITTER), 0.0)
@@ -153,7 +153,7 @@ def test_heirs_may_end_for_nothing_for_weeks() -> None:
     assert machine.deadline == now + LONGEST_PAUSE_SECONDS
 
 
-def test_an_heir_of_an_earlier_number_is_the_heir_here() -> None:
+def test_a_standby_of_an_earlier_number_is_the_standby_here() -> None:
     """While it lives nobody else is started; when it dies as the driver, its agent waits a second, and the others do not."""
     machine = driven()
     machine.handle(who.StandbyHere(), 1.0)

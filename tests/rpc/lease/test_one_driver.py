@@ -116,9 +116,10 @@ def play_a_return_to_another_side(seed: int) -> Cluster:
 
 
 def assert_brought_to_its_end(world: Cluster) -> None:
-    """Where most of the newest attempt's agents have lived on, and have what an heir needs, one driver has ended the job."""
+    """Where most of the newest attempt's agents have lived on, and have what a standby driver needs, one driver has ended the
+    job."""
     agents = [world.agents[host] for host in world.chain[-1].hosts]
-    able = [agent for agent in agents if agent.up and agent.since == agent.lives and agent.charter is not None]
+    able = [agent for agent in agents if agent.up and agent.since == agent.lives and agent.attempt_state is not None]
     if 2 * len(able) > len(agents) and not world.elastic:
         outcomes = {agent.outcome for agent in able}
         assert outcomes in ({"done"}, {"failed"}, {"left"}, {"done", "left"}, {"failed", "left"}), "\n".join(world.log)
@@ -172,7 +173,7 @@ class TheDeadCount(Election):
 
 
 class HalfIsEnough(Election):
-    """At exactly half an heir goes on, too."""
+    """At exactly half a standby driver goes on, too."""
 
     def _is_enough(self) -> bool:
         return super()._is_enough() or 2 * len(self.granted) >= len(self._nodes)
