@@ -5,7 +5,7 @@ import pytest
 
 import nn
 from nn.arrays import Array, Shape
-from nn.model.batches import SMALL, all_finite
+from nn.model.batches import SMALL_ARRAY, all_finite
 from nn.operation import Operation
 from nn.value import Value
 from tests.nn.model.models import classifier, samples
@@ -161,7 +161,7 @@ def test_statistics_that_overflow_are_found() -> None:
         made.fit(x, np.zeros(40), verbose=0)
 
 
-@pytest.mark.parametrize("size", [10, SMALL, SMALL + 1, 5 * SMALL])
+@pytest.mark.parametrize("size", [10, SMALL_ARRAY, SMALL_ARRAY + 1, 5 * SMALL_ARRAY])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_finite_numbers_are_known_by_one_look(size: int, dtype: type[np.floating]) -> None:
     array = np.full((2, size), np.finfo(dtype).max, dtype)
