@@ -84,7 +84,7 @@ class JobSettings:
         self.variable = 0
         self.step = (-1, -1)
         self.sender: int | None = None
-        self._spans: dict[int, frozenset[Span]] = {}
+        self.spans: dict[int, frozenset[Span]] = {}  # that a node supplies, of those that `check_span` was asked for
 
     def check_sender(self, node: int) -> None:
         """See that what is being received comes from `node`; nothing is seen to where no sender is known, as without a bank.
@@ -99,10 +99,10 @@ class JobSettings:
 
         Raises: Unusable where it does not.
         """
-        spans = self._spans.get(node)
+        spans = self.spans.get(node)
         if spans is None and node in self.assignment.nodes:
             cover = block_tree(self.assignment.block_count).cover(self.assignment.node_2_block[node])
-            spans = self._spans[node] = frozenset(cover)
+            spans = self.spans[node] = frozenset(cover)
         if spans is None or span not in spans:
             raise Unusable(f"it holds a sum over the blocks [{span[0]}, {span[1]}), which node({node}) does not supply")
 
