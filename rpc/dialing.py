@@ -29,7 +29,7 @@ def connect_seconds(fullest: int) -> float:
 def dial_processes(
     targets: Mapping[int, Target], limit: float = CONNECT_SECONDS, clock: Clock | None = None
 ) -> tuple[dict[int, Session], dict[int, NetworkError]]:
-    """As `network.dial.dial_all`, by `Calling`."""
+    """As `network.dial.dial_all`, by `ProcessDialer`."""
     clock = clock or SystemClock()
     calling = ProcessDialer(targets, limit, clock)
     sessions: dict[int, Session] = {}

@@ -229,7 +229,7 @@ class CutOff:
 
 
 class SilenceDetector(Machine):
-    """See the module. `deadline` is when to send the next Tick, or None; `strangers` counts heartbeats of other jobs."""
+    """See above. `deadline` is when to send the next Tick, or None; `strangers` counts heartbeats of other jobs."""
 
     def __init__(self, nodes: Iterable[int], attempt: int, now: float) -> None:
         super().__init__()

@@ -1,9 +1,10 @@
 """The whole life of a training job, in memory and on a virtual clock: agents that listen, a submitter that connects, proves its
 key, submits, watches, starts again and fetches files, and job processes that meet, train, save and report.
 
-What decides is the product: handshakes, `Submission`, `Slot`, `Rendezvous`, `Guard`, `Lookout`, `Recovery`, the training
-processes with their exchange and codecs, checkpoint stores, `JobFolders`, `send_files` and `Collection`. What stands here are
-the wires between them: what `coordinator.py`, `agent/*.py` and `job/process.py` do with sockets and processes.
+What decides is the product: handshakes, `Submission`, `JobStateMachine`, `Rendezvous`, `ProcessMonitor`, `ClusterMonitor`,
+`Recovery`, the training processes with their exchange and codecs, checkpoint stores, `JobFolders`, `send_files` and
+`Downloads`. What stands here are the wires between them: what `coordinator.py`, `agent/*.py` and `job/process.py` do with
+sockets and processes.
 
 Actors are named `S` (the submitter), `A0`, `A1`... (agents) and `J0`, `J1`... (job processes); the parameter server's are `A-2`
 and `J-2`. Actors `note` the phases that they come to; `inject` makes something happen at such a moment.

@@ -1,4 +1,4 @@
-"""A whole submission on virtual time: the real Submission, Slot and Rendezvous machines, wired by first-in-first-out
+"""A whole submission on virtual time: the real Submission, JobStateMachine and Rendezvous machines, wired by first-in-first-out
 connections in memory. Whoever drives it chooses which connection delivers next, and where somebody dies.
 
 Actors are named `S` (the submitter), `A0`, `A1`... (agents) and `J0`, `J1`... (job processes). What an actor does beside

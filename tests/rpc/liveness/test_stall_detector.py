@@ -20,7 +20,7 @@ REACTION = 0.5
 
 
 class Story:
-    """A process and the agent that looks after it as `Guard` does: when the watch asks for it, and each second."""
+    """A process and the agent that looks after it as `ProcessMonitor` does: when the watch asks for it, and each second."""
 
     def __init__(self, limits: Limits | None = None, late: float = 0.0) -> None:
         self.watch = StallDetector(Limits(stall=N) if limits is None else limits, 0.0)
