@@ -18,6 +18,10 @@ from .merge import Mean, MergeRule, WeightedMean
 from .parts import SENDS, Composition, ExchangePattern, Given, LocalRule, Parts, Up, flat
 from .trigger import Every, Trigger
 
+#: A contraction of this much or more, of a vector of TYPICAL size, is so small an error that it needs no memory.
+HARMLESS = 0.9
+TYPICAL = 4096
+
 
 class CodecWarning(UserWarning):
     """A codec is possible, but is known to train badly; the message says what to do instead."""
@@ -97,17 +101,16 @@ def _default_name(exchange: ExchangePattern, parts: Parts | None) -> str:
 
 
 def _caller() -> str:
-    """Return the module in which a class is composed, to which it belongs then."""
+    """Return the module in which a class is composed, to which it belongs then.
+
+    By its module a class is found on the nodes, or travels with the user's code. As with `collections.namedtuple`, nothing
+    but the stack tells it.
+    """
     depth, module = 1, __name__
     while module.startswith(f"{__package__}.") or module == Codec.__module__:
         depth += 1
         module = sys._getframe(depth).f_globals.get("__name__", "__main__")
     return str(module)
-
-
-#: A contraction of this much or more is so small an error that it needs no memory.
-HARMLESS = 0.9
-TYPICAL = 4096
 
 
 def refuse(composition: Composition, parts: Parts) -> None:

@@ -34,8 +34,8 @@ class Reducing(Retransmitting):
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
         decoder = node_id if self.units.workers and node_id != Parameter_Server else -1
-        self.ways = Encoders(self.parts, self.composition.exchange.linear, decoder)
-        self.ages = Counter[int]() if self.ways.uploads is None else self.ways.uploads.staleness
+        self.encoders = Encoders(self.parts, self.composition.exchange.linear, decoder)
+        self.ages = Counter[int]() if self.encoders.uploads is None else self.encoders.uploads.staleness
         self.staleness = self.ages
         self._merging = Merging(self.units, self.parts.merge)
         self._lasting = self.parts.merge.updates or self.parts.trigger.late
@@ -62,7 +62,7 @@ class Reducing(Retransmitting):
         """Send a contribution to where it is merged."""
         batch = self.under_way()
         if not batch.dense:
-            value = self.ways.start(span[0], value, self.shape, self.draw(batch.step, span[0]))
+            value = self.encoders.start(span[0], value, self.shape, self.draw(batch.step, span[0]))
         self._send_up(batch, 0, span, value)
 
     def _send_up(self, batch: Batch, round_: int, span: Span, value: Array) -> None:
@@ -75,10 +75,10 @@ class Reducing(Retransmitting):
             part, place = value[start:stop], round_ * ROUND + number
             targets = lacking if owner is None else [owner] if owner in lacking or owner == Parameter_Server else []
             payload: Array | None
-            if self.ways.dense_up or batch.dense:
+            if self.encoders.dense_up or batch.dense:
                 payload, flags = self._kept(batch, part) if targets else part, DENSE | (PAST if batch.dense else 0)
             else:
-                payload, flags = self.ways.encode_up(span[0], number, part, self._draw_up(batch, span[0], number)), 0
+                payload, flags = self.encoders.encode_up(span[0], number, part, self._draw_up(batch, span[0], number)), 0
             packet = Packet(self.fingerprint, flags, self.node_id, place, *span, part.size, payload)
             self.send(batch, targets, packet)
             if owner is None or owner == self.node_id:
@@ -104,7 +104,7 @@ class Reducing(Retransmitting):
     def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
         """Contributions of their workers come to the owner of a shard, what is merged from it."""
         round_, number = divmod(packet.place, ROUND)
-        size = self.ways.size(round_, like.shape, numbers, bool(packet.flags & PAST))
+        size = self.encoders.size(round_, like.shape, numbers, bool(packet.flags & PAST))
         shards = self._cuts.get(size)
         if shards is None:
             shards = self._cuts[size] = self.composition.exchange.shards(size, self.job.assignment, self.variable)
@@ -136,7 +136,7 @@ class Reducing(Retransmitting):
             value = dense(packet.payload, packet.size)
         else:
             shard = place % ROUND
-            value = self.ways.decode_up(low, shard, packet.payload, packet.size, self._draw_up(batch, low, shard))
+            value = self.encoders.decode_up(low, shard, packet.payload, packet.size, self._draw_up(batch, low, shard))
         if found.add((low, high), value, stays=not self._lasting):
             self.close(batch, place, found.merged())
 
@@ -147,10 +147,10 @@ class Reducing(Retransmitting):
         if not self.composition.exchange.returns:
             self._fill(batch, place, merged)
             return
-        if self.ways.dense_down or batch.dense:
+        if self.encoders.dense_down or batch.dense:
             payload, flags = self._kept(batch, merged), DOWN | DENSE | (PAST if batch.dense else 0)
         else:
-            payload, flags = self.ways.encode_down(shard, merged, self.draw(batch.step, -2 - shard)), DOWN
+            payload, flags = self.encoders.encode_down(shard, merged, self.draw(batch.step, -2 - shard)), DOWN
         packet = Packet(self.fingerprint, flags, self.node_id, place, 0, self.units.count, merged.size, payload)
         self.send(batch, [node for node in self.job.assignment.nodes if node != self.node_id], packet)
         if self.node_id != Parameter_Server:
@@ -160,7 +160,7 @@ class Reducing(Retransmitting):
         if packet.flags & DENSE:
             return dense(packet.payload, packet.size)
         shard = packet.place % ROUND
-        return self.ways.decode_down(shard, packet.payload, packet.size, self.draw(batch.step, -2 - shard))
+        return self.encoders.decode_down(shard, packet.payload, packet.size, self.draw(batch.step, -2 - shard))
 
     def _fill(self, batch: Batch, place: int, value: Array) -> None:
         """Take a merged shard; when the vector is complete, it is the result or leads to the next round."""
@@ -178,7 +178,7 @@ class Reducing(Retransmitting):
         whole = assembly.fill(shard, value)
         if whole is None:
             return
-        vector, complete = (whole, True) if batch.dense else self.ways.proceed(whole)
+        vector, complete = (whole, True) if batch.dense else self.encoders.proceed(whole)
         if complete:
             self.finish(batch, self.result_of(vector))
         else:
@@ -214,11 +214,11 @@ class Reducing(Retransmitting):
 
     def state_dict(self) -> dict[str, Any]:
         """What stages and rules remember, beside what all composed codecs do."""
-        return {**super().state_dict(), **self.ways.state_dict(), **self._merging.state_dict()}
+        return {**super().state_dict(), **self.encoders.state_dict(), **self._merging.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned."""
-        super().load_state_dict(self._merging.load_state_dict(self.ways.load_state_dict(state)))
+        super().load_state_dict(self._merging.load_state_dict(self.encoders.load_state_dict(state)))
 
     def dispose(self) -> None:
         """Let go of all buffers."""

@@ -55,7 +55,7 @@ class TreeReduction(Retransmitting):
         if assignment.redundancy > 1:
             raise ValueError(f"{type(self).__name__} has one way for each block: use AllToAll() where workers share blocks")
         self._stages = Encoders(self.parts, linear=True, decoder=node_id)
-        self._ways = {node: self._way(node) for node in assignment.nodes}
+        self._routes = {node: self._route(node) for node in assignment.nodes}
         self._children = [node for node in assignment.nodes if node != node_id and self._parent(node) == node_id]
         self._sums: dict[int, TreeSum] = {}
         self._means: dict[int, Array] = {}
@@ -63,18 +63,18 @@ class TreeReduction(Retransmitting):
     def _owner(self, span: Span) -> int:
         return self.units.holders(span[0])[0]
 
-    def _way(self, node: int) -> dict[Span, int]:
+    def _route(self, node: int) -> dict[Span, int]:
         """Return the spans whose sums a worker hands on, and to whom; the root goes to itself."""
-        tree, way = self.units.tree, {}
+        tree, route = self.units.tree, {}
         for span in [*tree.parent, tree.root]:
             around = tree.parent.get(span)
             if self._owner(span) == node and (around is None or self._owner(around) != node):
-                way[span] = node if around is None else self._owner(around)
-        return way
+                route[span] = node if around is None else self._owner(around)
+        return route
 
     def _parent(self, node: int) -> int:
         """Return the worker from which the mean comes."""
-        return self._ways[node][min(self._ways[node])]
+        return self._routes[node][min(self._routes[node])]
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
         """Begin a batch."""
@@ -101,7 +101,7 @@ class TreeReduction(Retransmitting):
         """Add a sum; hand on what is complete."""
         sums = self._sums.get(round_)
         if sums is None:
-            sums = self._sums[round_] = TreeSum(self.units.tree, tops=self._ways[self.node_id])
+            sums = self._sums[round_] = TreeSum(self.units.tree, tops=self._routes[self.node_id])
         before = sums.duplicates
         whole = sums.add(span, value, stays=False)
         self.repeated += sums.duplicates - before
@@ -110,7 +110,7 @@ class TreeReduction(Retransmitting):
         top, total = whole
         if top != self.units.tree.root:
             packet = self.packet(DENSE | (PAST if batch.dense else 0), round_, top)
-            self.send(batch, [self._ways[self.node_id][top]], packet._replace(size=total.size, payload=total.copy()))
+            self.send(batch, [self._routes[self.node_id][top]], packet._replace(size=total.size, payload=total.copy()))
             return
         weights = self.units.weights
         even = all(weight == weights[0] for weight in weights)
@@ -140,7 +140,7 @@ class TreeReduction(Retransmitting):
         if packet.flags & DOWN:
             fits = span == self.units.tree.root and node == self._parent(self.node_id)
         else:
-            fits = not packet.flags & (RESULT | LACKING) and self._ways.get(node, {}).get(span) == self.node_id
+            fits = not packet.flags & (RESULT | LACKING) and self._routes.get(node, {}).get(span) == self.node_id
         if not fits:
             raise PayloadError(f"it is for the span {span}, of which node({node}) sends nothing here")
 
@@ -158,15 +158,15 @@ class TreeReduction(Retransmitting):
         nodes = {self._parent(self.node_id)}
         sums = self._sums.get(round_)
         missing = set(range(self.units.count)) if sums is None else set(sums.missing())
-        for node, way in self._ways.items():
-            nodes.update(node for span, target in way.items() if target == self.node_id and missing & set(range(*span)))
+        for node, route in self._routes.items():
+            nodes.update(node for span, target in route.items() if target == self.node_id and missing & set(range(*span)))
         return nodes
 
     def missing_units(self, batch: Batch) -> list[int]:
         """Those of the sums that this worker hands on."""
         sums = self._sums.get(len(self._means))
         missing = range(self.units.count) if sums is None else sums.missing()
-        return [unit for unit in missing if any(low <= unit < high for low, high in self._ways[self.node_id])]
+        return [unit for unit in missing if any(low <= unit < high for low, high in self._routes[self.node_id])]
 
     def _grain(self) -> Grain:
         grain = super()._grain()

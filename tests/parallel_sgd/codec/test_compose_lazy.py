@@ -71,11 +71,11 @@ def test_few_uploads_reach_the_optimum() -> None:
 def test_the_server_merges_the_sum_of_all_uploads() -> None:
     """codecs.md, LAQ: always, to 1e-6; both sides know the same."""
     job = Regression(LAQ, steps=60)
-    server = job.codecs[Parameter_Server].ways.uploads.state_dict()
+    server = job.codecs[Parameter_Server].encoders.uploads.state_dict()
     for node in range(WORKERS):
-        own = job.codecs[node].ways.uploads.state_dict()
+        own = job.codecs[node].encoders.uploads.state_dict()
         np.testing.assert_array_equal(own[f"upload.{node}"], server[f"upload.{node}"])
-        assert job.codecs[node].ways.uploads.skipped > 0
+        assert job.codecs[node].encoders.uploads.skipped > 0
 
 
 @pytest.mark.parametrize("exchange", [AllToAll(), PS()], ids=repr)
@@ -88,7 +88,7 @@ def test_without_patience_it_is_difference_coding(exchange: Any) -> None:
 
 def test_a_skipped_packet_has_no_payload() -> None:
     job = run(Codec.of(PS(), up=Grid(4), trigger=Lazy(xi=1e12, most=3)), IIDBlockAssignment(3), batches=7)
-    uploads = codec_of(job).ways.uploads
+    uploads = codec_of(job).encoders.uploads
     assert (uploads.sent, uploads.skipped) == (3, 4), "batches 0, 3 and 6"
     assert job.server_bank.codecs[0].staleness == {0: 3 * 3, 1: 2 * 3, 2: 2 * 3}, "uploads of three workers, used again"
     sent = job.exchanges[0].accounts.total("sent")
