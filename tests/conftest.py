@@ -28,6 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.processes)
         if in_the_wall(item.path):
             item.add_marker(pytest.mark.wall)
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # so that nobody waits for one of these at the end
 
 
 def pytest_collection_finish() -> None:

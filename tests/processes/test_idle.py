@@ -54,7 +54,7 @@ def test_the_measure_sees_work() -> None:
 class StopsOnce(Plain):
     """The process of worker 1 is stopped for a while in the middle of the training; worker 0 waits for it."""
 
-    plan = FaultPlan.parse("stop 1@e1.b3 for 6s")
+    plan = FaultPlan.parse("stop 1@e1.b3 for 4s")
     batches = 0
 
     def update_blocks(self, block_weight: BlockWeight) -> Any:

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.alone
     [(Receiving, 1.0), (Stepping, 1.0), (Computing, 1.3), (Deaf, 6.5)],
 )
 def test_stop_executing(trio: Cluster, tmp_path: Path, executor: Any, limit: float) -> None:
-    """SUB-14: an interruption at the next receive or send; one that only computes is killed after five seconds."""
+    """SUB-14: an interruption at the next receive or send; one that only computes is killed after five seconds. The nodes are
+    free, which the fixture asserts, and take the next job."""
     with trio.request() as com:
         coordinator = start_job(com, executor, tmp_path)
         begun = [agent.work / "jobs" / f"{coordinator.job}.{node}" / "out" / "begun" for node, agent in enumerate(trio.agents)]
@@ -34,4 +35,5 @@ def test_stop_executing(trio: Cluster, tmp_path: Path, executor: Any, limit: flo
         assert {detail for _, detail in coordinator.failures.values()} == {
             "This job has been aborted. It was stopped by the submitter."
         }
-    assert not trio.run(Sum, tmp_path).error
+    if executor is Deaf:  # after the others comes the next of these
+        assert not trio.run(Sum, tmp_path).error

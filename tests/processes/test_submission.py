@@ -8,18 +8,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from network import NodeAssignment
 from network.transport import wait_sockets
 from rpc import Coordinator, ReplyPackage, SubmissionError
 from rpc.agent.children import project_root
 from rpc.submit.event_loop import EventLoop
 
 from .executors import Hungry, NeverReady, SlowEater, Stepping, Sum
-from .harness import Cluster, start_job, wait_for
+from .harness import AgentProcess, Cluster, start_job, wait_for
 
 
 def test_resources(trio: Cluster, tmp_path: Path) -> None:
@@ -209,11 +211,22 @@ def test_killed_agent(own: Cluster, tmp_path: Path, at_first: AtFirst) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("what", ["agent", "job process"])
-def test_stopped(own: Cluster, tmp_path: Path, what: str) -> None:
+def test_stopped(own: Cluster, tmp_path: Path) -> None:
     """SUB-47, SUB-9: an agent, or a job process, stands still while it gets its data, for which it has an hour; it is named
-    within ten seconds, is free when it goes on, and the next job works."""
-    (agent,) = own.start(1)
+    within ten seconds, is free when it goes on, and the next job works. Both are waited for at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [
+            pool.submit(stop, own, agent, what, tmp_path)
+            for agent, what in zip(own.start(2), ("agent", "job process"), strict=True)
+        ]
+        for each in waiting:
+            each.result()
+    wait_for(own.idle, "all nodes to be free", 2.0)
+    assert not own.run(Sum, tmp_path).error
+
+
+def stop(own: Cluster, agent: AgentProcess, what: str, folder: Path) -> None:
+    """Submit to this agent a job that is stopped while it is submitted."""
     stopped: list[float] = []
 
     def reply(node: int, request: str) -> Any:
@@ -223,13 +236,11 @@ def test_stopped(own: Cluster, tmp_path: Path, what: str) -> None:
         return request
 
     told = "was lost in doCommit: its worker has given no sign" if what == "agent" else "Its process was stopped by a signal"
-    with own.request() as com:
-        coordinator = Coordinator(com, estimate_bandwidth=1.0, directory=tmp_path)
+    with own.request(NodeAssignment(key_file=own.key_file).add(0, agent.address)) as com:
+        coordinator = Coordinator(com, estimate_bandwidth=1.0, directory=folder)
         coordinator.submit_group(Hungry, package_size=3600)
         with pytest.raises(SubmissionError, match=rf"not started: Node\(0\) at .*{told}"):
             coordinator.resources_dispatch(reply)
         assert time.monotonic() - stopped[0] < 10.0
     if what == "agent":
         os.kill(agent.pid, signal.SIGCONT)
-    wait_for(own.idle, "all nodes to be free", 2.0)
-    assert not own.run(Sum, tmp_path).error

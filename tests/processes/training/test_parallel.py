@@ -148,8 +148,9 @@ def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch
         assert steps["Time"].is_monotonic_increasing and steps["Time"].iloc[0] >= 0
         assert result == epochs.iloc[-1].drop("Epoch").to_dict()
         spent = result.accounts[node].times
-        assert times["Total"].sum() == pytest.approx(spent.total, rel=0.1)
-        assert times["Compute"].sum() == pytest.approx(spent.compute, rel=0.1) and min(spent) > 0
+        for shown, whole in ((times["Total"].sum(), spent.total), (times["Compute"].sum(), spent.compute)):
+            assert 0.5 * whole < shown <= 1.01 * whole  # not in the table: what comes after the last epoch, or before the first
+        assert min(spent) > 0
         assert packets["Wire"].sum() == sum(entry.wire for entry in result.accounts[node])
         log = log_of(result.files, node)
         assert f"Time: {spent}." in log
