@@ -18,7 +18,7 @@ from network.nodes import NodeAssignment
 from network.request import Request
 from network.session import Session
 from rpc.dialing import watch_for_silence
-from rpc.liveness.process_monitor import STOPPED_SECONDS
+from rpc.liveness.limits import STOPPED_SECONDS, VERDICT_SECONDS
 from rpc.logs import get_logger
 from rpc.submit.coordinator import Coordinator
 from rpc.submit.restarts import Retry
@@ -131,7 +131,6 @@ def _ending(node: int, by: Coordinator) -> Ending:
     return Ending(reason, verdict.work - 1, crashed=True)
 
 
-EVIDENCE_SECONDS = 1.0  # for the agent to say why a process has ended, after its connection has
 LOOK_SECONDS = 0.5
 _ASK_SECONDS = 0.02  # between looks while something is awaited
 MOST_VAIN = 3  # processes of a node, one after the other, that end before they have begun a task
@@ -185,7 +184,7 @@ class Restarts:
     def cut(self, node: int, reason: str) -> None:
         """The connection with a node has ended, for `reason` as far as can be seen from here."""
         now = time.monotonic()
-        self._open[node] = (reason, now + EVIDENCE_SECONDS)
+        self._open[node] = (reason, now + VERDICT_SECONDS)
         self._next_look = now
 
     def look(self) -> Iterator[tuple[int, Ending]]:

@@ -16,10 +16,10 @@ import numpy as np
 
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
-from rpc import shipping
+from rpc import GROUP_SLACK_SECONDS, START_SECONDS, shipping
 from rpc.files import parsed, read_result
 from rpc.shipping import Bundle
-from rpc.submit import FAIL, GROUP_SLACK_SECONDS, REDUNDANT, START_SECONDS, Recovery, pack_executable
+from rpc.submit import FAIL, REDUNDANT, Recovery, pack_executable
 
 from .channel import Parameter_Server
 from .codec.choice import CodecChoice

@@ -19,7 +19,7 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import IOptimizer, OpContainer
 from nn.registry import custom_classes
-from rpc.agent import LEAST_SILENCE, MOST_SECONDS
+from rpc import LEAST_SILENCE, MOST_SECONDS
 from rpc.elastic import Discovery, discovery_of
 from rpc.files import is_safe_name
 from rpc.shipping import pack

@@ -14,7 +14,7 @@ from network.controller import Controller
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
-from rpc import Coordinator, Deposed, SubmissionError
+from rpc import DEPOSED_SECONDS, PAUSE_SECONDS, RETURN_SECONDS, WAIT_SECONDS, Coordinator, Deposed, SubmissionError
 from rpc.lease import Handoff, Office
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.messages import MAX_TEXT
@@ -28,12 +28,6 @@ from .membership import Membership
 from .quorum import NoMajority, Quorum
 from .socket_channel import can_do_without
 from .training import Samples
-
-RETURN_SECONDS, WAIT_SECONDS = 30.0, 600.0
-"""How long an attempt that follows a failure waits for nodes that are busy or cannot be reached; the second under 'wait', and
-where others may be going on without us."""
-DEPOSED_SECONDS = 5.0
-PAUSE_SECONDS = 1.0
 
 Result = TypeVar("Result")
 _log = get_logger(SUBMIT_LOGGER)

@@ -19,13 +19,11 @@ from network.request import Request
 from nn.data import load_arrays
 from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
-from rpc import shipping
+from rpc import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, PLACE_SECONDS, WAIT_SECONDS, shipping
 from rpc.agent import ATTEMPT_STATE, MANIFEST
 from rpc.files import parsed, read_regular
 from rpc.lease import (
-    LONGEST_PAUSE_SECONDS,
     OVER,
-    PLACE_SECONDS,
     Candidacy,
     Decision,
     Election,
@@ -42,11 +40,10 @@ from .errors import JobFailed
 from .job_executor import DATA
 from .manifest import AttemptState, JobManifest
 from .membership import Membership, SameNodes, Survivors
-from .restart_loop import WAIT_SECONDS, RestartLoop, RunningAttempt
+from .restart_loop import RestartLoop, RunningAttempt
 from .training import Samples
 
 ORPHANED = 70  # exit code of a standby driver whose agent is gone
-PAUSE_SECONDS = 1.0
 _log = get_logger("Drive")
 
 

@@ -14,8 +14,8 @@ from network.nodes import SUBMITTER
 from network.session import Session
 from network.transport import SocketLink, wait_sockets
 
-PER_NODE_SECONDS = 0.5
-"""What each node of the host that has most of them adds to a limit of the start: their interpreters share its cores."""
+from .liveness.limits import PER_NODE_SECONDS, PROBE_AFTER_SECONDS, PROBE_SECONDS, PROBES, SUBMITTER_SECONDS, UNTAKEN_SECONDS
+
 _FEW_NODES = 8  # of one host can be called within the usual limit, at which it is told who does not answer
 _PAUSE_SECONDS = 0.05
 _ATTEMPTS = 20
@@ -104,11 +104,6 @@ class ProcessDialer:
         self._again.clear()
 
 
-SUBMITTER_SECONDS = 30.0  # for the submitter to call
-_IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 2, 1, 3
-UNTAKEN_SECONDS = 60  # that sent bytes may stay unacknowledged, or untaken by a process that does not read
-
-
 def await_submitter(controller: Controller, limit: float = SUBMITTER_SECONDS) -> Session:
     """The submitter's session, which it opens once the executor runs (`Coordinator.call`, `AbsExecutable.serves_submitter`).
 
@@ -138,8 +133,8 @@ def watch_for_silence(session: Session, seconds: float = UNTAKEN_SECONDS) -> Non
             return  # the other end is on this host
         idle = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)  # the name on macOS
         if idle is not None:
-            twin.setsockopt(socket.IPPROTO_TCP, idle, _IDLE_SECONDS)
-        twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_SECONDS)
-        twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
+            twin.setsockopt(socket.IPPROTO_TCP, idle, PROBE_AFTER_SECONDS)
+        twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
+        twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))

@@ -141,7 +141,7 @@ def _indented(lines: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Heartbeat(Operation):
-    """The agent lives, and the process is here: sent twice a second while there is one. epoch, batch: from 1, 0 before the
+    """The agent lives, and the process is here: sent every `HEARTBEAT_SECONDS`. epoch, batch: from 1, 0 before the
     first."""
 
     job: str

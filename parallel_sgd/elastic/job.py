@@ -13,7 +13,7 @@ from typing import Any
 from network.errors import ProtocolError
 from network.frames import read_one
 from network.wire import Kind, pack
-from rpc import LIVENESS_MESSAGES, ClusterMonitor
+from rpc import HERE_SECONDS, LIVENESS_MESSAGES, VERDICT_SECONDS, ClusterMonitor
 from rpc.elastic import (
     CheckpointSeen,
     ElasticDriver,
@@ -44,8 +44,6 @@ from .worker_handle import Ended, NotStarted, Running, Task, Unreachable, Worker
 from .worker_pool import Inbox, WorkerPool
 
 LOOK_SECONDS = 0.25
-CUT_OFF_SECONDS = 2.0  # for an agent to say why the line to its process is lost
-HERE_SECONDS = 30.0  # for a process that has started to say something
 _log = get_logger(SUBMIT_LOGGER)
 
 
@@ -218,7 +216,7 @@ class ElasticJob:
         for handle in self._pool:
             if not handle.is_cut_off:
                 self._cut_off.pop(handle.worker, None)
-            elif now - self._cut_off.setdefault(handle.worker, now) > CUT_OFF_SECONDS:
+            elif now - self._cut_off.setdefault(handle.worker, now) > VERDICT_SECONDS:
                 self._give_up(handle.worker, "the line to its process is lost")
         for worker, since in list(self._awaited.items()):
             if now - since > HERE_SECONDS:

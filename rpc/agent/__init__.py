@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from network.names import lazily
 
 if TYPE_CHECKING:
-    from .checks import LEAST_SILENCE as LEAST_SILENCE
-    from .checks import MOST_SECONDS as MOST_SECONDS
     from .event_log import EVENT_LOG as EVENT_LOG
     from .files import KEPT as KEPT
     from .files import RECORD_COPY as RECORD_COPY
@@ -20,8 +18,6 @@ __getattr__, __dir__ = lazily(
         "MANIFEST": "standby",
         "EVENT_LOG": "event_log",
         "KEPT": "files",
-        "LEAST_SILENCE": "checks",
-        "MOST_SECONDS": "checks",
         "RECORD_COPY": "files",
     },
 )

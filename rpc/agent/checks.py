@@ -9,13 +9,12 @@ from collections.abc import Collection
 from network import VERSION
 
 from ..identity import is_job_id
+from ..liveness.limits import LEAST_SILENCE, MOST_SECONDS
 from ..logs import clean
 from ..messages import CanCommit
 
 MOST_THREADS = 4096
-MOST_SECONDS = 86400.0
 MOST_NODES = 2048  # of a job: the keys that a process shares with the others travel in one packet
-LEAST_SILENCE = 0.1  # seconds; who is told to watch more closely than it can look would see ghosts
 
 
 def python_version() -> str:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from ..liveness.limits import FAREWELL_SECONDS
 from ..machine import Machine
 
-FAREWELL_SECONDS = 3.0  # for who is connected, from the end of the last job until he asks for files
 _KEPT_BACK = 0.2  # the share of the grace that is kept for what follows the jobs' end
 
 

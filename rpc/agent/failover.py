@@ -14,6 +14,7 @@ from network.session import Session
 
 from ..dialing import watch_for_silence
 from ..lease import lease as who
+from ..liveness.limits import SILENT_DRIVER_SECONDS
 from ..logs import clean
 from ..messages import (
     Agreed,
@@ -38,7 +39,6 @@ from .subscribers import Subscribers, deliver
 
 _REAP_SECONDS = 0.1
 MOST_DETAIL = 8192
-SILENT_DRIVER_SECONDS = 10.0
 
 
 @dataclass

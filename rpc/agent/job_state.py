@@ -11,11 +11,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
+from ..liveness.limits import EXIT_SECONDS, HALT_SECONDS, ROLL_BACK_SECONDS
 from ..machine import Machine
-
-HALT_SECONDS = 5.0  # from the order to stop until the process is killed
-EXIT_SECONDS = 3.0  # from the report of the outcome until the process is killed
-ROLL_BACK_SECONDS = 2.0  # a job process rolls back by itself at the start limit; this much later it counts as hung
 
 
 class Stage(enum.Enum):

@@ -21,7 +21,8 @@ from network.session import Session
 
 from ..errors import JobAborted
 from ..identity import code_key, peer_key, peer_keys
-from ..liveness.process_monitor import STOPPED_SECONDS, ProcessMonitor
+from ..liveness.limits import LEFT_SECONDS, STOPPED_SECONDS
+from ..liveness.process_monitor import ProcessMonitor
 from ..liveness.recorder import Reader, make_memory
 from ..logs import get_logger
 from ..messages import (
@@ -50,7 +51,6 @@ from .store import JobRecord
 
 MOST_UNTAKEN = 64  # visitors sent to the process that it has not taken yet
 _MOST_READ = 256  # operations of one process per round, so that a talkative one cannot hold up the others
-_LEFT_SECONDS = 5.0  # until a node counts as free though something of its job lives: another user's, or one in the kernel
 _CHILD = "from rpc.job.process import main; main()"
 
 logger = get_logger(__name__)
@@ -216,7 +216,7 @@ class Supervisor:
         """Whether what the process, which has ended, has started is gone too, or cannot be ended."""
         left = self._children.end_adopted()
         self._reaped = now if self._reaped is None else self._reaped
-        if left and now < self._reaped + _LEFT_SECONDS:
+        if left and now < self._reaped + LEFT_SECONDS:
             return False
         if left:
             self._children.give_up(left)

@@ -20,6 +20,7 @@ from network.session import Session
 from network.transport import wait_sockets
 
 from ..identity import process_name
+from ..liveness.limits import TELL_SECONDS
 from ..logs import clean, get_logger
 from ..messages import Begin, Halt, LosePeer, Operation, SecurityEvent, SuspectPeer, Took, Visitor
 from ..process_channel import ProcessChannel
@@ -27,7 +28,6 @@ from .hardening import end_process
 from .peers import PendingPeers, Suspects
 
 ORPHANED = 70  # exit code of a job process whose agent is gone
-TELL_SECONDS = 30.0
 logger = get_logger(__name__)
 
 

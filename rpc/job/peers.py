@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
 
 from network.controller import Controller
 from network.dial import Target
@@ -18,9 +17,8 @@ from network.transport import busy_poll
 
 from ..dialing import dial_processes
 from ..identity import host_name, process_name
+from ..liveness.limits import CALL_SECONDS, MEET_SECONDS, SUSPECT_SECONDS
 
-MEET_SECONDS = 30.0  # for all of a round to be connected
-CALL_SECONDS = 1.0  # for one call, which then is repeated
 _LOOK_SECONDS = 0.05
 
 
@@ -156,10 +154,6 @@ class PendingPeers:
         self.begin(1 << 62)
 
 
-SLACK_SECONDS: Final = 2.0
-"""What a verdict may need beyond its limit: the stack of the process is taken, the process ended, and the loss of it seen."""
-
-
 class Suspects:
     """Told by one thread, asked by another. A doubt that nobody confirms or takes back ends by itself."""
 
@@ -173,7 +167,7 @@ class Suspects:
         with self._lock:
             self._until.pop(node, None)
             if seconds > 0:
-                self._until[node] = self._clock() + seconds + SLACK_SECONDS
+                self._until[node] = self._clock() + seconds + SUSPECT_SECONDS
 
     def __call__(self) -> list[int]:
         """Those of which a doubt stands, ascending."""

@@ -36,6 +36,7 @@ from ..dialing import connect_seconds, dial_processes
 from ..errors import ROLLED_BACK, JobAborted
 from ..executable import AbsExecutable, ReplyPackage, content_of
 from ..files import RESULT_FILE, when_there_is_room, write_result
+from ..liveness.limits import BEGIN_SECONDS, LINGER_SECONDS
 from ..liveness.recorder import SIZE, STACK_SIGNAL, Kind, Recorder
 from ..logs import CleanFormatter, get_logger
 from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Begin, Load, Loaded, Prepared, Reached, SecurityEvent
@@ -48,9 +49,7 @@ from .peers import PeerConnector, PendingPeers, look_if_cores_suffice, peer_targ
 from .report import exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
 
 OUTPUT = "out"
-_BEGIN_SECONDS = 30.0
 _LOOK_SECONDS = 0.2  # between looks at the submitter while the peers meet
-_LINGER_SECONDS = 0.25
 _READY = (1,)  # head of the READY message between peers
 
 
@@ -96,7 +95,7 @@ class JobProcess:
     def _linger(self) -> None:
         """Stay connected while the others are told to stop, too: before that they would take our end for a loss."""
         if self.controller.sessions:
-            time.sleep(_LINGER_SECONDS)
+            time.sleep(LINGER_SECONDS)
 
     def _execute(self) -> None:
         code = CodeSession(self._await_code_session(), self.begin.prepare_limit)
@@ -267,7 +266,7 @@ def main() -> None:
     recorder = open_recorder(int(sys.argv[2]))
     monitor.attach(recorder)
     channel = ProcessChannel(socket.socket(fileno=int(sys.argv[1])), TO_JOB_PROCESS)
-    wait_sockets([channel.sock], [], _BEGIN_SECONDS)
+    wait_sockets([channel.sock], [], BEGIN_SECONDS)
     received = channel.receive()
     if received is None or not isinstance(received[0], Begin):
         sys.exit(ORPHANED)

@@ -14,15 +14,11 @@ if TYPE_CHECKING:
     from .election import later_term as later_term
     from .handoff import Handoff as Handoff
     from .handoff import new_driver as new_driver
-    from .lease import LONGEST_PAUSE_SECONDS as LONGEST_PAUSE_SECONDS
-    from .lease import PLACE_SECONDS as PLACE_SECONDS
 
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "LONGEST_PAUSE_SECONDS": "lease",
         "OVER": "election",
-        "PLACE_SECONDS": "lease",
         "Candidacy": "candidacy",
         "Decision": "election",
         "Election": "election",

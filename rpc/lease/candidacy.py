@@ -17,9 +17,10 @@ from network.request import Request
 from network.session import Session, close_gracefully
 from network.transport import wait_sockets
 
+from ..liveness.limits import ANSWER_SECONDS
 from ..logs import clean
 from ..messages import FROM_AGENT, Agreed, Conclude, Denied, Granted, Operation, parse
-from .election import ANSWER_SECONDS, Ask, Decision, Election, Missing, Propose, Said, Send, Settled, Tick
+from .election import Ask, Decision, Election, Missing, Propose, Said, Send, Settled, Tick
 
 _REFUSED = os.strerror(errno.ECONNREFUSED)
 

@@ -20,11 +20,11 @@ import enum
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from ..liveness.limits import ANSWER_SECONDS
 from ..machine import Machine
 from ..messages import Agreed, ClaimJob, Denied, Granted, Operation, ProposeAttempt
 from .lease import LIVING, NONE
 
-ANSWER_SECONDS = 1.5
 OVER = ("done", "failed", "stopped")
 _OWN_BITS = 20  # of a term, which are its driver's
 _MOST_CLAIMS = 3  # in one round, each with a later term

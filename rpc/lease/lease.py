@@ -14,13 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..liveness.limits import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 from ..machine import Machine
-
-PLACE_SECONDS = 1.0
-"""How long a node waits for each of its seniors: a standby driver needs a little less to start and to claim the job."""
-
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
-"""After a standby driver that has ended for nothing; twice as long after each further one."""
 
 LIVING, RESTARTED, NONE = "living", "restarted", "none"
 """The voice of a node for a claimant: its agent has lived all the time; it was started again, but had promised itself to the

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..machine import Machine
 from ..messages import Heartbeat, Notice, Operation, Verdict
 from ..verdict import in_causal_order
-from .limits import Phase
+from .limits import LATE_SECONDS, LOOK_SECONDS, SILENT_SECONDS, Phase
 
 LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
 
@@ -155,13 +155,12 @@ def _heard(heartbeat: Heartbeat) -> Heard:
 
 # The failure detector for a whole job, at whoever watches all its agents: silent hosts, and deadlocks.
 #
-# All nodes run when the watch begins. Their agents send heartbeats twice a second; one that has sent none for 2.25 s is
+# All nodes run when the watch begins. Their agents send heartbeats; one that has sent none for `SILENT_SECONDS` is
 # silent, whatever its connection says. A host that hears nothing is found so, too: what it sends is not confirmed to it, so
 # its system sends the first heartbeat again and again, and no further one. When all that still train wait for their peers,
 # longer than a step may take and without a byte, nobody will go on: a deadlock, unless messages were sent that have not come:
 # then the link that swallows them is dead.
 
-SILENT_SECONDS = 2.25
 _TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
 
 
@@ -312,10 +311,6 @@ class SilenceDetector(Machine):
         return found
 
 
-LOOK_SECONDS = 0.1
-_PAUSE_SECONDS = 1.0  # a look that comes so much too late means that we were suspended or busy, and could not hear anybody
-
-
 class HeartbeatTable:
     """Nodes that are silent for more than `limit` seconds are found by `look`, within `LOOK_SECONDS` if that is called by
     `deadline`."""
@@ -349,7 +344,7 @@ class HeartbeatTable:
         """The nodes that are silent, and for how many seconds; they are forgotten. All that came before `now` was heard."""
         late = now - self._looked - LOOK_SECONDS
         self._looked = now
-        if late > _PAUSE_SECONDS:
+        if late > LATE_SECONDS:
             self._heard = {node: min(now, heard + late) for node, heard in self._heard.items()}
         silent = [(node, now - heard) for node, heard in sorted(self._heard.items()) if now - heard > self._limit]
         for node, _ in silent:

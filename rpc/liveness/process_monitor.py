@@ -15,15 +15,19 @@ from ..agent.output import last_bytes
 from ..logs import clean
 from ..messages import CanCommit, Heartbeat, Notice, Operation, Verdict
 from ..verdict import LOG_LINES
-from .limits import Limits, Phase
+from .limits import (
+    HEARTBEAT_SECONDS,
+    LEAST_LOOK_SECONDS,
+    LINKS_SECONDS,
+    RECOVERY_SECONDS,
+    STACK_LOOK_SECONDS,
+    STACK_SECONDS,
+    Limits,
+    Phase,
+)
 from .recorder import STACK_SIGNAL, Reader, Signal
 from .stall_detector import Declare, Signs, StallDetector, Tick, Warn, Withdraw
 
-HEARTBEAT_SECONDS = 0.5
-STOPPED_SECONDS = 8.0  # for which a process may be stopped by a signal before its executor starts
-LINKS_SECONDS = 1.0  # of waiting in vain, after which a heartbeat tells what came over each link
-_RECOVERY_SECONDS = 0.1  # between looks while a warning stands
-_LEAST_LOOK_SECONDS = 0.02
 _MOST_READ = 64  # signals per look: the newest of a fast program tell all that matters
 _MOST_TRACE = 16 << 10
 _REMEMBERED = 64  # signals, for whoever looks for a cause later
@@ -122,11 +126,11 @@ class ProcessMonitor:
             self._request = StackRequest(self._pid, self._reader, now)
 
     def _next_look(self, now: float) -> float:
-        looks = [self._next_beat, now + max(_LEAST_LOOK_SECONDS, self._watch.step_limit / 2)]
+        looks = [self._next_beat, now + max(LEAST_LOOK_SECONDS, self._watch.step_limit / 2)]
         if self._request is not None:
             looks.append(self._request.deadline)
         if self._watch.warned:
-            looks.append(now + _RECOVERY_SECONDS)
+            looks.append(now + RECOVERY_SECONDS)
         if self._watch.deadline is not None:
             looks.append(self._watch.deadline)
         return min(looks)
@@ -220,8 +224,6 @@ def _host() -> str:
     return socket.gethostname()
 
 
-STACK_SECONDS = 0.3
-_POLL_SECONDS = 0.02
 _TAIL_BYTES = 16 << 10
 _LINE_LENGTH = 400
 _DUMP = "Fatal Python error:"
@@ -276,7 +278,7 @@ class StackRequest:
         if not self.stopped:
             with contextlib.suppress(OSError):
                 os.kill(pid, STACK_SIGNAL)
-            self.deadline = now + _POLL_SECONDS
+            self.deadline = now + STACK_LOOK_SECONDS
 
     def answer(self, now: float) -> str | None:
         """The stacks, or why there are none; None while it is too early to say."""
@@ -290,5 +292,5 @@ class StackRequest:
         if now >= self._end:
             state = process_status(self._pid).state or "unknown"
             return stack or f"It did not say where it is within {STACK_SECONDS:g} s (state {state})."
-        self._last, self.deadline = stack, min(self._end, now + _POLL_SECONDS)
+        self._last, self.deadline = stack, min(self._end, now + STACK_LOOK_SECONDS)
         return None

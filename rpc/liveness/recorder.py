@@ -26,6 +26,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from .limits import QUIET_SECONDS
+
 CAPACITY = 4096
 STACK_SIGNAL = signal.SIGUSR1
 """Asks the process for the stacks of its threads."""
@@ -43,7 +45,6 @@ _MOST_MESSAGES = 1 << 53
 _LINK = struct.Struct("=qQQ")
 _LINKS_AT = _RING_AT + CAPACITY * _ENTRY.size
 SIZE = _LINKS_AT + _COUNT.size + MOST_LINKS * _LINK.size
-_QUIET_SECONDS = 0.2  # a wait that lasted that long has brought nothing
 
 
 class Kind(enum.IntEnum):
@@ -126,7 +127,7 @@ class Recorder:
     def resumes(self) -> None:
         """The wait is over, for now; a short one was ended by bytes."""
         now = self._clock()
-        if now - self._waiting_since < _QUIET_SECONDS:
+        if now - self._waiting_since < QUIET_SECONDS:
             self._moved = now
         elif self.links is not None:
             self._write_links(self.links())

@@ -16,12 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..machine import Machine
-from .limits import Limits, Phase, RecentSteps
+from .limits import LATE_SECONDS, WAITING_SECONDS, WARN_AT, Limits, Phase, RecentSteps
 from .recorder import Kind, Signal
 
-WARN_AT = 0.5  # of the limit
-PAUSE_SECONDS = 1.0  # a look that comes so much too late means that the watcher was suspended, and perhaps the watched too
-WAITING_SECONDS = 0.5  # whoever waits shows it twice as often
 _BEGINNINGS = (Kind.STARTED, Kind.BEGIN, Kind.TRAIN_END)
 
 
@@ -173,8 +170,8 @@ class StallDetector(Machine):
         limit, deadline = self.limit, self.deadline
         if limit is None or deadline is None:
             return []
-        if now - deadline > PAUSE_SECONDS:
-            self._not_before = now + PAUSE_SECONDS  # if both were suspended, the process must have a chance to signal first
+        if now - deadline > LATE_SECONDS:
+            self._not_before = now + LATE_SECONDS  # if both were suspended, the process must have a chance to signal first
             return []
         silent = now - self.silent_since
         if now > self._not_before and silent > limit:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from network.names import lazily
 
 if TYPE_CHECKING:
-    from .coordinator import GROUP_SLACK_SECONDS as GROUP_SLACK_SECONDS
     from .diagnostics import Diagnostics as Diagnostics
     from .diagnostics import NodeDiagnostics as NodeDiagnostics
     from .diagnostics import gather_diagnostics as gather_diagnostics
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from .run_folder import node_folder as node_folder
     from .run_folder import run_name as run_name
     from .run_folder import runs_in as runs_in
-    from .submission import START_SECONDS as START_SECONDS
     from .terminal import telling as telling
 
 __getattr__, __dir__ = lazily(
@@ -39,13 +37,11 @@ __getattr__, __dir__ = lazily(
     {
         "AGAIN": "recovery",
         "FAIL": "recovery",
-        "GROUP_SLACK_SECONDS": "coordinator",
         "POLICIES": "recovery",
         "REDUNDANT": "recovery",
         "RESTART": "recovery",
         "RUNS": "run_folder",
         "SHRINK": "recovery",
-        "START_SECONDS": "submission",
         "WAIT": "recovery",
         "Diagnostics": "diagnostics",
         "NodeDiagnostics": "diagnostics",

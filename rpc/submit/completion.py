@@ -11,6 +11,7 @@ from network.controller import Controller
 
 from ..errors import Deposed
 from ..lease.handoff import HandoffTracker
+from ..liveness.limits import HANDOFF_SECONDS, LEAVE_SECONDS
 from ..logs import clean
 from ..messages import Verdict
 from .connections import Connections
@@ -86,9 +87,7 @@ class JobOutcome:
         return self._com.bytes_read + self._connections.process_bytes[1]
 
 
-LEAVE_SECONDS = 2.0
 LOOK_SECONDS = 1.0
-HANDOFF_SECONDS = 30.0  # for what agents still lack when the submitter leaves
 
 
 class EndOfJob:

@@ -20,6 +20,7 @@ from ..executable import AbsExecutable, Resources
 from ..files import is_safe_name
 from ..identity import new_job_id
 from ..lease.handoff import Handoff
+from ..liveness.limits import GROUP_SLACK_SECONDS, RETURN_SECONDS, SINGLE_SLACK_SECONDS, START_SECONDS
 from ..logs import HEADLINE, SUBMIT_LOGGER, attach_console, cleaned
 from ..messages import MAX_TEXT, Conclude, Granted, Operation, State, Verdict
 from ..shipping import Bundle
@@ -27,12 +28,9 @@ from .completion import EndOfJob, JobOutcome
 from .connections import JobMessages
 from .event_loop import EventLoop
 from .recovery import FAIL
-from .restarts import RETURN_SECONDS, Group, Restarts, Retry, reconnect
+from .restarts import Group, Restarts, Retry, reconnect
 from .run_folder import RunFolder, run_name
-from .submission import START_SECONDS
 from .terminal import Interrupts
-
-GROUP_SLACK_SECONDS, SINGLE_SLACK_SECONDS = 1.0, 0.6
 
 
 class _StoppedError(NetworkError):

@@ -14,9 +14,10 @@ from network.errors import NetworkError, PeerLost, TimedOut
 from network.nodes import Address, NodeAssignment
 from network.request import Request
 
+from ..liveness.limits import DOWNLOAD_SECONDS, LIST_SECONDS
 from ..logs import clean
 from ..messages import FROM_AGENT, Examine, Jobs, ListJobs, Operation, parse, read_operation
-from .downloads import FILE_OPERATIONS, STALL_SECONDS, Download
+from .downloads import FILE_OPERATIONS, Download
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class _Gatherer:
         """
         session = self._com.sessions[place]
         self._com.wait_until(
-            lambda: bool(session.inbox) or not session.alive, STALL_SECONDS, lambda: f"an answer of {self._nodes[place]}"
+            lambda: bool(session.inbox) or not session.alive, DOWNLOAD_SECONDS, lambda: f"an answer of {self._nodes[place]}"
         )
         message = session.take()
         if message is None:
@@ -117,14 +118,13 @@ class _Gatherer:
         return read_operation(message, allowed)
 
 
-ANSWER_SECONDS = 5.0
 Entry = Mapping[str, Any]
 
 
 def list_jobs(com: Controller) -> dict[int, list[Entry]]:
     """The jobs of every agent that answers within five seconds, newest last; see `messages.Jobs`."""
     clock = SystemClock()
-    deadline = clock.monotonic() + ANSWER_SECONDS
+    deadline = clock.monotonic() + LIST_SECONDS
     found: dict[int, list[Entry]] = {}
     for node in com.available_clients:
         with contextlib.suppress(NetworkError):  # gone meanwhile

@@ -16,12 +16,10 @@ from network.clock import Clock
 from network.errors import ProtocolError
 
 from ..files import PAUSE_SECONDS, ROOM_SECONDS, is_full, is_safe_name
+from ..liveness.limits import DOWNLOAD_SECONDS
 from ..logs import clean
 from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation
 from .run_folder import RUNS, RunFolder, node_folder, shown
-
-STALL_SECONDS = 60.0
-"""A node that sends nothing of its files for so long is given up."""
 
 FILE_OPERATIONS = (FileBegin, FileChunk, FileEnd, FetchEnd)
 
@@ -70,7 +68,7 @@ class Downloads:
     @property
     def deadline(self) -> float | None:
         """When `check` must be called (monotonic), or None."""
-        silent = [heard + STALL_SECONDS for heard in self._heard.values()]
+        silent = [heard + DOWNLOAD_SECONDS for heard in self._heard.values()]
         return min([*silent, *self._again.values()], default=None)
 
     def take(self, node: int, operation: Operation) -> bool:
@@ -142,8 +140,8 @@ class Downloads:
         for node in [node for node, due in self._again.items() if now >= due]:
             del self._again[node]
             self.expect(node)
-        for node in [node for node, heard in self._heard.items() if now >= heard + STALL_SECONDS]:
-            self.give_up(node, f"it has sent nothing for {STALL_SECONDS:g} s")
+        for node in [node for node, heard in self._heard.items() if now >= heard + DOWNLOAD_SECONDS]:
+            self.give_up(node, f"it has sent nothing for {DOWNLOAD_SECONDS:g} s")
 
     def close(self) -> None:
         """Give up what is still on its way."""

@@ -16,6 +16,7 @@ from ..errors import InvalidTransition
 from ..files import RESULT_FILE, read_result
 from ..lease.handoff import HandoffTracker
 from ..liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
+from ..liveness.limits import AWAKE_SECONDS
 from ..logs import clean
 from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect
 from .connections import Connections, Gone, Heard, JobMessages
@@ -26,7 +27,6 @@ from .submission import HasEnded, IsRunning, Phase, Submission
 from .terminal import Interrupts, ProgressDisplay
 
 _UNFINISHED = ("starting", "running", "unknown")
-_WATCHED_SECONDS = 5.0  # less than an agent waits until it has lost a driver from which it hears nothing
 _BY_ITSELF = {"it has left", "the connection was closed", os.strerror(errno.ECONNRESET), os.strerror(errno.EPIPE)}
 
 
@@ -177,7 +177,7 @@ class EventLoop:
         """Whether the connection with an agent has ended at its side, and we have not slept before we saw it."""
         lost = self._com.sessions[node].lost
         ended = lost is None or (isinstance(lost, PeerLost) and lost.reason in _BY_ITSELF)
-        return ended and self._clock.monotonic() - self._stepped < _WATCHED_SECONDS
+        return ended and self._clock.monotonic() - self._stepped < AWAKE_SECONDS
 
     def _on_gone(self, gone: Gone, *, is_told: bool = False) -> None:
         self.handoffs.lose(gone.node)

@@ -16,21 +16,19 @@ from ..agent.checks import too_few_slots
 from ..errors import Deposed, NodeBusy, SubmissionError
 from ..executable import AbsExecutable, Resources, content_of
 from ..liveness.cluster_monitor import HeartbeatTable
+from ..liveness.limits import EXTRA_SECONDS, START_SECONDS, STARTING_SILENT_SECONDS, TAKE_BACK_SECONDS
 from ..logs import clean
 from ..messages import Abort, Accepted, Answers, Asks, Heartbeat, Loaded, Operation, Prepared, Refused
 from ..shipping import Bundle, pack
 from . import submission as sub
 from .connections import Connections, Gone, JobMessages, Opened, Unreached
 
-FREE_SECONDS = 2.0
-SILENT_SECONDS = 8.0  # of an agent, until all nodes run; then less
-
 
 class GroupSubmission:
     """The groups of one job on their way to the start.
 
     `step(limit)` waits for what happens next and brings it here. `machines` know how far each group is. An agent says
-    something twice a second from when it has the job; `lose(gone)` hears of one that has not for `SILENT_SECONDS`.
+    something every `HEARTBEAT_SECONDS` from when it has the job; `lose(gone)` hears of one that is silent for too long.
     """
 
     def __init__(
@@ -52,7 +50,7 @@ class GroupSubmission:
         self._start_limit, self._logger, self._clock, self._step = start_limit, logger, clock, step
         self._lose = lose
         self._resources: Resources | None = None
-        self._heartbeats = HeartbeatTable((), SILENT_SECONDS, clock.monotonic())
+        self._heartbeats = HeartbeatTable((), STARTING_SILENT_SECONDS, clock.monotonic())
         self._busy = False
         self._driver = ""  # who drives instead of us
 
@@ -149,7 +147,7 @@ class GroupSubmission:
         """Free all nodes that may have taken the job, and wait for that."""
         for machine in self.machines:
             self.feed(machine, sub.Cancelled(reason))
-        deadline = self._clock.monotonic() + FREE_SECONDS
+        deadline = self._clock.monotonic() + TAKE_BACK_SECONDS
         while not all(m.all_free for m in self.machines) and (left := deadline - self._clock.monotonic()) > 0:
             self._step(left)
         for machine in self.machines:
@@ -256,7 +254,7 @@ class GroupSubmission:
 
     def _prepare_limit(self, machine: sub.Submission) -> float:
         """Seconds from the acceptance until an executor has all it needs; other groups may be submitted in between."""
-        return machine.first_limit + self._limits[self.machines.index(machine)] + sub.EXTRA_SECONDS + sub.START_SECONDS
+        return machine.first_limit + self._limits[self.machines.index(machine)] + EXTRA_SECONDS + START_SECONDS
 
     def _call_processes(self, machine: sub.Submission, nodes: Sequence[int]) -> None:
         targets = {node: self._messages.target(node) for node in nodes}

@@ -13,6 +13,7 @@ from network.request import Request
 
 from ..errors import SubmissionError
 from ..executable import Resources
+from ..liveness.limits import RETRY_SECONDS
 from ..logs import SUBMIT_LOGGER, get_logger
 from ..messages import StopNode
 from ..shipping import Bundle
@@ -20,8 +21,6 @@ from ..verdict import Verdict
 from .recovery import FAIL, RESTART, Recovery, places_of
 
 POLICIES = (FAIL, RESTART)
-RETURN_SECONDS = 30.0
-"""How long the next attempt waits for nodes that are busy or cannot be reached."""
 
 
 class Group(NamedTuple):
@@ -105,7 +104,6 @@ def _nothing(node: int, request: str) -> None:
 
 _log = get_logger(SUBMIT_LOGGER)
 Result = TypeVar("Result")
-PAUSE_SECONDS = 0.5
 
 
 class Retry:
@@ -130,4 +128,4 @@ class Retry:
                 if str(error) != said:
                     said = str(error)
                     _log.info("%s Trying again for up to %.0f s.", said, left)
-                time.sleep(min(PAUSE_SECONDS, left))
+                time.sleep(min(RETRY_SECONDS, left))

@@ -17,8 +17,16 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from ..dialing import PER_NODE_SECONDS
 from ..errors import ROLLED_BACK
+from ..liveness.limits import (
+    EXTRA_SECONDS,
+    FIRST_PHASE_SECONDS,
+    MORE_SECONDS,
+    PER_NODE_SECONDS,
+    ROLL_BACK_SECONDS,
+    START_SECONDS,
+    WORKED_SECONDS,
+)
 from ..machine import Machine
 from .phases import Answer as Answer
 from .phases import AskCanCommit as AskCanCommit
@@ -40,15 +48,9 @@ from .phases import Settled as Settled
 from .phases import Started as Started
 from .phases import Tick as Tick
 
-FIRST_PHASE_SECONDS = 7.0
-START_SECONDS = 60.0
-EXTRA_SECONDS = 60.0  # in all, for nodes whose processes work when the limit of canCommit or preCommit comes
-_WORKED_SECONDS = 2.0  # since it last did: whoever has too little of its processors does not at every heartbeat
-_MORE_SECONDS = 1.0
 _NAMED = re.compile(r"node (-?\d+)")
 _AWAITED = re.compile(r"waiting for node (-?\d+)|Node\((-?\d+)\) at \S+ (?:is lost|did not end well)")
 # the nodes roll back by themselves at the start limit; the submitter gives them this long to say so
-_GRACE_SECONDS = 2.0
 
 
 class Submission(Machine):
@@ -164,7 +166,7 @@ class Submission(Machine):
         elif self.phase is Phase.CAN_COMMIT and len(self.loaded) == everybody:
             self.phase, self.deadline = Phase.LOADED, None
         elif self.phase is Phase.PRE_COMMIT and len(self.prepared) == everybody:
-            self.phase, self.deadline = Phase.DO_COMMIT, now + self._start_limit + _GRACE_SECONDS
+            self.phase, self.deadline = Phase.DO_COMMIT, now + self._start_limit + ROLL_BACK_SECONDS
 
     def _on_dispatch(self, event: Dispatched, now: float) -> list[object]:
         if self.phase is Phase.RUNNING:
@@ -218,14 +220,14 @@ class Submission(Machine):
         reached = {Phase.CAN_COMMIT: first, Phase.PRE_COMMIT: self.prepared, Phase.DO_COMMIT: self.running}[self.phase]
         late = [node for node in self.nodes if node not in reached]
         if self.phase is not Phase.DO_COMMIT and self._extra > 0 and all(self._works(node, now) for node in late):
-            self._extra -= _MORE_SECONDS
-            self.deadline = now + _MORE_SECONDS
+            self._extra -= MORE_SECONDS
+            self.deadline = now + MORE_SECONDS
             return []
         names = ", ".join(self._names[node] for node in late)
         return self._fail(f"{names} did not finish {self.phase.value} in time")
 
     def _works(self, node: int, now: float) -> bool:
-        return now - self._worked.get(node, -math.inf) <= _WORKED_SECONDS
+        return now - self._worked.get(node, -math.inf) <= WORKED_SECONDS
 
     def _fail(self, reason: str, *, follows: bool = False) -> list[object]:
         self._failed_in, self._follows = self._word, follows

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from network.dial import CONNECT_SECONDS
-from rpc.agent.job_state import HALT_SECONDS
-from rpc.dialing import PER_NODE_SECONDS
-from rpc.submit.submission import FIRST_PHASE_SECONDS
+from rpc.liveness.limits import FIRST_PHASE_SECONDS, HALT_SECONDS, PER_NODE_SECONDS
 
 from .attempt import FREE_SECONDS, PREPARE_SECONDS, STALL_SECONDS, START_SECONDS
 from .grid import BEFORE_RUNNING, CELLS, Cell

@@ -12,7 +12,8 @@ from parallel_sgd.codec import Plain
 from parallel_sgd.in_process_scheduler import MemoryChannel
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
-from rpc.job.peers import SLACK_SECONDS, Suspects
+from rpc.job.peers import Suspects
+from rpc.liveness.limits import SUSPECT_SECONDS
 
 T = 2.0
 
@@ -80,7 +81,7 @@ def test_a_doubt_ends_by_itself() -> None:
     suspects.note(2, 1.5)
     suspects.note(1, 0.5)
     assert suspects() == [1, 2]
-    clock.advance(0.5 + SLACK_SECONDS)
+    clock.advance(0.5 + SUSPECT_SECONDS)
     assert suspects() == [2]
     suspects.note(2, 0.0)
     assert suspects() == []

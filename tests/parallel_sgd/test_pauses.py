@@ -14,8 +14,9 @@ from network.nodes import NodeAssignment
 from network.testing import VirtualClock
 from parallel_sgd import JobFailed, restart_loop
 from parallel_sgd.quorum import NoMajority
-from parallel_sgd.restart_loop import DEPOSED_SECONDS, RETURN_SECONDS, WAIT_SECONDS, RestartLoop
+from parallel_sgd.restart_loop import RestartLoop
 from rpc.errors import Deposed
+from rpc.liveness.limits import DEPOSED_SECONDS, RETURN_SECONDS, WAIT_SECONDS
 from rpc.submit import restarts
 from rpc.submit.recovery import AGAIN, SHRINK, WAIT, Recovery
 

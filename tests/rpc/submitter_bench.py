@@ -24,7 +24,7 @@ from network.testing import VirtualClock
 from network.transport import wait_sockets
 from rpc.executable import Resources
 from rpc.identity import code_key, process_name
-from rpc.liveness.process_monitor import HEARTBEAT_SECONDS
+from rpc.liveness.limits import HEARTBEAT_SECONDS
 from rpc.messages import (
     FROM_SUBMITTER,
     Abort,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from network import VERSION
-from rpc.agent.checks import LEAST_SILENCE, MOST_NODES, MOST_SECONDS, objection, python_version
+from rpc.agent.checks import MOST_NODES, objection, python_version
+from rpc.liveness.limits import LEAST_SILENCE, MOST_SECONDS
 from rpc.messages import CanCommit
 
 ORDER = CanCommit("20261120-173000-9f86d081", "title", 0, [0, 1], 0, python_version(), VERSION, 1, 1, 5.0, 5.0)

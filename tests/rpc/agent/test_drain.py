@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpc.agent.drain import FAREWELL_SECONDS, Drain, Exit, LeaveAsked, Seen, Stage, StopJobs
+from rpc.agent.drain import Drain, Exit, LeaveAsked, Seen, Stage, StopJobs
 from rpc.errors import InvalidTransition
+from rpc.liveness.limits import FAREWELL_SECONDS
 
 ASKED = LeaveAsked("Its time is up.", 20.0)
 

@@ -18,7 +18,6 @@ from network.errors import ProtocolError
 from network.keys import new_key
 from network.session import Session
 from network.testing import VirtualClock
-from rpc.agent import failover
 from rpc.agent import standby as standby_module
 from rpc.agent.checks import python_version
 from rpc.agent.children import ChildProcesses
@@ -29,6 +28,7 @@ from rpc.agent.subscribers import Subscribers
 from rpc.files import write_private
 from rpc.lease.handoff import PART_BYTES, Handoff, ManifestSender
 from rpc.lease.lease import Promise
+from rpc.liveness.limits import SILENT_DRIVER_SECONDS
 from rpc.messages import (
     FROM_AGENT,
     Agreed,
@@ -239,8 +239,8 @@ def test_a_driver_whose_host_vanishes_between_two_attempts(place: Place) -> None
         assert twin.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 1
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < failover.SILENT_DRIVER_SECONDS
-            assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * failover.SILENT_DRIVER_SECONDS
+            assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < SILENT_DRIVER_SECONDS
+            assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * SILENT_DRIVER_SECONDS
 
 
 def test_watchers_are_told_how_it_stands(place: Place) -> None:

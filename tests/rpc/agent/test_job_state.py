@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rpc.agent.job_state import (
-    EXIT_SECONDS,
-    HALT_SECONDS,
-    ROLL_BACK_SECONDS,
     AbortAsked,
     Condemned,
     Free,
@@ -28,6 +25,7 @@ from rpc.agent.job_state import (
     Tick,
 )
 from rpc.errors import InvalidTransition
+from rpc.liveness.limits import EXIT_SECONDS, HALT_SECONDS, ROLL_BACK_SECONDS
 
 LIMIT = 60.0
 OUTCOMES = ["done", "failed", "stopped"]

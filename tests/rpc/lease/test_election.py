@@ -7,21 +7,8 @@ from typing import Any
 import pytest
 
 from rpc.errors import InvalidTransition
-from rpc.lease.election import (
-    ANSWER_SECONDS,
-    Ask,
-    Decision,
-    Election,
-    Missing,
-    Newer,
-    Office,
-    Propose,
-    Said,
-    Send,
-    Settled,
-    Tick,
-    later_term,
-)
+from rpc.lease.election import Ask, Decision, Election, Missing, Newer, Office, Propose, Said, Send, Settled, Tick, later_term
+from rpc.liveness.limits import ANSWER_SECONDS
 from rpc.messages import Agreed, ClaimJob, Denied, Granted, ProposeAttempt
 
 JOB, ME, SHA = "job", "Node(0)/000000000000000a", "0f" * 32

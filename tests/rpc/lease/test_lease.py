@@ -8,7 +8,8 @@ import pytest
 
 from rpc.errors import InvalidTransition
 from rpc.lease import lease as who
-from rpc.lease.lease import LIVING, LONGEST_PAUSE_SECONDS, NONE, PLACE_SECONDS, RESTARTED, DriverLease, Promise
+from rpc.lease.lease import LIVING, NONE, RESTARTED, DriverLease, Promise
+from rpc.liveness.limits import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 
 FIRST = (0, 0, "state")  # the attempt that the node takes part in
 SUBMITTER, ONE, TWO = "The submitter/a", "Node(1)/b", "Node(2)/c"

@@ -15,7 +15,8 @@ import pytest
 
 from network.testing import VirtualClock
 from network.transport import wait_sockets
-from rpc.liveness.process_monitor import STACK_SECONDS, ProcessMonitor, log_tail, process_status
+from rpc.liveness.limits import STACK_SECONDS
+from rpc.liveness.process_monitor import ProcessMonitor, log_tail, process_status
 from rpc.liveness.recorder import Reader, Recorder, make_memory
 from rpc.messages import CanCommit, Heartbeat, Notice, Operation, Verdict, parse
 from rpc.monitor import Monitor

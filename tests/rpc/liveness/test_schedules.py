@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from rpc.liveness.cluster_monitor import LOOK_SECONDS, SILENT_SECONDS, Deadlock, HasEnded, Heard, SilenceDetector, Silent
+from rpc.liveness.cluster_monitor import Deadlock, HasEnded, Heard, SilenceDetector, Silent
 from rpc.liveness.cluster_monitor import Tick as Look
-from rpc.liveness.limits import Limits, Phase
+from rpc.liveness.limits import LOOK_SECONDS, SILENT_SECONDS, WAITING_SECONDS, WARN_AT, Limits, Phase
 from rpc.liveness.recorder import Kind, Signal
-from rpc.liveness.stall_detector import WAITING_SECONDS, WARN_AT, Declare, Signs, StallDetector, Tick, Warn, Withdraw
+from rpc.liveness.stall_detector import Declare, Signs, StallDetector, Tick, Warn, Withdraw
 
 NODES, ATTEMPT = 3, 2
 STEP, START, BETWEEN, SAVE = 5.0, 6.0, 8.0, 7.0

@@ -9,20 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpc.errors import InvalidTransition
-from rpc.liveness.cluster_monitor import (
-    LOOK_SECONDS,
-    SILENT_SECONDS,
-    CutOff,
-    Deadlock,
-    HasEnded,
-    Heard,
-    HeartbeatTable,
-    SilenceDetector,
-    Silent,
-    Tick,
-)
-from rpc.liveness.limits import Phase
-from rpc.liveness.process_monitor import HEARTBEAT_SECONDS
+from rpc.liveness.cluster_monitor import CutOff, Deadlock, HasEnded, Heard, HeartbeatTable, SilenceDetector, Silent, Tick
+from rpc.liveness.limits import HEARTBEAT_SECONDS, LOOK_SECONDS, SILENT_SECONDS, Phase
 
 N = 10.0
 MOST_SILENCE = 3.0

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpc.errors import InvalidTransition
-from rpc.liveness.limits import BETWEEN_SECONDS, LEAST_STEP_SECONDS, SAVE_SECONDS, START_SECONDS, Limits, Phase, RecentSteps
+from rpc.liveness.limits import (
+    BETWEEN_SECONDS,
+    FIRST_BATCH_SECONDS,
+    LEAST_STEP_SECONDS,
+    SAVE_SECONDS,
+    Limits,
+    Phase,
+    RecentSteps,
+)
 from rpc.liveness.recorder import Kind, Signal
 from rpc.liveness.stall_detector import Declare, Signs, StallDetector, Tick, Warn, Withdraw
 
@@ -163,8 +171,8 @@ def test_every_phase_has_its_limit_and_its_word(phase: Phase, limit: float, kind
 def test_default_limits() -> None:
     """FD-17: 60 s for the start, between steps and for a save; N is 10 s or 20 medians, and 60 s for the first step."""
     steps = RecentSteps(Limits())
-    assert [steps.of(phase) for phase in (Phase.START, Phase.BETWEEN, Phase.SAVE)] == [START_SECONDS, 240.0, SAVE_SECONDS]
-    assert steps.step == START_SECONDS and steps.of(Phase.ENDED) is steps.of(Phase.UNWATCHED) is None
+    assert [steps.of(phase) for phase in (Phase.START, Phase.BETWEEN, Phase.SAVE)] == [FIRST_BATCH_SECONDS, 240.0, SAVE_SECONDS]
+    assert steps.step == FIRST_BATCH_SECONDS and steps.of(Phase.ENDED) is steps.of(Phase.UNWATCHED) is None
     steps.add(0.1)
     assert steps.step == LEAST_STEP_SECONDS and steps.of(Phase.BETWEEN) == BETWEEN_SECONDS
     for seconds in (2.0, 3.0):
@@ -198,7 +206,7 @@ def test_a_save_within_a_step_does_not_count_as_a_slow_step() -> None:
         story.pass_time(0.1)
         story.signal(Kind.END, 0, batch)
     story.look()
-    assert story.declared == [] and story.watch.step_limit == START_SECONDS
+    assert story.declared == [] and story.watch.step_limit == FIRST_BATCH_SECONDS
 
 
 def test_programs_that_do_not_signal_are_left_alone() -> None:

@@ -14,8 +14,9 @@ import pytest
 from network.errors import ProtocolError
 from network.testing import VirtualClock
 from rpc.files import PAUSE_SECONDS, ROOM_SECONDS
+from rpc.liveness.limits import DOWNLOAD_SECONDS
 from rpc.messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
-from rpc.submit.downloads import STALL_SECONDS, Downloads
+from rpc.submit.downloads import Downloads
 from rpc.submit.run_folder import RunFolder
 
 logger = logging.getLogger("collection test")
@@ -68,7 +69,7 @@ def test_silence_is_bounded(tmp_path: Path) -> None:
     made, clock = collection(tmp_path)
     made.expect(0)
     made.expect(1)
-    clock.advance(STALL_SECONDS - 1)
+    clock.advance(DOWNLOAD_SECONDS - 1)
     made.take(1, FileBegin("a.csv", 4))
     clock.advance(2)
     made.check()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rpc.errors import SubmissionError
-from rpc.submit.submission import EXTRA_SECONDS, FIRST_PHASE_SECONDS
+from rpc.liveness.limits import EXTRA_SECONDS, FIRST_PHASE_SECONDS
 
 from ..submitter_bench import bench
 

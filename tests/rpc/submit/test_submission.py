@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from rpc.dialing import PER_NODE_SECONDS
 from rpc.errors import ROLLED_BACK, InvalidTransition
+from rpc.liveness.limits import FIRST_PHASE_SECONDS, PER_NODE_SECONDS
 from rpc.submit.submission import (
-    FIRST_PHASE_SECONDS,
     Answer,
     Cancelled,
     Dispatched,

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rpc.dialing import PER_NODE_SECONDS
-from rpc.submit.submission import FIRST_PHASE_SECONDS
+from rpc.liveness.limits import FIRST_PHASE_SECONDS, PER_NODE_SECONDS
 
 from ..simulation import FREE_SECONDS, START_LIMIT, Agent, World, thaw
 
