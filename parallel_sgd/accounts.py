@@ -113,7 +113,7 @@ def _enter(row: list[int], size: Sent | Message) -> None:
 def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[int]]) -> Counter[tuple[int, int, int]]:
     """Packets in flight for `check_conserved` on the links where the receiver went first.
 
-    `unheard` holds the nodes whose farewell a node did not hear before it went, so that it read no more from them.
+    `unheard` holds the nodes whose BYE a node did not hear before it went, so that it read no more from them.
     """
     gone_first = {(sender, receiver) for receiver, senders in unheard.items() for sender in senders}
     flying: Counter[tuple[int, int, int]] = Counter()

@@ -129,15 +129,15 @@ def run_process(
 
 
 def close_gracefully(controller: Controller, seconds: float) -> list[int]:
-    """Say farewell to everybody and take in what is still on its way here, so that the accounts are complete.
+    """Say BYE to everybody and take in what is still on its way here, so that the accounts are complete.
 
-    Returns the nodes that have not said farewell within `seconds`, from which more may come that nobody reads.
+    Returns the nodes that have not said BYE within `seconds`, from which more may come that nobody reads.
     """
     for session in controller.sessions.values():
         session.leave()
     with contextlib.suppress(TimedOut):
-        controller.wait_until(lambda: not controller.available_clients, seconds, lambda: "the farewell of the others")
-    controller.pump(0.0)  # who read the farewell while it sent has read what came before it, too, and not yet handed it over
+        controller.wait_until(lambda: not controller.available_clients, seconds, lambda: "the BYE of the others")
+    controller.pump(0.0)  # who read a BYE while it sent has read what came before it, too, and not yet handed it over
     _give_up(controller, [peer for peer, session in controller.sessions.items() if session.pending_bytes], seconds)
     return controller.available_clients
 

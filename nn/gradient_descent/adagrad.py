@@ -117,11 +117,11 @@ class RMSPropOptimizer(IGradientDescent):
         own = {"rho": self.rho, "epsilon": self.epsilon, "momentum": self.momentum, "centered": self.centered}
         return {**super().get_config(), **own}
 
-    def _mix(self, mean: Array, news: Array) -> None:
-        """mean <- rho * mean + (1 - rho) * news; `news` is overwritten."""
-        np.multiply(news, 1 - self.rho, out=news)
+    def _mix(self, mean: Array, fresh: Array) -> None:
+        """mean <- rho * mean + (1 - rho) * fresh; `fresh` is overwritten."""
+        np.multiply(fresh, 1 - self.rho, out=fresh)
         np.multiply(mean, self.rho, out=mean)
-        np.add(mean, news, out=mean)
+        np.add(mean, fresh, out=mean)
 
 
 class AdaDeltaOptimizer(IGradientDescent):
@@ -171,9 +171,9 @@ class AdaDeltaOptimizer(IGradientDescent):
         """Return the constructor's arguments."""
         return {**super().get_config(), "rho": self.rho, "epsilon": self.epsilon}
 
-    def _mix(self, mean: Array, news: Array, scratch: Array) -> None:
-        """mean <- rho * mean + (1 - rho) * news^2."""
-        np.multiply(news, news, out=scratch)
+    def _mix(self, mean: Array, fresh: Array, scratch: Array) -> None:
+        """mean <- rho * mean + (1 - rho) * fresh^2."""
+        np.multiply(fresh, fresh, out=scratch)
         np.multiply(scratch, 1 - self.rho, out=scratch)
         np.multiply(mean, self.rho, out=mean)
         np.add(mean, scratch, out=mean)

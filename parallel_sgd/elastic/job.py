@@ -159,7 +159,7 @@ class ElasticJob:
         self._monitor.ended(handle.node, well, time.monotonic())
         if worker in self._results:
             return
-        if well:  # it has said its farewell, or its host is to go
+        if well:  # it has said BYE, or its host is to go
             self._tell(WorkerEnded(worker, True, 0, ended.detail, returned=False, place=None))
             return
         if ended.state == "stopped" and not handle.fenced:  # not by us

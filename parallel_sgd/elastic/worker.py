@@ -70,13 +70,13 @@ class ElasticWorker(AbsExecutable):
             monitor_train_end()
             _check_travels(value, com)
             link.say(Returned(value))
-            group.leave(farewell=True)
+            group.leave(graceful=True)
             link.await_end()
-        except WorkerRemoved as farewell:
-            self.logger.warning("%s", farewell)
+        except WorkerRemoved as removed:
+            self.logger.warning("%s", removed)
         finally:
             com.connector.close()
-            group.leave(farewell=False)
+            group.leave(graceful=False)
             link.close()
 
     def _arguments(self) -> list[Any]:
@@ -178,7 +178,7 @@ class JobGroup:
     def reform(self, holds: bool) -> None:
         """Leave the round and return as a member of the next one. Raises: WorkerRemoved, JobAborted."""
         self._link.say(Ready(self._round.attempt, holds))
-        self.leave(farewell=self._broken is None)
+        self.leave(graceful=self._broken is None)
         self.join(holds)
 
     def join(self, holds: bool = False) -> None:
@@ -221,10 +221,10 @@ class JobGroup:
                 sessions[node].link.peer = place[0]  # errors name the agent, not the port that was called from
         return ranked
 
-    def leave(self, *, farewell: bool) -> None:
-        """Close the connections of the round. With `farewell` what was sent arrives before; without, the others see a loss."""
+    def leave(self, *, graceful: bool) -> None:
+        """Close the connections of the round. With `graceful` what was sent arrives before; without, the others see a loss."""
         if self._controller is not None:
-            self._controller.close(graceful=farewell)
+            self._controller.close(graceful=graceful)
             self._controller = self._peers = None
 
     # ---- operations
