@@ -53,7 +53,7 @@ test-computing: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not processes and not long"
 
 test-processes: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 6 --dist worksteal -m "processes and not alone and not long" $(call marked,processes)
+	$(BIN)/python -m pytest -q -n 5 --dist worksteal -m "processes and not alone and not long" $(call marked,processes)
 
 test-alone: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m alone $(call marked,alone)

@@ -455,7 +455,7 @@ def test_the_program_goes_by_the_name_by_which_it_was_called(
 ) -> None:
     """Errors, the help, and the example in it; an argument of Python goes by the name of its option."""
     monkeypatch.setattr(sys, "argv", [called])
-    assert submit("--codec", "SyncPS", "--local", "2") == cli.EXIT_USAGE
+    assert submit("--codec", "SyncPS", "-n", "2") == cli.EXIT_USAGE
     assert f"{name}: 'codec' SyncPS needs a parameter server among the nodes: --ps\n" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["--help"])

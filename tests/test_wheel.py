@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes]
+pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("nn", "network", "rpc", "parallel_sgd", "executor")
 

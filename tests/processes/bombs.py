@@ -37,8 +37,8 @@ def dishonest() -> Iterator[None]:
             return honest(kind, head, value, *rest)
         packed = honest(kind, (), None, *rest)
         (frame,) = packed.frames
-        more = len(value) - sum(map(len, frame.parts))
-        return packed._replace(frames=[frame._replace(parts=[value])], overhead=packed.overhead + more)
+        more = len(value) - sum(map(len, frame))
+        return packed._replace(frames=[[value]], overhead=packed.overhead + more)
 
     network.session.pack = pack
     try:
