@@ -26,7 +26,14 @@ from .nodes import Address, is_ip
 
 
 class Link(ABC):
-    """One end of a byte stream."""
+    """One end of a byte stream. A `Session` runs over any.
+
+    To add a kind: a class with these methods in a file of this package, and a pair of it among `WIRES` in
+    `tests/network/wires.py`, which a test demands. `wait_sockets` waits for one whose `fileno()` polls in both directions. Any
+    other brings a waiter of its own, for `Controller.use_wait`; that one takes plain sockets, too, by which other threads wake
+    the controller. Keys come from the handshakes of `dial` and `acceptor`, which call and accept sockets, or from who starts
+    both ends.
+    """
 
     peer: str  # address of the other end, for people
     private: bool  # nobody can stand between its ends: memory, or a Unix socket whose other end the kernel names

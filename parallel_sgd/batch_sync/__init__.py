@@ -1,7 +1,9 @@
-"""When a result counts as ready, and when received messages reach the codecs."""
+"""When a result counts as ready, and when received messages reach the codecs: the sync types of `sync`."""
 
 from __future__ import annotations
 
-from .sync import AsynchronizedSGD, ISyncType, StaleSynchronous, SyncChoice, SynchronizedSGD
+from . import sync
+from .sync import *  # noqa: F403
 
-__all__ = ["AsynchronizedSGD", "ISyncType", "StaleSynchronous", "SyncChoice", "SynchronizedSGD"]
+__all__: list[str] = []
+__all__ += sync.__all__

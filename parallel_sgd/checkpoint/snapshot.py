@@ -4,6 +4,10 @@ The file is a tensor file (`nn.tensor_files`: safetensors-compatible, sealed by 
 `value/<variable>`, `optimizer/<name>`, `codec/<variable id>.<name>`, and `history`, the batches behind the state, which are too
 many for metadata. Metadata: `format`, and `snapshot`, a JSON object with the fields of `Header` and the numbers of the state.
 Nothing in it can run.
+
+To add a field: one of `Header` with a default, which files before it have. `WorkerPlan.header` fills in what a job knows of its
+nodes, `Keeper` what changes between checkpoints. A file with a field that this release does not know is refused by its name, so
+`FORMAT` stays; it changes with the meaning of what there is, and then `FORMATS` keeps those that can still be read.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +30,8 @@ from ..progress import Position, Progress
 
 Array = NDArray[Any]
 FORMAT: Final = "psgd.checkpoint/1"
+FORMATS: Final = (FORMAT,)
+"""All that can be read; FORMAT is what is written."""
 _FAMILY: Final = "psgd.checkpoint/"
 _SCALARS = (bool, int, float, str, type(None))
 
@@ -89,6 +95,9 @@ class Header:
         return self.progress.evaluation.get("Loss") if self.position.batch == 0 else None
 
 
+_PLAIN: Final = {name: kind for name, kind in get_type_hints(Header).items() if kind in (bool, int, str)}
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """A header with the arrays and the numbers of a state, by `<part>/<name>`."""
@@ -127,7 +136,7 @@ class Snapshot:
         except ModelFileError as error:
             raise CheckpointError(str(error)) from error
         found = metadata.get("format", "")
-        if found != FORMAT:
+        if found not in FORMATS:
             if found.startswith(_FAMILY):
                 raise CheckpointError(f"its format is {found[:40]!r}, of another version than {FORMAT!r}")
             raise CheckpointError(f"it is no checkpoint: its format is {found[:40]!r}, not {FORMAT!r}")
@@ -165,13 +174,11 @@ def _header(fields: dict[str, Any], table: Array | None) -> Header:
         progress=Progress(Position(epoch, batch), progress.pop("steps"), float(progress.pop("seconds")), evaluation, history),
         **fields,
     )
-    places = (header.attempt, header.node, epoch, batch, header.progress.steps)
-    whole = (*places, header.seed, header.batch_size, header.batches, header.samples)
-    texts = (header.job, header.title, header.optimizer, header.rule, header.order)
-    if not all(type(number) is int for number in whole) or not all(type(text) is str for text in texts):
-        raise ValueError("a field has a wrong type")
-    if epoch < 0 or batch < 0 or type(header.personal) is not bool or type(header.commit) is not bool:
-        raise ValueError("a field has a wrong value")
+    for name, kind in _PLAIN.items():
+        if type(found := getattr(header, name)) is not kind:
+            raise ValueError(f"'{name}' must be {kind.__name__}, got {found!r}")
+    if not all(type(number) is int and number >= 0 for number in (epoch, batch, header.progress.steps)):
+        raise ValueError("'position' and 'steps' must be counts")
     if not all(type(block) is int for blocks in header.blocks for block in blocks):
         raise ValueError("'blocks' must be lists of integers")
     return header

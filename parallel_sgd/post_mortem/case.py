@@ -12,7 +12,7 @@ from typing import Any, Final
 from network.budget import is_within
 from network.errors import ProtocolError
 from parallel_sgd.checkpoint.locate import FOLDER
-from parallel_sgd.checkpoint.snapshot import FORMAT
+from parallel_sgd.checkpoint.snapshot import FORMAT, FORMATS
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.progress import Position
 from rpc.agent import EVENT_LOG, KEPT, RECORD_COPY
@@ -192,7 +192,7 @@ def _state(entry: dict[str, Any], position: Position) -> KeptState:
     """Raises: KeyError, TypeError or ValueError for what no agent sends."""
     valid, why, about = entry["whole"], str(entry["why"]), entry["about"]
     header: dict[str, Any] = {}
-    if valid is not False and about.get("format") != FORMAT:
+    if valid is not False and about.get("format") not in FORMATS:
         valid, why = False, f"its format is {str(about.get('format'))[:40]!r}, not {FORMAT!r}"
     elif "snapshot" in about:
         with contextlib.suppress(ValueError, RecursionError):  # cut, because it is very long

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,6 +104,14 @@ def bits(job: ArrayJob) -> list[list[bytes]]:
 
 def test_every_codec_has_a_row() -> None:
     assert public_kinds(Codec, parallel_sgd.codec) == set(ROWS)
+
+
+def test_every_recipe_ships() -> None:
+    """What composes a codec stands in a list of names that are known before it is called."""
+    for found in pkgutil.iter_modules(parallel_sgd.codec.__path__):
+        module = importlib.import_module(f"parallel_sgd.codec.{found.name}")
+        if shipped := getattr(module, "shipped", None):
+            assert set(codecs.SHIPPED) >= shipped._recipes.keys(), found.name
 
 
 @each

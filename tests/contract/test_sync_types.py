@@ -30,7 +30,10 @@ ROWS: dict[type[ISyncType], Row] = {
     AsynchronizedSGD: Row(exact=False, codec=AsyncPS),
     StaleSynchronizedSGD: Row(exact=True),  # without slack
 }
-CHOICES: list[SyncChoice] = [SynchronizedSGD, AsynchronizedSGD, StaleSynchronous(0), StaleSynchronous(2)]
+CHOICES: list[SyncChoice] = [
+    *(kind for kind in ROWS if kind is not StaleSynchronizedSGD),
+    *(StaleSynchronous(0), StaleSynchronous(2)),
+]
 
 
 def job_of(kind: SyncChoice, codec: type[Codec], nodes: int, **settings: object) -> ArrayJob:

@@ -15,16 +15,15 @@ from parallel_sgd.codec.compose import ExchangePattern, LocalRule, MergeRule, Tr
 from parallel_sgd.codec.compose.parts import identity
 from parallel_sgd.codec.pipeline import LinearCode, Stage
 from tests.contract.kinds import public_kinds
+from tests.parallel_sgd.pipeline.test_gradient import STAGES as GRADIENT
+from tests.parallel_sgd.pipeline.test_memory import MEMORIES
+from tests.parallel_sgd.pipeline.test_quantize import ROWS as QUANTIZERS
+from tests.parallel_sgd.pipeline.test_sparsify import ROWS as SPARSIFIERS
 
 #: Those that take arguments.
 MADE: list[object] = [
-    pipeline.Clip(1.0),
-    pipeline.TopK(0.1),
-    pipeline.RandomK(0.1),
-    pipeline.Threshold(0.1),
-    pipeline.ErrorFeedback(pipeline.Sign()),
-    pipeline.DGCMemory(0.9, pipeline.TopK(0.1)),
-    pipeline.DiffRef(pipeline.Sign()),
+    *(make() for make in (*GRADIENT.values(), *MEMORIES.values())),
+    *(row.make() for row in (*QUANTIZERS, *SPARSIFIERS.values())),
     compose.Warmup(3),
     compose.Prox(0.1),
     compose.ServerOpt(ADAMOptimizer(0.1)),
@@ -39,6 +38,12 @@ KINDS = sorted(
     },
     key=lambda kind: kind.__name__,
 )
+
+
+def test_every_stage_has_a_row() -> None:
+    """In the table of its likes, which says what holds for all of them."""
+    stages = {kind for kind in KINDS if issubclass(kind, Stage)} - {pipeline.Chain}
+    assert stages == {type(made) for made in MADE if isinstance(made, Stage)}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -61,9 +66,15 @@ def test_an_identity_is_made_of_classes_and_arguments() -> None:
     ]
 
 
+QUANTISERS = ("floats", "grids", "one_bit", "quantizer", "stochastic")
+
+
 @pytest.mark.parametrize(
     ("name", "without"),
-    [("Plain", ("named", "compose", "pipeline", "async_ps")), ("TopK", ("lazy", "local", "merge_rules", "mixing", "quantize"))],
+    [
+        ("Plain", ("named", "compose", "pipeline", "async_ps")),
+        ("TopK", ("lazy", "local", "merge_rules", "mixing", *QUANTISERS)),
+    ],
 )
 def test_a_codec_loads_what_it_is_made_of(name: str, without: tuple[str, ...]) -> None:
     code = f"import sys; from parallel_sgd.codec import {name}; print(*sys.modules)"

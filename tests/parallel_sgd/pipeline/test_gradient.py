@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import parallel_sgd.codec.pipeline
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer
 from parallel_sgd.codec.pipeline import Pipeline, Stage
-from parallel_sgd.codec.pipeline.gradient import AdamPrecond, Clip, GradientStage, Momentum, Nesterov
+from parallel_sgd.codec.pipeline.gradient import AdamPrecond, Clip, GradientStage, Momentum, Nesterov, RuleStage
 from parallel_sgd.codec.pipeline.sparsify import TopK
+from tests.contract.kinds import public_kinds
 
 from .laws import DRAW, SIZES, check_damage, check_determinism, check_shapes, gaussian, sent
 
@@ -37,6 +39,12 @@ def test_the_generic_laws(make: Callable[[], Stage]) -> None:
     assert stage.linear
     assert stage.deterministic
     assert stage.delta(5) == 1
+
+
+def test_every_stage_of_the_gradient_has_a_row() -> None:
+    kinds = public_kinds(GradientStage, parallel_sgd.codec.pipeline) - {RuleStage}
+    assert kinds == {type(make()) for make in STAGES.values()}
+    assert {kind.__name__ for kind in kinds} <= set(parallel_sgd.codec.pipeline.__all__)
 
 
 def test_clip_is_the_formula() -> None:

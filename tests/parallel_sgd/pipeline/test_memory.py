@@ -7,11 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import parallel_sgd.codec.pipeline
 from parallel_sgd.codec.pipeline import Chain, Draw, Pipeline, Stage
 from parallel_sgd.codec.pipeline.gradient import Clip, Momentum
 from parallel_sgd.codec.pipeline.memory import DGCMemory, DiffRef, ErrorFeedback, Memory
 from parallel_sgd.codec.pipeline.quantize import Int8, Sign, TwoMeans
 from parallel_sgd.codec.pipeline.sparsify import RandomK, Threshold, TopK
+from tests.contract.kinds import public_kinds
 
 from .laws import DRAW, SIZES, Array, check_damage, check_determinism, check_edges, check_linearity, check_shapes, gaussian
 
@@ -56,6 +58,12 @@ def test_the_generic_laws(make: Make) -> None:
     check_determinism(make)
     check_damage(make)
     check_linearity(make)
+
+
+def test_every_memory_has_a_row() -> None:
+    kinds = public_kinds(Memory, parallel_sgd.codec.pipeline)
+    assert kinds == {type(make()) for make in MEMORIES.values()}
+    assert {kind.__name__ for kind in kinds} <= set(parallel_sgd.codec.pipeline.__all__)
 
 
 @each_memory

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from parallel_sgd.codec import pipeline
 from parallel_sgd.codec.pipeline import Chain, PayloadError, Pipeline, Writer, quantize
 from parallel_sgd.codec.pipeline.quantize import QSGD, Cast, Grid, Int8, Levels, Natural, Quantizer, Sign, Tern, TwoMeans
+from tests.contract.kinds import public_kinds
 from tests.parallel_sgd.pipeline import laws
 
 
@@ -98,8 +100,9 @@ def test_the_sizes_that_the_contract_names(text: str, size: int) -> None:
 
 
 def test_every_quantiser_has_a_row() -> None:
-    kinds = {kind for kind in vars(quantize).values() if isinstance(kind, type) and issubclass(kind, Quantizer)}
-    assert kinds - {Quantizer} == {type(row.make()) for row in ROWS}
+    kinds = public_kinds(Quantizer, quantize)
+    assert kinds == {type(row.make()) for row in ROWS}
+    assert {kind.__name__ for kind in kinds} <= set(quantize.__all__) <= set(pipeline.__all__)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.text)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,14 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from parallel_sgd.codec import pipeline
 from parallel_sgd.codec.pipeline import PayloadError, Pipeline, Reader, Writer
 from parallel_sgd.codec.pipeline.quantize import Int8
 from parallel_sgd.codec.pipeline.selection import Magnitudes, index_bytes, read_indices, sizes, write_indices
 from parallel_sgd.codec.pipeline.sparsify import RandomK, Sparsifier, Threshold, TopK, subset
+from tests.contract.kinds import public_kinds
 
 from .laws import (
     DRAW,
-    check,
+    check_contraction,
     check_damage,
     check_determinism,
     check_edges,
@@ -40,36 +45,53 @@ def top_k_bytes(rho: float, n: int) -> int:
     return 5 + 4 * k + min(4 * k, 2 * k + 4 * math.ceil(n / 65536), math.ceil(n / 8))
 
 
-@pytest.mark.parametrize("rho", [0.001, 0.01, 0.3, 1.0])
-def test_top_k_keeps_the_laws(rho: float) -> None:
-    check(lambda: TopK(rho), lambda n: top_k_bytes(rho, n))
+def random_k_bytes(rho: float, n: int) -> int:
+    return 4 * min(n, max(1, math.ceil(rho * n)))
 
 
-def test_top_k_in_a_warm_up_keeps_the_laws() -> None:
-    check_shapes(lambda: TopK(0.01, warmup=4))
-    check_edges(lambda: TopK(0.01, warmup=4))
-    check_determinism(lambda: TopK(0.01, warmup=4))
+def threshold_bytes(n: int) -> int:
+    """The most there can be."""
+    return 5 + min(4 * n, 2 * n + 4 * math.ceil(n / 65536), math.ceil(n / 8)) + math.ceil(n / 8)
 
 
-def test_threshold_keeps_the_laws() -> None:
-    def most(n: int) -> int:
-        return 5 + min(4 * n, 2 * n + 4 * math.ceil(n / 65536), math.ceil(n / 8)) + math.ceil(n / 8)
+class Row(NamedTuple):
+    """A sparsifier and its payload bytes before the fallback to dense; None where they change from packet to packet."""
 
-    check(lambda: Threshold(1.5), most, exact=False)
+    make: Callable[[], Sparsifier]
+    size: Callable[[int], int] | None
+    exact: bool = True
+    contracts: bool = True  # in every packet, as `delta` says, and not in expectation
 
 
-@pytest.mark.parametrize("scaled", [True, False])
-@pytest.mark.parametrize("rho", [0.01, 0.4, 0.9])
-def test_random_k_keeps_the_laws(rho: float, scaled: bool) -> None:
-    def make() -> RandomK:
-        return RandomK(rho, scaled)
+ROWS: dict[str, Row] = {
+    **{f"TopK {rho}": Row(partial(TopK, rho), partial(top_k_bytes, rho)) for rho in (0.001, 0.01, 0.3, 1.0)},
+    "TopK in a warm-up": Row(lambda: TopK(0.01, warmup=4), None, contracts=False),
+    "Threshold": Row(lambda: Threshold(1.5), threshold_bytes, exact=False),
+    **{
+        f"RandomK {rho}{', scaled' * scaled}": Row(partial(RandomK, rho, scaled), partial(random_k_bytes, rho), contracts=False)
+        for rho in (0.01, 0.4, 0.9)
+        for scaled in (True, False)
+    },
+}
 
-    check_sizes(make, lambda n: 4 * min(n, max(1, math.ceil(rho * n))))
-    check_shapes(make)
-    check_edges(make)
-    check_determinism(make)
-    check_damage(make)
-    check_linearity(make)
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_the_generic_laws(row: Row) -> None:
+    check_shapes(row.make)
+    check_edges(row.make)
+    check_determinism(row.make)
+    check_damage(row.make)
+    check_linearity(row.make)
+    if row.size is not None:
+        check_sizes(row.make, row.size, exact=row.exact)
+    if row.contracts:
+        check_contraction(row.make)
+
+
+def test_every_sparsifier_has_a_row() -> None:
+    kinds = public_kinds(Sparsifier, pipeline)
+    assert kinds == {type(row.make()) for row in ROWS.values()}
+    assert {kind.__name__ for kind in kinds} <= set(pipeline.__all__)
 
 
 @pytest.mark.parametrize(("rho", "n", "size"), [(0.01, 1_000_000, 60_069), (0.001, 1_000_000, 6_069)])
