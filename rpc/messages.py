@@ -25,8 +25,8 @@ from .protocol import Bytes, JobState, Note, Percent, RunState, Secret, Sha256
 from .protocol import Length as Length
 from .protocol import Node as Node
 from .protocol import Operation as Operation
+from .protocol import operations as operations
 from .protocol import parse as parse
-from .protocol import read_operation as read_operation
 from .verdict import ExitCode
 from .verdict import Heartbeat as Heartbeat
 from .verdict import Notice as Notice

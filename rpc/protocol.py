@@ -10,11 +10,12 @@ import math
 import re
 import types
 import typing
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, TypeGuard
 
 from network.errors import ProtocolError
-from network.frames import Message
+from network.session import Session
 
 MAX_TEXT = 1 << 16  # characters
 OPERATION_BYTES = 4 << 20  # of objects: the jobs that an agent remembers are the longest list, and take some 2 KiB each
@@ -68,12 +69,22 @@ class Operation:
         return {"op": type(self).__name__, **{f.name: getattr(self, f.name) for f in fields(self)}}
 
 
-def read_operation(message: Message, allowed: typing.Iterable[type[Operation]]) -> Operation:
-    """The operation in `message`, which is small: bytes that it carries count as an array.
+def operations(
+    session: Session, allowed: typing.Iterable[type[Operation]], budget: int = OPERATION_BYTES
+) -> Iterator[Operation]:
+    """What has come over `session`, oldest first, once what is in line there has been sent as far as the link takes it.
 
-    Raises: ProtocolError, as `parse`, and when it would become more than 4 MiB of objects.
+    `budget` is what the objects of one operation may take. Whoever breaks the protocol is hung up on.
+    Raises: ProtocolError then, as `parse` and `Session.receive`.
     """
-    return parse(message.within(OPERATION_BYTES), allowed)
+    session.send()
+    try:
+        session.receive()
+        while (message := session.take()) is not None:
+            yield parse(message.within(budget), allowed)
+    except ProtocolError:
+        session.close()
+        raise
 
 
 def parse(value: Any, allowed: typing.Iterable[type[Operation]]) -> Operation:

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from network.budget import OBJECT_BYTES
 from network.controller import Controller
 from network.errors import NetworkError
 from network.session import Session
@@ -17,7 +18,7 @@ from rpc import JobAborted
 from rpc.elastic import HostUpdateResult
 from rpc.job import end_process
 from rpc.logs import get_logger
-from rpc.messages import Operation, parse
+from rpc.messages import Operation, operations
 from rpc.monitor import monitor_alive
 
 from .group import Listener, WorkerRemoved, WorkersLostError
@@ -123,8 +124,8 @@ class DriverLink:
                 self._controller.push()
                 if not self._said and (not self._closing or self._line.pending_bytes):
                     self._controller.pump(CLOSE_SECONDS / 2 if self._closing else None)
-                while (message := self._line.take()) is not None:
-                    self._obey(parse(message.value, TO_WORKER))
+                for operation in operations(self._line, TO_WORKER, OBJECT_BYTES):
+                    self._obey(operation)
                 if not self._line.alive and not self._over.is_set():
                     raise JobAborted(f"The driver of the job is gone: {self._line.lost or 'it has left.'}")
                 if not self._line.alive:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from network.budget import OBJECT_BYTES
 from network.controller import Controller
 from network.errors import NetworkError, ProtocolError
 from network.nodes import NodeAssignment
@@ -20,7 +21,7 @@ from network.transport import Link
 from rpc import Coordinator, JobAborted, NodeBusy, SubmissionError, watch_for_silence
 from rpc.elastic import Worker
 from rpc.logs import get_logger
-from rpc.messages import FROM_AGENT, Operation, State, StopNode, parse
+from rpc.messages import FROM_AGENT, Operation, State, StopNode, operations
 from rpc.shipping import Bundle
 
 from .messages import FROM_WORKER
@@ -257,13 +258,8 @@ class WorkerHandle:
 
 
 def _read(session: Session, allowed: Sequence[type[Operation]]) -> list[Operation]:
-    """What has arrived; who breaks the protocol is hung up on."""
-    operations: list[Operation] = []
-    session.send()
-    try:
-        session.receive()
-        while (message := session.take()) is not None:
-            operations.append(parse(message.value, allowed))
-    except ProtocolError:
-        session.close()
-    return operations
+    """What has arrived; of who breaks the protocol, what came before."""
+    said: list[Operation] = []
+    with contextlib.suppress(ProtocolError):
+        said.extend(operations(session, allowed, OBJECT_BYTES))
+    return said

@@ -36,7 +36,7 @@ from ..messages import (
     StopNode,
     Subscribe,
     Suspect,
-    read_operation,
+    operations,
 )
 from . import job_state
 from .event_log import SecurityLog, logs_between
@@ -121,9 +121,8 @@ class RequestHandler:
                 self._leases.forget(session)
 
     def _serve(self, session: Session) -> None:
-        session.receive()
-        while (message := session.take()) is not None:
-            self._obey(session, read_operation(message, FROM_SUBMITTER))
+        for operation in operations(session, FROM_SUBMITTER):
+            self._obey(session, operation)
         stream = self._streams.get(session)
         while stream is not None and session.lost is None and session.pending_bytes < _STREAM_AHEAD:
             part = next(stream, _END)

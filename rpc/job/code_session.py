@@ -6,12 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import TypeVar
 
+from network.budget import OBJECT_BYTES
 from network.errors import ProtocolError, TimedOut
 from network.session import LOOK_SECONDS, Session
 from network.transport import SocketLink, wait_sockets
 
 from ..errors import JobAborted
-from ..messages import CODE_TO_JOB, Operation, parse
+from ..messages import CODE_TO_JOB, Operation, operations
 
 Expected = TypeVar("Expected", bound=Operation)
 
@@ -33,13 +34,12 @@ class CodeSession:
         Raises: JobAborted when the submitter is gone, TimedOut, ProtocolError for anything else than `expected`.
         """
         deadline = time.monotonic() + self._limit
-        while (message := self._session.take()) is None:
+        while (operation := next(operations(self._session, CODE_TO_JOB, OBJECT_BYTES), None)) is None:
             self._raise_if_gone()
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimedOut(f"the submitter to send {expected.__name__}", self._limit)
-            self._pump(left)
-        operation = parse(message.value, CODE_TO_JOB)
+            self._wait(left)
         if not isinstance(operation, expected):
             raise ProtocolError(f"The submitter must send {expected.__name__}, got {type(operation).__name__}.")
         return operation
@@ -56,15 +56,14 @@ class CodeSession:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimedOut(f"the submitter to take {type(operation).__name__}", self._limit)
-            self._pump(left)
+            self._wait(left)
+            self._session.receive()
         self.check()
 
-    def _pump(self, timeout: float) -> None:
+    def _wait(self, timeout: float) -> None:
         link = self._session.link
         if isinstance(link, SocketLink):
             wait_sockets([link], [link] if self._session.pending_bytes else [], min(timeout, LOOK_SECONDS))
-        self._session.send()
-        self._session.receive()
 
     def check(self) -> None:
         """Take in what has arrived.

@@ -19,7 +19,7 @@ from network.transport import wait_sockets
 
 from ..liveness.limits import ANSWER_SECONDS
 from ..logs import clean
-from ..messages import FROM_AGENT, Agreed, Conclude, Denied, Granted, Operation, parse
+from ..messages import FROM_AGENT, Agreed, Conclude, Denied, Granted, Operation, operations
 from .election import Ask, Decision, Election, Missing, Propose, Said, Send, Settled, Tick
 
 _REFUSED = os.strerror(errno.ECONNREFUSED)
@@ -152,18 +152,14 @@ class Candidacy:
 
     def _read(self, node: int, session: Session) -> list[object]:
         actions: list[object] = []
-        session.send()
         try:
-            session.receive()
-            while (message := session.take()) is not None:
-                said = parse(message.value, FROM_AGENT)
+            for said in operations(session, FROM_AGENT):
                 if isinstance(said, (Granted, Denied, Agreed)):
                     actions += self._feed(Said(node, said))
                 else:
                     self.early.append((node, said))
         except ProtocolError as error:
             self._logger.error("Node(%s) broke the protocol: %s", node, clean(str(error)))
-            session.close()
         if not session.alive:
             actions += self._feed(Missing(node, False))
         return actions

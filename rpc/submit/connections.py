@@ -22,7 +22,7 @@ from ..agent.checks import python_version
 from ..dialing import ProcessDialer
 from ..identity import code_key, host_name, process_name
 from ..logs import clean
-from ..messages import CODE_FROM_JOB, FROM_AGENT, Accepted, CanCommit, Load, Operation, read_operation
+from ..messages import CODE_FROM_JOB, FROM_AGENT, Accepted, CanCommit, Load, Operation, operations
 from ..shipping import Bundle
 
 
@@ -126,11 +126,9 @@ class Connections:
 
     def _read(self, node: int, session: Session, allowed: Iterable[type[Operation]]) -> list[Heard]:
         events: list[Heard] = []
-        session.send()
         try:
-            session.receive()
-            while (message := session.take()) is not None:
-                events.append(Heard(node, read_operation(message, allowed)))
+            for operation in operations(session, allowed):
+                events.append(Heard(node, operation))
         except ProtocolError as error:
             self.hang_up(node, error)
         return events

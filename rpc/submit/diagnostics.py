@@ -16,7 +16,7 @@ from network.request import Request
 
 from ..liveness.limits import DOWNLOAD_SECONDS, LIST_SECONDS
 from ..logs import clean
-from ..messages import FROM_AGENT, Examine, Jobs, ListJobs, Operation, parse, read_operation
+from ..messages import FROM_AGENT, Examine, Jobs, ListJobs, Operation, operations, parse
 from .downloads import FILE_OPERATIONS, Download
 
 
@@ -112,10 +112,10 @@ class _Gatherer:
         self._com.wait_until(
             lambda: bool(session.inbox) or not session.alive, DOWNLOAD_SECONDS, lambda: f"an answer of {self._nodes[place]}"
         )
-        message = session.take()
-        if message is None:
+        operation = next(operations(session, allowed), None)
+        if operation is None:
             raise self._com.loss_of(place)
-        return read_operation(message, allowed)
+        return operation
 
 
 Entry = Mapping[str, Any]
