@@ -170,7 +170,9 @@ class Restarts:
     def __init__(self, job: Job, call: Callable[[], None]) -> None:
         self._job, self._call = job, call
         self._next_look = time.monotonic()
-        self._open: dict[int, tuple[str, float]] = {}  # nodes whose connection has ended: how, and until when evidence may come
+        self._open: dict[
+            int, tuple[str, float]
+        ] = {}  # nodes whose connection has ended: how, and how long to wait for a verdict
         self._vain: dict[int, int] = {}
         self._threads: dict[int, threading.Thread] = {}
         self._results: deque[tuple[int, Session | BaseException]] = deque()

@@ -101,7 +101,7 @@ class Verdict(Operation):
         return 1 if self.kind == "deadlock" or (self.kind == "crashed" and last.startswith(_LATE)) else 0
 
     def describe(self) -> str:
-        """The headline, and the evidence below it; what a worker has said in it is cleaned, fit for a terminal."""
+        """The headline, and the diagnostics below it; what a worker has said in it is cleaned, fit for a terminal."""
         parts = [self.headline]
         if self.trace:
             parts += ["Stack:" if self.kind == "stuck" else "Traceback:", *_indented(self.trace.strip().splitlines())]

@@ -21,7 +21,7 @@ from network.session import Session
 
 from ..errors import JobAborted
 from ..identity import code_key, peer_key, peer_keys
-from ..liveness.limits import LEFT_SECONDS, STOPPED_SECONDS
+from ..liveness.limits import LEFT_SECONDS
 from ..liveness.process_monitor import ProcessMonitor
 from ..liveness.recorder import Reader, make_memory
 from ..logs import get_logger
@@ -37,7 +37,6 @@ from ..messages import (
     SecurityEvent,
     SuspectPeer,
     Took,
-    Verdict,
     Visitor,
 )
 from ..process_channel import ProcessChannel, make_channel
@@ -243,18 +242,12 @@ class Supervisor:
         """Look after the process: whether it makes progress up to `now`, and what subscribers are to be told of it."""
         if self.free:
             return
-        if not self._has_run:
-            for operation in self._monitor.look_at_start(now):
-                self._on_event(self, operation)
-            if self._monitor.stopped >= STOPPED_SECONDS:
-                self.handle(
-                    job_state.Condemned(f"Its process was stopped by a signal (state T) for {STOPPED_SECONDS:g} s."), now
-                )
-            return
-        for operation in self._monitor.look(now, leaving=self.slot.stage is job_state.Stage.LEAVING):
+        monitor = self._monitor
+        leaving = self.slot.stage is job_state.Stage.LEAVING
+        for operation in monitor.look(now, leaving=leaving) if self._has_run else monitor.look_at_start(now):
             self._on_event(self, operation)
-            if isinstance(operation, Verdict):
-                self.handle(job_state.Condemned(operation.reason), now)
+        if monitor.condemned:
+            self.handle(job_state.Condemned(monitor.condemned), now)
 
     def handle(self, event: object, now: float) -> None:
         """Let the slot decide on `event`, and do as it says."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ..machine import Machine
 from ..messages import Heartbeat, Notice, Operation, Verdict
 from ..verdict import in_causal_order
-from .limits import LATE_SECONDS, LOOK_SECONDS, SILENT_SECONDS, Phase
+from .limits import LATE_SECONDS, LOOK_SECONDS, SILENT_SECONDS, STARTING_SILENT_SECONDS, Phase
 
 LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
 
@@ -17,11 +18,21 @@ LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
 class ClusterMonitor:
     """For one attempt at a job. `verdicts` are in the order in which they came, `causes` the first of them first.
 
-    With `causes_first` nothing is logged of bystanders before `named` was called, or somebody named who has failed by itself.
+    `names` are those of the nodes, for people. With `causes_first` nothing is logged of bystanders before `named` was called,
+    or somebody named who has failed by itself.
     """
 
-    def __init__(self, job: str, attempt: int, logger: logging.Logger, *, causes_first: bool = False) -> None:
-        self._job, self._attempt, self._logger = job, attempt, logger
+    def __init__(
+        self,
+        job: str,
+        attempt: int,
+        logger: logging.Logger,
+        names: Mapping[int, str] = MappingProxyType({}),
+        *,
+        causes_first: bool = False,
+    ) -> None:
+        self._job, self._attempt, self._logger, self._names = job, attempt, logger, names
+        self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, 0.0)  # until all run
         self._cluster: SilenceDetector | None = None
         self._last_heartbeats: dict[int, Heartbeat] = {}  # the last of each node that has not ended, and
         self._heard_at: dict[int, float] = {}  # when it came
@@ -40,8 +51,31 @@ class ClusterMonitor:
 
     @property
     def deadline(self) -> float | None:
-        """When to call `look` (monotonic), or None."""
-        return None if self._cluster is None else self._cluster.deadline
+        """When to call `missing` and `look` (monotonic), or None."""
+        return self._starting.deadline if self._cluster is None else self._cluster.deadline
+
+    def expect(self, nodes: Iterable[int], now: float) -> None:
+        """These nodes are to start; from now on their agents must say something now and then."""
+        self._starting.expect(nodes, now)
+
+    def hear(self, nodes: Iterable[int], now: float) -> None:
+        """The agent of these nodes says something, whatever it is: before all run that is a sign of life of all of them."""
+        if self._starting.deadline is not None:
+            for node in nodes:
+                self._starting.hear(node, now)
+
+    def missing(self, now: float) -> list[tuple[int, str]]:
+        """The nodes whose agents have fallen silent before all run, and what is known of that."""
+        silent = self._starting.look(now)
+        found = []
+        for node, seconds in silent:
+            others = ", ".join(self._names[other] for other, _ in silent if other != node)
+            nor = f" (nor has {others})" if others else ""
+            words = (
+                f"its worker has given no sign of life for {seconds:.1f} s{nor}: it is stopped, or its host is, or the network"
+            )
+            found.append((node, words))
+        return found
 
     def begin(self, nodes: Iterable[int], now: float, *, anew: bool = False) -> None:
         """All `nodes` have started; from now on their agents must send heartbeats.
@@ -49,11 +83,12 @@ class ClusterMonitor:
         They may begin `anew` with other companions: whoever has waited until now, has waited for others.
         """
         self._cluster = SilenceDetector(nodes, self._attempt, now)
+        self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, now)
         if anew:
             self._ended.clear()
             return
         for heartbeat in self._last_heartbeats.values():  # that came while others were starting
-            self._cluster.handle(_heard(heartbeat), now)
+            self._cluster.handle(heartbeat, now)
         for node, well in self._ended.items():  # meanwhile, too: their agents send none any more
             self._cluster.handle(HasEnded(node, well), now)
 
@@ -65,7 +100,7 @@ class ClusterMonitor:
             if node not in self._ended:  # it was on its way when the end was told
                 self._last_heartbeats[node], self._heard_at[node] = told, now
             if self._cluster is not None:
-                self._cluster.handle(_heard(told), now)
+                self._cluster.handle(told, now)
         elif isinstance(told, Notice):
             self._logger.warning("%s", told.describe())
         else:
@@ -75,6 +110,7 @@ class ClusterMonitor:
         """The job has ended on `node`, or its agent is gone."""
         self._last_heartbeats.pop(node, None)
         self._ended[node] = well
+        self._starting.forget(node)
         if self._cluster is not None:
             self._cluster.handle(HasEnded(node, well), now)
 
@@ -139,20 +175,6 @@ class ClusterMonitor:
         return Verdict(self._job, node, self._attempt, kind, *place, seconds, detail)
 
 
-def _heard(heartbeat: Heartbeat) -> Heard:
-    links = tuple((peer, sent, read) for peer, sent, read in heartbeat.links)
-    return Heard(
-        heartbeat.node,
-        heartbeat.attempt,
-        Phase(heartbeat.phase),
-        heartbeat.epoch,
-        heartbeat.batch,
-        heartbeat.waiting,
-        heartbeat.limit,
-        links,
-    )
-
-
 # The failure detector for a whole job, at whoever watches all its agents: silent hosts, and deadlocks.
 #
 # All nodes run when the watch begins. Their agents send heartbeats; one that has sent none for `SILENT_SECONDS` is
@@ -162,20 +184,6 @@ def _heard(heartbeat: Heartbeat) -> Heard:
 # then the link that swallows them is dead.
 
 _TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
-
-
-@dataclass(frozen=True)
-class Heard:
-    """A heartbeat. epoch and batch count from 1; `waiting` seconds for peers without a byte; `limit` for a step there."""
-
-    node: int
-    attempt: int
-    phase: Phase
-    epoch: int
-    batch: int
-    waiting: float
-    limit: float
-    links: tuple[tuple[int, int, int], ...] = ()  # peer, messages sent to it, messages that came from it
 
 
 @dataclass(frozen=True)
@@ -197,7 +205,7 @@ class Silent:
 
     node: int
     seconds: float
-    last: Heard | None
+    last: Heartbeat | None
 
 
 @dataclass(frozen=True)
@@ -205,7 +213,7 @@ class Deadlock:
     """These nodes wait for each other; `longest` is who has waited longest."""
 
     nodes: tuple[int, ...]
-    longest: Heard
+    longest: Heartbeat
 
 
 @dataclass(frozen=True)
@@ -224,7 +232,7 @@ class CutOff:
 
     node: int
     links: tuple[DeadLink, ...]
-    last: Heard
+    last: Heartbeat
 
 
 class SilenceDetector(Machine):
@@ -235,7 +243,7 @@ class SilenceDetector(Machine):
         self._nodes = frozenset(nodes)
         self._attempt = attempt
         self._heartbeats = HeartbeatTable(self._nodes, SILENT_SECONDS, now)
-        self._last: dict[int, Heard] = {}
+        self._last: dict[int, Heartbeat] = {}
         self._ended: set[int] = set()
         self._settled = False  # somebody has failed: what the others wait for is known
         self.strangers = 0
@@ -246,7 +254,7 @@ class SilenceDetector(Machine):
         return self._heartbeats.deadline
 
     def _decide(self, event: object, now: float) -> list[object]:
-        if isinstance(event, Heard):
+        if isinstance(event, Heartbeat):
             self._on_heartbeat(event, now)
             return []
         if isinstance(event, HasEnded):
@@ -257,7 +265,7 @@ class SilenceDetector(Machine):
             return self._on_tick(now)
         raise self._impossible(event)
 
-    def _on_heartbeat(self, heartbeat: Heard, now: float) -> None:
+    def _on_heartbeat(self, heartbeat: Heartbeat, now: float) -> None:
         if heartbeat.node not in self._nodes or heartbeat.attempt != self._attempt:
             self.strangers += 1  # of an attempt before, or of nobody
         elif heartbeat.node not in self._ended:  # a heartbeat may have been on its way when the end was told

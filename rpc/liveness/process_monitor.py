@@ -1,4 +1,4 @@
-"""The agent's view of one job process: reads the recorder, warns, sends heartbeats, gathers the evidence for a verdict."""
+"""The agent's view of one job process: reads the recorder, warns, sends heartbeats, gives its verdict."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from .limits import (
     RECOVERY_SECONDS,
     STACK_LOOK_SECONDS,
     STACK_SECONDS,
+    STOPPED_SECONDS,
     Limits,
     Phase,
 )
@@ -36,8 +37,8 @@ _REMEMBERED = 64  # signals, for whoever looks for a cause later
 class ProcessMonitor:
     """Made before the process is started; `deadline` is when to call `look` again. `log` is the job's log.
 
-    Attributes: `verdict`, once there is one; `recent`, the signals that were read last; `stopped`, before the start and
-    where the order asks for it, for how many seconds every look has found the process stopped by a signal.
+    Attributes: `verdict`, once there is one; `condemned`, why the process must be ended, or ""; `recent`, the signals that
+    were read last.
     """
 
     def __init__(self, order: CanCommit, reader: Reader, log: Path, now: float) -> None:
@@ -48,7 +49,8 @@ class ProcessMonitor:
         self._declared: Declare | None = None
         self._request: StackRequest | None = None
         self.verdict: Verdict | None = None
-        self.stopped = 0.0
+        self.condemned = ""
+        self._stopped = 0.0  # for how many seconds every look has found the process stopped by a signal
         self._seconds = 0.0  # of processor time at the last heartbeat
         self.recent: deque[Signal] = deque(maxlen=_REMEMBERED)
 
@@ -62,6 +64,8 @@ class ProcessMonitor:
             return []
         self.deadline = self._next_beat = now + HEARTBEAT_SECONDS
         status = self._see()
+        if self._stopped >= STOPPED_SECONDS:
+            self.condemned = f"Its process was stopped by a signal (state T) for {STOPPED_SECONDS:g} s."
         worked, self._seconds = max(0.0, status.seconds - self._seconds), status.seconds
         return [replace(self._heartbeat(now), worked=worked)]
 
@@ -112,7 +116,7 @@ class ProcessMonitor:
         """Look at the process from outside, once a heartbeat."""
         status = process_status(self._pid)
         # counted, not measured: if we are suspended it may well be, too
-        self.stopped = self.stopped + HEARTBEAT_SECONDS if status.is_stopped else 0.0
+        self._stopped = self._stopped + HEARTBEAT_SECONDS if status.is_stopped else 0.0
         return status
 
     def _look_if_stopped(self, now: float) -> None:
@@ -120,9 +124,9 @@ class ProcessMonitor:
         long, runs, sleeps or waits for a disk, whatever its threads can say; one that was sent SIGSTOP does not."""
         watch, limit = self._watch, self._order.standstill
         if self._see().state == "t":
-            self.stopped = 0.0  # by a debugger, whose user wants it to stand still
-        if self.stopped >= limit:
-            self._declared = Declare(watch.phase, watch.epoch, watch.batch, self.stopped, limit)
+            self._stopped = 0.0  # by a debugger, whose user wants it to stand still
+        if self._stopped >= limit:
+            self._declared = Declare(watch.phase, watch.epoch, watch.batch, self._stopped, limit)
             self._request = StackRequest(self._pid, self._reader, now)
 
     def _next_look(self, now: float) -> float:
@@ -167,6 +171,7 @@ class ProcessMonitor:
         self.verdict = self._verdict(
             "stuck", silent, f"{detail} {stack}" if stopped else detail, "" if stopped else stack, log_tail(self._log).lines
         )
+        self.condemned = self.verdict.reason
         return self.verdict
 
     def catch_up(self, now: float) -> None:

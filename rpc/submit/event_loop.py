@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from network.clock import Clock
@@ -50,7 +50,7 @@ class EventLoop:
         start_limit: float,
         collects: bool,
     ) -> None:
-        names = {node: f"Node({node}) at {address}" for node, address in com.addresses.items()}
+        self._names = names = {node: f"Node({node}) at {address}" for node, address in com.addresses.items()}
         self.failures: dict[int, tuple[str, str]] = {}
         self.results: dict[int, Any] = {}
         self.interrupts: Interrupts | None = None
@@ -59,9 +59,9 @@ class EventLoop:
         self._told: dict[tuple[str, str], int] = {}  # how a node ended: which did first
         self._stepped = clock.monotonic()
         self.connections = Connections(com, names, logger, clock)
-        self.monitor = ClusterMonitor(messages.job, messages.attempt, logger, causes_first=True)
+        self.monitor = ClusterMonitor(messages.job, messages.attempt, logger, names, causes_first=True)
         self.groups = GroupSubmission(
-            com, names, self.connections, messages, start_limit, logger, clock, self.step, self._on_gone
+            com, names, self.connections, messages, start_limit, logger, clock, self.step, self.monitor
         )
         self.downloads = Downloads(run.directory, lambda _: run, self._request_files, logger, clock)
         self.handoffs = HandoffTracker(
@@ -113,7 +113,6 @@ class EventLoop:
 
     def watch(self) -> None:
         """All nodes run from now on, and are looked after."""
-        self.groups.watch_no_more()
         self.monitor.begin(self.nodes, self._clock.monotonic())
 
     def catch_up(self, missing: Mapping[int, str], early: list[tuple[int, Operation]]) -> None:
@@ -156,12 +155,17 @@ class EventLoop:
                 self._on_gone(Gone(event.node, self.monitor.explain(*event, self._clock.monotonic())))
             elif isinstance(event, Heard):
                 if not isinstance(event.operation, CODE_FROM_JOB):
-                    self.groups.note_life(event.node, event.operation)
+                    self.monitor.hear(self._mates(event.node), self._clock.monotonic())
+                    self.groups.note_work(event.node, event.operation)
                 self.hear(event.node, event.operation)
             else:
                 self.groups.take_call(event)
         self._stepped = self._clock.monotonic()
         self.groups.tick()
+        for node, reason in self.monitor.missing(self._clock.monotonic()):
+            machine = self.groups.machine_of(node)
+            has_started = machine is not None and machine.phase is Phase.RUNNING
+            self._on_gone(Gone(node, f"{self._names[node]} is lost: {reason}." if has_started else reason))
         for verdict in self.monitor.look(self._clock.monotonic()):
             if verdict.kind == "silent":
                 self._com.sessions[verdict.node].close()
@@ -172,6 +176,11 @@ class EventLoop:
         for node, reason in self.downloads.missing.items():
             told = reason if reason.startswith("its files") else f"{reason.rstrip('.')}. Its files have not come."
             self.failures.setdefault(node, ("lost", told))
+
+    def _mates(self, node: int) -> Iterator[int]:
+        """The nodes of the agent that has `node`: it speaks for all of them."""
+        address = self._com.addresses[node]
+        return (other for other, others in self._com.addresses.items() if others == address)
 
     def _has_ended_by_itself(self, node: int) -> bool:
         """Whether the connection with an agent has ended at its side, and we have not slept before we saw it."""

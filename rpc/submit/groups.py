@@ -15,8 +15,8 @@ from network.nodes import Address
 from ..agent.checks import too_few_slots
 from ..errors import Deposed, NodeBusy, SubmissionError
 from ..executable import AbsExecutable, Resources, content_of
-from ..liveness.cluster_monitor import HeartbeatTable
-from ..liveness.limits import EXTRA_SECONDS, START_SECONDS, STARTING_SILENT_SECONDS, TAKE_BACK_SECONDS
+from ..liveness.cluster_monitor import ClusterMonitor
+from ..liveness.limits import EXTRA_SECONDS, START_SECONDS, TAKE_BACK_SECONDS
 from ..logs import clean
 from ..messages import Abort, Accepted, Answers, Asks, Heartbeat, Loaded, Operation, Prepared, Refused
 from ..shipping import Bundle, pack
@@ -27,8 +27,8 @@ from .connections import Connections, Gone, JobMessages, Opened, Unreached
 class GroupSubmission:
     """The groups of one job on their way to the start.
 
-    `step(limit)` waits for what happens next and brings it here. `machines` know how far each group is. An agent says
-    something every `HEARTBEAT_SECONDS` from when it has the job; `lose(gone)` hears of one that is silent for too long.
+    `step(limit)` waits for what happens next and brings it here. `machines` know how far each group is.
+    `monitor` is told whom to expect.
     """
 
     def __init__(
@@ -41,16 +41,15 @@ class GroupSubmission:
         logger: logging.Logger,
         clock: Clock,
         step: Callable[[float | None], None],
-        lose: Callable[[Gone], None],
+        monitor: ClusterMonitor,
     ) -> None:
         self.machines: list[sub.Submission] = []
         self._bundles: dict[int, Bundle] = {}
         self._limits: list[float] = []  # seconds of preCommit, for each machine
         self._com, self._names, self._connections, self._messages = com, names, connections, messages
         self._start_limit, self._logger, self._clock, self._step = start_limit, logger, clock, step
-        self._lose = lose
+        self._monitor = monitor
         self._resources: Resources | None = None
-        self._heartbeats = HeartbeatTable((), STARTING_SILENT_SECONDS, clock.monotonic())
         self._busy = False
         self._driver = ""  # who drives instead of us
 
@@ -80,7 +79,7 @@ class GroupSubmission:
             self.machines.append(machine)
             self._limits.append(limit)
             self._bundles.update(dict.fromkeys(nodes, bundle))
-            self._heartbeats.expect(nodes, self._clock.monotonic())
+            self._monitor.expect(nodes, self._clock.monotonic())
             self.feed(machine, sub.Started())
             while machine.phase is sub.Phase.CAN_COMMIT:
                 self._raise_failure()
@@ -171,38 +170,18 @@ class GroupSubmission:
     @property
     def deadlines(self) -> list[float | None]:
         """When to call `tick`."""
-        return [self._heartbeats.deadline, *(machine.deadline for machine in self.machines)]
+        return [machine.deadline for machine in self.machines]
 
     def tick(self) -> None:
-        """Let every machine see the time, and see who is silent."""
+        """Let every machine see the time."""
         for machine in self.machines:
             self.feed(machine, sub.Tick())
-        silent = self._heartbeats.look(self._clock.monotonic())
-        for node, seconds in silent:
-            others = ", ".join(self._names[other] for other, _ in silent if other != node)
-            nor = f" (nor has {others})" if others else ""
-            reason = (
-                f"its worker has given no sign of life for {seconds:.1f} s{nor}: it is stopped, or its host is, or the network"
-            )
-            has_started = any(node in group.nodes and group.phase is sub.Phase.RUNNING for group in self.machines)
-            self._lose(Gone(node, f"{self._names[node]} is lost: {reason}." if has_started else reason))
 
-    def note_life(self, node: int, operation: Operation) -> None:
-        """The agent of `node` says something: it is there for all nodes that it has."""
-        if self._heartbeats.deadline is None:
-            return
-        now = self._clock.monotonic()
-        for other, address in self._com.addresses.items():
-            if address == self._com.addresses[node]:
-                self._heartbeats.hear(other, now)
+    def note_work(self, node: int, operation: Operation) -> None:
+        """The agent of `node` says something: perhaps that the process of a node that is late works."""
         machine = self.machine_of(node)
         if machine is not None and machine.deadline is not None and isinstance(operation, Heartbeat) and operation.worked > 0:
             self.feed(machine, sub.HasWorked(node))
-
-    def watch_no_more(self) -> None:
-        """All nodes run, and others look after them."""
-        for node in self._bundles:
-            self._heartbeats.forget(node)
 
     def lose(self, machine: sub.Submission, gone: Gone) -> None:
         """An agent cannot be reached any more."""
@@ -235,8 +214,6 @@ class GroupSubmission:
 
     def feed(self, machine: sub.Submission, event: object) -> None:
         """Let the machine decide on `event`, and do as it says."""
-        if isinstance(event, (sub.HasEnded, sub.IsLost)):
-            self._heartbeats.forget(event.node)
         to_call: list[int] = []
         for action in machine.handle(event, self._clock.monotonic()):
             if isinstance(action, sub.AskCanCommit):

@@ -10,11 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from rpc.liveness.cluster_monitor import Deadlock, HasEnded, Heard, SilenceDetector, Silent
+from rpc.liveness.cluster_monitor import Deadlock, HasEnded, SilenceDetector, Silent
 from rpc.liveness.cluster_monitor import Tick as Look
 from rpc.liveness.limits import LOOK_SECONDS, SILENT_SECONDS, WAITING_SECONDS, WARN_AT, Limits, Phase
 from rpc.liveness.recorder import Kind, Signal
 from rpc.liveness.stall_detector import Declare, Signs, StallDetector, Tick, Warn, Withdraw
+from rpc.messages import Heartbeat
 
 NODES, ATTEMPT = 3, 2
 STEP, START, BETWEEN, SAVE = 5.0, 6.0, 8.0, 7.0
@@ -87,7 +88,7 @@ class Detector(RuleBasedStateMachine):
     def stray_beat(self, number: int, attempt: int) -> None:
         """FD-14, FD-15: a beat of another attempt, or of nobody; it keeps nobody alive."""
         if attempt != ATTEMPT or number >= NODES:
-            self._hear(Heard(number, attempt, Phase.STEP, 9, 9, 0.0, STEP))
+            self._hear(Heartbeat("job", number, attempt, "host", 1, Phase.STEP.value, 9, 9, 0.0, 0.0, STEP))
 
     @rule(number=st.integers(0, NODES - 1), well=st.booleans())
     def end(self, number: int, well: bool) -> None:
@@ -142,7 +143,8 @@ class Detector(RuleBasedStateMachine):
         number = self.nodes.index(node) if number is None else number
         watch = node.watch
         node.beaten = self.now
-        self._hear(Heard(number, ATTEMPT, watch.phase, watch.epoch, watch.batch, watch.waiting(self.now), watch.step_limit))
+        place = (watch.phase.value, watch.epoch, watch.batch, 0.0)
+        self._hear(Heartbeat("job", number, ATTEMPT, "host", 1, *place, watch.waiting(self.now), watch.step_limit))
 
     def _hear(self, event: Any) -> None:
         assert self.cluster.handle(event, self.now) == []

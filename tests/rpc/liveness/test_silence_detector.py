@@ -9,15 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpc.errors import InvalidTransition
-from rpc.liveness.cluster_monitor import CutOff, Deadlock, HasEnded, Heard, HeartbeatTable, SilenceDetector, Silent, Tick
+from rpc.liveness.cluster_monitor import CutOff, Deadlock, HasEnded, HeartbeatTable, SilenceDetector, Silent, Tick
 from rpc.liveness.limits import HEARTBEAT_SECONDS, LOOK_SECONDS, SILENT_SECONDS, Phase
+from rpc.messages import Heartbeat
 
 N = 10.0
 MOST_SILENCE = 3.0
 
 
-def beat(node: int, waiting: float = 0.0, phase: Phase = Phase.STEP, attempt: int = 0) -> Heard:
-    return Heard(node, attempt, phase, 3, 17, waiting, N)
+def beat(node: int, waiting: float = 0.0, phase: Phase = Phase.STEP, attempt: int = 0) -> Heartbeat:
+    return Heartbeat("job", node, attempt, "host", 1, phase.value, 3, 17, 0.0, waiting, N)
 
 
 class Story:
@@ -141,7 +142,7 @@ def test_all_wait_for_each_other() -> None:
 Counts = dict[tuple[int, int], int]  # messages from one node to another
 
 
-def counted(sent: Counts, lost: Counts, nodes: int) -> list[Heard]:
+def counted(sent: Counts, lost: Counts, nodes: int) -> list[Heartbeat]:
     """The last beats of nodes that all wait; `lost` are those of the messages that have not come."""
     found = []
     for node in range(nodes):

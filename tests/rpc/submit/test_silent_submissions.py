@@ -63,7 +63,7 @@ def test_a_parameter_server_that_runs_already_freezes(tmp_path: Path, monkeypatc
         made.agents[-2].freeze_at = 30.0
         lost: list[tuple[float, Any]] = []
         on_gone = made.loop._on_gone
-        made.loop.groups._lose = lambda gone: (lost.append((made.clock.monotonic(), gone)), on_gone(gone))[1]
+        made.loop._on_gone = lambda gone: (lost.append((made.clock.monotonic(), gone)), on_gone(gone))[1]  # type: ignore[method-assign]
         made.submit([[-2], [0, 1]], LONG)
         ((moment, gone),) = lost
         assert 37.4 <= moment <= 40.0 and gone.node == -2
