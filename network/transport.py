@@ -30,9 +30,8 @@ class Link(ABC):
 
     To add a kind: a class with these methods in a file of this package, and a pair of it among `WIRES` in
     `tests/network/wires.py`, which a test demands. `wait_sockets` waits for one whose `fileno()` polls in both directions. Any
-    other brings a waiter of its own, for `Controller.use_wait`; that one takes plain sockets, too, by which other threads wake
-    the controller. Keys come from the handshakes of `dial` and `acceptor`, which call and accept sockets, or from who starts
-    both ends.
+    other brings a waiter of its own, the `wait` of a `Controller`; that takes plain sockets, too, by which other threads wake
+    the controller. The keys of a session come from the machines of `handshake`, which `dial` and `acceptor` run over sockets.
     """
 
     peer: str  # address of the other end, for people

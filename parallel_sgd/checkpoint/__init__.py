@@ -1,6 +1,6 @@
 """Checkpoints: the state of every node of a job on its own disk, and the way back from there.
 
-snapshot     the state of one node, and its file
+snapshot     the state of one node, and its file; it tells how to add a field
 disk, store  files that appear whole or not at all; the newest valid one counts
 state        from model, optimizer and codecs to arrays, and back; where a node resumes
 schedule     when: `checkpoint_every`, `commit_every`

@@ -21,6 +21,8 @@ class ISyncType(ABC):
     """
 
     #: By how many batches a worker may be ahead of the slowest one; a parameter server keeps its answers back accordingly.
+    #: 0 also promises that a result holds every block of its batch, on all workers: one worker's checkpoint may stand for all
+    #: then, and buffers travel losslessly. A type that goes on without some blocks has more: `math.inf`, as AsynchronizedSGD.
     staleness: float = 0
 
     @classmethod
