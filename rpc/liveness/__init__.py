@@ -3,7 +3,8 @@
 Whoever is declared dead is so declared in one of two places, by the limits in `limits`; the words are those of `rpc.verdict`:
 
 at its agent    `process_monitor`, for one process: stuck (`stall_detector` decides, by what `recorder` brings; or a signal has
-                stopped it), crashed, exited. `rpc.agent.supervisor` asks it, and ends the process.
+                stopped it), crashed, exited, with its stack dump and the end of its log. `rpc.agent.supervisor` asks it and
+                ends the process; `rpc.agent.job_state` ends one that does not start, stop or exit in time.
 at the driver   `cluster_monitor`, for all nodes: silent (before all run, too), cut, deadlock. `rpc.submit.event_loop` asks it,
                 and passes the loss on; so it does with a connection that has ended, of which `explain` says where it was.
 """

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
 from ..machine import Machine
 from ..messages import Heartbeat, Notice, Operation, Verdict
@@ -13,6 +14,7 @@ from ..verdict import in_causal_order
 from .limits import LATE_SECONDS, LOOK_SECONDS, SILENT_SECONDS, STARTING_SILENT_SECONDS, Phase
 
 LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
+_NOBODY: Final = MappingProxyType[int, str]({})
 
 
 class ClusterMonitor:
@@ -27,11 +29,11 @@ class ClusterMonitor:
         job: str,
         attempt: int,
         logger: logging.Logger,
-        names: Mapping[int, str] = MappingProxyType({}),
+        names: Mapping[int, str] = _NOBODY,
         *,
         causes_first: bool = False,
     ) -> None:
-        self._job, self._attempt, self._logger, self._names = job, attempt, logger, names
+        self._job, self._attempt, self._logger, self.names = job, attempt, logger, names
         self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, 0.0)  # until all run
         self._cluster: SilenceDetector | None = None
         self._last_heartbeats: dict[int, Heartbeat] = {}  # the last of each node that has not ended, and
@@ -69,7 +71,7 @@ class ClusterMonitor:
         silent = self._starting.look(now)
         found = []
         for node, seconds in silent:
-            others = ", ".join(self._names[other] for other, _ in silent if other != node)
+            others = ", ".join(self.names[other] for other, _ in silent if other != node)
             nor = f" (nor has {others})" if others else ""
             words = (
                 f"its worker has given no sign of life for {seconds:.1f} s{nor}: it is stopped, or its host is, or the network"

@@ -47,7 +47,7 @@ class ProcessMonitor:
         self._pid = 0
         self._next_beat = self.deadline = now
         self._declared: Declare | None = None
-        self._request: StackRequest | None = None
+        self._dump: StackDump | None = None
         self.verdict: Verdict | None = None
         self.condemned = ""
         self._stopped = 0.0  # for how many seconds every look has found the process stopped by a signal
@@ -92,12 +92,12 @@ class ProcessMonitor:
         told: list[Operation] = []
         for action in self._read(now):
             if isinstance(action, Declare):
-                self._declared, self._request = action, StackRequest(self._pid, self._reader, now)
+                self._declared, self._dump = action, StackDump(self._pid, self._reader, now)
             elif isinstance(action, (Warn, Withdraw)):
                 told.append(self._notice(action))
         if self._order.standstill and self._declared is None and now >= self._next_beat:
             self._look_if_stopped(now)
-        stack = None if self._request is None else self._request.answer(now)
+        stack = None if self._dump is None else self._dump.answer(now)
         if self._declared is not None and stack is not None:
             told.append(self._condemn(self._declared, stack, now))
         return told
@@ -127,12 +127,12 @@ class ProcessMonitor:
             self._stopped = 0.0  # by a debugger, whose user wants it to stand still
         if self._stopped >= limit:
             self._declared = Declare(watch.phase, watch.epoch, watch.batch, self._stopped, limit)
-            self._request = StackRequest(self._pid, self._reader, now)
+            self._dump = StackDump(self._pid, self._reader, now)
 
     def _next_look(self, now: float) -> float:
         looks = [self._next_beat, now + max(LEAST_LOOK_SECONDS, self._watch.step_limit / 2)]
-        if self._request is not None:
-            looks.append(self._request.deadline)
+        if self._dump is not None:
+            looks.append(self._dump.deadline)
         if self._watch.warned:
             looks.append(now + RECOVERY_SECONDS)
         if self._watch.deadline is not None:
@@ -164,7 +164,7 @@ class ProcessMonitor:
         return Notice(order.job, order.node, order.attempt, kind, found.phase.value, found.epoch, found.batch, found.silent)
 
     def _condemn(self, found: Declare, stack: str, now: float) -> Verdict:
-        stopped = self._request is not None and self._request.stopped
+        stopped = self._dump is not None and self._dump.stopped
         signals = self._watch.phase is not Phase.UNWATCHED
         silent = max(found.silent, now - self._watch.silent_since) if signals else found.silent
         detail = f"The limit was {found.limit:.3g} s."
@@ -272,7 +272,7 @@ def log_tail(path: Path) -> LogTail:
     return LogTail(shown[:end][-LOG_LINES:], "\n".join(shown[end:]))
 
 
-class StackRequest:
+class StackDump:
     """Asks a job process for the stacks of its threads, which takes some milliseconds; `deadline` is when to look again."""
 
     def __init__(self, pid: int, reader: Reader, now: float) -> None:

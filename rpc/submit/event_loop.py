@@ -50,7 +50,7 @@ class EventLoop:
         start_limit: float,
         collects: bool,
     ) -> None:
-        self._names = names = {node: f"Node({node}) at {address}" for node, address in com.addresses.items()}
+        names = {node: f"Node({node}) at {address}" for node, address in com.addresses.items()}
         self.failures: dict[int, tuple[str, str]] = {}
         self.results: dict[int, Any] = {}
         self.interrupts: Interrupts | None = None
@@ -60,9 +60,7 @@ class EventLoop:
         self._stepped = clock.monotonic()
         self.connections = Connections(com, names, logger, clock)
         self.monitor = ClusterMonitor(messages.job, messages.attempt, logger, names, causes_first=True)
-        self.groups = GroupSubmission(
-            com, names, self.connections, messages, start_limit, logger, clock, self.step, self.monitor
-        )
+        self.groups = GroupSubmission(com, self.connections, messages, start_limit, logger, clock, self.step, self.monitor)
         self.downloads = Downloads(run.directory, lambda _: run, self._request_files, logger, clock)
         self.handoffs = HandoffTracker(
             messages.job, messages.attempt, self.connections.tell_agent, lambda node: com.sessions[node].pending_bytes
@@ -165,7 +163,7 @@ class EventLoop:
         for node, reason in self.monitor.missing(self._clock.monotonic()):
             machine = self.groups.machine_of(node)
             has_started = machine is not None and machine.phase is Phase.RUNNING
-            self._on_gone(Gone(node, f"{self._names[node]} is lost: {reason}." if has_started else reason))
+            self._on_gone(Gone(node, f"{self.monitor.names[node]} is lost: {reason}." if has_started else reason))
         for verdict in self.monitor.look(self._clock.monotonic()):
             if verdict.kind == "silent":
                 self._com.sessions[verdict.node].close()

@@ -34,7 +34,6 @@ class GroupSubmission:
     def __init__(
         self,
         com: Controller,
-        names: dict[int, str],
         connections: Connections,
         messages: JobMessages,
         start_limit: float,
@@ -46,7 +45,7 @@ class GroupSubmission:
         self.machines: list[sub.Submission] = []
         self._bundles: dict[int, Bundle] = {}
         self._limits: list[float] = []  # seconds of preCommit, for each machine
-        self._com, self._names, self._connections, self._messages = com, names, connections, messages
+        self._com, self._names, self._connections, self._messages = com, monitor.names, connections, messages
         self._start_limit, self._logger, self._clock, self._step = start_limit, logger, clock, step
         self._monitor = monitor
         self._resources: Resources | None = None

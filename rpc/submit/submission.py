@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..errors import ROLLED_BACK
 from ..liveness.limits import (
@@ -60,7 +60,7 @@ class Submission(Machine):
     """
 
     def __init__(
-        self, nodes: Sequence[int], names: dict[int, str], start_limit: float = START_SECONDS, fullest: int = 1
+        self, nodes: Sequence[int], names: Mapping[int, str], start_limit: float = START_SECONDS, fullest: int = 1
     ) -> None:
         super().__init__()
         self.nodes = tuple(nodes)
@@ -86,7 +86,7 @@ class Submission(Machine):
         self._follows = False  # whether `reason` is a consequence of what is not known yet
 
     @classmethod
-    def of_running(cls, nodes: Sequence[int], names: dict[int, str]) -> Submission:
+    def of_running(cls, nodes: Sequence[int], names: Mapping[int, str]) -> Submission:
         """The machine of a group that somebody else has started."""
         made = cls(nodes, names)
         made.phase = Phase.RUNNING
