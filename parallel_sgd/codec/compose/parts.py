@@ -29,6 +29,7 @@ Up: TypeAlias = Stage | LinearCode | None
 RuleMaker: TypeAlias = Callable[[], IGradientDescent]
 
 SENDS = ("gradient", "weights", "delta")
+_ARGUMENTS: dict[type[Any], tuple[str, ...]] = {}  # names of the constructor's arguments: every codec object asks for them
 
 
 class Grain(Enum):
@@ -245,8 +246,12 @@ def identity(value: object) -> object:
         return value.tolist()
     if isinstance(value, Configurable):
         return [type(value).__name__, identity(value.get_config())]
+    kind: type[Any] = type(value)
+    names = _ARGUMENTS.get(kind)
+    if names is None:
+        names = _ARGUMENTS[kind] = tuple(signature(kind).parameters)
     kept = vars(value)
-    return [type(value).__name__, {name: identity(kept[name]) for name in signature(type(value)).parameters if name in kept}]
+    return [kind.__name__, {name: identity(kept[name]) for name in names if name in kept}]
 
 
 def _made(part: Any, kinds: tuple[type, ...], name: str, wanted: str) -> Any:
