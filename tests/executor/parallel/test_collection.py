@@ -38,6 +38,20 @@ def test_what_a_collection_tells_of_itself(context: Context) -> None:
     assert repr(made.cache()) == "<Collection of 2 partitions by 'map', kept>"
 
 
+class Elsewhere(Executor):
+    """Tells its number of workers as that of mpi4py does: none before they have started."""
+
+    def __init__(self, count: int) -> None:
+        self.num_workers = count
+
+
+@pytest.mark.parametrize(("count", "partitions"), [(3, 6), (0, 8)])
+def test_two_partitions_for_each_worker_that_an_executor_tells_of(count: int, partitions: int) -> None:
+    """4 where it does not tell."""
+    with Context(Elsewhere(count)) as context:
+        assert context.parallelize([]).partitions == partitions
+
+
 @quick
 @given(numbers, counts)
 def test_element_by_element(context: Context, data: list[int], parts: int) -> None:

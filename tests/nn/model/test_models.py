@@ -172,6 +172,7 @@ def test_the_shortcut_without_parameters_is_every_second_pixel_and_zeros() -> No
         (lambda: Transformer(0, 8), "Transformer 'vocabulary' must be a positive integer, got 0"),
         (lambda: Transformer(8, 8, 64, 5), "Transformer 'features' must be a multiple of the 5 heads, got 64"),
         (lambda: Transformer(8, 8, blocks=0), "Transformer 'blocks' must be a positive integer, got 0"),
+        (lambda: Transformer(8, 8, dropout=1.5), "Transformer 'dropout' must be a number >= 0 and < 1, got 1.5"),
         (lambda: ready(lambda: Transformer(8, 8, input_shape=[-1, 7])), r"takes ids of shape \(batch, 8\), got \(-1, 7\)"),
         (
             lambda: ready(lambda: LeNet5(input_shape=[-1, 64, 64, 1])),

@@ -86,6 +86,7 @@ def test_nothing_overlaps_and_arrows_run_between_boxes(make: type[nn.model.Model
         assert y + h <= height
         for x2, y2, w2, h2 in boxes[:place]:
             assert x + w < x2 or x2 + w2 < x or y + h < y2 or y2 + h2 < y
+    assert height - max(y + h for _, y, _, h in boxes) == min(x for x, *_ in boxes)  # as much room below as at the left
     paths = [curve(element.get("d", "")) for element in root.iter(f"{SVG}path")]
     diagram = Diagram(model.graph)
     assert len(boxes) == len(diagram.boxes)

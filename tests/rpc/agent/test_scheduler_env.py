@@ -103,8 +103,10 @@ def test_a_key_from_a_pipe() -> None:
         os.close(reading)
 
 
-def test_a_work_directory_that_goes() -> None:
-    with temporary_directory() as path:
+def test_a_work_directory_that_goes(tmp_path: Path) -> None:
+    """Nobody else sees into it, and its name tells who made one that a kill has left behind."""
+    with temporary_directory(str(tmp_path)) as path:
+        assert Path(path).parent == tmp_path and Path(path).name.startswith("psgd-agent-")
         assert Path(path).stat().st_mode & 0o777 == 0o700
         (Path(path) / "file").touch()
     assert not Path(path).exists()

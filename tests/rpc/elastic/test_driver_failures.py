@@ -114,6 +114,15 @@ def test_all_failed() -> None:
     )
 
 
+def test_a_process_that_never_was_has_no_exit_code() -> None:
+    """EL-21: what is known is told, and nothing else."""
+    job = Job(workers=1)
+    job.see(a=1)
+    fail = job.tell(WorkerEnded(job.worker("a[0]"), False, detail="The agent of a does not answer.", started=False))[-1]
+    assert isinstance(fail, Fail)
+    assert fail.message.endswith("The first worker to fail was:\nProcess name: a[0]\nThe agent of a does not answer.")
+
+
 def test_one_host_of_several_workers() -> None:
     """EL-19, EL-20: where the only host is blacklisted all its workers have failed, and so has the job."""
     job = Job(workers=3)

@@ -13,7 +13,7 @@ import pytest
 from network.values import encode
 from rpc import AbsSimpleExecutor, Communication, JobAborted
 from rpc.files import RESULT_FILE
-from rpc.job.report import MOST_FILES, exit_code_of, make_report, outcome_of, shown_to_submitter
+from rpc.job.report import MOST_FILES, exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
 from rpc.process_channel import MAX_PACKET
 
 logger = logging.getLogger("report test")
@@ -135,3 +135,13 @@ def test_broken_trace_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
 def test_exit_codes(code: object, expected: int) -> None:
     """FD-9: a verdict has the code that the system would have seen."""
     assert exit_code_of(SystemExit(code)) == expected
+
+
+def test_sources_are_kept_under_names_that_stay_in_the_folder(tmp_path: Path) -> None:
+    """SUB-37: a module may have any name, a file may not."""
+    output = tmp_path / "out"
+    output.mkdir()
+    sources = {"user.codec": "x = 'ä'\n", "../up": "", "a/b": "", "n" * 300: ""}
+    assert keep_sources(sources, output) == ["SOURCE-user.codec.py"]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [output / "SOURCE-user.codec.py"]
+    assert (output / "SOURCE-user.codec.py").read_text("utf-8") == "x = 'ä'\n"
