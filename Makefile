@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults golden audit bench clean
+.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults mutants golden audit bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -80,6 +80,10 @@ faults: $(VENV)/.dev
 	FAULT_EXAMPLES=1000 $(BIN)/python -m pytest -q --timeout 7200 tests/faults/test_schedules.py
 	$(BIN)/python -m tests.faults
 
+# sixty small wrong changes, each in a copy of the checkout: do the tests notice? `make mutants OPTIONS="-j 2"` judges two at a time
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants run $(OPTIONS)
+
 # the answers of torch and scikit-learn that the tests of nn compare with: needed when one of these tests asks for something new
 golden: $(VENV)/.bench
 	$(BIN)/python -m tests.nn.golden
@@ -88,4 +92,4 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .mutants.jsonl build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Small wrong changes of the product, each of which the gate's tests must notice."""

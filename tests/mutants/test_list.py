@@ -1,0 +1,136 @@
+"""The stored mutants keep their places while code moves, and the list keeps its shares."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.changes import KINDS, changes
+from tests.mutants.drawing import SHARES, areas, files_of, kind_of, lacking
+from tests.mutants.listing import MutantList
+from tests.mutants.places import Place, PlaceError, apply, find, functions_of, statements_of
+from tests.sources import PACKAGES, ROOT, library_files
+
+LISTED = MutantList.read()
+REPAIR = (
+    "the code of this mutant has changed: `python -m tests.mutants draw` finds another, `make mutants` shows that it is killed"
+)
+
+
+def test_every_mutant_finds_its_statement_once() -> None:
+    gone = []
+    for mutant in LISTED.mutants:
+        try:
+            place = mutant.place
+        except PlaceError as error:
+            gone.append(f"{mutant.number}: {error}")
+            continue
+        assert mutant.becomes in {change.becomes for change in changes(place.node) if change.kind == mutant.kind}, mutant
+        source = place.path.read_text("utf-8")
+        changed = apply(place, mutant.becomes, source)
+        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source)), mutant
+    assert gone == [], REPAIR
+
+
+def test_the_list_has_its_shares() -> None:
+    assert lacking(LISTED) == []
+    assert len(LISTED.mutants) == len(areas()) == 60
+    assert len({mutant.key for mutant in (*LISTED.mutants, *LISTED.replaced)}) == 60 + len(LISTED.replaced)
+    assert min(Counter(mutant.kind for mutant in LISTED.mutants).values()) == 60 // len(KINDS)
+    assert set(SHARES) == set(PACKAGES)
+
+
+def test_every_mutant_was_killed_and_every_exception_has_its_reason() -> None:
+    assert [mutant.number for mutant in LISTED.mutants if not mutant.killed_by] == []
+    assert [mutant.number for mutant in LISTED.replaced if len(mutant.reason.split()) < 3] == []
+
+
+def test_every_area_still_has_its_files() -> None:
+    files = [path.relative_to(ROOT).as_posix() for path in library_files()]
+    assert [pattern for area in set(areas()) for pattern in files_of(area) if not fnmatch.filter(files, pattern)] == []
+
+
+def test_kinds_take_turns() -> None:
+    assert {kind_of(number) for number in range(1, 5)} == set(KINDS)
+
+
+def _changes(code: str) -> set[tuple[str, str]]:
+    return {tuple(change) for change in changes(ast.parse(code).body[0])}
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("x = a + b", {("operator", "x = a - b")}),
+        ("x += y", {("operator", "x -= y")}),
+        ("return a < b", {("operator", "return a <= b")}),
+        ("return not a", {("operator", "return a")}),
+        ("return a and b", {("operator", "return a or b")}),
+        ("return folder / 'name'", {("constant", "return folder / 'mutant'")}),
+        ("x = 3", {("constant", "x = 4")}),
+        ("x: int = True", {("constant", "x: int = False")}),
+        ("x = f'{a} b {c:>3}'", set()),
+        ("if a:\n    b()", {("branch", "if not a:"), ("branch", "if False:")}),
+        ("while True:\n    b()", {("constant", "while False:")}),
+        ("x = a if b else c", {("branch", "x = a if not b else c")}),
+        ("for a in b(1):\n    c()", {("constant", "for a in b(2):")}),
+        ("call()", {("call", "pass")}),
+        ("x = call(a, b, c)", {("call", "x = call(b, a, c)")}),
+        ("x = call(a, a)", set()),
+        ("x = call(*a, b)", set()),
+        ("self._log.info('words %d', 3)", set()),
+        ("'words'", set()),
+        ("import a", set()),
+    ],
+)
+def test_changes_of_a_statement(code: str, expected: set[tuple[str, str]]) -> None:
+    assert _changes(code) == expected
+
+
+SOURCE = '''\
+class Box:
+    """The word ä comes before."""
+
+    def put(self, thing):
+        ä = 1; x = (thing +
+                    2)
+        if x:
+            pass
+        elif (x and
+              ä):
+            return [x for x in (3, 4)]
+        x = 7
+        x = 7
+'''
+
+
+@pytest.mark.parametrize(
+    ("statement", "becomes", "line", "expected"),
+    [
+        ("x = thing + 2", "x = thing - 2", 5, "        ä = 1; x = thing - 2"),
+        ("if x and ä:", "if x or ä:", 9, "        elif ((x or ä)):"),
+        ("return [x for x in (3, 4)]", "return [x for x in (3, 5)]", 11, "            return [x for x in (3, 5)]"),
+    ],
+)
+def test_only_the_statement_changes(statement: str, becomes: str, line: int, expected: str) -> None:
+    ((name, function),) = functions_of(ast.parse(SOURCE))
+    node = dict(statements_of(function))[statement]
+    changed = apply(Place("rpc", name, statement, Path("box.py"), node), becomes, SOURCE)
+    assert name == "Box.put"
+    assert changed.splitlines()[line - 1] == expected
+    assert len(changed.splitlines()) == len(SOURCE.splitlines())
+    assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(SOURCE))
+
+
+def test_what_stands_twice_is_no_place() -> None:
+    ((_, function),) = functions_of(ast.parse(SOURCE))
+    assert "x = 7" not in dict(statements_of(function))
+
+
+def test_a_place_that_is_gone_is_named() -> None:
+    with pytest.raises(PlaceError, match=r"rpc has no function Nothing\.here, or more than one"):
+        find("rpc", "Nothing.here", "pass")
