@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from network.budget import OBJECT_BYTES
 from network.errors import ProtocolError
 from network.values import decode, encode
 from network.wire import unpack
 from rpc import messages as m
+from tests.network.wires import talk
 
 KEY = bytes(32)
 EXAMPLES: list[m.Operation] = [
@@ -246,3 +248,36 @@ def test_bytes_mutants() -> None:
         except ProtocolError:
             rejected += 1
     assert rejected > 7_000
+
+
+def test_operations_of_a_session() -> None:
+    """SUB-36: what is allowed comes in order, also before what is not; whoever sends that is hung up on."""
+    with talk() as (ours, theirs, _):
+        theirs.queue(m.ListJobs().to_value())
+        theirs.queue(m.Fetch("job").to_value())
+        theirs.send()
+        assert list(m.operations(ours, m.FROM_SUBMITTER)) == [m.ListJobs(), m.Fetch("job")]
+        assert list(m.operations(ours, m.FROM_SUBMITTER)) == [] and ours.alive
+        ours.queue(m.Jobs([]).to_value())
+        assert list(m.operations(ours, m.FROM_SUBMITTER)) == [] and not ours.pending_bytes  # what is in line goes out, too
+        theirs.queue(m.Fetch("job").to_value())
+        theirs.queue(m.Took().to_value())
+        theirs.send()
+        found = m.operations(ours, m.FROM_SUBMITTER)
+        assert next(found) == m.Fetch("job")
+        with pytest.raises(ProtocolError, match="'Took' is not allowed here"):
+            next(found)
+        assert not ours.alive
+
+
+def test_operations_are_small_unless_their_receiver_expects_more() -> None:
+    """SUB-36: what becomes more objects than a role may send is refused before it is made."""
+    state = m.Jobs([{"node": 1}] * 20_000)
+    with talk() as (ours, theirs, _):
+        for _ in range(2):
+            theirs.queue(state.to_value())
+        while not theirs.send():
+            ours.receive()
+        assert next(m.operations(ours, (m.Jobs,), OBJECT_BYTES)) == state
+        with pytest.raises(ProtocolError):
+            next(m.operations(ours, (m.Jobs,)))
