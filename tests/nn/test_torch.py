@@ -8,12 +8,9 @@ import pytest
 
 import nn
 from nn.arrays import Array
-from nn.operation import Mode
-from nn.plan import Plan
 from nn.random import keyed
-from nn.value import Node, Placeholder, VariableStore
-from nn.value.graph import Graph
 from tests.nn.golden import DTYPES, SEEDS, Golden, drawn, optional, whole
+from tests.nn.graphs import Compiled
 
 torch = optional("torch")
 
@@ -41,16 +38,11 @@ def test_dense_with_every_activation(
 ) -> None:
     activation, reference = ACTIVATIONS[place]
     generator = keyed(seed, "torch")
-    placeholder = Placeholder((-1, features))
     layer = nn.layer.Dense(units, activation=activation)
-    output = layer(placeholder)
-    assert isinstance(output, Node)
-    store = VariableStore(layer.variables, [], np.dtype(dtype), seed)
-    store.values[:] = generator.standard_normal(store.values.shape)
+    compiled = Compiled(layer, (features,), dtype)
+    compiled.store.values[:] = generator.standard_normal(compiled.store.values.shape)
     x = generator.standard_normal((batch, features)).astype(dtype)
     weights = generator.standard_normal((batch, units)).astype(dtype)
-    plan = Plan(Graph(placeholder, output), x.shape, store.dtype, training=True, input_gradient=True)
-    result = plan.forward(x, Mode(training=True))
     forward, backward = PRECISION[dtype]
 
     def compute() -> list[Any]:
@@ -61,10 +53,9 @@ def test_dense_with_every_activation(
 
     inputs = (x, layer.kernel.value, layer.bias.value)
     value, *expected = golden(compute, *inputs, weights, needs=torch)
-    value.close(result, rtol=forward, atol=forward)
-    plan.output_gradient[:] = weights
-    plan.backward()
-    for found, gradient in zip((plan.input_gradient, layer.kernel.gradient, layer.bias.gradient), expected, strict=True):
+    value.close(compiled.value(x, training=True), rtol=forward, atol=forward)
+    for_x, for_variables = compiled.gradients(x, weights)
+    for found, gradient in zip((for_x, *for_variables), expected, strict=True):
         gradient.close(found, rtol=backward, atol=backward)
 
 

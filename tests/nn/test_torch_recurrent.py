@@ -10,12 +10,9 @@ import pytest
 
 import nn
 from nn.arrays import Array
-from nn.operation import Mode
-from nn.plan import Plan
 from nn.random import keyed
-from nn.value import Node, Placeholder, VariableStore
-from nn.value.graph import Graph
 from tests.nn.golden import DTYPES, SEEDS, Golden, drawn, one_of, optional, whole
+from tests.nn.graphs import Compiled
 
 torch = optional("torch")
 
@@ -96,14 +93,11 @@ def test_values_and_gradients(
 ) -> None:
     make, reference, order = KINDS[kind]
     generator = keyed(seed, "torch")
-    placeholder = Placeholder((-1, time, features))
     layer = make(units, return_sequences=sequences, use_bias=use_bias)
-    output = layer(placeholder)
-    assert isinstance(output, Node)
-    store = VariableStore(layer.variables, [], np.dtype(dtype), seed)
+    compiled = Compiled(layer, (time, features), dtype)
+    store = compiled.store
     store.values[:] = generator.standard_normal(store.values.shape) / np.sqrt(units)
     x = generator.standard_normal((batch, time, features)).astype(dtype)
-    plan = Plan(Graph(placeholder, output), x.shape, store.dtype, training=True, input_gradient=True)
     forward, backward = PRECISION[dtype]
 
     weights = generator.standard_normal((batch, time, units) if sequences else (batch, units)).astype(dtype)
@@ -118,11 +112,9 @@ def test_values_and_gradients(
         return [expected, tensor.grad, *gradients(network, order, layer)]
 
     value, *wanted = golden(compute, x, weights, store.values, needs=torch)
-    result = plan.forward(x, Mode(training=True))
-    value.close(result, rtol=forward, atol=forward)
-    plan.output_gradient[:] = weights
-    plan.backward()
-    for found, other in zip([plan.input_gradient, *(v.gradient for v in layer.variables)], wanted, strict=True):
+    value.close(compiled.value(x, training=True), rtol=forward, atol=forward)
+    for_x, for_variables = compiled.gradients(x, weights)
+    for found, other in zip([for_x, *for_variables], wanted, strict=True):
         other.close(found, rtol=backward, atol=backward * max(1.0, other.largest))
 
 
@@ -131,13 +123,9 @@ def test_a_batch_as_large_as_in_training(golden: Golden, kind: str) -> None:
     """Long enough for several windows of backward."""
     make, reference, order = KINDS[kind]
     generator = keyed(1, "torch")
-    placeholder = Placeholder((-1, 20, 12))
     layer = make(32, return_sequences=True)
-    output = layer(placeholder)
-    assert isinstance(output, Node)
-    VariableStore(layer.variables, [], np.dtype(np.float64), 0)
+    compiled = Compiled(layer, (20, 12))
     x, weights = generator.standard_normal((64, 20, 12)), generator.standard_normal((64, 20, 32))
-    plan = Plan(Graph(placeholder, output), x.shape, np.dtype(np.float64), training=True)
 
     def compute() -> list[Any]:
         network = reference(12, 32, batch_first=True, dtype=torch.float64)
@@ -147,8 +135,6 @@ def test_a_batch_as_large_as_in_training(golden: Golden, kind: str) -> None:
         return [expected, *gradients(network, order, layer)]
 
     value, *wanted = golden(compute, x, weights, *(variable.value for variable in layer.variables), needs=torch)
-    value.close(plan.forward(x, Mode(training=True)), rtol=1e-9, atol=1e-9)
-    plan.output_gradient[:] = weights
-    plan.backward()
-    for variable, other in zip(layer.variables, wanted, strict=True):
-        other.close(variable.gradient, rtol=1e-9, atol=1e-9)
+    value.close(compiled.value(x, training=True), rtol=1e-9, atol=1e-9)
+    for found, other in zip(compiled.gradients(x, weights)[1], wanted, strict=True):
+        other.close(found, rtol=1e-9, atol=1e-9)

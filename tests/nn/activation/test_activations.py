@@ -8,11 +8,8 @@ import pytest
 import nn
 from nn.activation import ELU, GELU, Activation, HTanh, LeakReLU, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
 from nn.arrays import Array
-from nn.operation import Mode
-from nn.plan import Plan
-from nn.value import Node, Placeholder
-from nn.value.graph import Graph
 from tests.contract.nn_rows import ACTIVATIONS, GraphRow
+from tests.nn.graphs import Compiled
 
 EXTREMES = [-1e4, -100.0, -20.0, -1.0, 0.0, 1.0, 20.0, 100.0, 1e4]
 
@@ -20,15 +17,8 @@ EXTREMES = [-1e4, -100.0, -20.0, -1.0, 0.0, 1.0, 20.0, 100.0, 1e4]
 def evaluated(activation: Activation, x: Any, dtype: str = "float32") -> tuple[Array, Array]:
     """Return the values at the numbers of `x`, and the gradient of their sum."""
     data = np.array(x, dtype).reshape(1, -1)
-    placeholder = Placeholder((-1, data.shape[1]))
-    output = activation(placeholder)
-    assert isinstance(output, Node)
-    plan = Plan(Graph(placeholder, output), data.shape, data.dtype, training=True, input_gradient=True)
-    value = plan.forward(data, Mode(training=True)).copy()
-    plan.output_gradient[:] = 1
-    plan.backward()
-    assert plan.input_gradient is not None
-    return value[0], plan.input_gradient[0]
+    compiled = Compiled(activation, data.shape[1:], dtype)
+    return compiled.value(data, training=True)[0], compiled.gradients(data)[0][0]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -151,12 +141,8 @@ def test_softplus_and_its_slope_keep_their_precision_far_to_the_left() -> None:
 
 def test_softmax_works_on_a_vector_of_a_variable_too() -> None:
     variable = nn.Variable([3], nn.initializer.Constant(2.0))
-    placeholder = Placeholder((-1, 3))
-    output = placeholder * Softmax()(variable)
-    assert isinstance(output, Node)
-    nn.value.VariableStore([variable], [], np.dtype("float64"), 0)
-    plan = Plan(Graph(placeholder, output), (2, 3), np.dtype("float64"), training=True)
-    np.testing.assert_allclose(plan.forward(np.ones((2, 3)), Mode(training=True)), np.full((2, 3), 1 / 3))
+    compiled = Compiled(lambda x: x * Softmax()(variable), (3,))
+    np.testing.assert_allclose(compiled.value(np.ones((2, 3)), training=True), np.full((2, 3), 1 / 3))
 
 
 @pytest.mark.parametrize("activation", [ReLU(), Tanh(), Sigmoid(), LeakReLU(), ELU(), HTanh(), Softplus()], ids=repr)

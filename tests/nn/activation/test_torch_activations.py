@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 
 from nn import activation
-from nn.operation import Mode
-from nn.plan import Plan
 from nn.random import keyed
-from nn.value import Node, Placeholder
-from nn.value.graph import Graph
 from tests.nn.golden import DTYPES, SEEDS, Golden, drawn, one_of, optional, several, whole
+from tests.nn.graphs import Compiled
 
 torch = optional("torch")
 functional = torch.nn.functional
@@ -39,11 +36,7 @@ def test_values_and_gradients(golden: Golden, name: str, shape: list[int], scale
     ours, reference = PAIRS[name]
     generator = keyed(seed, "torch")
     x, weights = (scale * generator.standard_normal((2, *shape))).astype(dtype)
-    placeholder = Placeholder((-1, *shape[1:]))
-    output = ours(placeholder)
-    assert isinstance(output, Node)
-    plan = Plan(Graph(placeholder, output), x.shape, x.dtype, training=True, input_gradient=True)
-    found = plan.forward(x, Mode(training=True))
+    compiled = Compiled(ours, tuple(shape[1:]), dtype)
 
     def compute() -> list[Any]:
         tensor = torch.tensor(x, requires_grad=True)
@@ -53,7 +46,5 @@ def test_values_and_gradients(golden: Golden, name: str, shape: list[int], scale
 
     value, gradient = golden(compute, x, weights, needs=torch)
     forward, backward = PRECISION[dtype]
-    value.close(found, rtol=forward, atol=forward)
-    plan.output_gradient[:] = weights
-    plan.backward()
-    gradient.close(plan.input_gradient, rtol=backward, atol=backward)
+    value.close(compiled.value(x, training=True), rtol=forward, atol=forward)
+    gradient.close(compiled.gradients(x, weights)[0], rtol=backward, atol=backward)

@@ -22,10 +22,10 @@ from nn.dataset import (
     SimData,
     checksum_of,
 )
+from tests.contract.kinds import public_kinds
 
 from .cifar_files import members
 from .idx_files import put, small_mnist
-from .kinds import public_kinds
 
 
 def csv_file(folder):

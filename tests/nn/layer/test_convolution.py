@@ -9,16 +9,14 @@ import pytest
 import nn
 from nn.arrays import Array, OwnMemory, Shape
 from nn.layer import AveragePool, Conv1D, Conv2D, GlobalAveragePool, MaxPool
-from nn.operation import Mode
 from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.problem import Epilogue, Problem
 from nn.operation.convolution.tiles import matrices
 from nn.operation.convolution.window import Window, place
 from nn.operation.convolution.winograd import Winograd
-from nn.plan import Plan
 from nn.random import keyed
-from nn.value import Node, Placeholder, VariableStore
-from nn.value.graph import Graph
+from nn.value import Placeholder
+from tests.nn.graphs import Compiled
 
 FLOAT64 = np.dtype(np.float64)
 
@@ -119,16 +117,8 @@ def test_a_layer_used_twice_refuses_other_channels() -> None:
 
 def run(layer: nn.layer.Layer, x: Array, gradient: float = 1.0) -> tuple[Array, Array]:
     """Return the output, and the gradient of x where that of every output is the same."""
-    placeholder = Placeholder((-1, *x.shape[1:]))
-    output = layer(placeholder)
-    assert isinstance(output, Node)
-    VariableStore(layer.variables, [], x.dtype, 0)
-    plan = Plan(Graph(placeholder, output), x.shape, x.dtype, training=True, input_gradient=True)
-    result = plan.forward(x, Mode(training=True))
-    plan.output_gradient[:] = gradient
-    plan.backward()
-    assert plan.input_gradient is not None
-    return result, plan.input_gradient
+    compiled = Compiled(layer, x.shape[1:], x.dtype)
+    return compiled.value(x, training=True), compiled.gradients(x, gradient)[0]
 
 
 def test_of_equal_maxima_the_first_gets_the_gradient() -> None:

@@ -40,15 +40,6 @@ def test_a_weighted_loss_is_the_sum_of_weighted_losses_over_the_batch(row: LossR
 
 
 @pytest.mark.parametrize("row", LOSSES, ids=name)
-def test_weights_of_one_change_nothing(row: LossRow) -> None:
-    label, output = row.sample(keyed(0, "weights"), 6)
-    value, gradient = evaluated(row.build(), label, output)
-    weighted, other = evaluated(row.build(), label, output, np.ones(6))
-    assert weighted == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(other, gradient, rtol=1e-12, atol=1e-15)
-
-
-@pytest.mark.parametrize("row", LOSSES, ids=name)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_memory_of_any_layout_is_served(row: LossRow, weighted: bool) -> None:
     label, output = row.sample(keyed(0, "weights"), len(WEIGHT))

@@ -207,26 +207,9 @@ class TestTwoClasses:
             ]
             assert [value(kind(), label, prediction) for label, prediction in forms] == [expected] * len(forms)
 
-    def test_counts(self) -> None:
-        truth, score = [1, 1, 1, 0, 0, 0, 0], [0.9, 0.8, 0.1, 0.7, 0.2, 0.3, 0.5]
-        found = {kind.__name__: value(kind(), truth, score) for kind in BINARY}
-        assert found == {
-            "AreaUnderCurve": 8 / 12,
-            "BinaryAccuracy": 5 / 7,
-            "EqualErrorRate": 1 / 3,
-            "F1": 2 / 3,
-            "FalseNegative": 1,
-            "FalsePositive": 1,
-            "Precision": 2 / 3,
-            "Recall": 2 / 3,
-            "TrueNegative": 3,
-            "TruePositive": 2,
-        }
-        assert value(TruePositive(threshold=0.05), truth, score) == 3
-        assert {type(value(kind(), truth, score)) for kind in BINARY} == {float}
-
     def test_a_score_at_the_threshold_is_negative(self) -> None:
         assert value(FalsePositive(0.25), [0, 0], [0.25, 0.26]) == 1
+        assert value(TruePositive(threshold=0.05), [1, 1, 1, 0], [0.9, 0.8, 0.1, 0.7]) == 3
 
     def test_hard_decisions_count_as_scores(self) -> None:
         assert value(BinaryAccuracy(), [1, 0, 1], np.array([True, False, False])) == pytest.approx(2 / 3)

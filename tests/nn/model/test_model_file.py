@@ -29,22 +29,6 @@ def test_a_model_comes_back_whole(tmp_path: Path) -> None:
     assert again.to_bytes() == model.to_bytes()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("rule", [nn.gradient_descent.SGDOptimizer(0.1), nn.gradient_descent.ADAMOptimizer(0.02, epsilon=1e-6)])
-def test_a_loaded_model_goes_on_as_if_it_never_stopped(rule: nn.gradient_descent.IGradientDescent, dtype: str) -> None:
-    x, y = samples()
-    straight = classifier(dropout=0.2, dtype=dtype)
-    straight.compile(rule)
-    straight.fit(x, y, epoch=2, batch_size=16, verbose=0, seed=8)
-    resumed = Model.from_bytes(straight.to_bytes())
-    assert resumed.epochs_trained == 2
-    for model in (straight, resumed):
-        model.fit(x, y, epoch=2, batch_size=16, verbose=0)
-    assert np.array_equal(straight.store.values, resumed.store.values)
-    assert resumed.fit_history().rows == straight.fit_history().rows
-    assert resumed.fit_history()["epoch"] == [1, 2, 3, 4]
-
-
 def test_a_model_that_is_not_compiled_stays_so() -> None:
     model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2)])
     model.setup(nn.loss.MSELoss())

@@ -61,7 +61,7 @@ def test_every_layer(number: int, dtype: str) -> None:
     go_on(resumed, x, y)
     assert resumed.to_bytes() == straight.to_bytes()
     assert resumed.fit_history().rows == straight.fit_history().rows
-    assert len(resumed.fit_history()) == 4
+    assert resumed.fit_history()["epoch"] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -72,13 +72,8 @@ def test_every_rule(row: RuleRow, dtype: str) -> None:
     straight.compile(row.build())
     go_on(straight, x, y, seed=5)
     resumed = Model.from_bytes(straight.to_bytes())
+    assert resumed.epochs_trained == 2
     go_on(straight, x, y)
     go_on(resumed, x, y)
     assert resumed.to_bytes() == straight.to_bytes()
     assert not np.array_equal(straight.store.values, classifier().store.values)
-
-
-def test_a_file_that_comes_back_is_the_same_file() -> None:
-    model, (x, y) = classifier(), samples()
-    go_on(model, x, y)
-    assert Model.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
