@@ -16,7 +16,7 @@ import numpy as np
 
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
-from rpc import GROUP_SLACK_SECONDS, START_SECONDS, shipping
+from rpc import limits, shipping
 from rpc.files import parsed, read_result
 from rpc.shipping import Bundle
 from rpc.submit import FAIL, REDUNDANT, Recovery, pack_executable
@@ -204,7 +204,7 @@ def attempt_resources(
 ) -> Callable[[int, str], Any]:
     """A function of node and request, for one attempt with so many workers; `samples` is called for a node without them."""
     # the server starts before its workers, which may take all the time that they are given
-    start_seconds = workers * package_bytes(resources) / bandwidth + GROUP_SLACK_SECONDS + START_SECONDS
+    start_seconds = workers * package_bytes(resources) / bandwidth + limits.GROUP_SLACK_SECONDS + limits.START_SECONDS
 
     def answer(node: int, request: str) -> Any:
         if request == SETTING:

@@ -19,7 +19,7 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import IOptimizer, OpContainer
 from nn.registry import custom_classes
-from rpc import LEAST_SILENCE, MOST_SECONDS
+from rpc import limits
 from rpc.elastic import Discovery, discovery_of
 from rpc.files import is_safe_name
 from rpc.shipping import pack
@@ -298,7 +298,7 @@ def _stall(seconds: float | None) -> float:
     """0 stands for the default."""
     if seconds is None:
         return 0.0
-    return arguments.number("parallel()", "stall_timeout", seconds, LEAST_SILENCE, MOST_SECONDS)
+    return arguments.number("parallel()", "stall_timeout", seconds, limits.LEAST_SILENCE, limits.MOST_SECONDS)
 
 
 def _fewest(min_workers: int | None, workers: int, policy: str) -> int:

@@ -14,7 +14,7 @@ from network.controller import Controller
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
-from rpc import DEPOSED_SECONDS, PAUSE_SECONDS, RETURN_SECONDS, WAIT_SECONDS, Coordinator, Deposed, SubmissionError
+from rpc import Coordinator, Deposed, SubmissionError, limits
 from rpc.lease import Handoff, Office
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.messages import MAX_TEXT
@@ -313,7 +313,7 @@ class RestartLoop:
 
         Raises: JobFailed naming who could not be reached, Deposed.
         """
-        seconds = WAIT_SECONDS if self.recovery.policy == WAIT else RETURN_SECONDS
+        seconds = limits.WAIT_SECONDS if self.recovery.policy == WAIT else limits.RETURN_SECONDS
         patience = Retry(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority))
         before = self._running
         try:
@@ -331,7 +331,7 @@ class RestartLoop:
 
     def _stuck(self, coordinator: Coordinator, error: NoMajority) -> JobFailed:
         """Nobody knows whether the job may go on from here; returns what is to be raised."""
-        reason = f"It could not go on within {WAIT_SECONDS:g} s. {error}"
+        reason = f"It could not go on within {limits.WAIT_SECONDS:g} s. {error}"
         _log.error("Giving up: %s", reason)
         return self._give_up(coordinator, reason)
 
@@ -345,7 +345,7 @@ class RestartLoop:
 
         Raises: NoMajority when they stay silent, Deposed.
         """
-        deadline, said = time.monotonic() + WAIT_SECONDS, ""
+        deadline, said = time.monotonic() + limits.WAIT_SECONDS, ""
         while True:
             try:
                 return self._unless_deposed(ask)
@@ -356,7 +356,7 @@ class RestartLoop:
                 if str(error) != said:
                     said = str(error)
                     _log.warning("Training pauses, for up to %.0f s: %s", left, said)
-            time.sleep(min(PAUSE_SECONDS, left))
+            time.sleep(min(limits.PAUSE_SECONDS, left))
 
     def _start_again(self) -> RunningAttempt:
         """As `_start`, when the nodes of the last attempt have agreed to it."""
@@ -369,7 +369,7 @@ class RestartLoop:
 
         Raises: Deposed when it does not, and what `act` raises.
         """
-        return Retry(DEPOSED_SECONDS, Deposed).call(act)
+        return Retry(limits.DEPOSED_SECONDS, Deposed).call(act)
 
     def _name_successor(self) -> None:
         """Whoever leaves between two attempts leaves the next one to a standby driver."""

@@ -19,7 +19,7 @@ from network.request import Request
 from nn.data import load_arrays
 from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
-from rpc import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, PLACE_SECONDS, WAIT_SECONDS, shipping
+from rpc import limits, shipping
 from rpc.agent import ATTEMPT_STATE, MANIFEST
 from rpc.files import parsed, read_regular
 from rpc.lease import (
@@ -68,15 +68,15 @@ class StandbyDriver:
 
         Raises: JobFailed, NetworkError.
         """
-        begin, pause = time.monotonic(), PAUSE_SECONDS
+        begin, pause = time.monotonic(), limits.PAUSE_SECONDS
         while True:
             before = self._state.attempt
             with contextlib.closing(self._candidacy()) as candidacy:
                 decision = self._claim(candidacy)
                 if decision is Decision.DRIVE:
                     return self._drive(candidacy)
-                if decision is Decision.PAUSE and time.monotonic() - begin > WAIT_SECONDS:
-                    reason = f"It could not go on within {WAIT_SECONDS:g} s. {candidacy.reasons}"
+                if decision is Decision.PAUSE and time.monotonic() - begin > limits.WAIT_SECONDS:
+                    reason = f"It could not go on within {limits.WAIT_SECONDS:g} s. {candidacy.reasons}"
                     _log.error("Giving up: %s", reason)
                     candidacy.leave(candidacy.election.granted, "left", reason)
                     return None
@@ -85,8 +85,8 @@ class StandbyDriver:
             if decision is not Decision.PAUSE:
                 return None
             # by place, so that two standby drivers do not split the nodes again
-            time.sleep(pause + self._place * PLACE_SECONDS)
-            pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
+            time.sleep(pause + self._place * limits.PLACE_SECONDS)
+            pause = min(pause * 1.5, limits.LONGEST_PAUSE_SECONDS)
 
     def _candidacy(self) -> Candidacy:
         """For the job as it stands by our state of the attempt."""

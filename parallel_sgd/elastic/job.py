@@ -13,7 +13,7 @@ from typing import Any
 from network.errors import ProtocolError
 from network.frames import read_one
 from network.wire import Kind, pack
-from rpc import HERE_SECONDS, LIVENESS_MESSAGES, VERDICT_SECONDS, ClusterMonitor
+from rpc import LIVENESS_MESSAGES, ClusterMonitor, limits
 from rpc.elastic import (
     CheckpointSeen,
     ElasticDriver,
@@ -216,12 +216,12 @@ class ElasticJob:
         for handle in self._pool:
             if not handle.is_cut_off:
                 self._cut_off.pop(handle.worker, None)
-            elif now - self._cut_off.setdefault(handle.worker, now) > VERDICT_SECONDS:
+            elif now - self._cut_off.setdefault(handle.worker, now) > limits.VERDICT_SECONDS:
                 self._give_up(handle.worker, "the line to its process is lost")
         for worker, since in list(self._awaited.items()):
-            if now - since > HERE_SECONDS:
+            if now - since > limits.HERE_SECONDS:
                 del self._awaited[worker]
-                self._give_up(worker, f"its process has not said anything within {HERE_SECONDS:g} s")
+                self._give_up(worker, f"its process has not said anything within {limits.HERE_SECONDS:g} s")
         for worker, reason in self._stragglers.look(now):
             self._give_up(worker, reason)
 

@@ -8,3 +8,5 @@ at its agent    `process_monitor`, for one process: stuck (`stall_detector` deci
 at the driver   `cluster_monitor`, for all nodes: silent (before all run, too), cut, deadlock. `rpc.submit.event_loop` asks it,
                 and passes the loss on; so it does with a connection that has ended, of which `explain` says where it was.
 """
+
+from . import limits as limits

@@ -19,23 +19,20 @@ SILENT_SECONDS = 2.25  # without a heartbeat, once all nodes run: the host or th
 STARTING_SILENT_SECONDS = 8.0  # the same until all nodes run, while many interpreters may start on one host
 LOOK_SECONDS = 0.1  # from one look at the silence of all to the next
 LATE_SECONDS = 1.0  # a look that comes so much too late: who looks was suspended or busy, and perhaps whom it watches, too
-WORKED_SECONDS = 2.0
-"""Since a process that starts last used processor time; where cores are few it does not between any two heartbeats."""
+WORKED_SECONDS = 2.0  # since a starting process last worked; where cores are few it does not between any two heartbeats
 LINKS_SECONDS = 1.0  # of waiting in vain, after which a heartbeat tells what came over each link
 
 # ---- signs of life: driver to agents, and over connections that carry nothing else
 
 SILENT_DRIVER_SECONDS = 10.0  # until an agent has lost a driver whose host does not answer
-AWAKE_SECONDS = 5.0
-"""Between two rounds of its events: a driver that slept for longer may have been given up by agents whose end it sees now."""
+AWAKE_SECONDS = 5.0  # between two rounds of events: a driver that slept for longer may have been given up by agents meanwhile
 PROBE_AFTER_SECONDS, PROBE_SECONDS, PROBES = 2, 1, 3
 """Of silence until the kernel asks the other one whether it is there, from one question to the next, and how many are asked."""
 UNTAKEN_SECONDS = 60  # for sent bytes to be taken by a process that does not read, or be acknowledged by its host
 
 # ---- a job process, as its agent sees it; those that a job may set for itself are defaults
 
-FIRST_BATCH_SECONDS = BETWEEN_SECONDS = SAVE_SECONDS = 60.0
-"""From the start to the first batch, between batches, while it saves."""
+FIRST_BATCH_SECONDS = BETWEEN_SECONDS = SAVE_SECONDS = 60.0  # from the start to the first one; between batches; for a save
 LEAST_STEP_SECONDS = 10.0
 STEPS = 20.0  # medians that a step may take where that is more; a median is that of so many steps:
 REMEMBERED_STEPS = 64
@@ -43,11 +40,9 @@ BETWEEN_STEPS = 4.0  # limits of a step between two, where that is more
 LEAST_SILENCE, MOST_SECONDS = 0.1, 86400.0
 """Bounds of what a job may ask for: who is told to watch more closely than it can look would see ghosts."""
 WARN_AT = 0.5  # of the limit
-WAITING_SECONDS = 0.5
-"""Since the last sign of a process that waits for others: it shows one twice as often (`network.controller.WAIT_SECONDS`)."""
+WAITING_SECONDS = 0.5  # since the last sign of who waits for others, who shows one twice as often (`network.controller`)
 QUIET_SECONDS = 0.2  # a wait of a process that lasted so long has brought nothing
-STOPPED_SECONDS = 8.0
-"""For which a signal may stop a process before its executor starts, and those of a `ClusterExecutor` at any time."""
+STOPPED_SECONDS = 8.0  # for which a signal may stop a process before its executor starts, and those of a `ClusterExecutor`
 RECOVERY_SECONDS = 0.1  # from one look at a process that was warned of to the next
 LEAST_LOOK_SECONDS = 0.02  # from one look at any process to the next
 STACK_SECONDS, STACK_LOOK_SECONDS = 0.3, 0.02
@@ -59,10 +54,8 @@ VERDICT_SECONDS = 2.0  # for an agent to say why a process has ended, after the 
 # ---- the start of an attempt
 
 FIRST_PHASE_SECONDS = 7.0  # of canCommit
-PER_NODE_SECONDS = 0.5
-"""What each node of the host that has most of them adds to a limit of the start: their interpreters share its cores."""
-GROUP_SLACK_SECONDS, SINGLE_SLACK_SECONDS = 1.0, 0.6
-"""What preCommit of a group, or of a single node, may take beyond the transfer of its data."""
+PER_NODE_SECONDS = 0.5  # what each node of the fullest host adds to a limit of the start: their interpreters share its cores
+GROUP_SLACK_SECONDS, SINGLE_SLACK_SECONDS = 1.0, 0.6  # of preCommit of a group, of a node, beyond its transfers
 EXTRA_SECONDS, MORE_SECONDS = 60.0, 1.0
 """In all, for nodes whose processes work when the limit of canCommit or preCommit comes, and given out so much at a time."""
 START_SECONDS = 60.0  # of doCommit
@@ -70,16 +63,14 @@ ROLL_BACK_SECONDS = 2.0  # a job process rolls back by itself at the limit of th
 TAKE_BACK_SECONDS = 2.0  # for nodes to confirm that they have given a job up which did not start
 BEGIN_SECONDS = 30.0  # for the agent to tell a new job process what it is to do
 MEET_SECONDS, CALL_SECONDS = 30.0, 1.0  # for all processes of a round to be connected, and for one call, which then is repeated
-HERE_SECONDS = SUBMITTER_SECONDS = 30.0
-"""For a process that has started to call the driver that awaits it, and the other way round."""
+HERE_SECONDS = SUBMITTER_SECONDS = 30.0  # for a process that has started to call its driver, and the other way round
 
 # ---- its end
 
 HALT_SECONDS = 5.0  # from the order to stop until the process is killed
 EXIT_SECONDS = 3.0  # from the report of the outcome until the process is killed
 LEFT_SECONDS = 5.0  # until a node counts as free though something of its job lives: another user's, or one in the kernel
-LINGER_SECONDS = 0.25
-"""That a stopped process stays connected, so that others which are being stopped do not take its end for a loss."""
+LINGER_SECONDS = 0.25  # that a stopped process stays connected: others that are being stopped must not take its end for a loss
 TELL_SECONDS = 30.0  # for the agent to take the last report of a process
 FAREWELL_SECONDS = 3.0  # for who is connected with an agent that leaves, from the end of the last job until he asks for files
 DOWNLOAD_SECONDS = 60.0  # in which an agent must say something while it is asked for files
@@ -90,10 +81,8 @@ LIST_SECONDS = 5.0  # for agents to say which jobs they know
 LEAVE_SECONDS, HANDOFF_SECONDS = 2.0, 30.0
 """For a second Ctrl-C; and when the driver leaves, for what agents still lack to go on without it."""
 ANSWER_SECONDS = 1.5  # for nodes to answer a claim or a proposal
-PLACE_SECONDS = 1.0
-"""How long a node waits for each of its seniors: a standby driver needs a little less to start and to claim the job."""
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
-"""After a standby driver that has ended for nothing; twice as long after each further one."""
+PLACE_SECONDS = 1.0  # that a node waits for each of its seniors: a standby driver takes less to start and to claim the job
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0  # after a standby driver that has ended for nothing, doubled each time
 RETURN_SECONDS, WAIT_SECONDS = 30.0, 600.0
 """How long an attempt that follows a failure waits for nodes that are busy or cannot be reached; the second under 'wait', and
 where others may be going on without us."""

@@ -141,23 +141,17 @@ class ProcessMonitor:
 
     # ---- what it says
 
+    @property
+    def _place(self) -> tuple[str, int, str, int, int]:
+        """Host, process, phase, epoch and batch."""
+        return _host(), self._pid, self._watch.phase.value, self._watch.epoch, self._watch.batch
+
     def _heartbeat(self, now: float) -> Heartbeat:
         order, watch = self._order, self._watch
         waiting = watch.waiting(now)
-        return Heartbeat(
-            order.job,
-            order.node,
-            order.attempt,
-            _host(),
-            self._pid,
-            watch.phase.value,
-            watch.epoch,
-            watch.batch,
-            watch.seconds(now),
-            waiting,
-            watch.step_limit,
-            [list(link) for link in self._reader.links()] if waiting > LINKS_SECONDS else [],
-        )
+        links = [list(link) for link in self._reader.links()] if waiting > LINKS_SECONDS else []
+        here = (*self._place, watch.seconds(now), waiting, watch.step_limit, links)
+        return Heartbeat(order.job, order.node, order.attempt, *here)
 
     def _notice(self, found: Warn | Withdraw) -> Notice:
         order, kind = self._order, "warned" if isinstance(found, Warn) else "recovered"
@@ -198,25 +192,9 @@ class ProcessMonitor:
     def _verdict(
         self, kind: str, seconds: float, detail: str, trace: str, log: list[str], exit_code: int = -1, number: int = 0
     ) -> Verdict:
-        order, watch = self._order, self._watch
-        return Verdict(
-            order.job,
-            order.node,
-            order.attempt,
-            kind,
-            _host(),
-            self._pid,
-            watch.phase.value,
-            watch.epoch,
-            watch.batch,
-            seconds,
-            detail,
-            exit_code,
-            number,
-            trace,
-            log,
-            self._reader.work(),
-        )
+        order, work = self._order, self._reader.work()
+        how = (*self._place, seconds, detail, exit_code, number, trace, log, work)
+        return Verdict(order.job, order.node, order.attempt, kind, *how)
 
     def close(self) -> None:
         """Let go of the recorder; idempotent."""

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import network
-from parallel_sgd import JobResult, restart_loop
+from parallel_sgd import JobResult
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
+from rpc.liveness import limits
 from tests.processes.training.jobs import FOUR_BLOCKS, line_job
 
 EPOCHS = 500  # of two batches
@@ -47,7 +48,7 @@ def main() -> None:
         nodes.add(number, address)
     parameters = {"hurry": hurry}
     policy = os.environ.get("LONELY_POLICY", "restart")
-    restart_loop.WAIT_SECONDS = float(os.environ.get("LONELY_PATIENCE", restart_loop.WAIT_SECONDS))
+    limits.WAIT_SECONDS = float(os.environ.get("LONELY_PATIENCE", limits.WAIT_SECONDS))
     train(nodes, Path(folder), Unhurried, on_failure=policy, checkpoint_every=20, codec_extra_parameters=parameters)
 
 

@@ -22,6 +22,7 @@ from parallel_sgd.codec.plain import Plain
 from rpc import Coordinator
 from rpc.errors import Deposed
 from rpc.lease.handoff import new_driver
+from rpc.liveness import limits
 from tests.processes.executors import Sum
 from tests.processes.harness import AgentProcess, Cluster, cluster, wait_for
 from tests.processes.training import lonely_submitter
@@ -134,7 +135,7 @@ def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Pat
 def test_what_cannot_be_started_again(trio: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that stays away under 'restart' ends in JobFailed, naming it and the first cause."""
     nodes = trio.nodes()
-    monkeypatch.setattr(restart_loop, "RETURN_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "RETURN_SECONDS", 0.5)
     victim = trio.agents[0]
     settings: dict[str, Any] = {"on_failure": "restart", "fault": "exit 1@e1.b2 code 3", "checkpoint_every": None}
     monkeypatch.setattr(restart_loop.RestartLoop, "_settle", _losing(victim))
