@@ -29,6 +29,8 @@ from parallel_sgd.profiles import FixedBlockAssignment
 from rpc.agent import cli as agent_cli
 from tests.parallel_sgd.digits_job import mlp
 
+from .statements import covers
+
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).parents[1]
 SUBMIT, WORKER = ROOT / "job_submit.py", ROOT / "worker.py"
@@ -94,8 +96,9 @@ def test_help_lists_every_option(tmp_path: Path) -> None:
     assert described == ["0", "1", "2", "3", "4", "5", "130"]
 
 
+@covers("SUB-42")
 def test_it_does_what_parallel_does(place: Path, agents: LocalNodes, capsys: pytest.CaptureFixture[str]) -> None:
-    """SUB-42: the same result, the same weights; exit code 0; the dict on standard output, nothing else."""
+    """The same result, the same weights; exit code 0; the dict on standard output, nothing else."""
     options = "-n 2 --epochs 2 --batch-size 16 --block-assignment fixed:4 --gradient-descent sgd --learn-rate 0.1 --seed 5"
     options += " --codec Plain --title Line --ssgd-timeout 20000 --network-bandwidth 1e7 --psgd ssgd --optimizer psgd"
     assert submit(*options.split()) == cli.EXIT_OK
@@ -185,8 +188,9 @@ def test_classes_of_ones_own(own: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert submit("--codec", "my_parts.Mine") == cli.EXIT_OK
 
 
+@covers("FD-21")
 def test_a_normal_end(place: Path) -> None:
-    """FD-21: exit code 0, a last line that says so, no temporary file; the fixture for all tests finds processes and ports."""
+    """Exit code 0, a last line that says so, no temporary file; the fixture for all tests finds processes and ports."""
     scratch = place / "scratch"
     scratch.mkdir()
     options = ["-m", "dnn.model", "--launch", "local:2", "--dataset", "digits", "--epochs", "1"]
@@ -210,8 +214,9 @@ def test_a_job_that_failed(own: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert submit("-n", "2") == cli.EXIT_OK  # the next job works
 
 
+@covers("SUB-42")
 def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """SUB-42: the result is printed, but the exit code is not 0."""
+    """The result is printed, but the exit code is not 0."""
     options = "-n 2 --codec folder/my_parts.py:Mine --codec-params victim=1 --redundancy 2 --block-assignment duplicate"
     assert submit(*options.split()) == cli.EXIT_NODE_LOST
     assert ast.literal_eval(capsys.readouterr().out)["Loss"] > 0
@@ -321,8 +326,9 @@ def test_a_wrong_key(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "none" in capsys.readouterr().err
 
 
+@covers("SUB-15")
 def test_jobs_are_listed_and_attached_to(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """SUB-15: what runs where; a job that is over tells its outcome and hands over its files."""
+    """What runs where; a job that is over tells its outcome and hands over its files."""
     assert submit("-n", "2", "--json", "--title", "Listed") == cli.EXIT_OK
     job = json.loads(capsys.readouterr().out)["job"]
     assert cli.main(["--jobs", "--json"]) == cli.EXIT_OK
@@ -340,8 +346,9 @@ def test_jobs_are_listed_and_attached_to(place: Path, capsys: pytest.CaptureFixt
     assert cli.main(["--attach", "20200101-000000-00000000"]) == cli.EXIT_NETWORK
 
 
+@covers("SUB-15")
 def test_files_can_be_fetched_later(place: Path, agents: LocalNodes, capsys: pytest.CaptureFixture[str]) -> None:
-    """SUB-15: the newest job, or one by id, from another process, which has no run of it yet."""
+    """The newest job, or one by id, from another process, which has no run of it yet."""
     jobs = []
     for title in ("First", "Second"):
         assert submit("-n", "2", "--json", "--title", title) == cli.EXIT_OK
@@ -380,8 +387,9 @@ def running(place: Path, *arguments: str) -> subprocess.Popen[str]:
     raise AssertionError("the job did not start")
 
 
+@covers("SUB-44")
 def test_ctrl_c_ends_local_workers(place: Path) -> None:
-    """SUB-44: the job is stopped, the agents are gone (a fixture looks), exit code 130; what was done is not lost."""
+    """The job is stopped, the agents are gone (a fixture looks), exit code 130; what was done is not lost."""
     process = running(place, "--local", "2")
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=20)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from .statements import covers
+
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -239,8 +241,9 @@ def test_ctrl_c_ends_it_without_a_traceback(tmp_path: Path, program: str, option
     assert "Traceback" not in said, said
 
 
+@covers("EL-19", "EL-28")
 def test_four_workers_survive(tmp_path: Path) -> None:
-    """EL-19, EL-28: one killed, one stopped, one to spare that comes in; the story is told without tracebacks of bystanders."""
+    """One killed, one stopped, one to spare that comes in; the story is told without tracebacks of bystanders."""
     finished = run(tmp_path, "survive_a_crash.py")
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.splitlines()[-1] == "The final weights are equal to the last bit."
@@ -250,6 +253,7 @@ def test_four_workers_survive(tmp_path: Path) -> None:
     assert "epoch 3, batch 2: stuck, silent for " in told
 
 
+@covers("FD-1", "FD-18", "EL-19")
 @pytest.mark.parametrize(
     ("program", "said"),
     [
@@ -259,7 +263,7 @@ def test_four_workers_survive(tmp_path: Path) -> None:
     ],
 )
 def test_recovery(tmp_path: Path, program: str, said: str) -> None:
-    """FD-1, FD-18, EL-19: the callback, the loop, and the elastic function."""
+    """The callback, the loop, and the elastic function."""
     finished = run(tmp_path, f"recovery/{program}")
     assert finished.returncode == 0, finished.stderr
     assert said in finished.stdout

@@ -19,6 +19,8 @@ import pytest
 from nn.dataset.idx import read_idx
 from tests.nn.dataset.idx_files import idx
 
+from .statements import covers
+
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).parents[1]
 SHARED_DATA = Path(os.environ.get("PSGD_SHARED_DATA", ROOT.parent / "shared" / "data"))
@@ -157,8 +159,9 @@ def write_mnist(folder: Path) -> None:
         (folder / f"t10k-{kind}-ubyte").write_bytes(idx(array[8500:]))
 
 
+@covers("SUB-1", "SUB-2", "SUB-43")
 def test_the_tutorial_against_a_worker_of_its_own(tmp_path: Path) -> None:
-    """SUB-1, SUB-2, SUB-43: `python worker.py`, worker.json, the program of the README; then its save-and-load lines.
+    """`python worker.py`, worker.json, the program of the README; then its save-and-load lines.
 
     It asks for 2 epochs of 60,000 images; 14 epochs of the 8,500 that are here are as many batches.
     """
@@ -189,8 +192,9 @@ job.parallel(parallel_sgd.parse_worker(worker_cnt=9), epoch=1, block_size=8, mis
 """
 
 
+@covers("SUB-15")
 def test_the_reclaimer_fetches_what_the_newest_job_left(tmp_path: Path) -> None:
-    """SUB-15: nine workers and a parameter server, from another process; the server has served no job yet."""
+    """Nine workers and a parameter server, from another process; the server has served no job yet."""
     from rpc.launch.local import local_agents
 
     with local_agents(10) as agents:

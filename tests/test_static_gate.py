@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from .sources import ROOT, findings, library_files, parse, script_files
+from .statements import covers
 
 LOADER = ROOT / "rpc" / "shipping.py"  # the one module that loads shipped code, inside job processes
 LOADERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "jsonpickle", "yaml"}
@@ -66,14 +67,16 @@ def loud(tree: ast.Module) -> list[str]:
     return found
 
 
+@covers("SEC-18", "SUB-36")
 def test_nothing_that_is_received_can_run() -> None:
-    """SEC-18, SUB-36: no pickle, marshal, eval, exec or allow_pickle outside the one loader."""
+    """No pickle, marshal, eval, exec or allow_pickle outside the one loader."""
     paths = [path for path in (*library_files(), *script_files()) if path != LOADER]
     assert findings(paths, lambda tree, _: unsafe(tree)) == []
 
 
+@covers("SEC-18")
 def test_the_loader_is_the_only_exception_and_used() -> None:
-    """SEC-18: the exception has to be one, and it takes nothing but cloudpickle."""
+    """The exception has to be one, and it takes nothing but cloudpickle."""
     assert {line.partition(": ")[2] for line in unsafe(parse(LOADER))} == {"import cloudpickle"}
 
 
@@ -92,8 +95,9 @@ def raw_loggers(tree: ast.Module) -> list[str]:
     ]
 
 
+@covers("SEC-17")
 def test_what_hears_peers_logs_clean_records() -> None:
-    """SEC-17: whatever they say, and whatever handlers the application has; network logs what it has made itself."""
+    """Whatever they say, and whatever handlers the application has; network logs what it has made itself."""
     packages = [path for path in library_files() if path.relative_to(ROOT).parts[0] in ("rpc", "parallel_sgd", "executor")]
     assert findings(packages, lambda tree, _: raw_loggers(tree)) == []
     assert raw_loggers(ast.parse("logging.getLogger(__name__)")) != []

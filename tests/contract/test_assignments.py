@@ -15,6 +15,8 @@ from parallel_sgd.profiles import (
 )
 from tests.contract.kinds import public_kinds
 
+from ..statements import covers
+
 #: The (node_count, redundancy) that each kind is examined with.
 ROWS: dict[type[AbsBlockAssignment], list[tuple[int, int]]] = {
     IIDBlockAssignment: [(1, 1), (2, 1), (5, 1), (4, 2), (5, 3), (3, 3)],
@@ -29,9 +31,10 @@ def test_every_assignment_has_a_row() -> None:
     assert public_kinds(AbsBlockAssignment, parallel_sgd.profiles.blockassignment) == set(ROWS)
 
 
+@covers("SUB-28")
 @pytest.mark.parametrize(("kind", "nodes", "copies"), CASES)
 def test_the_two_tables_say_the_same(kind: type[AbsBlockAssignment], nodes: int, copies: int) -> None:
-    """SUB-28: every block is on exactly r workers, and every worker has work."""
+    """Every block is on exactly r workers, and every worker has work."""
     assignment = kind(nodes, copies)
     assert isinstance(assignment, ISetting)
     assert (assignment.node_count, assignment.redundancy) == (nodes, copies)
@@ -47,17 +50,19 @@ def test_the_two_tables_say_the_same(kind: type[AbsBlockAssignment], nodes: int,
         assert blocks == sorted(set(blocks))
 
 
+@covers("SUB-30")
 @pytest.mark.parametrize(("kind", "nodes", "copies"), CASES)
 def test_adversaries_are_those_who_do_not_hold_the_block(kind: type[AbsBlockAssignment], nodes: int, copies: int) -> None:
-    """SUB-30: together with the holders they are all workers."""
+    """Together with the holders they are all workers."""
     assignment = kind(nodes, copies)
     for block in assignment.blocks:
         assert sorted([*assignment.get_adversary(block), *assignment.block_2_node[block]]) == list(range(nodes))
 
 
+@covers("SUB-29")
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize(("nodes", "copies"), [(2, 3), (2, 0), (0, 1), (-1, 1), (2, -1), (2, 1.0), ("2", 1)])
 def test_impossible_numbers_are_refused(kind: type[AbsBlockAssignment], nodes: object, copies: object) -> None:
-    """SUB-29: r > n, r < 1 and what is no number."""
+    """r > n, r < 1 and what is no number."""
     with pytest.raises(ValueError, match=f"{kind.__name__} '(redundancy|node_count)' must"):
         kind(nodes, copies)  # type: ignore[arg-type]

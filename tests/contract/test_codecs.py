@@ -32,6 +32,8 @@ from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, FixedBl
 from parallel_sgd.testing.array_job import Array, ArrayJob, Shapes, gradient, start
 from tests.contract.kinds import public_kinds
 
+from ..statements import covers
+
 
 @dataclass(frozen=True)
 class Row:
@@ -114,9 +116,10 @@ def test_every_recipe_ships() -> None:
             assert set(codecs.SHIPPED) >= shipped._recipes.keys(), found.name
 
 
+@covers("SUB-45")
 @each
 def test_a_tail_with_empty_blocks_is_a_batch_like_any_other(kind: type[Codec], assignment: ISetting) -> None:
-    """SUB-45: the last block has the one sample of the second batch, weighted by the number of blocks; others give zeros."""
+    """The last block has the one sample of the second batch, weighted by the number of blocks; others give zeros."""
     blocks = assignment.block_count
 
     def content(batch: int, block: int, variable: int, shapes: Shapes) -> Array:
@@ -179,18 +182,20 @@ def lost_once() -> Callable[[int, int, Key], tuple[float, ...]]:
     return link
 
 
+@covers("SUB-22", "SUB-23")
 @each_exchanging
 @pytest.mark.parametrize("link", [delayed, repeated, lost_once])
 def test_the_way_of_packets_changes_nothing(
     kind: type[Codec], assignment: ISetting, link: Callable[[], Callable[[int, int, Key], tuple[float, ...]]]
 ) -> None:
-    """Law 7, SUB-22, SUB-23: arrival order, duplicates, and a lost packet that a rescue replaces."""
+    """Law 7: arrival order, duplicates, and a lost packet that a rescue replaces."""
     assert bits(job_of(kind, assignment, link=link())) == bits(calm(kind, assignment))
 
 
+@covers("SUB-24")
 @each
 def test_a_codec_without_its_peers_says_so_or_is_done(kind: type[Codec], assignment: ISetting) -> None:
-    """SUB-24: `is_done` is never true before the result exists, and rescue is never an error."""
+    """`is_done` is never true before the result exists, and rescue is never an error."""
     with GlobalSettings.use(assignment, values=[start(0)]):
         codec = kind(0)
     assert not codec.is_done()

@@ -16,6 +16,8 @@ from parallel_sgd.testing.array_job import ArrayJob, expected
 from tests.contract.kinds import public_kinds
 from tests.contract.test_codecs import ROWS as CODECS
 
+from ..statements import covers
+
 
 @dataclass(frozen=True)
 class Row:
@@ -52,9 +54,9 @@ def test_every_batch_ends(kind: type[ISyncType]) -> None:
     assert [len(job.results[node]) for node in range(3)] == [job.batches] * 3
 
 
+@covers("SUB-22")
 @pytest.mark.parametrize("kind", [kind for kind, row in ROWS.items() if row.exact])
 def test_a_result_holds_its_batch_and_nothing_else(kind: type[ISyncType]) -> None:
-    """SUB-22."""
     job = job_of(kind, ROWS[kind].codec, 3, link=lambda s, r, _: (0.5,) if r == 1 else (0.0, 0.25)).run()
     for batch in range(job.batches):
         for node in range(3):
@@ -62,9 +64,9 @@ def test_a_result_holds_its_batch_and_nothing_else(kind: type[ISyncType]) -> Non
                 assert got.tobytes() == wanted.tobytes()
 
 
+@covers("SUB-25", "SUB-26")
 @pytest.mark.parametrize("kind", ROWS)
 def test_one_that_never_answers_is_named_within_two_periods(kind: type[ISyncType]) -> None:
-    """SUB-25, SUB-26."""
     missing = r"missing block\(s\) 1" if ROWS[kind].codec is Plain else r"nothing came from node\(s\) -2"
     job = job_of(kind, ROWS[kind].codec, 2, timeout=3.0, link=lambda *_: ())
     with pytest.raises(TimeoutError, match=rf"variable 1 \(dense/bias\) of epoch 1, batch 1: {missing}"):

@@ -15,6 +15,8 @@ from rpc.agent.cli import _parser as worker_parser
 from rpc.agent.scheduler_env import scheduler_environment
 from rpc.launch import KubernetesLauncher, launcher_of
 
+from ..statements import covers
+
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the extra dev")
 DEPLOY = Path(__file__).parents[2] / "deploy"
 LOCKED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -114,9 +116,10 @@ def test_what_the_worker_writes_to_can_be_written(pod: dict[str, Any], manifest:
     )
 
 
+@covers("SEC-16", "SEC-23")
 @pytest.mark.parametrize(("name", "kind"), [("kubernetes.yaml", "StatefulSet"), ("kubernetes-submit.yaml", "Job")])
 def test_the_key_is_a_file(name: str, kind: str) -> None:
-    """SEC-16, SEC-23: in no environment. One container mounts the Secret, copies it as 0400 into memory, and ends; so the file
+    """In no environment. One container mounts the Secret, copies it as 0400 into memory, and ends; so the file
     belongs to who reads it. All containers are locked down and have limits."""
     document = documents(name)[kind]
     spec = document["spec"]["template"]["spec"]

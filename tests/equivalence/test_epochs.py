@@ -27,6 +27,8 @@ from parallel_sgd.codec import BlockWeight, DummyCodec, GradCode, Plain, SyncPS
 from parallel_sgd.profiles import CyclicAssignment, FixedBlockAssignment
 from tests.parallel_sgd.dealing import dealt, factors
 
+from ..statements import covers
+
 SAMPLES, BLOCK, BLOCKS, EPOCHS, SEED = 101, 8, 4, 3, 5  # three whole batches of 32, and one of five
 SIX = FixedBlockAssignment.of(blocks=6)
 Seen = dict[tuple[int, int], list[np.ndarray]]
@@ -86,10 +88,11 @@ def bits(result: JobResult) -> set[bytes]:
     return {model.store.values.tobytes() for model in result.models.values()}
 
 
+@covers("SUB-30", "SUB-45")
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_every_sample_once_in_every_epoch(tmp_path: Path, workers: int, shuffle: bool) -> None:
-    """SUB-30, SUB-45: blocks are disjoint, batches and the shorter last one cover the training set; orders are those of one
+    """Blocks are disjoint, batches and the shorter last one cover the training set; orders are those of one
     worker and, unless `shuffle=False`, of each epoch's own."""
     result = train(tmp_path, workers, codec=Logged, shuffle=shuffle)
     assert result.ledger is not None and result.ledger.problems == () and len(result.ledger.committed) == EPOCHS * 4 * BLOCKS
@@ -107,10 +110,11 @@ def test_every_sample_once_in_every_epoch(tmp_path: Path, workers: int, shuffle:
     assert len(set(orders)) == (EPOCHS if shuffle else 1)
 
 
+@covers("SUB-45")
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize(("workers", "size"), [(1, 64), (2, 40)])
 def test_every_weight_moves(tmp_path: Path, workers: int, size: int, epochs: int) -> None:
-    """SUB-45: where 64 or 80 of 100 had moved when what fills no batch was left out."""
+    """Where 64 or 80 of 100 had moved when what fills no batch was left out."""
     with in_process(workers) as nodes:
         result = ParallelSGD(linear(100), unit_rows(100), None).parallel(
             nodes, block_size=size, epoch=epochs, gd_type=SGDOptimizer, directory=tmp_path
@@ -196,10 +200,11 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+@covers("SUB-45")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("size", [3, 7])
 def test_bits_do_not_depend_on_the_number_of_workers(tmp_path: Path, case: str, size: int) -> None:
-    """SUB-45: with tails of 11 and of 17 samples for six blocks; redundant blocks too, where they may be."""
+    """With tails of 11 and of 17 samples for six blocks; redundant blocks too, where they may be."""
     settings = {"assignment_type": SIX, "block_size": size, **CASES[case]}
     found = [train(tmp_path, workers, **settings) for workers in (1, 2, 3)]
     if case != "sharded":
@@ -215,9 +220,10 @@ def test_coded_gradients_have_the_tail_too(tmp_path: Path) -> None:
     np.testing.assert_allclose(coded.models[0].store.values, plain.models[0].store.values, atol=1e-6)
 
 
+@covers("SUB-45")
 @pytest.mark.parametrize("sync_type", [AsynchronizedSGD, StaleSynchronous(2)])
 def test_asynchronous_workers_see_their_share_too(tmp_path: Path, sync_type: Any) -> None:
-    """SUB-45: each worker the same samples as under synchronous types."""
+    """Each worker the same samples as under synchronous types."""
     train(tmp_path, 2, codec=AlonePut, sync_type=sync_type)
     for (_, block), contents in AlonePut.seen.items():
         wanted = [batch[block] for epoch in range(EPOCHS) for batch in dealt(SAMPLES, BLOCK, BLOCKS, epoch, SEED)]

@@ -17,6 +17,8 @@ from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IID
 from tests.parallel_sgd.dealing import dealt, factors
 from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp
 
+from ..statements import covers
+
 BLOCK, BLOCKS, EPOCHS, SEED = 32, 4, 3, 11
 
 
@@ -46,11 +48,12 @@ def plan(assignment: ISetting, **changes: object) -> WorkerPlan:
     return WorkerPlan(assignment, **given)  # type: ignore[arg-type]
 
 
+@covers("SUB-20")
 @pytest.mark.parametrize(
     ("rule", "rate"), [(ADAMOptimizer, 1e-3), (SGDOptimizer, 0.1)], ids=lambda value: getattr(value, "__name__", None)
 )
 def test_any_number_of_workers_gives_the_bits_of_one_loop(rule: type[IGradientDescent], rate: float) -> None:
-    """SUB-20: dropout included, since every random draw is keyed by (seed, epoch, batch, block)."""
+    """Dropout included, since every random draw is keyed by (seed, epoch, batch, block)."""
     reference = one_loop(mlp(dropout=0.25), rule(rate)).tobytes()
     optimizer = OpContainer(PSGDOptimizer, rule, gd_params=(rate,))
     for nodes, copies in [(1, 1), (2, 1), (3, 1), (4, 1), (4, 2)]:
@@ -59,9 +62,10 @@ def test_any_number_of_workers_gives_the_bits_of_one_loop(rule: type[IGradientDe
         assert job.weights() == [reference] * nodes
 
 
+@covers("SUB-45")
 @pytest.mark.parametrize("tail", [82, 2], ids=["uneven", "with empty blocks"])
 def test_a_tail_that_blocks_do_not_share_evenly_gives_the_bits_of_one_loop(tail: int) -> None:
-    """SUB-45: the mean over blocks is the mean over samples, whoever has them; an empty block gives zeros."""
+    """The mean over blocks is the mean over samples, whoever has them; an empty block gives zeros."""
     samples = 11 * BLOCK * BLOCKS + tail
     reference = one_loop(mlp(dropout=0.25), ADAMOptimizer(1e-3), samples=samples).tobytes()
     x, y, *test = digits()
@@ -81,8 +85,9 @@ def test_the_assignment_does_not_change_the_bits(assignment: ISetting) -> None:
     assert DigitsJob(plan(assignment), mlp()).run().weights() == [reference] * assignment.node_count
 
 
+@covers("SUB-22", "SUB-23")
 def test_a_link_that_delays_and_repeats_does_not_change_the_bits() -> None:
-    """SUB-22, SUB-23: on a real model."""
+    """On a real model."""
     rng = np.random.default_rng(0)
     reference = one_loop(mlp(), ADAMOptimizer(1e-3)).tobytes()
     link = lambda *_: tuple(rng.random(1 + rng.integers(0, 2)).tolist())  # noqa: E731
@@ -110,9 +115,10 @@ def test_blocks_equal_one_big_batch() -> None:
     np.testing.assert_allclose(job.models[0].store.values, big.store.values, rtol=0, atol=1e-6)
 
 
+@covers("SUB-20")
 @pytest.mark.parametrize("nodes", [1, 2, 4])
 def test_evaluations_are_equal_byte_for_byte(nodes: int, tmp_path: Path) -> None:
-    """SUB-20: all workers' EV files, and those of the 1-worker run with the same blocks."""
+    """All workers' EV files, and those of the 1-worker run with the same blocks."""
     DigitsJob(plan(FixedBlockAssignment(nodes, 1, BLOCKS)), mlp(), directory=tmp_path).run()
     (tmp_path / "one").mkdir()
     DigitsJob(plan(FixedBlockAssignment(1, 1, BLOCKS)), mlp(), directory=tmp_path / "one").run()

@@ -14,6 +14,8 @@ from parallel_sgd.codec import Plain, SyncPS
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from tests.parallel_sgd.digits_job import mlp
 
+from ..statements import covers
+
 FOUR_BLOCKS = FixedBlockAssignment.of(blocks=4)
 
 
@@ -27,8 +29,9 @@ def bits(result: JobResult) -> set[bytes]:
     return {model.store.values.tobytes() for model in result.models.values()}
 
 
+@covers("SUB-20")
 def test_one_two_and_four_workers_have_the_bits_of_plain(tmp_path: Path) -> None:
-    """SUB-20, codecs.md SyncPS; `codec=None` means SyncPS on both sides."""
+    """SyncPS of codecs.md; `codec=None` means SyncPS on both sides."""
     reference = run(tmp_path, 1, ps=False, assignment_type=FOUR_BLOCKS, codec=Plain)
     assert len(bits(reference)) == 1
     for workers in (1, 2, 4):
@@ -48,8 +51,9 @@ def test_redundant_blocks_do_not_change_the_bits(tmp_path: Path, assignment: Any
     assert bits(run(tmp_path, 4, ps=True, **settings)) == bits(run(tmp_path, 4, ps=False, **settings))
 
 
+@covers("SUB-33")
 def test_each_variable_may_have_its_own_codec(tmp_path: Path) -> None:
-    """SUB-33: one variable goes through the server, the others from worker to worker."""
+    """One variable goes through the server, the others from worker to worker."""
     result = run(tmp_path, 2, ps=True, assignment_type=FOUR_BLOCKS, codec=dict.fromkeys(range(1, 6), Plain), ps_codec=SyncPS)
     assert bits(result) == bits(run(tmp_path, 2, ps=False, assignment_type=FOUR_BLOCKS))
     assert {(entry.codec, entry.peer) for entry in result.accounts[0]} == {("SyncPS", Parameter_Server), ("Plain", 1)}

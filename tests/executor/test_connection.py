@@ -17,6 +17,8 @@ from rpc.dialing import watch_for_silence
 from rpc.identity import peer_key, process_name
 from tests.processes.harness import wait_for
 
+from ..statements import covers
+
 pytestmark = pytest.mark.processes
 
 
@@ -56,10 +58,11 @@ def test_only_one_line_at_a_time(
     end(coordinator, first, tmp_path)
 
 
+@covers("SEC-11")
 def test_a_peer_cannot_pose_as_the_submitter(
     running: tuple[Coordinator, Controller], agents: NodeAssignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SEC-11: no key that nodes share among each other opens a line for code, whatever number its holder claims."""
+    """No key that nodes share among each other opens a line for code, whatever number its holder claims."""
     monkeypatch.chdir(tmp_path)
     coordinator, com = running
     assert com.key is not None

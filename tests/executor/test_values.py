@@ -19,6 +19,7 @@ from pandas.testing import assert_frame_equal, assert_index_equal, assert_series
 
 from executor.payload import pack_payload, unpack_payload
 
+from ..statements import covers
 from .value_kinds import travel
 
 PARIS = ZoneInfo("Europe/Paris")
@@ -275,8 +276,9 @@ def test_keys_of_the_users_classes() -> None:
     assert type(next(iter(found))) is Pair
 
 
+@covers("SEC-22")
 def test_a_million_short_texts_have_room() -> None:
-    """SEC-22: a column of them is honest."""
+    """a column of them is honest."""
     given = pd.Series([f"word {i}" for i in range(1_000_000)])
     assert travel(given).iloc[-1] == "word 999999"
     with pytest.raises(ValueError, match="bytes of objects, which is the limit: send numbers as arrays, or in parts"):

@@ -24,6 +24,7 @@ from network import NodeAssignment
 from rpc.agent.children import project_root
 from tests.processes.harness import wait_for
 
+from ..statements import covers
 from .calls import LIMIT, add
 
 pytestmark = pytest.mark.processes
@@ -189,8 +190,9 @@ class Unloadable:
         return divmod, (1, 0)
 
 
+@covers("SEC-18")
 def test_a_pickle_that_nobody_asked_for_ends_the_line(agents: NodeAssignment, tmp_path: Path) -> None:
-    """SEC-18: it is not loaded; the node counts as lost."""
+    """It is not loaded; the node counts as lost."""
     proof = tmp_path / "proof"
 
     def forge() -> Any:

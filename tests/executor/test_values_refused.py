@@ -33,6 +33,8 @@ from network.errors import ProtocolError
 from network.values import Tag, decode
 from network.wire import unpack
 
+from ..statements import covers
+
 
 class Forbidden(Exception):
     """Raised by code that must not run."""
@@ -82,8 +84,9 @@ def test_what_cannot_travel_is_named(value: Any, message: str) -> None:
         pack_payload({"deep": [value]}, (Mapping,))
 
 
+@covers("SUB-36")
 def test_no_hash_of_the_users_class_runs() -> None:
-    """SUB-36: refused as a key, in a set, in a tuple that is one, as a label; where it leaves and where it arrives."""
+    """Refused as a key, in a set, in a tuple that is one, as a label; where it leaves and where it arrives."""
     for holder in (key_of, lambda k: [{k}], lambda k: {(1, (k,)): 2}, lambda k: collections.Counter([k])):
         with pytest.raises(Forbidden):  # Python itself asks for the hash when the holder is made
             holder(Hashed(1))
@@ -191,9 +194,10 @@ HOSTILE: list[tuple[Any, list[Any]]] = [
 ]  # fmt: skip
 
 
+@covers("SUB-36", "SEC-22")
 @pytest.mark.parametrize(("tree", "arrays"), HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_content_is_refused(tree: Any, arrays: list[Any]) -> None:
-    """SUB-36, SEC-22: by a ProtocolError that names the kind, whatever the libraries raise."""
+    """By a ProtocolError that names the kind, whatever the libraries raise."""
     with pytest.raises(ProtocolError, match=r"^A received "):
         decode(tree, arrays, (), Conversion({}))
 
@@ -259,9 +263,10 @@ REAL: list[Any] = [
 ]
 
 
+@covers("SUB-36")
 @pytest.mark.parametrize("value", REAL, ids=range(len(REAL)))
 def test_mutants_of_real_messages_are_values_or_refused(value: Any) -> None:
-    """SUB-36: 500 altered messages of each; what is made of them is a value, or refused by a ProtocolError."""
+    """500 altered messages of each; what is made of them is a value, or refused by a ProtocolError."""
     rng = random.Random(22)
     payload = pack_payload(value)
     refused = 0
@@ -318,9 +323,10 @@ KINDS: dict[str, Callable[[int], Any]] = {
 }
 
 
+@covers("SEC-22")
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_value_takes_more_than_is_counted(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SEC-22: the objects of the tree and what is made of them; and what is counted is not far from the truth."""
+    """The objects of the tree and what is made of them; and what is counted is not far from the truth."""
     payload = pack_payload([KINDS[kind](i) for i in range(COUNT)])
     unbounded = 1 << 60
     monkeypatch.setattr(budget, "OBJECT_BYTES", unbounded)
@@ -338,11 +344,12 @@ def test_no_value_takes_more_than_is_counted(kind: str, monkeypatch: pytest.Monk
     assert counted <= 7 * peak
 
 
+@covers("SEC-22")
 @pytest.mark.parametrize(
     "item", [{"set": {"d": []}}, {"deque": {"t": [[], None]}}, {"PosixPath": b""}], ids=lambda item: next(iter(item))
 )
 def test_a_bomb_is_refused_before_it_has_grown(item: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SEC-22: small values that become large ones, as many as the objects of a tree may be; of a smaller budget."""
+    """Small values that become large ones, as many as the objects of a tree may be; of a smaller budget."""
     monkeypatch.setattr(budget, "OBJECT_BYTES", 4 << 20)
     packed = msgpack.packb(item)
     tree = b"\xdd" + struct.pack("!I", 8000) + packed * 8000
@@ -356,8 +363,9 @@ def test_a_bomb_is_refused_before_it_has_grown(item: Any, monkeypatch: pytest.Mo
     assert peak < budget.OBJECT_BYTES + 3 * len(tree)
 
 
+@covers("SEC-22")
 def test_texts_are_counted_before_they_are_made() -> None:
-    """SEC-22: eight bytes on the wire, and ten times as much in memory."""
+    """Eight bytes on the wire, and ten times as much in memory."""
     count = 3_000_000
     tree = msgpack.packb({"array": {"t": ["O", [count], {"t": [{"a": 0}, {"a": 1}]}]}})
     tracemalloc.start()

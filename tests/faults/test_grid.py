@@ -14,6 +14,7 @@ import pytest
 from network.dial import CONNECT_SECONDS
 from rpc.liveness.limits import FIRST_PHASE_SECONDS, HALT_SECONDS, PER_NODE_SECONDS
 
+from ..statements import covers
 from .attempt import FREE_SECONDS, PREPARE_SECONDS, STALL_SECONDS, START_SECONDS
 from .grid import BEFORE_RUNNING, CELLS, Cell
 from .life import KILL, PAUSE, REVIVAL_SECONDS, STOP, WAKING_SECONDS, Life
@@ -96,10 +97,11 @@ def run_cell(life: Life, cell: Cell, how: str) -> tuple[SimSubmitter, dict[int, 
     return submitter, bits
 
 
+@covers("INV-1", "INV-2", "INV-6", "INV-10", "INV-11", "FLT-1", "FLT-2", "FLT-4", "FLT-14", "FLT-15")
 @pytest.mark.parametrize("how", [KILL, STOP])
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_under_restart(tmp_path: Path, cell: Cell, how: str) -> None:
-    """INV-1, INV-2, INV-6, INV-10, INV-11, FLT-1, FLT-2, FLT-4, FLT-14, FLT-15: the job ends within the limit of whoever has
+    """The job ends within the limit of whoever has
     to notice. It has the weights of a calm run, or it never started and the reason names node and phase; the fault has fired
     once; agents that woke or came back are free, and take the next job within 5 s."""
     life = Life(tmp_path, server=cell.server)
@@ -120,9 +122,10 @@ def test_under_restart(tmp_path: Path, cell: Cell, how: str) -> None:
         life.end()
 
 
+@covers("INV-9", "FD-3", "FLT-2")
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_a_pause(tmp_path: Path, cell: Cell) -> None:
-    """INV-9, FD-3, FLT-2: whoever is stopped for less than the limit is not given up: the first attempt ends well."""
+    """Whoever is stopped for less than the limit is not given up: the first attempt ends well."""
     life = Life(tmp_path, server=cell.server)
     try:
         submitter, bits = run_cell(life, cell, PAUSE)
@@ -132,10 +135,11 @@ def test_a_pause(tmp_path: Path, cell: Cell) -> None:
         life.end()
 
 
+@covers("INV-1", "INV-6", "INV-10", "SUB-13", "FD-18")
 @pytest.mark.parametrize("how", [KILL, STOP])
 @pytest.mark.parametrize("cell", RUNNING_CELLS, ids=str)
 def test_under_fail(tmp_path: Path, cell: Cell, how: str) -> None:
-    """INV-1, INV-6, INV-10, SUB-13, FD-18: a job that may not start again ends as soon as the fault is noticed, and names first
+    """a job that may not start again ends as soon as the fault is noticed, and names first
     whoever was hit: node, host, process, attempt, phase, epoch and batch; of an agent that can tell nothing any more, address,
     loss, and where it was by its last beat. Who had done its work already has done the job no harm."""
     life = Life(tmp_path, server=cell.server, policy="fail")
@@ -159,11 +163,12 @@ def test_under_fail(tmp_path: Path, cell: Cell, how: str) -> None:
         life.end()
 
 
+@covers("INV-13")
 @pytest.mark.parametrize(
     "cell", [cell for cell in CELLS if str(cell) in ("step-reduce-child", "checkpoint-write-agent", "ready-server")], ids=str
 )
 def test_the_same_fault_has_the_same_consequences(tmp_path: Path, cell: Cell) -> None:
-    """INV-13: whoever hears what from whom, and when, is the same each time."""
+    """Whoever hears what from whom, and when, is the same each time."""
     traces = []
     for turn in ("first", "second"):
         life = Life(tmp_path / turn, server=cell.server)

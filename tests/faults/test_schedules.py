@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from ..statements import covers
 from .life import KILL, STOP, Life
 from .results import calm, weights
 from .submitting import SimSubmitter
@@ -47,9 +48,10 @@ def settle(life: Life, submitter: SimSubmitter, draw: random.Random | None, *, c
     assert weights(following) == wanted
 
 
+@covers("INV-1", "INV-2", "INV-6", "FLT-20", "SUB-9")
 @pytest.mark.parametrize("server", [False, True], ids=["peers", "server"])
 def test_every_loss_at_every_message(tmp_path: Path, server: bool) -> None:
-    """INV-1, INV-2, INV-6, FLT-20, SUB-9: whoever dies, after whichever message of a job's whole life. Here a sample of them,
+    """Whoever dies, after whichever message of a job's whole life. Here a sample of them,
     all by `make faults`."""
     life = Life(tmp_path / "calm", server=server)
     life.start()
@@ -73,8 +75,9 @@ def _has_come_to(life: Life, count: int) -> bool:
     return len(life.trace) == count
 
 
+@covers("INV-1", "INV-2", "INV-6", "FLT-4", "FLT-7", "FLT-18", "FLT-19", "FLT-20")
 class Schedules(RuleBasedStateMachine):
-    """INV-1, INV-2, INV-6, FLT-4, FLT-7, FLT-18, FLT-19, FLT-20: one job, and whatever may happen to it.
+    """One job, and whatever may happen to it.
 
     In the end, when all that was stopped has been woken and all agents that were killed are back:
     * the job has ended within a computed time, well or with a reason; nothing of it runs anywhere;

@@ -29,6 +29,7 @@ from network.session import Session
 from network.testing import VirtualClock
 from network.transport import SocketLink, wait_sockets
 
+from ..statements import covers
 from .test_hostile import STRANGERS
 from .wires import tcp_sockets
 
@@ -129,9 +130,10 @@ def test_an_honest_visitor_arrives(entrance: Entrance) -> None:
     assert entrance.acceptor.deadline is None
 
 
+@covers("SEC-1")
 @pytest.mark.parametrize("data", STRANGERS)
 def test_whatever_a_stranger_says_he_is_turned_away(entrance: Entrance, data: bytes) -> None:
-    """SEC-1: pickle, msgpack, HTTP, TLS, SSH, nonsense, silence."""
+    """Pickle, msgpack, HTTP, TLS, SSH, nonsense, silence."""
     client = entrance.connect(data)
     entrance.step()
     entrance.clock.advance(HANDSHAKE_SECONDS)
@@ -143,8 +145,9 @@ def test_whatever_a_stranger_says_he_is_turned_away(entrance: Entrance, data: by
     assert entrance.acceptor.links == []
 
 
+@covers("SEC-9")
 def test_one_byte_at_a_time_is_cut_at_five_seconds_in_all(entrance: Entrance) -> None:
-    """SEC-9: progress does not extend the limit."""
+    """Progress does not extend the limit."""
     data = ClientHandshake(KEY, "submitter", "agent", caps={"padding": "x" * 200}).start()
     client = entrance.connect()
     cut_after = 0
@@ -168,6 +171,7 @@ def test_a_visitor_who_stops_after_the_hello_is_cut_too(entrance: Entrance) -> N
     assert isinstance(entrance.step()[0], Dropped)
 
 
+@covers("SEC-2", "SEC-3")
 @pytest.mark.parametrize(
     ("key", "role", "job", "hint"),
     [
@@ -177,7 +181,6 @@ def test_a_visitor_who_stops_after_the_hello_is_cut_too(entrance: Entrance) -> N
     ],
 )
 def test_the_wrong_key_role_or_job_is_told_as_a_hint(entrance: Entrance, key: Key, role: str, job: str, hint: Hint) -> None:
-    """SEC-2, SEC-3."""
     handshake = ClientHandshake(key, role, "agent", job)
     client = entrance.connect(handshake.start())
     [outcome] = entrance.step_until_news()
@@ -213,8 +216,9 @@ def test_a_policy_may_turn_away(hint: Hint) -> None:
         assert client.recv(10) == bytes([hint])
 
 
+@covers("SEC-9")
 def test_idlers_of_one_address_push_out_each_other_and_an_honest_visitor_gets_in(entrance: Entrance) -> None:
-    """SEC-9: at most 8 of one address that have not said hello, the oldest goes."""
+    """At most 8 of one address that have not said hello, the oldest goes."""
     idlers = [entrance.connect() for _ in range(50)]
     entrance.step()
     assert len(entrance.acceptor.links) == MAX_PENDING_PER_ADDRESS
@@ -229,9 +233,10 @@ def test_idlers_of_one_address_push_out_each_other_and_an_honest_visitor_gets_in
     assert len(entrance.acceptor.links) <= MAX_PENDING_PER_ADDRESS
 
 
+@covers("SEC-9")
 @pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="only Linux has 127.0.0.2 without further ado")
 def test_idlers_of_many_addresses_are_bounded_and_an_honest_visitor_gets_in(entrance: Entrance) -> None:
-    """SEC-9: at most 64 visitors; those without a hello go first."""
+    """At most 64 visitors; those without a hello go first."""
     handshake = ClientHandshake(KEY, "submitter", "agent")
     client = entrance.connect(handshake.start())
     for number in range(100):
@@ -298,9 +303,10 @@ def test_a_malformed_hello_from_elsewhere_is_turned_away(entrance: Entrance) -> 
         assert outcome.peer == "somebody"
 
 
+@covers("SEC-5")
 @pytest.mark.parametrize(("ours", "theirs"), [(False, False), (True, False), (False, True), (True, True)])
 def test_frames_over_tcp_are_sealed_whatever_either_side_wants(ours: bool, theirs: bool) -> None:
-    """SEC-5: nobody can talk us out of it, on loopback neither."""
+    """Nobody can talk us out of it, on loopback neither."""
     terms = Accept({"submitter": RING}, "agent", "", {"seal": ours})
     with contextlib.closing(Entrance(lambda _hello: terms)) as entrance:
         handshake = ClientHandshake(KEY, "submitter", "agent", caps={"seal": theirs})

@@ -19,6 +19,8 @@ from network.errors import ProtocolError
 from network.values import decode, encode
 from network.wire import Kind, pack, unpack
 
+from ..statements import covers
+
 MIB = 1 << 20
 UNBOUNDED = 1 << 60
 
@@ -73,9 +75,10 @@ KINDS: dict[str, Callable[[int], Any]] = {
 }
 
 
+@covers("SEC-22")
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_value_takes_more_than_is_counted(kind: str) -> None:
-    """SEC-22: and what is counted is not far from the truth, so that honest values have room."""
+    """And what is counted is not far from the truth, so that honest values have room."""
     tree = tree_of([KINDS[kind](i) for i in range(COUNT)])
     counted, needed = object_bytes(tree, UNBOUNDED), peak_of(tree)
     assert needed <= counted * 1.05 + 4096
@@ -104,9 +107,10 @@ def test_any_value_is_counted_to_its_last_byte(value: Any) -> None:
     assert object_bytes(tree, counted) == counted
 
 
+@covers("SEC-22")
 @pytest.mark.parametrize("item", [b"\x90", b"\x81\xa1d\x90", b"\xa2xx"])
 def test_a_bomb_is_refused_before_it_is_made(item: bytes) -> None:
-    """SEC-22: the error names the limit."""
+    """The error names the limit."""
     count = MIB // 8 // len(item)
     tree = listed(count) + item * count
     limit = MIB + len(tree)
@@ -120,8 +124,8 @@ def test_a_bomb_is_refused_before_it_is_made(item: bytes) -> None:
     assert peak < 2 * len(tree)
 
 
+@covers("SEC-22")
 def test_a_message_may_become_64_mib_of_objects() -> None:
-    """SEC-22."""
     limit = OBJECT_BYTES + MIB
     with pytest.raises(ProtocolError, match=f"message of {MIB} bytes would become more than {limit} bytes of objects"):
         unpack(listed(MIB - 5) + b"\x90" * (MIB - 5))
@@ -134,9 +138,9 @@ def test_a_small_budget_holds_for_small_messages() -> None:
         unpack(tree, 100_000)
 
 
+@covers("SEC-8")
 @pytest.mark.parametrize("data", [b"\xdd\xff\xff\xff\xff", (b"\xdc\xff\xff" * 1000), b"\xdb\xff\xff\xff\xff", b"\xc9" * 9])
 def test_lengths_that_are_lies_reserve_nothing(data: bytes) -> None:
-    """SEC-8."""
     tree = data + b"\x90" * 8192
     tracemalloc.start()
     with pytest.raises(ProtocolError, match="no valid msgpack"):
@@ -170,7 +174,8 @@ def test_honest_values_have_room(kind: str) -> None:
     assert decode(unpack(tree_of(value)), []) == value
 
 
+@covers("SUB-38")
 def test_what_nobody_would_take_is_not_sent() -> None:
-    """SUB-38: the sender is told, and what to do."""
+    """The sender is told, and what to do."""
     with pytest.raises(ValueError, match=r"would become more than .* send numbers as arrays, or in parts"):
         pack(Kind.MESSAGE, (), [[]] * 1_000_000)

@@ -19,6 +19,7 @@ from network.session import INBOX_LIMIT
 from network.testing import VirtualClock
 from network.transport import Link
 
+from ..statements import covers
 from .wires import SEALED_WIRES, WIRES, Talk, talk
 
 LIMIT = 10.0
@@ -151,9 +152,10 @@ def test_two_nodes_that_send_50_mb_to_each_other_do_not_block_each_other(kind: s
         assert other.result()
 
 
+@covers("SUB-35")
 @pytest.mark.parametrize("kind", ["tcp", "unix"])
 def test_a_paused_receiver_stops_the_sender_and_then_gets_everything_in_order(kind: str) -> None:
-    """SUB-35: 10,000 packets, 160 MB; while the receiver pauses only what inbox and system hold is taken from the sender."""
+    """10,000 packets, 160 MB; while the receiver pauses only what inbox and system hold is taken from the sender."""
     packets, block = 10_000, np.zeros(4_000, np.float32)
     sent = 0
 
@@ -336,8 +338,8 @@ def test_unknown_peers_are_named() -> None:
         one.send_one(5, "x")
 
 
+@covers("SUB-36")
 def test_a_peer_that_breaks_the_protocol_is_lost_and_named() -> None:
-    """SUB-36."""
     with nodes("tcp") as (one, zero):
         one.sessions[0].link.send([b"\xff" * 64])
         with pytest.raises(PeerLost, match=r"Node\(1\) at 127\.0\.0\.1:\d+ is lost: A frame of unknown kind 255"):
@@ -356,9 +358,10 @@ class Stop(Exception):
     pass
 
 
+@covers("SUB-14")
 @pytest.mark.parametrize("kind", sorted(WIRES))
 def test_an_interruption_wakes_a_blocked_get(kind: str) -> None:
-    """SUB-14: at the next receive, also when it is already waiting."""
+    """At the next receive, also when it is already waiting."""
     with nodes(kind) as (one, _):
         waiting = Background(one.get_one)
         one.interrupt(Stop("first"))

@@ -24,6 +24,8 @@ from network.nodes import Address
 from network.session import Session
 from network.transport import PortInUse, listen_tcp, listen_unix, resolve, wait_sockets
 
+from ..statements import covers
+
 KEY, OTHER_KEY = Key(b"1" * 32), Key(b"2" * 32)
 
 
@@ -104,9 +106,10 @@ def test_a_session_opens(host: str) -> None:
         session.close()
 
 
+@covers("SEC-4")
 @pytest.mark.parametrize(("ours", "theirs"), [(True, False), (False, True), (False, False)])
 def test_either_side_of_a_unix_socket_may_ask_for_seals(private: Path, ours: bool, theirs: bool) -> None:
-    """SEC-4: only there a session may have none; on loopback TCP it is sealed whatever the sides say."""
+    """Only there a session may have none; on loopback TCP it is sealed whatever the sides say."""
     server = Server(listen_unix(private), Accept({"submitter": Keyring((KEY,))}, "agent", "", {"seal": theirs}))
     with contextlib.closing(server):
         goal = target(Address("127.0.0.1", 1), caps={"seal": ours}, unix_path=str(private))
@@ -150,8 +153,9 @@ def test_a_port_where_nobody_listens() -> None:
     assert str(error) == f"Node(3) at {address} is lost: cannot connect: Connection refused."
 
 
+@covers("SUB-4")
 def test_an_address_that_swallows_packets_fails_within_the_limit() -> None:
-    """SUB-4: the connect limit counts, not the kernel's two minutes."""
+    """The connect limit counts, not the kernel's two minutes."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -188,8 +192,9 @@ def test_another_program_behind_the_port_is_recognised() -> None:
         assert isinstance(error, (ProtocolError, PeerLost))
 
 
+@covers("SEC-14")
 def test_an_impostor_gets_nothing_but_the_hello() -> None:
-    """SEC-14: the server proves first; without proof no byte follows the hello."""
+    """The server proves first; without proof no byte follows the hello."""
     heard = bytearray()
 
     def pretend(connection: socket.socket) -> None:
@@ -264,9 +269,10 @@ def test_a_trusted_unix_socket_is_preferred(private: Path) -> None:
         session.close()
 
 
+@covers("SEC-14")
 @pytest.mark.parametrize("spoil", ["directory", "file", "missing"])
 def test_a_unix_socket_that_others_could_have_made_is_not_used(private: Path, spoil: str) -> None:
-    """SEC-14: the path must be a socket of ours in a directory that only we can enter."""
+    """The path must be a socket of ours in a directory that only we can enter."""
     listener = listen_unix(private)
     listener.close()
     if spoil == "directory":
@@ -296,8 +302,8 @@ def test_out_of_descriptors_is_an_error_that_names_the_address(monkeypatch: pyte
 # ---- listening
 
 
+@covers("SUB-39")
 def test_a_port_in_use_is_told_with_what_to_do() -> None:
-    """SUB-39."""
     with listen_tcp(Address("127.0.0.1", 0)) as first:
         port = first.getsockname()[1]
         with pytest.raises(

@@ -18,6 +18,8 @@ from network.frames import FrameReader, Message
 from network.keys import MAC_SIZE, Opener, Sealer
 from network.wire import HEADER, MAX_HEAD, Kind, Limits, allocate, pack, unpack
 
+from ..statements import covers
+
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 SMALL = Limits(meta=1 << 12, data=20_000, message=1 << 20)
 MIB = 1 << 20
@@ -85,9 +87,10 @@ def test_messages_arrive_whole_however_the_stream_is_cut(cut: str, sealed: bool)
     assert contents(target.messages) == expected(VALUES)
 
 
+@covers("SUB-40")
 @pytest.mark.parametrize("sealed", [False, True])
 def test_the_sizes_of_a_message_add_up_to_its_bytes(sealed: bool) -> None:
-    """SUB-40: raw bytes and overhead are told on both ends and sum to what travels."""
+    """Raw bytes and overhead are told on both ends and sum to what travels."""
     sealer = Sealer(KEY) if sealed else None
     target = reader(sealed)
     for value in VALUES:
@@ -137,8 +140,9 @@ def survivors(stream: bytes | bytearray, **more: Any) -> tuple[list[bytes], bool
 SHORT: list[Any] = [{"a": 1}, np.arange(7, dtype=np.int32), ["x" * 30, np.float64(2)], (1, 2)]
 
 
+@covers("SEC-7")
 def test_a_bit_flip_at_every_byte_is_refused() -> None:
-    """SEC-7: whichever byte of a sealed recording is altered, the altered message and all after it are never delivered."""
+    """Whichever byte of a sealed recording is altered, the altered message and all after it are never delivered."""
     frames, whole = frames_of(SHORT), expected(SHORT)
     stream = b"".join(frames)
     ends = list(itertools.accumulate(map(len, frames)))
@@ -155,8 +159,9 @@ def test_a_bit_flip_at_every_byte_is_refused() -> None:
     assert refused == 2 * len(stream)
 
 
+@covers("SEC-7")
 def test_a_bit_flip_in_a_message_of_many_frames_is_refused() -> None:
-    """SEC-7: also in data that was written to its destination before its MAC came."""
+    """Also in data that was written to its destination before its MAC came."""
     value = np.arange(9_000, dtype=np.float64)
     [data] = frames_of([value])
     rng = random.Random(3)
@@ -168,8 +173,9 @@ def test_a_bit_flip_in_a_message_of_many_frames_is_refused() -> None:
         assert stopped
 
 
+@covers("SEC-7")
 def test_a_cut_stream_delivers_only_what_was_whole() -> None:
-    """SEC-7: truncation at every byte."""
+    """Truncation at every byte."""
     frames, whole = frames_of(SHORT), expected(SHORT)
     stream = b"".join(frames)
     ends = list(itertools.accumulate(map(len, frames)))
@@ -197,17 +203,19 @@ def rearrangements() -> dict[str, tuple[list[bytes], int]]:
     }
 
 
+@covers("SEC-4")
 @pytest.mark.parametrize("name", rearrangements())
 def test_replay_reorder_drop_and_splice_are_refused(name: str) -> None:
-    """SEC-4: a frame counts once, in its place, in its session and direction."""
+    """a frame counts once, in its place, in its session and direction."""
     stream, genuine = rearrangements()[name]
     delivered, stopped = survivors(b"".join(stream))
     assert stopped
     assert delivered == expected(SHORT)[:genuine]
 
 
+@covers("SEC-4")
 def test_frames_of_one_message_cannot_be_exchanged() -> None:
-    """SEC-4: MORE frames have no meta of their own, but a place in the sequence."""
+    """MORE frames have no meta of their own, but a place in the sequence."""
     [data] = frames_of([np.arange(9_000, dtype=np.float64)])
     size = HEADER.size + SMALL.data + MAC_SIZE
     first = len(data) - 3 * size
@@ -254,9 +262,10 @@ OUT_OF_STATE: dict[str, list[bytes]] = {
 }
 
 
+@covers("SEC-3")
 @pytest.mark.parametrize("name", OUT_OF_STATE)
 def test_frames_out_of_state_are_refused(name: str) -> None:
-    """SEC-3: every kind of frame has its place."""
+    """Every kind of frame has its place."""
     target = reader(sealed=False)
     with pytest.raises(ProtocolError):
         feed(target, b"".join(OUT_OF_STATE[name]))
@@ -282,8 +291,9 @@ def test_ready_is_sealed_also_where_nothing_else_is() -> None:
         feed(impostor, b"".join(pack(Kind.READY, (), {"sealed": False}, True).buffers(Sealer(OTHER_KEY))))
 
 
+@covers("SUB-38")
 def test_a_message_beyond_the_limits_is_refused_before_it_leaves() -> None:
-    """SUB-38: the sender is told the sizes."""
+    """The sender is told the sizes."""
     with pytest.raises(ValueError, match=r"may hold 1048576 bytes of arrays, got 1048584: send it in parts"):
         pack(Kind.MESSAGE, (), np.zeros(131_073), False, (), SMALL)
     with pytest.raises(ValueError, match=r"may hold 4096 bytes beside its arrays, got \d+: send large data as arrays"):
@@ -346,24 +356,27 @@ BOMBS: dict[str, bytes] = {
 }
 
 
+@covers("SEC-8")
 @pytest.mark.parametrize("name", BOMBS)
 def test_limits_come_before_allocation(name: str) -> None:
-    """SEC-8: what is announced costs nothing; only what was sent does."""
+    """What is announced costs nothing; only what was sent does."""
     target = reader(sealed=False, limits=Limits())
     peak, text = traced_peak(lambda: feed(target, BOMBS[name]))
     assert peak < 4 * MIB
     assert text.endswith(".")
 
 
+@covers("SEC-8")
 def test_a_sealed_bomb_is_refused_on_its_header_too() -> None:
-    """SEC-8: lengths are checked before the seal is there to be checked."""
+    """Lengths are checked before the seal is there to be checked."""
     target = reader(sealed=True, limits=Limits())
     peak, _ = traced_peak(lambda: feed(target, BOMBS["data of 16 EiB"]))
     assert peak < MIB
 
 
+@covers("SEC-8", "SEC-22")
 def test_what_waits_in_line_takes_its_bytes() -> None:
-    """SEC-8, SEC-22: a meta made of one-byte lists, the worst case, is 1 MiB of objects for 13 KiB as soon as somebody asks."""
+    """a meta made of one-byte lists, the worst case, is 1 MiB of objects for 13 KiB as soon as somebody asks."""
     size = MIB // 8
     data = message(b"\x93\x90\x90" + b"\xdd" + struct.pack("!I", size) + b"\x90" * size)
     target = reader(sealed=False, limits=Limits())
@@ -378,8 +391,9 @@ def test_what_waits_in_line_takes_its_bytes() -> None:
     assert peak - waiting < 80 * size
 
 
+@covers("SEC-8")
 def test_nested_claims_reserve_nothing() -> None:
-    """SEC-8: lists that claim the whole message each, one inside the other."""
+    """Lists that claim the whole message each, one inside the other."""
     size = 1 << 16
     claims = (b"\xdd" + struct.pack("!I", size)) * 900
     peak, _ = traced_peak(lambda: unpack(claims + bytes(size - len(claims))))

@@ -17,6 +17,7 @@ from network.handshake import ClientHandshake, ServerHandshake
 from network.hello import HelloReader, Hint, Refused, parse_reply
 from network.keys import Key, Keyring
 
+from ..statements import covers
 from .handshakes import (
     AT_JOB,
     CLIENT_CAPS,
@@ -188,8 +189,9 @@ def test_the_highest_common_version_is_chosen() -> None:
     assert one.keys == other.keys
 
 
+@covers("SEC-5")
 def test_a_downgrade_breaks_the_proof() -> None:
-    """SEC-5: an attacker who narrows the offered versions is found out, although the server believes him."""
+    """An attacker who narrows the offered versions is found out, although the server believes him."""
     one, other = client(versions=(1, 2)), server(versions=(1, 2))
     fields = fields_of(one.start())
     assert fields["v"] == [1, 2]
@@ -200,8 +202,9 @@ def test_a_downgrade_breaks_the_proof() -> None:
     assert not one.done
 
 
+@covers("SEC-5")
 def test_narrowed_caps_break_the_proof() -> None:
-    """SEC-5: caps are negotiation too: neither side's can be changed on the path."""
+    """Caps are negotiation too: neither side's can be changed on the path."""
     one, other = client(), server()
     fields = fields_of(one.start())
     with pytest.raises(Rejected, match="altered"):
@@ -213,9 +216,10 @@ def test_narrowed_caps_break_the_proof() -> None:
         one.feed(reply_of({**core, "caps": {}}, reply[-32:]))
 
 
+@covers("SEC-5")
 @pytest.mark.parametrize(("mine", "theirs"), [((1, 1), (2, 3)), ((2, 3), (1, 1))])
 def test_no_common_version_is_told_both_ways(mine: tuple[int, int], theirs: tuple[int, int]) -> None:
-    """SEC-5: a clear message on both sides, also when a later version's hello has fields that we do not know."""
+    """a clear message on both sides, also when a later version's hello has fields that we do not know."""
     one, other = client(versions=mine), server(versions=theirs)
     hello = one.start()
     with pytest.raises(Refused, match=rf"speaks protocol versions \[{mine[0]}, {mine[1]}\], this side") as error:
@@ -227,8 +231,9 @@ def test_no_common_version_is_told_both_ways(mine: tuple[int, int], theirs: tupl
         one.feed(bytes([error.value.hint]))
 
 
+@covers("SEC-5")
 def test_a_server_that_holds_the_key_must_still_keep_to_the_offer() -> None:
-    """SEC-5: a version that was not offered, or another role than expected, ends it even with a valid proof."""
+    """a version that was not offered, or another role than expected, ends it even with a valid proof."""
     one = client(expect="peer")
     with pytest.raises(Rejected, match="must have the role 'peer', got 'agent'"):
         one.feed(server().feed(one.start()))
@@ -310,8 +315,9 @@ def test_a_client_starts_once_and_first() -> None:
         one.start()
 
 
+@covers("SEC-16")
 def test_nothing_that_is_shown_holds_a_secret() -> None:
-    """SEC-16: errors with their tracebacks, and repr of machines and session keys, hold no part of any key."""
+    """Errors with their tracebacks, and repr of machines and session keys, hold no part of any key."""
     one, other = client(), server()
     converse(one, other)
     texts = [repr(one), repr(other), repr(one.keys), str(one.keys)]

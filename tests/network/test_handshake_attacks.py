@@ -9,6 +9,7 @@ from network.handshake import ClientHandshake, ServerHandshake
 from network.hello import ROLES, Hint, Refused
 from network.keys import Key, Keyring
 
+from ..statements import covers
 from .handshakes import (
     AT_AGENT,
     AT_JOB,
@@ -42,8 +43,9 @@ def attempt(end: ClientHandshake | ServerHandshake, data: bytes) -> bytes | None
         return None
 
 
+@covers("SEC-4")
 def test_no_altered_bit_of_the_hello_is_accepted() -> None:
-    """SEC-4: the server refuses it at once, waits for bytes that do not come, or gives an answer that the client refuses."""
+    """The server refuses it at once, waits for bytes that do not come, or gives an answer that the client refuses."""
     hello = client(nonce_source=same_nonce).start()
     for bit in range(8 * len(hello)):
         one, other = client(nonce_source=same_nonce), server()
@@ -54,24 +56,27 @@ def test_no_altered_bit_of_the_hello_is_accepted() -> None:
         assert not one.done and not other.done
 
 
+@covers("SEC-4")
 def test_no_altered_bit_of_the_reply_is_accepted() -> None:
-    """SEC-4: the client sends no proof for it."""
+    """The client sends no proof for it."""
     for bit in range(8 * len(honest().reply)):
         one, other = client(), server()
         assert not attempt(one, flip(other.feed(one.start()), bit))
         assert not one.done
 
 
+@covers("SEC-4")
 def test_no_altered_bit_of_the_proof_is_accepted() -> None:
-    """SEC-4: the server never finishes, so its first frame, which the client waits for, never comes."""
+    """The server never finishes, so its first frame, which the client waits for, never comes."""
     for bit in range(8 * 32):
         one, other = client(), server()
         assert attempt(other, flip(one.feed(other.feed(one.start())), bit)) is None
         assert not other.done
 
 
+@covers("SEC-4")
 def test_truncated_at_any_byte_nobody_is_done_and_nothing_breaks() -> None:
-    """SEC-4: what is cut short waits for the rest, and the caller's deadline ends it."""
+    """What is cut short waits for the rest, and the caller's deadline ends it."""
     messages = honest()
     for length in range(len(messages.hello)):
         other = server()
@@ -89,8 +94,9 @@ def test_truncated_at_any_byte_nobody_is_done_and_nothing_breaks() -> None:
         assert not other.done and other.need == 32 - length
 
 
+@covers("SEC-4")
 def test_a_recorded_handshake_is_worthless() -> None:
-    """SEC-4: replay of every message, to either side."""
+    """Replay of every message, to either side."""
     recording = honest()
     other = server()
     other.feed(recording.hello)
@@ -106,8 +112,9 @@ def test_a_recorded_handshake_is_worthless() -> None:
         assert attempt(server(), message) is None
 
 
+@covers("SEC-4")
 def test_a_client_is_not_answered_with_its_own_words() -> None:
-    """SEC-4: reflection of the hello, of its parts in a reply, and of the client's proof in the server's place."""
+    """Reflection of the hello, of its parts in a reply, and of the client's proof in the server's place."""
     one = client()
     hello = one.start()
     with pytest.raises(ProtocolError, match="not come from a Parallel-SGD program"):
@@ -120,8 +127,9 @@ def test_a_client_is_not_answered_with_its_own_words() -> None:
         one.feed(reply_of(core))
 
 
+@covers("SEC-4")
 def test_both_proofs_differ_so_that_neither_stands_for_the_other() -> None:
-    """SEC-4: the proof that a client would give is not accepted from a server, even over the same transcript."""
+    """The proof that a client would give is not accepted from a server, even over the same transcript."""
     recording = converse(client(nonce_source=same_nonce), server(nonce_source=same_nonce))
     one, other = client(nonce_source=same_nonce), server(nonce_source=same_nonce)
     assert one.start() == recording.hello
@@ -132,8 +140,9 @@ def test_both_proofs_differ_so_that_neither_stands_for_the_other() -> None:
         other.feed(recording.reply[-32:])
 
 
+@covers("SEC-4")
 def test_sessions_cannot_be_spliced() -> None:
-    """SEC-4: hello, reply or proof of one session in another that runs at the same time."""
+    """Hello, reply or proof of one session in another that runs at the same time."""
     for swapped in ("hello", "reply", "proof"):
         ones, others = (client(), client()), (server(), server())
         hellos = [one.start() for one in ones]
@@ -149,17 +158,19 @@ def test_sessions_cannot_be_spliced() -> None:
         assert not any(other.done for other in others)
 
 
+@covers("SEC-4")
 def test_a_connection_to_another_process_of_the_job_is_refused() -> None:
-    """SEC-4: a hello names the process it wants, so it opens no other one, although that holds the same key."""
+    """a hello names the process it wants, so it opens no other one, although that holds the same key."""
     one = client(JOB, "peer", "peer", job="job.1")
     with pytest.raises(Refused, match=r"asks for job 'job.1', this is 'job.2'") as error:
         server(admits=AT_JOB, role="peer", job="job.2").feed(one.start())
     assert error.value.hint is Hint.NO_SUCH_JOB
 
 
+@covers("SEC-6")
 @pytest.mark.parametrize(("here", "there"), [(b"", b"x"), (b"one", b"two"), (b"one", b"one ")])
 def test_the_keys_are_bound_to_the_channel(here: bytes, there: bytes) -> None:
-    """SEC-6: whoever relays over a channel of his own changes the binding, and the proof fails."""
+    """Whoever relays over a channel of his own changes the binding, and the proof fails."""
     one, other = client(binding=here), server(binding=there)
     with pytest.raises(Rejected, match="impostor"):
         one.feed(other.feed(one.start()))
@@ -168,8 +179,9 @@ def test_the_keys_are_bound_to_the_channel(here: bytes, there: bytes) -> None:
 # --- keys and roles
 
 
+@covers("SEC-3")
 def test_a_wrong_key_is_told_as_a_hint() -> None:
-    """SEC-3: the user reads 'wrong key' and not 'connection reset'; the hint is not believed further than that."""
+    """The user reads 'wrong key' and not 'connection reset'; the hint is not believed further than that."""
     one, other = client(STRANGER), server()
     with pytest.raises(Refused, match=f"Key {STRANGER.id.hex()} does not open the role 'submitter'") as error:
         other.feed(one.start())
@@ -180,8 +192,9 @@ def test_a_wrong_key_is_told_as_a_hint() -> None:
     assert hinted.value.hint is Hint.BAD_KEY
 
 
+@covers("SEC-2", "SEC-3")
 def test_knowing_the_name_of_a_key_is_not_having_it() -> None:
-    """SEC-2, SEC-3: both ends with the right key id and the wrong secret."""
+    """Both ends with the right key id and the wrong secret."""
     pretender = Key(b"p" * 32)
     object.__setattr__(pretender, "id", CLUSTER.id)
     one, other = client(pretender), server()
@@ -207,8 +220,9 @@ ALLOWED = {
 }
 
 
+@covers("SEC-3")
 def test_key_x_role_x_server_x_expectation_is_refused_outside_the_allow_list() -> None:
-    """SEC-3: the full cross product; a stolen job key cannot submit, nor open a session that carries code."""
+    """The full cross product; a stolen job key cannot submit, nor open a session that carries code."""
     cells = list(product(SERVERS, KEYS, sorted(ROLES), sorted(ROLES)))
     passed = set()
     for cell in cells:
@@ -226,8 +240,9 @@ def test_key_x_role_x_server_x_expectation_is_refused_outside_the_allow_list() -
     assert passed == ALLOWED
 
 
+@covers("SEC-3")
 def test_a_role_that_is_not_admitted_is_told() -> None:
-    """SEC-3: a key that is right for another role gets the hint for the role or for the key."""
+    """a key that is right for another role gets the hint for the role or for the key."""
     with pytest.raises(Refused, match="role 'peer' is not admitted here") as error:
         server().feed(client(role="peer").start())
     assert error.value.hint is Hint.ROLE

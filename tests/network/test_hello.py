@@ -17,6 +17,8 @@ from network.handshake import ClientHandshake, ServerHandshake
 from network.hello import ROLES, Caps, Hello, HelloReader, parse_hello, parse_reply
 from network.keys import Key, Keyring
 
+from ..statements import covers
+
 CLUSTER = Key(b"c" * 32)
 ADMITS = {"submitter": Keyring((CLUSTER,))}
 CLIENT_CAPS: Caps = {"seal": True, "node": 3, "version": "1.0.0"}
@@ -64,9 +66,10 @@ WRONG: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
+@covers("SEC-1")
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
 def test_every_field_is_held_to_type_and_range(name: str, value: object) -> None:
-    """SEC-1: one wrong field is enough, in a hello and in a reply."""
+    """One wrong field is enough, in a hello and in a reply."""
     with pytest.raises(ProtocolError, match=f"'{name}' must be|msgpack within its limits"):
         parse_hello(hello_of({**GOOD, name: value}))
     core = {"v": 1, **{field: GOOD[field] for field in ("role", "n", "caps")}}
@@ -75,8 +78,9 @@ def test_every_field_is_held_to_type_and_range(name: str, value: object) -> None
             parse_reply(msgpack.packb({**core, name: value}))
 
 
+@covers("SEC-1")
 def test_fields_are_all_there_and_no_others_and_none_twice() -> None:
-    """SEC-1: missing, unknown and repeated fields, at both levels, and bytes before or after the map."""
+    """Missing, unknown and repeated fields, at both levels, and bytes before or after the map."""
     for name in GOOD:
         if name != "v":
             with pytest.raises(ProtocolError, match="must have the fields v, role, key_id, n, caps, job and no others"):
@@ -95,9 +99,10 @@ def test_fields_are_all_there_and_no_others_and_none_twice() -> None:
             parse_hello(hello_of(body))
 
 
+@covers("SEC-8")
 @pytest.mark.parametrize("length", [0, 1019, 4096, 65535])
 def test_the_stated_length_is_bounded_before_anything_is_kept(length: int) -> None:
-    """SEC-8: six bytes are all that is held of it."""
+    """Six bytes are all that is held of it."""
     head = b"PSGD" + struct.pack("!H", length)
     for feed in (HelloReader().feed, ServerHandshake({}, "agent").feed):
         with pytest.raises(ProtocolError, match=f"must have 1 to 1018 bytes, got {length}"):
@@ -119,9 +124,10 @@ def test_a_stranger_is_refused_at_the_first_wrong_byte(start: bytes) -> None:
         HelloReader().feed(start)
 
 
+@covers("SEC-8")
 @pytest.mark.parametrize("length", [0, 990, 4096, 65535])
 def test_the_stated_length_of_a_reply_is_bounded_too(length: int) -> None:
-    """SEC-8: a hostile server holds no more memory at a client than a hostile client at a server."""
+    """a hostile server holds no more memory at a client than a hostile client at a server."""
     one = client()
     one.start()
     with pytest.raises(ProtocolError, match=f"must have 1 to 989 bytes, got {length}"):
@@ -225,8 +231,9 @@ def outcome(end: ClientHandshake | ServerHandshake, data: bytes) -> str:
     return "answered" if answer else "waiting"
 
 
+@covers("SEC-1", "SEC-2", "SEC-8")
 def test_thousands_of_hostile_inputs_open_nothing() -> None:
-    """SEC-1, SEC-2, SEC-8: at the server and the client, none accepted, no other error, little memory.
+    """At the server and the client, none accepted, no other error, little memory.
 
     A mutant that is still a hello (another nonce, say) gets an answer like any hello; the proof that it lacks stops it there.
     """
@@ -259,16 +266,18 @@ def test_thousands_of_hostile_inputs_open_nothing() -> None:
         assert outcome(one, b"\0" + struct.pack("!H", len(core)) + core + bytes(32)) == "refused"
 
 
+@covers("SEC-1")
 def test_the_reply_s_parser_is_as_strict_behind_the_mac() -> None:
-    """SEC-1: it never sees what a stranger wrote, and yet stands the same inputs."""
+    """It never sees what a stranger wrote, and yet stands the same inputs."""
     for data in hostile_inputs():
         with pytest.raises(ProtocolError):
             parse_reply(data[6:])
 
 
+@covers("SEC-1")
 @given(st.binary(max_size=1100))
 def test_any_bytes_are_refused_or_incomplete_and_never_read_beyond(data: bytes) -> None:
-    """SEC-1: the reader asks for no byte beyond the hello."""
+    """The reader asks for no byte beyond the hello."""
     reader = HelloReader()
     rest = data
     try:

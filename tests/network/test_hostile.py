@@ -17,6 +17,8 @@ from network.handshake import ClientHandshake, ServerHandshake
 from network.keys import Key, Keyring, Opener, Sealer
 from network.wire import Kind, Limits, pack
 
+from ..statements import covers
+
 KEY = Key(b"k" * 32)
 LIMITS = Limits(meta=1 << 16, data=1 << 16, message=1 << 20)
 SLOWEST = 1.0  # seconds that one input may take
@@ -142,9 +144,10 @@ def inputs(rng: random.Random) -> Iterator[tuple[Callable[[bytes], bool], bytes]
     yield client_takes, reply
 
 
+@covers("SEC-1", "SEC-2", "SEC-4", "SUB-36")
 @pytest.mark.parametrize("seed", [1])
 def test_no_hostile_input_is_accepted_crashes_or_hangs(seed: int) -> None:
-    """SEC-1, SEC-2, SEC-4, SUB-36: at least 5,000 inputs to handshakes and frame readers in every run."""
+    """At least 5,000 inputs to handshakes and frame readers in every run."""
     outcome: Counter[str] = Counter()
     slowest = 0.0
     for take, data in inputs(random.Random(seed)):

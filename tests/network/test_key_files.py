@@ -12,13 +12,15 @@ from network.errors import NetworkError
 from network.key_files import create_key_file, default_key_path, find_keys, load_key_file, take_key_from_environment
 from network.keys import KeyFileError, Keyring, format_keyring
 
+from ..statements import covers
 from .keys import KEY, OTHER, line, secret_forms, write
 
 # --- files
 
 
+@covers("SEC-14")
 def test_a_created_file_can_be_loaded_and_belongs_to_its_owner_alone(tmp_path: Path) -> None:
-    """SEC-14: file mode 0600 and the directory's 0700, whatever the umask."""
+    """File mode 0600 and the directory's 0700, whatever the umask."""
     path = tmp_path / "psgd" / "key"
     old = os.umask(0o277)
     try:
@@ -32,8 +34,9 @@ def test_a_created_file_can_be_loaded_and_belongs_to_its_owner_alone(tmp_path: P
     assert [entry.name for entry in path.parent.iterdir()] == ["key"]
 
 
+@covers("SEC-14")
 def test_a_missing_directory_is_made_private(tmp_path: Path) -> None:
-    """SEC-14: the directory that is made for a key lets nobody else in."""
+    """The directory that is made for a key lets nobody else in."""
     old = os.umask(0)
     try:
         create_key_file(tmp_path / "psgd" / "key")
@@ -57,9 +60,10 @@ def test_a_place_that_cannot_hold_a_file_is_named(tmp_path: Path) -> None:
         create_key_file(tmp_path / "file" / "key")
 
 
+@covers("SEC-15")
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o602, 0o610, 0o601, 0o660, 0o777])
 def test_a_file_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> None:
-    """SEC-15: a key of mode 0644, or any other that lets group or others in, is refused with the command that helps."""
+    """a key of mode 0644, or any other that lets group or others in, is refused with the command that helps."""
     path = write(tmp_path / "key", line(KEY), mode)
     with pytest.raises(KeyFileError, match=f"has mode {mode:04o}, .*run 'chmod 600 {path}'"):
         load_key_file(path)
@@ -67,8 +71,9 @@ def test_a_file_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> Non
     assert load_key_file(path).offered == KEY
 
 
+@covers("SEC-14")
 def test_a_file_of_another_owner_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SEC-14: a key that another user has put there is not ours."""
+    """a key that another user has put there is not ours."""
     path = write(tmp_path / "key", line(KEY))
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(KeyFileError, match=f"must belong to user {os.getuid() + 1}, .* belongs to user {os.getuid()}"):
@@ -170,8 +175,9 @@ def test_the_default_file_is_made_at_the_first_use(tmp_path: Path) -> None:
     assert load_key_file(tmp_path / ".config" / "psgd" / "key") == ring
 
 
+@covers("SEC-15")
 def test_the_default_file_is_not_made_anew_when_it_is_faulty(tmp_path: Path) -> None:
-    """SEC-15: a default key of mode 0644 is refused, not replaced."""
+    """a default key of mode 0644 is refused, not replaced."""
     (tmp_path / "psgd").mkdir()
     path = write(tmp_path / "psgd" / "key", line(KEY), 0o644)
     with pytest.raises(KeyFileError, match="chmod 600"):
@@ -194,8 +200,9 @@ def test_a_user_without_a_home_is_told_what_to_give(monkeypatch: pytest.MonkeyPa
         default_key_path({})
 
 
+@covers("SEC-16")
 def test_the_variable_is_gone_once_taken() -> None:
-    """SEC-16: children inherit no key, not even a malformed one."""
+    """Children inherit no key, not even a malformed one."""
     environ = {"PSGD_KEY": line(KEY), "PATH": "/bin"}
     assert take_key_from_environment(environ) == Keyring((KEY,))
     assert environ == {"PATH": "/bin"}
@@ -221,8 +228,9 @@ sys.stdout.write(repr(find_keys(None, {"XDG_CONFIG_HOME": sys.argv[1]}, create=T
 """
 
 
+@covers("SEC-14")
 def test_processes_that_make_the_first_key_at_once_agree(tmp_path: Path) -> None:
-    """SEC-14: whoever loses the race reads the winner's file, which is never to be seen half-written."""
+    """Whoever loses the race reads the winner's file, which is never to be seen half-written."""
     command = [sys.executable, "-c", FIRST_USE, str(tmp_path)]
     children = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
@@ -247,8 +255,9 @@ def test_processes_that_make_the_first_key_at_once_agree(tmp_path: Path) -> None
     assert [entry.name for entry in (tmp_path / "psgd").iterdir()] == ["key"]
 
 
+@covers("SEC-14")
 def test_the_race_is_decided_before_the_file_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SEC-14: a file that appears between looking and publishing wins, and our own draft is removed."""
+    """a file that appears between looking and publishing wins, and our own draft is removed."""
     link = os.link
     path = tmp_path / "psgd" / "key"
 

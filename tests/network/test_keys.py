@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from network.keys import Key, KeyFileError, Keyring, format_keyring, new_key, parse_keyring
 
+from ..statements import covers
 from .keys import KEY, OTHER, line, secret_forms
 
 # --- Key and Keyring
@@ -51,8 +52,9 @@ def test_a_keyring_holds_one_or_two_different_keys(keys: tuple[Key, ...]) -> Non
         Keyring(keys)
 
 
+@covers("SEC-16")
 def test_the_secret_is_in_no_text_of_a_key() -> None:
-    """SEC-16: repr, str, format, repr of containers and the message of a refused pickle show no part of the secret."""
+    """Repr, str, format, repr of containers and the message of a refused pickle show no part of the secret."""
     with pytest.raises(TypeError) as refused:
         pickle.dumps(KEY)
     texts = [repr(KEY), str(KEY), f"{KEY}", repr(Keyring((KEY, OTHER))), repr({"key": KEY}), str(refused.value)]
@@ -61,10 +63,11 @@ def test_the_secret_is_in_no_text_of_a_key() -> None:
     assert KEY.id.hex() in repr(KEY)
 
 
+@covers("SEC-16")
 @pytest.mark.parametrize("spill", [pickle.dumps, copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
 @pytest.mark.parametrize("holder", [KEY, [KEY], {1: (KEY,)}], ids=["key", "list", "dict"])
 def test_a_key_is_not_pickled_or_copied(spill: Callable[[object], object], holder: object) -> None:
-    """SEC-16: a key inside something that is packed for another process stops that, instead of travelling along."""
+    """a key inside something that is packed for another process stops that, instead of travelling along."""
     if spill is copy.copy and holder is not KEY:
         spill(holder)  # shares the key, packs nothing
         return
@@ -108,9 +111,10 @@ MALFORMED = {
 }
 
 
+@covers("SEC-16")
 @pytest.mark.parametrize(("text", "fault"), MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_text_is_refused_by_its_fault(text: str, fault: str) -> None:
-    """SEC-16: the message names origin and fault; neither it nor its traceback holds any part of the key."""
+    """The message names origin and fault; neither it nor its traceback holds any part of the key."""
     with pytest.raises(KeyFileError, match=fault) as refused:
         parse_keyring(text, "Key file k")
     shown = "".join(traceback.format_exception(refused.value))

@@ -16,6 +16,8 @@ from network.metadata_cache import MAX_HEAD, MOST_KNOWN, KnownTails, head_end, t
 from network.values import encode
 from network.wire import HEADER, Kind, pack, unpack
 
+from ..statements import covers
+
 INTEGERS = st.integers(-(1 << 63), (1 << 64) - 1)
 SHAPES = st.lists(st.integers(0, 5), max_size=3)
 
@@ -109,8 +111,9 @@ def test_the_tables_are_bounded() -> None:
     assert first is not None and first[0] == (7, 300)
 
 
+@covers("SEC-8")
 def test_a_head_of_too_many_integers_finds_no_tail() -> None:
-    """SEC-8: a tail that is known opens no way around the limit of heads: nine integers are refused as before it was known."""
+    """a tail that is known opens no way around the limit of heads: nine integers are refused as before it was known."""
     array = np.zeros(3, np.float32)
     tree, arrays = encode(array)
     layout = [[a.dtype.str, *a.shape] for a in arrays]

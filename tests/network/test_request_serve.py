@@ -22,6 +22,8 @@ from network.key_files import create_key_file
 from network.keys import KeyFileError
 from network.transport import wait_sockets
 
+from ..statements import covers
+
 LIMIT = 10.0
 
 
@@ -113,9 +115,10 @@ def test_a_submitter_and_a_server_talk(key_file: Path) -> None:
                 served.close()
 
 
+@covers("SUB-40")
 @pytest.mark.parametrize("kilobytes", [0, 20_000])
 def test_bytes_are_what_a_proxy_counts(key_file: Path, kilobytes: int) -> None:
-    """SUB-40: bytes sent and read, handshake and farewell included, equal a proxy's own count to the byte."""
+    """Bytes sent and read, handshake and farewell included, equal a proxy's own count to the byte."""
     with Serve(key_file=key_file) as serve:
         proxy = CountingProxy(("127.0.0.1", serve.address.port))
         com, served = connect(serve, key_file, proxy.port)
@@ -208,9 +211,9 @@ def test_an_empty_assignment_is_refused(key_file: Path) -> None:
         Request(key_file).request(NodeAssignment())
 
 
+@covers("SEC-15")
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.7:0", "some-host:0"])
 def test_off_loopback_a_key_file_must_be_named(address: str) -> None:
-    """SEC-15."""
     with pytest.raises(NetworkError, match=r"needs an explicit key file: make one with 'psgd-worker --new-key'"):
         Serve(address)
 
@@ -227,8 +230,8 @@ def test_waiting_for_a_submitter_has_a_limit(key_file: Path) -> None:
         serve.acquire(0.05)
 
 
+@covers("SEC-1", "SEC-9")
 def test_strangers_and_idlers_do_not_keep_a_submitter_out(key_file: Path) -> None:
-    """SEC-1, SEC-9."""
     with contextlib.ExitStack() as stack:
         serve = stack.enter_context(Serve(key_file=key_file))
         for number in range(30):

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from network.errors import ProtocolError
 from network.keys import Opener, Sealer
 
+from ..statements import covers
+
 KEY = b"k" * 32
 FRAMES = [(b"header-1", b"meta", b"data"), (b"header-2", b"", b""), (b"header-3", b"more", bytes(1000))]
 
@@ -38,8 +40,9 @@ def refuses(opener: Opener, frame: tuple[bytes, ...], seal: bytes) -> None:
         opener.verify(frame, seal)
 
 
+@covers("SEC-4")
 def test_replay_reorder_drop_and_splice_are_refused() -> None:
-    """SEC-4: a frame verifies once, in its place, in its session, in its direction."""
+    """a frame verifies once, in its place, in its session, in its direction."""
     opener = Opener(KEY)
     opener.verify(FRAMES[0], seals()[0])
     refuses(opener, FRAMES[0], seals()[0])
@@ -50,8 +53,9 @@ def test_replay_reorder_drop_and_splice_are_refused() -> None:
     refuses(Opener(b"x" * 32), FRAMES[0], seals()[0])
 
 
+@covers("SEC-7")
 def test_every_bit_counts() -> None:
-    """SEC-7: every bit of header, meta, data and seal; and every truncation."""
+    """Every bit of header, meta, data and seal; and every truncation."""
     frame, seal = FRAMES[0], seals()[0]
     whole = b"".join(frame)
     for bit in range(8 * len(whole)):
@@ -68,8 +72,9 @@ def test_every_bit_counts() -> None:
         refuses(Opener(KEY), (whole[:length],), seal)
 
 
+@covers("SEC-4")
 def test_after_one_bad_frame_nothing_is_accepted_any_more() -> None:
-    """SEC-4: an attacker has one try, then the session is over."""
+    """An attacker has one try, then the session is over."""
     opener = Opener(KEY)
     refuses(opener, FRAMES[0], b"\0" * 32)
     for frame, seal in zip(FRAMES[1:], seals()[1:], strict=True):

@@ -15,6 +15,7 @@ from network.session import INBOX_LIMIT, Session
 from network.wire import HEADER, Kind, Limits
 from tests.network.memory_links import MemoryNetwork
 
+from ..statements import covers
 from .wires import CLIENT_KEY, SEALED_WIRES, SERVER_KEY, WIRES, Talk, memory_wire, talk
 
 
@@ -60,9 +61,10 @@ def test_a_large_array_crosses_in_many_frames(kind: str) -> None:
         assert np.array_equal(ends.server.inbox[0].value, data)
 
 
+@covers("SUB-40")
 @pytest.mark.parametrize(("kind", "sealed"), SEALED_WIRES)
 def test_bytes_are_conserved(kind: str, sealed: bool) -> None:
-    """SUB-40: sent = received, and what each message was said to cost is what travelled."""
+    """Sent = received, and what each message was said to cost is what travelled."""
     with talk(kind, sealed=sealed) as ends:
         before = ends.client.bytes_sent, ends.server.bytes_sent
         costs = [ends.client.queue([np.zeros(n), "x"]) for n in (0, 5, 70_000)]
@@ -73,9 +75,10 @@ def test_bytes_are_conserved(kind: str, sealed: bool) -> None:
         assert [(m.raw, m.overhead) for m in ends.server.inbox] == [tuple(c) for c in costs]
 
 
+@covers("SUB-35")
 @pytest.mark.parametrize("kind", sorted(WIRES))
 def test_a_full_inbox_stops_the_sender_and_nothing_is_lost(kind: str) -> None:
-    """SUB-35: 10,000 packets to a receiver that pauses."""
+    """10,000 packets to a receiver that pauses."""
     block = np.zeros(500, np.float32)
     with talk(kind) as ends:
         queued = taken = 0
@@ -100,8 +103,9 @@ def test_a_full_inbox_stops_the_sender_and_nothing_is_lost(kind: str) -> None:
         assert stalled > 0
 
 
+@covers("SUB-35")
 def test_an_inbox_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-35: a few large messages fill it as many small ones do."""
+    """a few large messages fill it as many small ones do."""
     monkeypatch.setattr(session_module, "INBOX_BYTES", 1 << 20)
     with talk() as ends:
         for _ in range(50):

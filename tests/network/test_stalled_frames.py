@@ -38,6 +38,7 @@ from rpc.job.code_session import CodeSession
 from rpc.messages import Load
 from rpc.submit.connections import Connections, Gone
 
+from ..statements import covers
 from .wires import CLIENT_KEY, SEALED_WIRES, SERVER_KEY, WIRES
 
 LIMITS = {"submitter": STALL_SECONDS, "agent": STALL_SECONDS, "peer": JOB_STALL_SECONDS, "code": JOB_STALL_SECONDS}
@@ -80,11 +81,12 @@ def frames(*values: object, sealed: bool = False, limits: Limits | None = None) 
     return b"".join(bytes(p) for v in values for p in pack(Kind.MESSAGE, (), v, sealed, (), limits or Limits()).buffers(sealer))
 
 
+@covers("SEC-7", "SEC-9")
 @pytest.mark.parametrize("role", LIMITS)
 @pytest.mark.parametrize(("kind", "sealed"), SEALED_WIRES)
 @pytest.mark.parametrize("cut", [1, HEADER.size, HEADER.size + 10, -1])
 def test_a_frame_that_does_not_go_on_ends_the_connection(kind: str, sealed: bool, cut: int, role: str) -> None:
-    """SEC-7, SEC-9: wherever it stops, and whoever sends it; what came before was delivered."""
+    """Wherever it stops, and whoever sends it; what came before was delivered."""
     with half(kind, sealed=sealed, role=role) as (session, sender, clock):
         it = Half(session, sender, clock)
         first, both = (frames(*values, sealed=sealed) for values in (["whole"], ["whole", np.zeros(4096, np.uint8)]))
@@ -99,9 +101,10 @@ def test_a_frame_that_does_not_go_on_ends_the_connection(kind: str, sealed: bool
                 pass
 
 
+@covers("SEC-9")
 @pytest.mark.parametrize(("rate", "lives"), [(1, False), (STALL_BYTES // 40, False), (STALL_BYTES // 20, True)])
 def test_a_frame_has_a_least_speed(rate: int, lives: bool) -> None:
-    """SEC-9: whoever sends a byte now and then holds a frame open no longer than who sends none."""
+    """Whoever sends a byte now and then holds a frame open no longer than who sends none."""
     with half() as it:
         whole = frames(np.zeros(3 * STALL_BYTES, np.uint8))
         came = contextlib.nullcontext() if lives else pytest.raises(ProtocolError, match="does not go on")
@@ -203,8 +206,9 @@ def test_a_job_process_looks_while_it_waits_for_its_code(monkeypatch: pytest.Mon
             CodeSession(it.session, 3600.0).receive(Load)
 
 
+@covers("SEC-9")
 def test_an_agent_closes_what_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SEC-9: 256 holders of the key who begin a frame do not keep the others out for more than half a minute."""
+    """256 holders of the key who begin a frame do not keep the others out for more than half a minute."""
     clock, key = VirtualClock(), new_key()
     monkeypatch.setattr(agent_module, "SystemClock", lambda: clock)
     settings = AgentSettings(port=0, work_dir=str(tmp_path / "work"), keyring=Keyring((key,)))

@@ -13,6 +13,7 @@ import network
 from network.transport import Link
 from tests.contract.kinds import public_kinds
 
+from ..statements import covers
 from .wires import WIRES, Wire
 
 LIMIT = 5.0
@@ -99,8 +100,9 @@ def test_many_buffers_are_taken_from_the_front(wire: Wire) -> None:
     assert read(wire, sent) == rest
 
 
+@covers("SUB-35")
 def test_a_full_stream_takes_nothing_until_it_is_read(wire: Wire) -> None:
-    """SUB-35: a receiver that does not read stops the sender; nothing is lost."""
+    """a receiver that does not read stops the sender; nothing is lost."""
     total = fill(wire.left)
     assert wire.left.send([b"more"]) == 0
     assert len(read(wire, total)) == total

@@ -19,6 +19,8 @@ from tests.network.value_kinds import (
     values,
 )
 
+from ..statements import covers
+
 
 @settings(max_examples=400, deadline=None)
 @given(values)
@@ -44,8 +46,9 @@ def test_an_array_that_arrives_can_be_written_to() -> None:
     assert received.tolist() == [2, 2, 2]
 
 
+@covers("SUB-36")
 def test_hooks_do_not_run() -> None:
-    """SUB-36: an instance is filled field by field; no __init__, __setattr__, __setstate__, __reduce__ or property runs."""
+    """An instance is filled field by field; no __init__, __setattr__, __setstate__, __reduce__ or property runs."""
     guarded = object.__new__(Guarded)
     guarded.__dict__.update(shown=1, other=(2,))
     received = travel(guarded)

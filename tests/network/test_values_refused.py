@@ -35,6 +35,8 @@ from tests.network.value_kinds import (
     nested,
 )
 
+from ..statements import covers
+
 
 def looped() -> list[Any]:
     loop: list[Any] = []
@@ -214,16 +216,18 @@ trees = st.recursive(
 )  # fmt: skip
 
 
+@covers("SUB-36")
 @settings(max_examples=600, deadline=None)
 @given(trees, st.lists(st.sampled_from([SCALAR, VECTOR, OCTETS]), max_size=3))
 def test_any_tree_is_a_value_or_refused(tree: Any, given_arrays: list[Any]) -> None:
-    """SUB-36: nothing that arrives raises anything but ProtocolError."""
+    """Nothing that arrives raises anything but ProtocolError."""
     with contextlib.suppress(ProtocolError):
         decode(tree, given_arrays, CLASSES)
 
 
+@covers("SUB-36")
 def test_mutants_of_real_messages_are_values_or_refused() -> None:
-    """SUB-36: 10,000 altered messages; each is decoded to a value or refused by ProtocolError."""
+    """10,000 altered messages; each is decoded to a value or refused by ProtocolError."""
     rng = random.Random(20)
     value = [Plain(1, Frozen({"k": (1, 2.5)}, [np.arange(3), b"x" * 9])), Pair(Color.RED, 1 << 70), Slotted("s"), None, -5]
     tree, held = encode(value, CLASSES)

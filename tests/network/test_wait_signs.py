@@ -11,6 +11,8 @@ from network.controller import WAIT_SECONDS, Controller
 from network.errors import TimedOut
 from network.testing import VirtualClock
 
+from ..statements import covers
+
 
 class Sleeper:
     """A waiter on which nothing ever happens."""
@@ -30,8 +32,9 @@ def controller(sleeper: Sleeper) -> Controller:
     return Controller(0, {}, clock=sleeper.clock, wait=sleeper)
 
 
+@covers("FD-2")
 def test_signs_of_a_long_wait() -> None:
-    """FD-2: no slice is longer than a quarter of a second, and a sign comes before and after each."""
+    """No slice is longer than a quarter of a second, and a sign comes before and after each."""
     sleeper = Sleeper()
     with controller(sleeper) as com:
         com.on_wait, com.on_resume = lambda: sleeper.signs.append("wait"), lambda: sleeper.signs.append("resume")

@@ -15,6 +15,8 @@ from safetensors import numpy as reference
 
 from nn.tensor_files import MAX_HEADER, ModelFileError, dump, parse
 
+from ..statements import covers
+
 MUTANTS = 10_000
 MEMORY = 64 << 20  # bytes; a header of 1 MiB of JSON brackets takes most of it
 
@@ -58,8 +60,9 @@ class Payload:
         return open, (self.marker, "w")
 
 
+@covers("SEC-13")
 def test_pickles_do_not_run(tmp_path):
-    """SEC-13: pickle bytes, alone and behind a plausible length."""
+    """Pickle bytes, alone and behind a plausible length."""
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         data = pickle.dumps(Payload(tmp_path / "marker"), protocol)
         for file in (data, struct.pack("<Q", len(data)) + data, assembled(data, data)):
@@ -68,8 +71,9 @@ def test_pickles_do_not_run(tmp_path):
     assert not (tmp_path / "marker").exists()
 
 
+@covers("SEC-13")
 def test_npz_bomb():
-    """SEC-13: a small archive that would unpack to 32 MiB."""
+    """a small archive that would unpack to 32 MiB."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as file:
         for _ in range(32):
@@ -78,6 +82,7 @@ def test_npz_bomb():
         parse(buffer.getvalue())
 
 
+@covers("SEC-13")
 @pytest.mark.parametrize(
     "join",
     [
@@ -92,7 +97,7 @@ def test_npz_bomb():
     ],
 )
 def test_polyglots(join):
-    """SEC-13: a file that is also an archive or a page."""
+    """a file that is also an archive or a page."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("a.npy", b"data")
@@ -100,12 +105,13 @@ def test_polyglots(join):
         parse(join(sealed(), buffer.getvalue()))
 
 
+@covers("SEC-13")
 @pytest.mark.parametrize(
     "shape",
     [[8 << 30], [1 << 31, 1 << 31], [0, 1 << 62], [10**4000], [0] + [1 << 40] * 31, [1] * 33, [-1], [-2, -2], [1.0], [True]],
 )
 def test_absurd_shapes(shape):
-    """SEC-13: 32 GiB and worse, with honest and with small offsets."""
+    """32 GiB and worse, with honest and with small offsets."""
     size = 4
     for axis in shape:
         size *= int(axis)
@@ -115,6 +121,7 @@ def test_absurd_shapes(shape):
                 parse(assembled({"a": entry(shape, end)}, body))
 
 
+@covers("SEC-13")
 @pytest.mark.parametrize(
     ("header", "text"),
     [
@@ -151,27 +158,30 @@ def test_absurd_shapes(shape):
     ],
 )
 def test_every_rule_of_the_reader(header, text):
-    """SEC-13: duplicates, holes, overlaps, unknown fields and dtypes, and JSON that is none."""
+    """Duplicates, holes, overlaps, unknown fields and dtypes, and JSON that is none."""
     with pytest.raises(ModelFileError, match=text):
         parse(assembled(header, bytes([2, 2, 2, 2])))
 
 
+@covers("SEC-13")
 @pytest.mark.parametrize("length", [MAX_HEADER + 1, 1 << 32, 1 << 63, (1 << 64) - 1])
 def test_a_claimed_header_length_is_not_believed(length):
-    """SEC-13: sizes are compared with the file before anything else."""
+    """Sizes are compared with the file before anything else."""
     with pytest.raises(ModelFileError, match=f"it claims {length}"):
         parse(struct.pack("<Q", length) + b"{}")
 
 
+@covers("SEC-13")
 def test_a_header_above_its_limit_is_not_even_parsed():
-    """SEC-13: header <= 1 MiB, also where the file is long enough."""
+    """Header <= 1 MiB, also where the file is long enough."""
     assert parse(assembled(b"{}" + b" " * (MAX_HEADER - 2))) == ({}, {})
     with pytest.raises(ModelFileError, match=r"the header must fit in the file .* and in 1048576 bytes"):
         parse(assembled(b"{}" + b" " * (MAX_HEADER - 1)))
 
 
+@covers("SEC-17")
 def test_a_name_from_the_file_cannot_write_to_the_terminal():
-    """SEC-17: control characters are escaped, long names are cut."""
+    """Control characters are escaped, long names are cut."""
     name = "\x1b[2J\n" + "x" * 10_000
     with pytest.raises(ModelFileError) as caught:
         parse(assembled({name: 1}))
@@ -179,16 +189,18 @@ def test_a_name_from_the_file_cannot_write_to_the_terminal():
     assert len(str(caught.value)) < 200
 
 
+@covers("SEC-13")
 def test_truncated_at_every_place():
-    """SEC-13: no prefix of a file is a file."""
+    """No prefix of a file is a file."""
     data = sealed()
     for length in range(len(data)):
         with pytest.raises(ModelFileError):
             parse(data[:length])
 
 
+@covers("SEC-13")
 def test_every_single_bit_counts():
-    """SEC-13: whichever bit of length, header or data flips, the file is refused."""
+    """Whichever bit of length, header or data flips, the file is refused."""
     data = bytearray(sealed())
     for position in range(len(data)):
         for bit in range(8):
@@ -221,8 +233,9 @@ def mutate(data, chance):
     return bytes(data)
 
 
+@covers("SEC-13")
 def test_seeded_mutants():
-    """SEC-13: thousands of damaged files; sealed ones are all refused, others give arrays within the file or the error."""
+    """Thousands of damaged files; sealed ones are all refused, others give arrays within the file or the error."""
     chance = random.Random(13)
     own = sealed()
     foreign = reference.save({"dense": np.ones((2, 3), np.float32), "b": np.zeros(4, bool)}, metadata={"format": "np"})

@@ -11,6 +11,8 @@ import pytest
 
 from nn.tensor_files import ModelFileError, dump, parse, read_file, write_file
 
+from ..statements import covers
+
 WRITER = """
 import sys
 import numpy as np
@@ -90,9 +92,10 @@ def test_a_target_that_cannot_be_replaced_is_named(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+@covers("INV-5")
 @pytest.mark.processes
 def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path):
-    """INV-5: the reader finds the old version or the new one, never neither."""
+    """The reader finds the old version or the new one, never neither."""
     path = tmp_path / "a.model"
     write_file(path, dump({"a": np.zeros(50_000, dtype=int)}, {}))
     with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE) as writer:

@@ -16,9 +16,12 @@ from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
 
+from ..statements import covers
 
+
+@covers("SUB-40")
 def test_entries_add_up_per_codec_variable_link_and_direction() -> None:
-    """SUB-40: raw bytes, wire bytes, overhead."""
+    """Raw bytes, wire bytes, overhead."""
     books = Accounts(0, ["Plain", "QSGD"])
     books.sent(1, 2, Sent(10, 4))
     books.sent(1, 2, Sent(20, 4))
@@ -34,8 +37,9 @@ def test_entries_add_up_per_codec_variable_link_and_direction() -> None:
     assert Accounts(0, []).total(SENT) == Sent(0, 0)
 
 
+@covers("SUB-40", "INV-4")
 def test_a_job_conserves_bytes_and_packets() -> None:
-    """SUB-40, INV-4: sent = received + in flight, per link and variable; 4 bytes per element travel raw."""
+    """Sent = received + in flight, per link and variable; 4 bytes per element travel raw."""
     job = ArrayJob(FixedBlockAssignment(2, 1, 4), batches=5).run()
     for node in (0, 1):
         books = job.exchanges[node].accounts
@@ -44,9 +48,10 @@ def test_a_job_conserves_bytes_and_packets() -> None:
         assert 0 < books.total(SENT).overhead < 5 * 2 * 64
 
 
+@covers("SUB-40")
 @pytest.mark.parametrize("copies", [(), (0.0, 0.0)])
 def test_lost_and_repeated_packets_stay_in_the_accounts(copies: tuple[float, ...]) -> None:
-    """SUB-40: what a link loses or repeats is known, so the sums still hold."""
+    """What a link loses or repeats is known, so the sums still hold."""
     fired = []
 
     def link(sender: int, receiver: int, key: Key) -> tuple[float, ...]:
@@ -101,8 +106,9 @@ class Nowhere:
         return True
 
 
+@covers("SUB-40")
 def test_what_goes_nowhere_is_not_counted() -> None:
-    """SUB-40: a packet for a node that is gone; a rescue that reaches nobody is none."""
+    """a packet for a node that is gone; a rescue that reaches nobody is none."""
     bank = copy_context().run(CodecBank, [Plain], JobSettings(IIDBlockAssignment(2)), Nowhere(), 0)
     bank.update(0, 0, np.zeros(4, np.float32))
     assert bank.accounts.entries() == [] and bank.unsent == 0

@@ -27,6 +27,8 @@ from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
 from tests.parallel_sgd.digits_job import mlp
 from tests.processes.training.jobs import digits_job
 
+from ..statements import covers
+
 # classes as version 0.9 asked for them: the interfaces kept their names, not their methods
 
 
@@ -260,8 +262,9 @@ def test_what_a_job_is_made_of() -> None:
         ParallelSGD(model, digits, lambda *arrays: arrays)  # type: ignore[arg-type]
 
 
+@covers("SUB-29")
 def test_duplicates_need_a_divisor(tmp_path: Path) -> None:
-    """SUB-29: 3 workers cannot form groups of 2."""
+    """3 workers cannot form groups of 2."""
     with (
         in_process(3) as nodes,
         pytest.raises(ValueError, match=r"'redundancy' must divide the number of workers, got 2 for 3"),

@@ -10,29 +10,35 @@ from parallel_sgd.merge import block_tree
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.profiles.blockassignment import AbsBlockAssignment
 
+from ..statements import covers
 
+
+@covers("SUB-28")
 def test_iid_of_four_workers_with_two_copies() -> None:
-    """SUB-28: 6 blocks, 3 per worker, worker 0 holds 0, 1, 2."""
+    """6 blocks, 3 per worker, worker 0 holds 0, 1, 2."""
     assignment = IIDBlockAssignment(4, 2)
     assert assignment.block_count == 6
     assert assignment.node_2_block == [[0, 1, 2], [0, 3, 4], [1, 3, 5], [2, 4, 5]]
 
 
+@covers("SUB-28")
 @pytest.mark.parametrize(("nodes", "copies"), [(1, 1), (3, 1), (4, 2), (5, 3), (6, 6)])
 def test_iid_counts(nodes: int, copies: int) -> None:
-    """SUB-28: C(n, r) blocks, each on r workers, C(n-1, r-1) per worker."""
+    """C(n, r) blocks, each on r workers, C(n-1, r-1) per worker."""
     assignment = IIDBlockAssignment(nodes, copies)
     assert assignment.block_count == comb(nodes, copies)
     assert all(len(holders) == copies for holders in assignment.block_2_node)
     assert all(len(blocks) == comb(nodes - 1, copies - 1) for blocks in assignment.node_2_block)
 
 
+@covers("SUB-29")
 def test_duplicate_of_four_workers_with_two_copies() -> None:
-    """SUB-29: groups of neighbours hold the same block."""
+    """Groups of neighbours hold the same block."""
     assert DuplicateAssignment(4, 2).node_2_block == [[0], [0], [1], [1]]
     assert DuplicateAssignment(4, 2).block_2_node == [[0, 1], [2, 3]]
 
 
+@covers("SUB-29")
 @pytest.mark.parametrize(
     ("kind", "nodes", "copies", "words"),
     [
@@ -47,7 +53,7 @@ def test_duplicate_of_four_workers_with_two_copies() -> None:
     ],
 )
 def test_impossible_numbers_are_refused(kind: type, nodes: int, copies: int, words: str) -> None:
-    """SUB-29: refused before anything is sent, naming argument, expectation and what came."""
+    """Refused before anything is sent, naming argument, expectation and what came."""
     with pytest.raises(ValueError, match=words):
         kind(nodes, copies)
 

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from parallel_sgd.batches import FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS, Batches, BlockFeeder
 from tests.parallel_sgd.dealing import dealt, factors
 
+from ..statements import covers
 
+
+@covers("SUB-30")
 def test_slices_are_disjoint_and_cover_the_batch() -> None:
-    """SUB-30: batch = block_size x blocks; what does not fill one is a last, shorter batch."""
+    """Batch = block_size x blocks; what does not fill one is a last, shorter batch."""
     batches = Batches(samples=103, block_size=5, block_count=4)
     rows = [list(range(103))[batches.rows(batch, block)] for batch in range(batches.count) for block in range(4)]
     assert [len(part) for part in rows] == [5] * 20 + [0, 1, 1, 1]
@@ -29,9 +32,10 @@ def test_without_a_tail_all_batches_are_whole() -> None:
     assert batches.tail_factors(range(4)) == {}
 
 
+@covers("SUB-45")
 @given(size=st.integers(1, 7), blocks=st.integers(1, 7), more=st.integers(0, 99))
 def test_blocks_of_an_epoch_hold_every_sample_once(size: int, blocks: int, more: int) -> None:
-    """SUB-45: whatever the numbers, as the contract cuts them; the factors make the mean over blocks that over samples."""
+    """Whatever the numbers, as the contract cuts them; the factors make the mean over blocks that over samples."""
     samples = size * blocks + more
     batches = Batches(samples, size, blocks)
     wanted = dealt(samples, size, blocks, 0, None)
@@ -43,8 +47,9 @@ def test_blocks_of_an_epoch_hold_every_sample_once(size: int, blocks: int, more:
         assert [np.float32(found[block]) for block in range(blocks)] == factors(wanted[-1])
 
 
+@covers("SUB-45")
 def test_every_epoch_has_an_order_of_its_own() -> None:
-    """SUB-45: keyed by (seed, epoch); that of the training set where it is fixed."""
+    """Keyed by (seed, epoch); that of the training set where it is fixed."""
     batches = Batches(samples=103, block_size=5, block_count=4)
     orders = [batches.order(SHUFFLED, seed, epoch) for seed in (0, 1) for epoch in range(3)]
     assert len({order.tobytes() for order in orders if order is not None}) == 6
@@ -80,8 +85,9 @@ def test_the_feeder_deals_what_lies_there(order: str) -> None:
                 assert weights is not None and weights.tolist() == (places * 5).tolist()
 
 
+@covers("SUB-30")
 def test_too_few_samples_are_refused_with_the_needed_number() -> None:
-    """SUB-30: a data set smaller than a batch."""
+    """a data set smaller than a batch."""
     with pytest.raises(ValueError, match=r"at least one batch of 256 samples \(block_size 64 x 4 blocks\), got 255"):
         Batches(255, 64, 4)
 

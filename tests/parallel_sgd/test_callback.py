@@ -19,6 +19,8 @@ from rpc.liveness.recorder import Kind, Reader, Recorder, make_memory
 from rpc.monitor import Monitor
 from tests.parallel_sgd.digits_job import ADAM, digits, mlp
 
+from ..statements import covers
+
 Signals = list[tuple[Kind, int, int]]
 
 
@@ -57,8 +59,9 @@ def expected(epochs: range, batches: int) -> Signals:
     return [*signals, (Kind.TRAIN_END, epochs[-1], batches - 1)]
 
 
+@covers("FD-1")
 def test_callback_of_fit(listeners: list[Listener]) -> None:
-    """FD-1: `MonitorCallback` makes the four calls at the right moments; a continued training goes on counting."""
+    """`MonitorCallback` makes the four calls at the right moments; a continued training goes on counting."""
     model = mlp()
     model.compile(SGDOptimizer(0.1))
     x, y, _, _ = digits()
@@ -69,8 +72,9 @@ def test_callback_of_fit(listeners: list[Listener]) -> None:
     assert listeners[0].heard() == expected(range(2, 3), 3)
 
 
+@covers("FD-1")
 def test_callback_outside_a_job() -> None:
-    """FD-1: without a job the callback does nothing, and opens nothing."""
+    """Without a job the callback does nothing, and opens nothing."""
     open_before = os.listdir("/dev/fd")
     model = mlp()
     model.compile(SGDOptimizer(0.1))
@@ -79,8 +83,9 @@ def test_callback_outside_a_job() -> None:
     assert os.listdir("/dev/fd") == open_before
 
 
+@covers("FD-1")
 def test_workers_signal_by_themselves(listeners: list[Listener]) -> None:
-    """FD-1: every worker of a job signals each batch, each epoch and the end, epochs and batches as they are counted."""
+    """Every worker of a job signals each batch, each epoch and the end, epochs and batches as they are counted."""
     plan = WorkerPlan(FixedBlockAssignment.of(blocks=2)(2, 1), block_size=16, epochs=2, optimizer=ADAM)
     x, y, test_x, test_y = digits()
     data, model, clock = (x[:96], y[:96], test_x[:10], test_y[:10]), mlp(), VirtualClock()

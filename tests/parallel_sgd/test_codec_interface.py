@@ -15,6 +15,8 @@ from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import IIDBlockAssignment
 
+from ..statements import covers
+
 
 class Keep(Codec):
     """Holds what it is given."""
@@ -26,8 +28,9 @@ class Keep(Codec):
         return None
 
 
+@covers("SUB-34")
 def test_set_result_adds_by_default_and_get_result_empties() -> None:
-    """SUB-34: adding, replacing, emptying."""
+    """Adding, replacing, emptying."""
     codec = Keep(3)
     assert codec.node_id == 3
     assert not codec.is_done()
@@ -41,8 +44,9 @@ def test_set_result_adds_by_default_and_get_result_empties() -> None:
     assert not codec.is_done()
 
 
+@covers("SUB-34")
 def test_an_operation_gets_the_old_result_or_none_and_replaces_it() -> None:
-    """SUB-34: `op(old or None, new)`."""
+    """`op(old or None, new)`."""
     codec, seen = Keep(0), []
 
     def larger(old: np.ndarray | None, new: np.ndarray) -> np.ndarray:
@@ -115,8 +119,9 @@ def test_two_contexts_do_not_share_settings() -> None:
     assert [context.run(GlobalSettings.get_default).node_count for context in contexts] == [1, 2]
 
 
+@covers("SUB-33")
 def test_a_codec_is_chosen_for_all_variables_or_by_id() -> None:
-    """SUB-33: a class, or a dict, the rest the default codec."""
+    """a class, or a dict, the rest the default codec."""
     assert choose_codecs(None, Plain, 2) == [Plain, Plain]
     assert choose_codecs(DummyCodec, Plain, 2) == [DummyCodec, DummyCodec]
     assert choose_codecs({1: DummyCodec}, Plain, 3) == [Plain, DummyCodec, Plain]

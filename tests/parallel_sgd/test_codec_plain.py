@@ -12,6 +12,8 @@ from parallel_sgd.codec import BlockWeight, DummyCodec, GlobalSettings, Plain
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import SHAPES, ArrayJob, expected, gradient, tree_mean
 
+from ..statements import covers
+
 ASSIGNMENTS = [
     IIDBlockAssignment(1),
     IIDBlockAssignment(2),
@@ -39,22 +41,25 @@ def check(job: ArrayJob, nodes: object = None) -> None:
                 assert got.tobytes() == wanted.tobytes()
 
 
+@covers("SUB-20")
 @pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=lambda a: f"{type(a).__name__}-{a.node_count}-{a.redundancy}")
 def test_every_worker_gets_the_mean_over_all_blocks(assignment: ISetting) -> None:
-    """SUB-20: the same bits everywhere, whoever holds which block."""
+    """The same bits everywhere, whoever holds which block."""
     check(ArrayJob(assignment).run())
 
 
+@covers("SUB-23")
 @pytest.mark.parametrize("assignment", ASSIGNMENTS[1:], ids=lambda a: f"{type(a).__name__}-{a.node_count}-{a.redundancy}")
 def test_every_packet_twice_changes_nothing(assignment: ISetting) -> None:
-    """SUB-23: duplicates change nothing."""
+    """Duplicates change nothing."""
     check(ArrayJob(assignment, link=lambda *_: (0.0, 0.0)).run())
 
 
+@covers("SUB-22", "SUB-23")
 @settings(deadline=None, max_examples=40)
 @given(assignment=st.sampled_from(ASSIGNMENTS), data=st.data())
 def test_delays_and_copies_in_any_combination_change_nothing(assignment: ISetting, data: st.DataObject) -> None:
-    """SUB-22, SUB-23: hypothesis chooses when each packet arrives and how often."""
+    """Hypothesis chooses when each packet arrives and how often."""
     delays = st.lists(st.sampled_from([0.0, 0.1, 0.25, 3.0]), min_size=1, max_size=2)
     check(ArrayJob(assignment, link=lambda *_: data.draw(delays)).run())
 
@@ -75,18 +80,20 @@ def test_copies_of_a_block_are_not_sent_to_its_holders() -> None:
     assert {entry.peer for entry in job.exchanges[0].accounts.entries() if entry.direction == RECEIVED} == {2, 3}
 
 
+@covers("SUB-31")
 @pytest.mark.parametrize("assignment", [DuplicateAssignment(4, 2), IIDBlockAssignment(4, 2), FixedBlockAssignment(4, 2, 4)])
 @pytest.mark.parametrize("dead", range(4))
 def test_any_one_worker_may_die_with_two_copies(assignment: ISetting, dead: int) -> None:
-    """SUB-31: the others go on without a time-out and with unchanged results."""
+    """The others go on without a time-out and with unchanged results."""
     job = ArrayJob(assignment, batches=4, ends_after={dead: 2}).run()
     assert len(job.results[dead]) == 2
     check(job, nodes=set(range(4)) - {dead})
     assert job.clock.monotonic() == 0.0
 
 
+@covers("SUB-31")
 def test_a_slow_copy_is_not_waited_for() -> None:
-    """SUB-31: what comes after its result was taken is dropped and counted."""
+    """What comes after its result was taken is dropped and counted."""
     job = ArrayJob(DuplicateAssignment(4, 2), batches=3, link=lambda sender, *_: (0.5,) if sender == 3 else (0.0,)).run()
     check(job)
     assert job.clock.monotonic() == 0.0
@@ -120,8 +127,9 @@ def test_a_repeated_packet_is_counted() -> None:
     assert codec.duplicates == 1
 
 
+@covers("SUB-24")
 def test_rescue_sends_own_sums_to_those_who_are_late() -> None:
-    """SUB-24: the content of the first sending, to the workers whose blocks are missing."""
+    """The content of the first sending, to the workers whose blocks are missing."""
     with GlobalSettings.use(IIDBlockAssignment(3)):
         codec = Plain(0)
     codec.update_blocks(BlockWeight(gradient(0, 0, 0), 0))
@@ -165,8 +173,9 @@ def test_dummy_codec_refuses_packets() -> None:
         codec.receive_blocks((0, 1))
 
 
+@covers("SUB-33")
 def test_codecs_may_differ_per_variable() -> None:
-    """SUB-33: variable 1 stays local, variable 0 is exchanged by the default codec."""
+    """Variable 1 stays local, variable 0 is exchanged by the default codec."""
     job = ArrayJob(IIDBlockAssignment(2), codec={1: DummyCodec}, batches=1).run()
     assert job.results[0][0][0].tobytes() == expected(0, 2)[0].tobytes()
     assert job.results[0][0][1].tobytes() == gradient(0, 0, 1).tobytes()

@@ -17,6 +17,8 @@ from parallel_sgd.commands.options import make_dataset, make_transform
 from parallel_sgd.names import UnknownName, literal, split_objects
 from tests.parallel_sgd.digits_job import mlp
 
+from ..statements import covers
+
 
 @pytest.fixture(autouse=True)
 def modules_of_ones_own_go() -> Iterator[None]:
@@ -173,10 +175,11 @@ def test_a_module_may_have_a_known_name(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delitem(sys.modules, "shuffle")
 
 
+@covers("SUB-46")
 def test_an_error_in_code_of_ones_own_is_shown_with_its_frames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """SUB-46: those of Parallel-SGD are left out, and no traceback is shown where none is the user's."""
+    """Those of Parallel-SGD are left out, and no traceback is shown where none is the user's."""
     monkeypatch.chdir(tmp_path)
     mlp().save("dnn.model")
     (tmp_path / "own_steps.py").write_text(

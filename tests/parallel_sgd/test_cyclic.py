@@ -21,6 +21,8 @@ from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, IIDBloc
 from parallel_sgd.testing.array_job import ArrayJob, expected
 from tests.parallel_sgd.codec.compositions import codec_of
 
+from ..statements import covers
+
 CODES = [(4, 1), (5, 2), (6, 2), (8, 3), (10, 3)]
 
 
@@ -177,8 +179,8 @@ def test_a_coded_sum_costs_as_much_as_a_gradient() -> None:
             assert {exchange.accounts.total(SENT).raw for exchange in job.exchanges.values()} == {targets * 5 * 4 * (12 + 4)}
 
 
+@covers("SUB-31")
 def test_the_job_goes_on_without_lost_workers() -> None:
-    """SUB-31."""
     for codec in (GradCode, GradCodePeers):
         job = coded(5, 2, codec, batches=4, ends_after={1: 1, 4: 2}).run()
         assert [len(job.results[node]) for node in range(5)] == [4, 1, 4, 4, 2]

@@ -17,6 +17,8 @@ from parallel_sgd.compatibility import check_data
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import IIDBlockAssignment
 
+from ..statements import covers
+
 ROWS = np.random.default_rng(0).normal(size=(60, 4))
 KINDS = np.arange(60) // 20  # sorted: the first batch holds one class only
 
@@ -52,6 +54,7 @@ def parts(x: Any = ROWS, y: Any = KINDS) -> Any:
     return x, y, x[:6], y[:6]
 
 
+@covers("SUB-46")
 @pytest.mark.parametrize("small", [0, 1 << 30])
 @pytest.mark.parametrize(
     ("model", "data", "transform", "words"),
@@ -76,12 +79,13 @@ def parts(x: Any = ROWS, y: Any = KINDS) -> Any:
 def test_what_does_not_fit_is_refused(
     model: Any, data: Any, transform: Any, words: str, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SUB-46: shapes, outputs, labels and types, of small data sets as of large ones, whose first rows are tried."""
+    """Shapes, outputs, labels and types, of small data sets as of large ones, whose first rows are tried."""
     monkeypatch.setattr(compatibility, "_SMALL", small)
     with pytest.raises(ValueError, match=words):
         check(model, data, transform)
 
 
+@covers("SUB-46")
 @pytest.mark.parametrize("small", [0, 1 << 30])
 @pytest.mark.parametrize(
     "transform",
@@ -94,7 +98,7 @@ def test_what_does_not_fit_is_refused(
     ],
 )
 def test_what_fits_is_taken(transform: Any, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-46: nothing is refused that trains, though some rows alone would not do."""
+    """Nothing is refused that trains, though some rows alone would not do."""
     monkeypatch.setattr(compatibility, "_SMALL", small)
     check(of([4]), parts(), transform)
 
@@ -115,6 +119,7 @@ def test_a_transform_that_lacks_something_here_is_left_to_the_workers(caplog: py
     assert "checked on the workers: statistics.npz" in caplog.text
 
 
+@covers("SUB-46")
 @pytest.mark.parametrize(
     ("act", "error", "words"),
     [
@@ -132,13 +137,14 @@ def test_a_transform_that_lacks_something_here_is_left_to_the_workers(caplog: py
 )
 @pytest.mark.filterwarnings("ignore:.* encountered:RuntimeWarning")
 def test_what_a_transform_of_ones_own_does(act: Any, error: type[Exception], words: str) -> None:
-    """SUB-46: its errors come as they are, with the user's own frames."""
+    """Its errors come as they are, with the user's own frames."""
     with pytest.raises(error, match=words):
         check(of([4]), parts(), Own(act))
 
 
+@covers("SUB-46")
 def test_a_number_that_is_not_finite_is_named_with_its_row() -> None:
-    """SUB-46: the row of the data set, whatever the transform does with the order."""
+    """The row of the data set, whatever the transform does with the order."""
     x, y = ROWS.copy(), ROWS[:, :3].copy()
     x[17, 2], y[9, 1] = np.nan, np.inf
     with pytest.raises(ValueError, match=r"must be finite numbers: sample 17 has nan at train_x\[17, 2\]$"):
@@ -159,8 +165,9 @@ def test_class_weights_are_for_classes_that_there_are() -> None:
         check(of([4], loss=nn.loss.MSELoss()), parts(y=ROWS[:, :3]), weights={1: 1.0})
 
 
+@covers("SUB-46")
 def test_nothing_is_begun(tmp_path: Path) -> None:
-    """SUB-46: no folder of a run is made, no node is asked."""
+    """No folder of a run is made, no node is asked."""
     job = ParallelSGD(of([60], 10), Digits(), ImageCls())
     with in_process(2) as nodes, pytest.raises(ValueError, match="axis 1 must have length 60, got 64"):
         job.parallel(nodes, directory=tmp_path)
@@ -188,9 +195,10 @@ def test_a_sample_that_ends_training_is_named_in_the_training_set(order: str) ->
             assert list(feeder.places(batch, block)) == labels.tolist() == samples[:, 0].tolist()
 
 
+@covers("SUB-46")
 @pytest.mark.parametrize(("row", "part"), [(0, "train"), (33, "train"), (4, "test"), (59, "test")])
 def test_a_row_that_was_drawn_is_named_as_it_was_given(row: int, part: str, tmp_path: Path) -> None:
-    """SUB-46: parts that `test_fraction` draws from the samples given tell the row of these."""
+    """Parts that `test_fraction` draws from the samples given tell the row of these."""
     x = ROWS.astype(np.float32)
     x[row, 1] = np.nan
     np.savez(tmp_path / "own.npz", x=x, y=KINDS)

@@ -6,11 +6,14 @@ from network.errors import BadContent, PeerLost
 from parallel_sgd import JobFailed
 from rpc.verdict import Verdict
 
+from ..statements import covers
+
 LOST = f"Traceback ...\n{PeerLost.__module__}.{PeerLost.__qualname__}: Node(2) at a.b:1 is lost: the connection was closed.\n"
 
 
+@covers("SEC-17")
 def test_control_characters_of_a_worker_do_not_reach_the_terminal() -> None:
-    """SEC-17: what a codec raises is shown, not acted upon."""
+    """What a codec raises is shown, not acted upon."""
     text = str(JobFailed({0: ("failed", "ValueError: \x1b[31mred\x07")}, {}, "job"))
     assert text == r"Job job failed. Node(0) failed: ValueError: \x1b[31mred\x07."
 
@@ -32,8 +35,9 @@ def test_the_cause_comes_first() -> None:
     )
 
 
+@covers("SUB-46")
 def test_the_same_cause_is_told_once() -> None:
-    """SUB-46: whichever nodes met it."""
+    """Whichever nodes met it."""
     same = "Traceback ...\nValueError: no"
     failures = {0: ("failed", same), 1: ("failed", "KeyError: 1"), 2: ("failed", same), 3: ("failed", same)}
     assert str(JobFailed(failures, {}, "j1")) == (
@@ -41,8 +45,9 @@ def test_the_same_cause_is_told_once() -> None:
     )
 
 
+@covers("FD-18")
 def test_the_verdicts_order_the_causes() -> None:
-    """FD-18: a time-out is a consequence of somebody's silence; the message names the first cause's place."""
+    """a time-out is a consequence of somebody's silence; the message names the first cause's place."""
     late = Verdict("j1", 0, 0, "crashed", "alpha", 11, "step", 2, 3, 0.1, trace="Traceback ...\nTimeoutError: waited 10 s")
     stuck = Verdict("j1", 1, 0, "stuck", "beta", 12, "step", 2, 3, 10.1)
     failures = {0: ("failed", late.trace), 1: ("failed", stuck.reason)}
@@ -54,8 +59,9 @@ def test_the_verdicts_order_the_causes() -> None:
     )
 
 
+@covers("INV-10")
 def test_a_bystander_is_not_called_the_first() -> None:
-    """INV-10: an agent that is gone leaves no verdict; those of nodes that lost it are not the cause."""
+    """An agent that is gone leaves no verdict; those of nodes that lost it are not the cause."""
     bystander = Verdict("j1", 0, 0, "crashed", "alpha", 11, "step", 2, 3, 0.1, trace=LOST)
     gone = "Node(2) at a.b:1 is lost: its connection ended."
     error = JobFailed({0: ("failed", LOST), 2: ("lost", gone)}, {}, "j1", [bystander])
@@ -63,8 +69,9 @@ def test_a_bystander_is_not_called_the_first() -> None:
     assert error.culprits == [2]
 
 
+@covers("SEC-12")
 def test_who_sends_what_cannot_be_used_is_the_culprit() -> None:
-    """SEC-12: not those that refuse it, though they are the first to fail."""
+    """Not those that refuse it, though they are the first to fail."""
     refusal = f"Traceback ...\n{BadContent.__module__}.BadContent: {BadContent(2, 'Plain, variable 0', 'it is not finite')}"
     refused = Verdict("j1", 0, 0, "crashed", "alpha", 11, "step", 2, 3, 0.1, trace=refusal)
     follows = Verdict("j1", 2, 0, "crashed", "beta", 12, "step", 2, 3, 0.1, trace=LOST)

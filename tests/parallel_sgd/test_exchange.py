@@ -20,6 +20,8 @@ from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, expected
 
+from ..statements import covers
+
 
 class Recorder:
     """A channel that keeps what it is given; its wire takes bytes when the test says so."""
@@ -136,8 +138,9 @@ def test_no_result_before_the_wire_took_what_was_put() -> None:
     assert exchange.ready(0)
 
 
+@covers("SUB-23")
 def test_a_message_for_a_result_that_was_taken_is_late() -> None:
-    """SUB-23: an optimizer may take one variable while it waits for another; who still asks gets the result."""
+    """An optimizer may take one variable while it waits for another; who still asks gets the result."""
     channel = Recorder()
     exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel, variables=2)
     exchange.begin(0, 7)

@@ -20,6 +20,8 @@ from parallel_sgd.testing.array_job import ArrayJob
 from parallel_sgd.worker import Worker
 from tests.parallel_sgd.test_codec_plain import check
 
+from ..statements import covers
+
 
 def worker(channel: MemoryChannel, process: Generator[Wait, None, dict[str, float]]) -> Worker:
     assignment = IIDBlockAssignment(2)
@@ -125,7 +127,8 @@ def test_skipped_time_is_added_to_the_machines_time() -> None:
     assert clock.monotonic() == 106.0
 
 
+@covers("SUB-31")
 def test_a_dead_worker_is_no_deadlock_for_the_others() -> None:
-    """SUB-31: with two copies of every block."""
+    """With two copies of every block."""
     job = ArrayJob(DuplicateAssignment(4, 2), batches=3, ends_after={3: 0}).run()
     check(job, nodes=(0, 1, 2))

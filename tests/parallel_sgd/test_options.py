@@ -6,6 +6,8 @@ import pytest
 
 from parallel_sgd.commands.options import make_parser, settings_of
 
+from ..statements import covers
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -27,8 +29,9 @@ def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixtu
     assert len(printed.splitlines()) == 3, printed  # how to call it, not all options
 
 
+@covers("SUB-45")
 def test_every_epoch_has_an_order_of_its_own_unless_one_says_so() -> None:
-    """SUB-45: on the command line."""
+    """On the command line."""
     parser = make_parser()
     assert settings_of(parser.parse_args(["-m", "dnn.model"]))["shuffle"] is True
     assert settings_of(parser.parse_args(["-m", "dnn.model", "--no-shuffle"]))["shuffle"] is False

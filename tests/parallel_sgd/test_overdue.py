@@ -15,6 +15,8 @@ from parallel_sgd.testing.array_job import ArrayJob
 from rpc.job.peers import Suspects
 from rpc.liveness.limits import SUSPECT_SECONDS
 
+from ..statements import covers
+
 T = 2.0
 
 
@@ -47,19 +49,22 @@ def never(_seconds: float) -> bool:
     return False
 
 
+@covers("SUB-25")
 def test_nobody_is_suspected() -> None:
-    """SUB-25: the limit is exact: not a moment is added."""
+    """The limit is exact: not a moment is added."""
     assert Overdue(never, never).run() == (False, 0.0)
 
 
+@covers("SUB-25", "FD-19")
 def test_a_suspect_that_stays_one() -> None:
-    """SUB-25, FD-19: the doubt ends by itself when nobody confirms it, and one more T is given."""
+    """The doubt ends by itself when nobody confirms it, and one more T is given."""
     done, seconds = Overdue(lambda t: t < 5.0, never).run()
     assert not done and 5.0 + T <= seconds <= 5.0 + T + LOOK_SECONDS
 
 
+@covers("FD-19")
 def test_a_suspect_that_is_well_again() -> None:
-    """FD-19: the wait goes on, and succeeds within T of the recovery."""
+    """The wait goes on, and succeeds within T of the recovery."""
     assert Overdue(lambda t: t < 3.0, lambda t: t >= 4.5).run() == (True, 4.5)
     assert Overdue(lambda t: t < 3.0, lambda t: t >= 2.5).run() == (True, 2.5)
 
@@ -87,9 +92,10 @@ def test_a_doubt_ends_by_itself() -> None:
     assert suspects() == []
 
 
+@covers("SUB-24", "SUB-25")
 @pytest.mark.parametrize("doubt", [0.0, 3.0], ids=["trusted", "suspected"])
 def test_the_synchronous_time_out(doubt: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-24, SUB-25: one link loses what worker 1 sends; the rescue comes at T in any case, the error when the doubt ends."""
+    """One link loses what worker 1 sends; the rescue comes at T in any case, the error when the doubt ends."""
     job = ArrayJob(IIDBlockAssignment(2), codec=Plain, timeout=T, link=lambda sender, _to, _key: () if sender == 1 else (0.0,))
     start = job.clock.monotonic()
     monkeypatch.setattr(

@@ -21,6 +21,8 @@ from parallel_sgd.parameter_server import MOST_UNSENT, ParameterServer
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, expected, gradient
 
+from ..statements import covers
+
 
 def exact(job: ArrayJob) -> None:
     """Every worker has got the mean over all blocks, to the bit."""
@@ -71,8 +73,9 @@ def test_late_copies_never_enter_the_next_batch() -> None:
     assert server_codec(job).late > 0
 
 
+@covers("SUB-31")
 def test_the_job_goes_on_without_a_worker_whose_blocks_others_hold() -> None:
-    """SUB-31: and without time-out."""
+    """And without time-out."""
     job = served(DuplicateAssignment(4, 2), ends_after={3: 1}).run()
     assert [len(job.results[node]) for node in range(4)] == [3, 3, 3, 1]
     assert job.clock.monotonic() == 0.0
@@ -89,24 +92,26 @@ def lost_once(sender: int, batch: int) -> Any:
     return link
 
 
+@covers("SUB-24")
 @pytest.mark.parametrize("batch", [0, 2])
 @pytest.mark.parametrize("sender", [0, 1, Parameter_Server])
 def test_a_lost_packet_is_rescued(sender: int, batch: int) -> None:
-    """SUB-24: workers send again, and the server answers again, also for the batch that it has finished last."""
+    """Workers send again, and the server answers again, also for the batch that it has finished last."""
     job = served(FixedBlockAssignment(2, 1, 3), link=lost_once(sender, batch)).run()
     exact(job)
     assert 10.0 <= job.clock.monotonic() < 20.0
 
 
+@covers("SUB-26")
 def test_a_time_out_names_the_blocks_that_the_server_misses() -> None:
-    """SUB-26: the server tells a worker that asks too early."""
+    """The server tells a worker that asks too early."""
     link = lambda sender, *_: () if sender == 1 else (0.0,)  # noqa: E731
     with pytest.raises(TimeoutError, match=r"the retry did not help.*missing block\(s\) 2, 3 of node\(s\) 1\b"):
         served(FixedBlockAssignment(2, 1, 4), link=link).run()
 
 
+@covers("SUB-26")
 def test_a_silent_server_is_named() -> None:
-    """SUB-26."""
     link = lambda sender, *_: () if sender == Parameter_Server else (0.0,)  # noqa: E731
     with pytest.raises(TimeoutError, match=r"variable 1 \(dense/bias\) of epoch 1, batch 1: nothing came from node\(s\) -2"):
         served(IIDBlockAssignment(3), link=link).run()
@@ -207,8 +212,9 @@ def test_workers_may_leave_before_the_server_has_its_turn() -> None:
     assert job.clock.monotonic() == 0.0
 
 
+@covers("SUB-11")
 def test_it_ends_when_all_workers_have_left() -> None:
-    """SUB-11: not before the last packet is served."""
+    """Not before the last packet is served."""
     channel = Stub({0, 1})
     server, process, _ = server_on(channel, VirtualClock())
     wait = next(process)
@@ -257,8 +263,9 @@ def test_another_attempt_is_refused_and_counted() -> None:
         server.deliver(0, Message((0, 0, 0, 1), None, 0, 0))
 
 
+@covers("SUB-27")
 def test_an_error_in_its_codec_ends_the_job() -> None:
-    """SUB-27: and the codecs are disposed of."""
+    """And the codecs are disposed of."""
 
     class Broken(Running):
         def receive_blocks(self, content: Any) -> None:

@@ -20,6 +20,8 @@ from rpc.liveness.limits import DEPOSED_SECONDS, RETURN_SECONDS, WAIT_SECONDS
 from rpc.submit import restarts
 from rpc.submit.recovery import AGAIN, SHRINK, WAIT, Recovery
 
+from ..statements import covers
+
 FAILED = JobFailed({1: ("lost", "its connection ended")}, {}, "job", [])
 
 
@@ -87,29 +89,32 @@ silent = NoMajority("Node(1) at b cannot be reached, and may be going on without
 deposed = Deposed("The job is not driven from here any more: somebody else drives it.")
 
 
+@covers("FLT-25")
 @pytest.mark.parametrize("policy", AGAIN)
 def test_training_pauses_while_others_may_be_going_on(
     policy: str, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """FLT-25: under every policy, not only where nodes are left out, silence of too many is waited out for ten minutes."""
+    """Under every policy, not only where nodes are left out, silence of too many is waited out for ten minutes."""
     caplog.set_level(logging.INFO)
     loop = Loop(policy, until(WAIT_SECONDS - 1, silent), at_once, clock)
     assert loop.again() == "running" and loop.seconds >= WAIT_SECONDS - 1
     assert [record.getMessage() for record in caplog.records] == [f"Training pauses, for up to {WAIT_SECONDS:.0f} s: {silent}"]
 
 
+@covers("FLT-25")
 @pytest.mark.parametrize("policy", AGAIN)
 def test_a_pause_ends(policy: str, clock: VirtualClock) -> None:
-    """FLT-25: then the job is over here, and may go on there."""
+    """Then the job is over here, and may go on there."""
     loop = Loop(policy, until(1e9, silent), at_once, clock)
     with pytest.raises(JobFailed, match="could not go on within 600 s"):
         loop.again()
     assert loop.ended == "left" and WAIT_SECONDS <= loop.seconds < WAIT_SECONDS + 5
 
 
+@covers("EL-16")
 @pytest.mark.parametrize("policy", AGAIN)
 def test_nodes_that_do_not_come_back(policy: str, clock: VirtualClock) -> None:
-    """EL-16: nodes that agree and cannot be reached are waited for as the policy says, whatever pauses went before."""
+    """Nodes that agree and cannot be reached are waited for as the policy says, whatever pauses went before."""
     loop = Loop(policy, until(50.0, silent), until(1e9, NetworkError("Node(1) is lost: cannot connect.")), clock)
     seconds = WAIT_SECONDS if policy == WAIT else RETURN_SECONDS
     with pytest.raises(JobFailed, match=f"not started again within {seconds:g} s: Node"):
@@ -117,8 +122,9 @@ def test_nodes_that_do_not_come_back(policy: str, clock: VirtualClock) -> None:
     assert loop.ended == "failed" and 50 + seconds <= loop.seconds < 60 + seconds
 
 
+@covers("FLT-25")
 def test_who_claims_the_job_for_a_moment_is_waited_for(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    """FLT-25: a standby driver that gives the job up again ends no attempt, and does not hide why a job has failed."""
+    """a standby driver that gives the job up again ends no attempt, and does not hide why a job has failed."""
     moment = until(DEPOSED_SECONDS - 1, deposed)
     assert Loop(SHRINK, moment, at_once, clock).again() == "running"
     loop = Loop(SHRINK, moment, at_once, clock)
@@ -126,8 +132,9 @@ def test_who_claims_the_job_for_a_moment_is_waited_for(clock: VirtualClock, capl
     assert "pauses" not in caplog.text
 
 
+@covers("FLT-25")
 def test_who_goes_on_with_the_job_deposes(clock: VirtualClock) -> None:
-    """FLT-25: a standby driver that keeps the job is its driver."""
+    """a standby driver that keeps the job is its driver."""
     for act in (Loop.again, Loop.give_up):
         loop = Loop(SHRINK, until(1e9, deposed), at_once, clock)
         with pytest.raises(Deposed):

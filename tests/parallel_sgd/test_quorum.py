@@ -13,6 +13,8 @@ from parallel_sgd.quorum import NoMajority, Quorum
 from rpc.lease import candidacy, election
 from rpc.lease.election import Decision, Office
 
+from ..statements import covers
+
 JOB, DRIVER = "20260101-000000-00000000", "The submitter/0123456789abcdef"
 
 
@@ -21,9 +23,10 @@ def quorum(nodes: NodeAssignment, office: Office, lost: list[int], known_dead: l
     return Quorum(request, nodes, JOB, DRIVER, "0" * 64, office, (0, 0), 0, lost, known_dead)
 
 
+@covers("FLT-21", "FLT-25")
 @pytest.mark.processes
 def test_a_silent_host_is_asked_only_where_the_others_are_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FLT-21, FLT-25: it would cost 1.5 s of the five after which training goes on without it. Who is asked and does not answer
+    """It would cost 1.5 s of the five after which training goes on without it. Who is asked and does not answer
     is named."""
     for module in (candidacy, election):
         monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)

@@ -13,9 +13,12 @@ from parallel_sgd.progress import History, Stretch
 from parallel_sgd.report import TrainingReport, check_title
 from tests.fulldisk import FullDisk
 
+from ..statements import covers
 
+
+@covers("SUB-17")
 def test_tables_have_the_documented_names_columns_and_rows(tmp_path: Path) -> None:
-    """SUB-17: TR per block step, EV per epoch, whose number is its last column."""
+    """TR per block step, EV per epoch, whose number is its last column."""
     report = TrainingReport(tmp_path, "P-SGD", 3, ["accuracy"])
     report.step((0.25, 1, 2, 10, 2, 0.1 + 0.2, 0.5))
     report.evaluation(1, [1 / 3, 0.9576])
@@ -67,11 +70,12 @@ def fill(report: TrainingReport, disk: FullDisk, epochs: Sequence[int]) -> None:
     report.accounts([Entry("Plain", 0, 1, "sent", 2, 3, 4, 5)], ["kernel"])
 
 
+@covers("FLT-26")
 @pytest.mark.parametrize("epochs", [(1,), (2,), (1, 2), (2, 3)])
 def test_a_disk_that_is_full_for_a_moment_costs_no_row(
     tmp_path: Path, disk: FullDisk, epochs: Sequence[int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """FLT-26: each table (TR, EV, TI, AC, LEDGER) is in the end what it would have been; a warning names each file once."""
+    """Each table (TR, EV, TI, AC, LEDGER) is in the end what it would have been; a warning names each file once."""
     tables = []
     for folder, no_room in (("calm", ()), ("full", epochs)):
         (tmp_path / folder).mkdir()
@@ -88,8 +92,9 @@ def test_a_disk_that_is_full_for_a_moment_costs_no_row(
     assert len(warned) == len(set(warned)) >= 4 and all("No space left on device" in line for line in warned)
 
 
+@covers("FLT-26")
 def test_a_disk_that_stays_full_is_an_error_at_the_end(tmp_path: Path, disk: FullDisk) -> None:
-    """FLT-26: only whole rows are in the files then, and `close` may be called again."""
+    """Only whole rows are in the files then, and `close` may be called again."""
     report = TrainingReport(tmp_path, "t", 0, [])
     fill(report, disk, (3,))
     with pytest.raises(OSError, match="No space left on device"):
@@ -100,8 +105,9 @@ def test_a_disk_that_stays_full_is_an_error_at_the_end(tmp_path: Path, disk: Ful
     assert len(report.steps_path.read_text().splitlines()) == 1 + 6
 
 
+@covers("FLT-26")
 def test_the_tables_of_the_attempt_before_stay_until_there_is_room(tmp_path: Path, disk: FullDisk) -> None:
-    """FLT-26: whoever is killed while the disk is full has lost nothing that was written before."""
+    """Whoever is killed while the disk is full has lost nothing that was written before."""
     first = TrainingReport(tmp_path, "t", 0, [])
     fill(first, disk, ())
     first.close()
@@ -116,8 +122,9 @@ def test_the_tables_of_the_attempt_before_stay_until_there_is_room(tmp_path: Pat
     assert second.steps_path.read_text() == "Time,Epochs,Batches,in,Total,Loss\n0.5,9,1,2,1,0.5\n"
 
 
+@covers("SUB-17")
 def test_the_guide_explains_every_column(tmp_path: Path) -> None:
-    """SUB-17: docs/results.md has a row for each, in their order."""
+    """Docs/results.md has a row for each, in their order."""
     guide = (Path(__file__).parents[2] / "docs" / "results.md").read_text("utf-8")
     TrainingReport(tmp_path, "t", 0, ["one per metric"]).close()
     for kind in ("TR", "EV", "TI", "AC"):

@@ -14,11 +14,14 @@ from parallel_sgd.membership import SameNodes, Survivors
 from rpc.submit.recovery import AGAIN, DETERMINISTIC, SHRINK, Place, Recovery
 from rpc.verdict import Verdict
 
+from ..statements import covers
+
 PLACES = st.tuples(st.integers(1, 2), st.integers(1, 2))
 
 
+@covers("FD-12", "FD-20", "EL-16", "EL-19")
 class Attempts(RuleBasedStateMachine):
-    """FD-12, FD-20, EL-16, EL-19: a job is started again at most `max_restarts` times, by whichever driver, and not after the
+    """a job is started again at most `max_restarts` times, by whichever driver, and not after the
     same node has failed three times at the same place; those that failed by themselves, and nobody else, are left out under
     'shrink', the others keep their order, and fewer than `min_workers` do not go on."""
 

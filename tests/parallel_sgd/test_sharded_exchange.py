@@ -24,6 +24,8 @@ from parallel_sgd.unusable import Unusable
 from tests.parallel_sgd.digits_job import DigitsJob, mlp
 from tests.processes.training.jobs import digits_job
 
+from ..statements import covers
+
 TIMEOUT_MS = 500.0
 
 
@@ -80,6 +82,7 @@ def losing(which: str) -> Callable[[], Link]:
     return make
 
 
+@covers("SUB-22", "SUB-23")
 @pytest.mark.parametrize(
     "link",
     [repeated, delayed, losing("gradients"), losing("parameters")],
@@ -87,7 +90,7 @@ def losing(which: str) -> Callable[[], Link]:
 )
 @pytest.mark.parametrize("assignment", [IIDBlockAssignment(3), FixedBlockAssignment(3, 1, 4)], ids=["3 blocks", "4 blocks"])
 def test_the_way_of_packets_changes_nothing(assignment: ISetting, link: Callable[[], Link]) -> None:
-    """SUB-22, SUB-23: order, duplicates, and lost packets that a rescue replaces."""
+    """Order, duplicates, and lost packets that a rescue replaces."""
     expected = job_of(assignment, kind=PSGDOptimizer).weights()
     assert job_of(assignment, link()).weights() == expected
 
@@ -125,8 +128,9 @@ def test_a_parameter_server_is_refused() -> None:
         digits_job().parallel(nodes, op_type=ShardedPSGDOptimizer)
 
 
+@covers("SEC-24")
 def test_what_is_no_shard_is_refused() -> None:
-    """SEC-24: of 70 parameters on two workers, for the merge of gradients and for the parameters that come back."""
+    """Of 70 parameters on two workers, for the merge of gradients and for the parameters that come back."""
     with GlobalSettings.use(IIDBlockAssignment(2), values=[np.zeros((10, 7), np.float32)]) as job:
         first, *_ = shard_bounds(70, 2)[1:]
         gradients = GradientShard(0)

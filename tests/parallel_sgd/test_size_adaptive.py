@@ -13,6 +13,8 @@ from parallel_sgd.codec import Codec, DummyCodec, Plain, SizeAdaptive, SyncPS
 from parallel_sgd.codec.choice import by_size
 from tests.parallel_sgd.digits_job import mlp
 
+from ..statements import covers
+
 NAMES = ["dense_1/kernel", "dense_1/bias", "dense_2/kernel", "dense_2/bias", "dense_10/kernel", "dense_10/bias"]
 SIZES = [2048, 32, 1024, 32, 320, 10]
 
@@ -68,9 +70,10 @@ def test_an_unknown_variable_is_refused(tmp_path: Path) -> None:
         ParallelSGD(mlp(), nn.dataset.Digits()).parallel(nodes, codec={99: SizeAdaptive(big=Large)}, directory=tmp_path)
 
 
+@covers("SUB-33")
 @pytest.mark.parametrize("ps", [False, True])
 def test_two_codecs_in_one_job(ps: bool, tmp_path: Path) -> None:
-    """SUB-33: per variable, the rest the default codec; the same bits as with one lossless codec for all."""
+    """Per variable, the rest the default codec; the same bits as with one lossless codec for all."""
     models = []
     for codec in (SizeAdaptive(min=1000, big=Large), {"dense_1": Small, "dense_3/bias": Large}, None):
         with in_process(2, ps=ps) as nodes:

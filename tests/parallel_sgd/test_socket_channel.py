@@ -20,6 +20,8 @@ from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
 from parallel_sgd.socket_channel import SocketChannel, can_do_without, close_gracefully, run_process
 from tests.network.wires import talk
 
+from ..statements import covers
+
 KEY = (0, 0, 0, 0)
 MORE_THAN_A_LINK_HOLDS = np.zeros(1 << 20, np.float32)
 
@@ -52,9 +54,10 @@ def test_the_value_of_the_process() -> None:
         assert run_process(waiting(lambda: False, log, 0.0), one, SystemClock(), lambda lost: False) == "overdue"
 
 
+@covers("SUB-13")
 @pytest.mark.parametrize("farewell", [False, True])
 def test_a_loss_ends_the_process_and_closes_it(farewell: bool) -> None:
-    """SUB-13: what the process has to save, its reports for one, is saved. One who leaves is not lost."""
+    """What the process has to save, its reports for one, is saved. One who leaves is not lost."""
     log: list[str] = []
     with pair() as (one, zero):
         zero.sessions[1].leave() if farewell else None
@@ -111,8 +114,9 @@ def test_small_packets_are_read_when_they_are_waited_for() -> None:
         assert not zero.sessions[1].inbox and not one.sessions[0].inbox
 
 
+@covers("FLT-2")
 def test_a_peer_that_does_not_take_its_data_is_given_up_if_the_job_can_do_without() -> None:
-    """FLT-2: at the deadline of the wait, not before; from then on nobody waits for it."""
+    """At the deadline of the wait, not before; from then on nobody waits for it."""
     with pair() as (one, _):
         channel, log = SocketChannel(one), list[str]()
         assert channel.post(0, KEY, MORE_THAN_A_LINK_HOLDS) is not None
@@ -123,8 +127,9 @@ def test_a_peer_that_does_not_take_its_data_is_given_up_if_the_job_can_do_withou
         assert re.search(r"Node\(0\) at memory:b is lost: it has not taken our data within [\d.]+ s", str(one.lost[0]))
 
 
+@covers("SUB-25")
 def test_a_peer_that_is_needed_is_waited_for() -> None:
-    """The process itself says what is overdue (SUB-25)."""
+    """The process itself says what is overdue."""
     with pair() as (one, _):
         channel = SocketChannel(one)
         channel.post(0, KEY, MORE_THAN_A_LINK_HOLDS)
@@ -132,9 +137,10 @@ def test_a_peer_that_is_needed_is_waited_for() -> None:
         assert list(channel.peers()) == [0] and not one.lost
 
 
+@covers("SUB-40")
 @pytest.mark.parametrize("read", [False, True], ids=["on the wire", "read while something was sent"])
 def test_leaving_takes_in_what_is_still_on_its_way(read: bool) -> None:
-    """SUB-40: so that every packet is in the accounts of its receiver."""
+    """So that every packet is in the accounts of its receiver."""
     taken: list[tuple[int, Key, Any]] = []
 
     def deliver(sender: int, message: Message) -> None:
@@ -161,8 +167,9 @@ def test_leaving_has_a_limit() -> None:
         assert list(one.lost) == [0]
 
 
+@covers("SUB-31")
 def test_what_a_job_can_do_without() -> None:
-    """SUB-31: a worker whose blocks others hold; the parameter server never."""
+    """a worker whose blocks others hold; the parameter server never."""
     assert can_do_without(DuplicateAssignment(4, 2), {0, 2})
     assert not can_do_without(DuplicateAssignment(4, 2), {0, 1})
     assert not can_do_without(IIDBlockAssignment(2), {0})

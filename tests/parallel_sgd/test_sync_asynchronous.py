@@ -22,6 +22,8 @@ from parallel_sgd.testing.array_job import ArrayJob, gradient, tree_mean
 from tests.parallel_sgd.digits_job import mlp
 from tests.parallel_sgd.paced_job import PacedJob, given
 
+from ..statements import covers
+
 
 class Gossip(Codec):
     """Sends to the next worker, and takes what the one before has sent until now, if anything: never waits."""
@@ -38,9 +40,10 @@ def asynchronous(**settings: Any) -> PacedJob:
     return PacedJob(settings.pop("assignment", IIDBlockAssignment(4)), **settings)
 
 
+@covers("SUB-32")
 @pytest.mark.parametrize(("codec", "server"), [(AsyncPS, AsyncPS), (Gossip, None), (DummyCodec, None)])
 def test_a_slow_worker_slows_nobody(codec: type[Codec], server: type[Codec] | None) -> None:
-    """SUB-32: with one worker slowed 10 x the others' steps per second drop by less than 5 %."""
+    """With one worker slowed 10 x the others' steps per second drop by less than 5 %."""
     settings: dict[str, Any] = {"batches": 20, "codec": codec, "server": server, "link": lambda *_: (0.01,)}
     even = asynchronous(**settings).run()
     uneven = asynchronous(**settings, seconds=lambda node, batch: 10.0 if node == 1 else 1.0).run()
@@ -49,8 +52,9 @@ def test_a_slow_worker_slows_nobody(codec: type[Codec], server: type[Codec] | No
     assert uneven.ended[1][-1] > 190
 
 
+@covers("SUB-32")
 def test_without_a_result_a_worker_goes_on_with_its_own_value() -> None:
-    """SUB-32: the mean over its blocks, no assertion; what has come is taken at the next batch."""
+    """The mean over its blocks, no assertion; what has come is taken at the next batch."""
     slow = lambda *_: (1.5,)  # noqa: E731
     job = asynchronous(assignment=IIDBlockAssignment(2), codec=Gossip, server=None, link=slow, gradient_of=given).run()
     for variable in (0, 1):
@@ -91,10 +95,11 @@ def test_messages_reach_codecs_on_arrival() -> None:
     assert exchange.sync.late == 1
 
 
+@covers("SUB-24")
 @pytest.mark.parametrize("sender", [0, Parameter_Server])
 @pytest.mark.parametrize("copies", [0, 2])
 def test_a_packet_that_is_lost_or_doubled_changes_nothing(sender: int, copies: int) -> None:
-    """SUB-24 and law 7 of codecs.md hold here too: each gradient is applied once, and each answer taken once."""
+    """Law 7 of codecs.md holds here too: each gradient is applied once, and each answer taken once."""
     seen: set[Key] = set()
 
     def link(source: int, _receiver: int, key: Key) -> tuple[float, ...]:
@@ -110,8 +115,9 @@ def test_a_packet_that_is_lost_or_doubled_changes_nothing(sender: int, copies: i
         assert disturbed.results[0][-1][variable].tobytes() == clean.results[0][-1][variable].tobytes()
 
 
+@covers("SUB-25", "SUB-26")
 def test_a_silent_server_is_named() -> None:
-    """SUB-25, SUB-26: no wait without a limit."""
+    """No wait without a limit."""
     silent = lambda sender, *_: () if sender == Parameter_Server else (0.0,)  # noqa: E731
     with pytest.raises(TimeoutError, match=r"variable 1 \(dense/bias\) of epoch 1, batch 1: nothing came from node\(s\) -2"):
         asynchronous(link=silent).run()
@@ -171,8 +177,9 @@ def test_own_values_train_models_of_their_own(tmp_path: Path) -> None:
     assert np.isfinite(result["Loss"])
 
 
+@covers("SUB-32")
 def test_each_worker_reports_its_best_evaluation(tmp_path: Path) -> None:
-    """SUB-32: with a rate at which the loss goes up and down; synchronous workers report the last one."""
+    """With a rate at which the loss goes up and down; synchronous workers report the last one."""
     settings: dict[str, Any] = {"ps": False, "codec": DummyCodec, "gd_params": (3.0,), "epoch": 4}
     results = [train(tmp_path, 1, sync_type=sync, **settings) for sync in (AsynchronizedSGD, SynchronizedSGD)]
     lines = (tmp_path / "Node-0-Retrieve" / "EV-P-SGD-N(0).csv").read_text().splitlines()[1:]

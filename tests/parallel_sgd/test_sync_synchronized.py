@@ -21,6 +21,8 @@ from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IID
 from parallel_sgd.testing.array_job import ArrayJob, expected
 from tests.parallel_sgd.test_codec_plain import check
 
+from ..statements import covers
+
 
 class Sum(Codec):
     """Adds what everybody sends: the shortest codec that exchanges. Subclasses vary the form of what they return."""
@@ -77,9 +79,10 @@ class Relay(Sum):
             yield netEncapsulation(2, content)
 
 
+@covers("SUB-26")
 @pytest.mark.parametrize("codec", [Sum, Listed, Generated, Relay])
 def test_every_documented_form_of_packets_works(codec: type[Codec]) -> None:
-    """SUB-26: None, one netEncapsulation, an iterable, a generator; also from receive_blocks."""
+    """None, one netEncapsulation, an iterable, a generator; also from receive_blocks."""
     job = ArrayJob(IIDBlockAssignment(3), codec=codec).run()
     for batch in range(job.batches):
         for node in range(3):
@@ -158,21 +161,24 @@ def test_what_cannot_be_sent_is_refused(codec: type[Codec], error: type[Exceptio
         ArrayJob(IIDBlockAssignment(2), codec=codec).run()
 
 
+@covers("SUB-22")
 def test_a_delayed_link_changes_nothing() -> None:
-    """SUB-22: three workers, one link delayed by 0.5 s; a message of batch k+1 never enters batch k and is never lost."""
+    """Three workers, one link delayed by 0.5 s; a message of batch k+1 never enters batch k and is never lost."""
     job = ArrayJob(IIDBlockAssignment(3), batches=6, link=lambda s, r, _: (0.5,) if (s, r) == (0, 2) else (0.0,)).run()
     check(job)
     assert job.clock.monotonic() == 1.5  # a round trip takes 0.5 s for two batches: the delay was real
 
 
+@covers("SUB-22")
 def test_reordered_messages_change_nothing() -> None:
-    """SUB-22: random delays reorder variables and batches."""
+    """Random delays reorder variables and batches."""
     rng = np.random.default_rng(5)
     check(ArrayJob(IIDBlockAssignment(4), batches=8, link=lambda *_: (float(rng.random()),)).run())
 
 
+@covers("SUB-21")
 def test_workers_never_differ_by_more_than_one_batch() -> None:
-    """SUB-21: whatever the links do."""
+    """Whatever the links do."""
     rng = np.random.default_rng(6)
     done = [0, 0, 0]
     lead = []
@@ -207,9 +213,10 @@ class Counted(Plain):
         return super().do_something_to_save_yourself()
 
 
+@covers("SUB-24", "SUB-26")
 @pytest.mark.parametrize("timeout", [10.0, 0.25])
 def test_a_lost_batch_is_rescued_after_one_period(timeout: float) -> None:
-    """SUB-24, SUB-26: after T, exactly once per variable; the packets carry the batch tag, so success continues."""
+    """After T, exactly once per variable; the packets carry the batch tag, so success continues."""
     calls: list[tuple[int, str]] = []
     codec = type("Counted", (Counted,), {"calls": calls})
     job = ArrayJob(IIDBlockAssignment(2), codec=codec, batches=3, timeout=timeout, link=drop_first(1)).run()
@@ -222,8 +229,9 @@ class Hopeless(Sum):
     """Its rescue gives nothing."""
 
 
+@covers("SUB-25")
 def test_without_rescue_it_fails_after_one_period() -> None:
-    """SUB-25: the words of the original system, after exactly T; what is missing is named."""
+    """The words of the original system, after exactly T; what is missing is named."""
     job = ArrayJob(IIDBlockAssignment(2), codec=Hopeless, timeout=0.75, link=drop_first(1))
     with pytest.raises(TimeoutError) as caught:
         job.run()
@@ -234,8 +242,9 @@ def test_without_rescue_it_fails_after_one_period() -> None:
     assert len(job.results[0]) == 1
 
 
+@covers("SUB-25", "SUB-26")
 def test_a_second_time_out_is_final() -> None:
-    """SUB-25, SUB-26: after exactly 2 T, naming variable, batch, missing blocks and their nodes."""
+    """After exactly 2 T, naming variable, batch, missing blocks and their nodes."""
     job = ArrayJob(DuplicateAssignment(4, 2), timeout=2.0, link=lambda s, *_: () if s in (2, 3) else (0.0,))
     with pytest.raises(TimeoutError) as caught:
         job.run()
@@ -246,8 +255,9 @@ def test_a_second_time_out_is_final() -> None:
     assert job.clock.monotonic() == 4.0
 
 
+@covers("SUB-24")
 def test_a_late_answer_within_the_second_period_is_enough() -> None:
-    """SUB-24: one more period T is waited; what the rescue sent comes late and is counted."""
+    """One more period T is waited; what the rescue sent comes late and is counted."""
     seen: set[tuple[int, Key]] = set()
 
     def link(sender: int, _receiver: int, key: Key) -> tuple[float, ...]:
@@ -285,8 +295,9 @@ class Breaks(Sum):
         raise ZeroDivisionError("in receive_blocks")
 
 
+@covers("SUB-27")
 def test_an_exception_in_the_receive_path_ends_the_job() -> None:
-    """SUB-27: no silent wait; the traceback leads into the codec."""
+    """No silent wait; the traceback leads into the codec."""
     job = ArrayJob(IIDBlockAssignment(2), codec=Breaks)
     with pytest.raises(ZeroDivisionError, match="in receive_blocks") as caught:
         job.run()

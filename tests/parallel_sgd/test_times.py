@@ -24,6 +24,8 @@ from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.report import TrainingReport
 from tests.parallel_sgd.digits_job import mlp
 
+from ..statements import covers
+
 
 class Time:
     """Passes when the test says so."""
@@ -147,8 +149,9 @@ def test_codecs_and_wire_are_told_apart() -> None:
     assert watch.times() == Times(compute=7, encode=101 + 10001, send=30, wait=0, merge=1001)
 
 
+@covers("SUB-40")
 def test_a_job_reports_times_and_packets(tmp_path: Path) -> None:
-    """SUB-40: in the tables, and in the result; sums are conserved."""
+    """In the tables, and in the result; sums are conserved."""
     with in_process(2, ps=True) as nodes:
         result = ParallelSGD(mlp(), nn.dataset.Digits(), nn.dataset.transforms.ImageCls()).parallel(
             nodes, block_size=32, epoch=2, assignment_type=FixedBlockAssignment.of(4), directory=tmp_path, mission_title="T"

@@ -17,14 +17,17 @@ from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IID
 from tests.parallel_sgd.dealing import dealt
 from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp
 
+from ..statements import covers
+
 
 def rows_of(path: Path) -> list[list[str]]:
     with path.open(newline="") as file:
         return list(csv.reader(file))
 
 
+@covers("SUB-17")
 def test_tables_of_a_job(tmp_path: Path) -> None:
-    """SUB-17: one TR row per block step, one EV row per epoch; people count from 1."""
+    """One TR row per block step, one EV row per epoch; people count from 1."""
     plan = WorkerPlan(FixedBlockAssignment(2, 1, 4), block_size=64, epochs=2, optimizer=ADAM)
     job = DigitsJob(plan, mlp(), directory=tmp_path).run()
     head, *rows = rows_of(tmp_path / "TR-digits-N(1).csv")
@@ -51,8 +54,9 @@ def test_rows_say_what_the_block_step_gave(tmp_path: Path) -> None:
     assert float(first[6]) == np.mean(prediction.argmax(1) == y[places].argmax(1))
 
 
+@covers("SUB-17")
 def test_a_block_without_samples_makes_no_step(tmp_path: Path) -> None:
-    """SUB-17: the tail is one sample, which the last of four blocks has."""
+    """The tail is one sample, which the last of four blocks has."""
     x, y, *test = digits()
     plan = WorkerPlan(FixedBlockAssignment(2, 1, 4), block_size=50, epochs=2, optimizer=ADAM)
     DigitsJob(plan, mlp(), directory=tmp_path, data=(x[:201], y[:201], *test)).run()
@@ -63,8 +67,9 @@ def test_a_block_without_samples_makes_no_step(tmp_path: Path) -> None:
     assert all(np.isfinite(float(row[5])) for table in tables for row in table)
 
 
+@covers("SUB-12")
 def test_the_result_is_the_last_evaluation_and_progress_goes_to_100() -> None:
-    """SUB-12: progress 0..100 after every epoch."""
+    """Progress 0..100 after every epoch."""
     job = DigitsJob(WorkerPlan(IIDBlockAssignment(2), block_size=50, epochs=3, optimizer=ADAM), mlp()).run()
     _, _, test_x, test_y = digits()
     assert job.results[0] == job.models[0].evaluate(test_x, test_y)
@@ -78,15 +83,17 @@ def test_training_learns() -> None:
     assert job.results[1]["accuracy"] > 0.9
 
 
+@covers("SUB-30")
 def test_a_set_smaller_than_a_batch_is_refused() -> None:
-    """SUB-30: with the needed number."""
+    """With the needed number."""
     with pytest.raises(ValueError, match=r"at least one batch of 2048 samples \(block_size 512 x 4 blocks\), got 1500"):
         DigitsJob(WorkerPlan(FixedBlockAssignment(2, 1, 4), block_size=512), mlp()).run()
 
 
+@covers("SUB-31")
 @pytest.mark.parametrize("dead", range(4))
 def test_one_of_two_copies_may_die_in_mid_epoch(dead: int) -> None:
-    """SUB-31: no time-out, unchanged weights."""
+    """No time-out, unchanged weights."""
     plan = WorkerPlan(DuplicateAssignment(4, 2), block_size=64, epochs=2, optimizer=ADAM)
     whole = DigitsJob(plan, mlp()).run()
     silent = []

@@ -18,6 +18,8 @@ from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
 from parallel_sgd.unusable import Like, Unusable, check_arrays, check_finite
 
+from ..statements import covers
+
 HUGE = np.float32(3e38)  # finite, but the sum of its squares is not
 
 
@@ -56,9 +58,10 @@ class SlottedAndMore(Slotted):
     """It has a `__dict__`, too."""
 
 
+@covers("SEC-24")
 @pytest.mark.parametrize("kind", [Slotted, SlottedAndMore])
 def test_fields_in_slots_count(kind: type[Slotted]) -> None:
-    """SEC-24: as those in `__dict__` do; a slot that was never filled holds nothing."""
+    """As those in `__dict__` do; a slot that was never filled holds nothing."""
     like = Like((2,), np.dtype(np.float32))
     good = np.ones(2, np.float32)
     check_arrays((kind(1, [good]), kind.__new__(kind)), like)
@@ -126,9 +129,10 @@ def test_what_comes_late_is_refused_in_the_same_way(spoil: Callable[[Any], Any])
     assert info.value.node_id == 1
 
 
+@covers("SEC-24")
 @pytest.mark.parametrize("error", [TypeError, AttributeError, KeyError, ValueError, IndexError])
 def test_what_a_codec_does_not_bear_is_told_with_its_sender(error: type[Exception]) -> None:
-    """SEC-24: its own error is the cause."""
+    """Its own error is the cause."""
 
     class Intolerant(Plain):
         def receive_late(self, content: Any) -> None:
@@ -144,8 +148,9 @@ def test_what_a_codec_does_not_bear_is_told_with_its_sender(error: type[Exceptio
     assert info.value.node_id == 1 and type(info.value.__cause__) is error
 
 
+@covers("SEC-24")
 def test_a_result_that_is_not_finite_is_told() -> None:
-    """SEC-24: all that came in was finite, and one number of it so large that what is made of it is not."""
+    """All that came in was finite, and one number of it so large that what is made of it is not."""
 
     def enlarged(content: Any) -> Any:
         return tuple(np.full_like(part, HUGE) if isinstance(part, np.ndarray) else part for part in content)

@@ -10,6 +10,8 @@ from parallel_sgd.errors import places_of
 from rpc.submit.recovery import Place, Recovery
 from rpc.verdict import Verdict
 
+from ..statements import covers
+
 LOST = f"Traceback ...\n{PeerLost.__module__}.{PeerLost.__qualname__}: Node(2) at a.b:1 is lost: the connection was closed.\n"
 REFUSED = f"Traceback ...\n{BadContent.__module__}.BadContent: {BadContent(2, 'Plain, variable 0', 'it is not finite')}"
 LATE = "Traceback ...\nTimeoutError: waited 10 s"
@@ -26,22 +28,25 @@ def places(*verdicts: Verdict, **others: Any) -> set[Place]:
     return set(places_of(JobFailed({**failures, **{int(name[1:]): end for name, end in others.items()}}, {}, "j1", verdicts)))
 
 
+@covers("FD-20")
 def test_bystanders_do_not_count() -> None:
-    """FD-20: heard of first or not, and whether or not the one whose doing it is has left a verdict."""
+    """Heard of first or not, and whether or not the one whose doing it is has left a verdict."""
     assert places(crashed(0, LOST), crashed(1, LATE), crashed(2, OWN, 2, 4)) == {(2, 2, 4)}
     assert places(crashed(0, LOST), n2=("lost", "its connection ended")) == set()
     assert places(crashed(0, LATE), crashed(1, LOST), n2=("lost", "its connection ended")) == set()
     assert places(crashed(0, LOST), crashed(1, LOST)) == places() == set()
 
 
+@covers("SEC-12")
 def test_who_sends_what_cannot_be_used_counts() -> None:
-    """SEC-12: whoever is the first to refuse it, in each attempt another one."""
+    """Whoever is the first to refuse it, in each attempt another one."""
     assert places(crashed(0, REFUSED), crashed(2, LOST)) == {(2, 2, 3)}
     assert places(crashed(1, REFUSED), crashed(0, LOST), n2=("stopped", "It was stopped.")) == {(2, 2, 3)}
 
 
+@covers("FD-20")
 def test_all_that_failed_by_themselves_count() -> None:
-    """FD-20: an error in everybody's code ends the job the third time, though chance decides who is heard of first."""
+    """An error in everybody's code ends the job the third time, though chance decides who is heard of first."""
     recovery = Recovery("restart", 10)
     said = []
     for first, second in ((0, 1), (1, 0), (0, 1)):

@@ -15,13 +15,15 @@ from rpc.errors import NodeBusy
 from rpc.lease.handoff import new_driver
 from rpc.submit.diagnostics import list_jobs
 
+from ..statements import covers
 from .executors import Alone, Stepping, Sum
 from .harness import Cluster, start_job, wait_for
 
 
+@covers("SUB-3", "SUB-4")
 @pytest.mark.alone
 def test_busy_node_is_named(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-3, SUB-4: with one busy node nothing starts; the error tells address, title and since when; the others are free."""
+    """With one busy node nothing starts; the error tells address, title and since when; the others are free."""
     everybody = trio.nodes()
     with trio.request(NodeAssignment(trio.key_file).add(1, everybody[1])) as holder:
         holding = start_job(holder, Stepping, tmp_path / "held", title="The long one")
@@ -41,8 +43,9 @@ def test_busy_node_is_named(trio: Cluster, tmp_path: Path) -> None:
     assert not trio.run(Sum, tmp_path).error
 
 
+@covers("SUB-3", "SUB-15")
 def test_a_job_that_was_refused_is_over(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-3, SUB-15: those who had taken it wait for its driver no longer, and whoever attaches to it is told."""
+    """Those who had taken it wait for its driver no longer, and whoever attaches to it is told."""
     everybody = trio.nodes()
     with trio.request(NodeAssignment(trio.key_file).add(1, everybody[1])) as holder:
         holding = start_job(holder, Stepping, tmp_path / "held")
@@ -60,8 +63,9 @@ def test_a_job_that_was_refused_is_over(trio: Cluster, tmp_path: Path) -> None:
         holding.join()
 
 
+@covers("SUB-3")
 def test_unreachable_address(trio: Cluster) -> None:
-    """SUB-3: a port where nobody listens is an error that names the address."""
+    """a port where nobody listens is an error that names the address."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -72,8 +76,9 @@ def test_unreachable_address(trio: Cluster) -> None:
             trio.request(nodes)
 
 
+@covers("SUB-4")
 def test_swallowed_connection_is_bounded(trio: Cluster) -> None:
-    """SUB-4: an address that takes the connection and never answers costs the connect limit, not the kernel's minutes."""
+    """An address that takes the connection and never answers costs the connect limit, not the kernel's minutes."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         nodes = trio.nodes().add(3, f"127.0.0.1:{port}")
@@ -83,8 +88,9 @@ def test_swallowed_connection_is_bounded(trio: Cluster) -> None:
         assert time.monotonic() - begin < 6.0
 
 
+@covers("SUB-3")
 def test_the_same_address_twice(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-3: a line of the node file too many is told before anything is sent, with what to do; and by the agent, too, where
+    """a line of the node file too many is told before anything is sent, with what to do; and by the agent, too, where
     the job's nodes come to it one by one."""
     (address, *_) = [agent.address for agent in trio.agents]
     one, other = (NodeAssignment(trio.key_file).add(node, address) for node in (0, 1))
@@ -121,8 +127,9 @@ def test_two_slots(own: Cluster, tmp_path: Path) -> None:
         two.join()
 
 
+@covers("SUB-39")
 def test_two_nodes_of_one_job_on_one_agent(own: Cluster, tmp_path: Path) -> None:
-    """SUB-39: with two slots an agent runs two nodes of the same job, and both sets of files come home."""
+    """With two slots an agent runs two nodes of the same job, and both sets of files come home."""
     (agent,) = own.start(1, "--slots", "2")
     port = agent.address.port
     nodes = NodeAssignment(own.key_file).add(0, agent.address).add(1, f"localhost:{port}")

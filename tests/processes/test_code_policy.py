@@ -11,6 +11,7 @@ import rpc
 from rpc import SubmissionError
 from rpc.shipping import pack
 
+from ..statements import covers
 from .executors import Sum
 from .harness import Cluster
 
@@ -37,8 +38,9 @@ def test_allowed_code(own: Cluster, tmp_path: Path) -> None:
     assert not own.run(Sum, tmp_path).error
 
 
+@covers("SUB-33")
 def test_class_of_main(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-33: a class that exists nowhere but here runs there, with its closure; the changed one of the same name is new."""
+    """a class that exists nowhere but here runs there, with its closure; the changed one of the same name is new."""
 
     def make(factor: int) -> Any:
         class Local(rpc.AbsSimpleExecutor):

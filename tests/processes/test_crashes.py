@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ..statements import covers
 from .executors import (
     Alone,
     DiesInBarrier,
@@ -30,9 +31,10 @@ from .executors import (
 from .harness import Cluster, processes_below, start_job, wait_for
 
 
+@covers("SUB-13")
 @pytest.mark.alone
 def test_killed_job_process(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-13: SIGKILL of one of three ends join within a second; the others fail with PeerLost that names node and address."""
+    """SIGKILL of one of three ends join within a second; the others fail with PeerLost that names node and address."""
     with trio.request() as com:
         coordinator = start_job(com, Stepping, tmp_path)
         (victim,) = trio.agents[1].job_pids()
@@ -50,8 +52,9 @@ def test_killed_job_process(trio: Cluster, tmp_path: Path) -> None:
     assert not trio.run(Sum, tmp_path).error
 
 
+@covers("SUB-13")
 def test_results_of_the_others(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-13: what the others have achieved comes home."""
+    """What the others have achieved comes home."""
     with trio.request() as com:
         coordinator = start_job(com, Alone, tmp_path)
         wait_for(lambda: not trio.agents[0].job_pids(), "node 0 to end")
@@ -62,8 +65,9 @@ def test_results_of_the_others(trio: Cluster, tmp_path: Path) -> None:
     assert error and results == {0: 0} and sorted(coordinator.failures) == [1, 2]
 
 
+@covers("SUB-16")
 def test_exception_with_traceback(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-16: an exception reaches the submitter with traceback and node id, exactly once."""
+    """An exception reaches the submitter with traceback and node id, exactly once."""
     caplog.set_level(logging.INFO)
     outcome = trio.run(Raising, tmp_path)
     assert outcome.error and not outcome.results
@@ -75,8 +79,9 @@ def test_exception_with_traceback(trio: Cluster, tmp_path: Path, caplog: pytest.
     assert "PeerLost" in outcome.failures[0][1] and "PeerLost" in outcome.failures[2][1]
 
 
+@covers("SUB-7", "SUB-13")
 def test_failure_at_once(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-7, SUB-13: who starts and fails at once has started, and so do all others, whatever is heard of first."""
+    """Who starts and fails at once has started, and so do all others, whatever is heard of first."""
     for _ in range(3):
         outcome = trio.run(FailsAtOnce, tmp_path)
         assert outcome.error and outcome.results == {0: 0, 1: 1} and "ValueError: at once" in outcome.failures[2][1]
@@ -113,8 +118,9 @@ def test_full_disk(trio: Cluster, tmp_path: Path) -> None:
     assert "No space left on device" in outcome.failures[0][1]
 
 
+@covers("SUB-37")
 def test_reports_that_are_no_reports(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-37: a link, a path out of the folder, a folder and a missing file are not handed out; the good report is."""
+    """a link, a path out of the folder, a folder and a missing file are not handed out; the good report is."""
     outcome = trio.run(Escaping, tmp_path, nodes=trio.nodes(1))
     assert not outcome.error
     names = {path.name for path in outcome.coordinator.files[0]}

@@ -10,6 +10,7 @@ import pytest
 
 from tests.proc import is_gone
 
+from ..statements import covers
 from .harness import AgentProcess, Cluster, start_job, wait_for
 from .host_executors import Multiprocessing, Scatters
 
@@ -22,9 +23,10 @@ def scattered(agent: AgentProcess, jobs: int = 1) -> list[list[int]]:
     return pids
 
 
+@covers("SEC-25")
 @pytest.mark.parametrize("end", ["well", "killed", "stopped"])
 def test_they_are_gone_when_the_node_is_free(own: Cluster, tmp_path: Path, end: str) -> None:
-    """SEC-25: sessions and groups of their own, parents that have ended. When the submitter hears of the end, nothing is left,
+    """Sessions and groups of their own, parents that have ended. When the submitter hears of the end, nothing is left,
     not even a zombie."""
     (agent,) = own.start(1)
     with own.request() as com:
@@ -40,8 +42,9 @@ def test_they_are_gone_when_the_node_is_free(own: Cluster, tmp_path: Path, end: 
         assert [path.read_text() for path in Path(f"/proc/{agent.pid}/task").glob("*/children") if path.read_text()] == []
 
 
+@covers("SEC-25")
 def test_other_jobs_keep_theirs(own: Cluster, tmp_path: Path) -> None:
-    """SEC-25: with two slots, the end of one job by a signal ends nothing of the other one."""
+    """With two slots, the end of one job by a signal ends nothing of the other one."""
     (agent,) = own.start(1, "--slots", "2")
     with own.request() as one, own.request() as other:
         first = start_job(one, Scatters, tmp_path, objects={"stays": True})
@@ -59,9 +62,10 @@ def test_other_jobs_keep_theirs(own: Cluster, tmp_path: Path) -> None:
     assert all(map(is_gone, kept))
 
 
+@covers("SEC-25")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_they_go_with_the_agent(own: Cluster, tmp_path: Path, number: int) -> None:
-    """SEC-25: an agent that is killed takes them along, too: the job process ends what it has started."""
+    """An agent that is killed takes them along, too: the job process ends what it has started."""
     (agent,) = own.start(1)
     with own.request() as com:
         start_job(com, Scatters, tmp_path, objects={"stays": True})

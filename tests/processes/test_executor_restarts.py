@@ -17,6 +17,7 @@ from network.errors import PeerLost
 from rpc import AbsSimpleExecutor, Communication, Coordinator, Reclaimer
 from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_epoch_end, monitor_train_end
 
+from ..statements import covers
 from .harness import Cluster, wait_for
 
 EPOCHS, BATCHES = 4, 3
@@ -87,8 +88,9 @@ def run(
         return coordinator, results
 
 
+@covers("FD-7", "FD-8", "FD-9", "FD-12")
 def test_whatever_ends_a_process(trio: Cluster, tmp_path: Path) -> None:
-    """FD-7, FD-8, FD-9, FD-12: a signal, an exit code, an exception, a segmentation fault and a stall lead to the same
+    """a signal, an exit code, an exception, a segmentation fault and a stall lead to the same
     recovery: no process of any earlier attempt is left, and what all had finished is not done again."""
     faults = [
         [1, 1, 0, "SIGKILL"],
@@ -115,8 +117,9 @@ def test_whatever_ends_a_process(trio: Cluster, tmp_path: Path) -> None:
     assert len({path.read_text() for path in tmp_path.glob("pid-*")}) == 12
 
 
+@covers("FD-20")
 def test_the_same_place_three_times(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FD-20: it is not tried again; all verdicts are there, and the log of the node comes home with every attempt in it."""
+    """It is not tried again; all verdicts are there, and the log of the node comes home with every attempt in it."""
     caplog.set_level(logging.INFO)
     coordinator, results = run(trio, tmp_path, [[1, 0, 2, "exit"]], 9)
     assert not results and coordinator.failures[1][0] == "failed" and coordinator.restarts == 2
@@ -127,8 +130,9 @@ def test_the_same_place_three_times(trio: Cluster, tmp_path: Path, caplog: pytes
     assert [f"attempt {number}," in log.read_text("utf-8") for number in range(1, 5)] == [True, True, True, False]
 
 
+@covers("FD-20")
 def test_no_more_than_max_restarts(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FD-20: another place each time, but one restart is all that is allowed."""
+    """Another place each time, but one restart is all that is allowed."""
     coordinator, _ = run(trio, tmp_path, [[1, 0, 1, "raise"], [0, 1, 1, "raise"]], 1)
     assert "Giving up: it was started again as often as 'max_restarts' allows, 1." in caplog.text
     assert coordinator.restarts == 1 and "ArithmeticError: no such sum" in coordinator.failures[0][1]
@@ -157,8 +161,9 @@ class Client(AbsSimpleExecutor):
         return com.attempt
 
 
+@covers("FD-7", "FD-9")
 def test_a_server_starts_again_with_its_group(trio: Cluster, tmp_path: Path) -> None:
-    """FD-7, FD-9: all groups of a job begin anew, and find each other."""
+    """All groups of a job begin anew, and find each other."""
     with trio.request(trio.nodes(2, ps=True)) as com:
         coordinator = Coordinator(com, directory=tmp_path)
         coordinator.submit_single(Server, -2, on_failure="restart")
@@ -168,8 +173,9 @@ def test_a_server_starts_again_with_its_group(trio: Cluster, tmp_path: Path) -> 
     assert (results, error, coordinator.restarts) == ({-2: [1, 3], 0: 1, 1: 1}, False, 1)
 
 
+@covers("FD-7", "FD-9")
 def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None:
-    """FD-7, FD-9: its node is waited for, and goes on with what it has saved."""
+    """Its node is waited for, and goes on with what it has saved."""
     _, second = own.start(2, "--listen", "127.0.0.1")
     port = second.address.port
 
@@ -189,9 +195,10 @@ def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None
     assert [result[:3] for result in results.values()] == [[[], coordinator.attempt, 2]] * 2
 
 
+@covers("FD-20")
 @pytest.mark.parametrize("by", ["us", "somebody else"])
 def test_who_is_stopped_stays_so(trio: Cluster, tmp_path: Path, by: str) -> None:
-    """FD-20: what somebody has ended is no failure to recover from."""
+    """What somebody has ended is no failure to recover from."""
     there = [tmp_path / "pid-0-0", tmp_path / "pid-0-1"]
 
     def look(job: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..statements import covers
 from .executors import Broadcasting, LargeSum, Unread
 from .harness import Cluster
 
@@ -18,8 +19,9 @@ def test_allreduce_broadcast_barrier(trio: Cluster, tmp_path: Path) -> None:
         assert mean.dtype == np.float32 and most.tolist() == [2] and word == "from 2"
 
 
+@covers("SUB-35")
 def test_large_arrays(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-35: 4 MiB each way between all nodes, more than a socket buffer takes at once."""
+    """4 MiB each way between all nodes, more than a socket buffer takes at once."""
     outcome = trio.run(LargeSum, tmp_path)
     assert outcome.results == dict.fromkeys(range(3), (6.0 * ((1 << 20) - 1), 4 << 20))
 

@@ -11,6 +11,7 @@ import pytest
 
 from rpc import Reclaimer
 
+from ..statements import covers
 from .harness import Cluster, start_job
 from .host_executors import Forges
 
@@ -28,8 +29,9 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     yield shown
 
 
+@covers("SEC-17")
 def test_a_failure_with_escape_codes(own: Cluster, tmp_path: Path, shown: io.StringIO) -> None:
-    """SEC-17: the traceback of a job, told at its end and to somebody who watches: nothing but printable characters, and no
+    """The traceback of a job, told at its end and to somebody who watches: nothing but printable characters, and no
     line begins with what it says."""
     own.start(2)
     with own.request() as com:

@@ -17,6 +17,7 @@ from parallel_sgd.codec import BlockWeight
 from parallel_sgd.codec.plain import Plain
 from tests.processes.training.jobs import line_job, only_weights
 
+from ..statements import covers
 from .harness import Cluster, wait_for
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")]
@@ -65,8 +66,9 @@ class StopsOnce(Plain):
         return packets
 
 
+@covers("FLT-2", "FD-16")
 def test_waiting_for_a_stuck_peer_costs_nothing(own: Cluster, tmp_path: Path) -> None:
-    """FLT-2, FD-16: agents that wait for work, agents that watch a job, and a worker that waits for a stopped one."""
+    """Agents that wait for work, agents that watch a job, and a worker that waits for a stopped one."""
     agents = own.start(3)
     results: list[JobResult] = []
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from network.errors import Impostor
 
+from ..statements import covers
 from .executors import KnocksAsOthers, SaysItIsAnother
 from .harness import Cluster, start_job
 
@@ -14,8 +15,9 @@ def audit(cluster: Cluster) -> str:
     return (cluster.agents[0].work / "audit.jsonl").read_text()
 
 
+@covers("SEC-21")
 def test_no_key_opens_the_door_of_another_pair(trio: Cluster, tmp_path: Path) -> None:
-    """SEC-21: whoever lacks the key of a pair is refused, whatever it claims; the honest node calls later, the job goes on."""
+    """Whoever lacks the key of a pair is refused, whatever it claims; the honest node calls later, the job goes on."""
     shipped = {"address": str(trio.agents[0].address), "flag": str(tmp_path / "flag")}
     outcome = trio.run(KnocksAsOthers, tmp_path, objects=shipped)
     assert not outcome.error, outcome.failures
@@ -24,8 +26,9 @@ def test_no_key_opens_the_door_of_another_pair(trio: Cluster, tmp_path: Path) ->
     assert audit(trio).count("refused as node 2: BAD_KEY") == audit(trio).count("refused as node 7: BAD_KEY") == 3
 
 
+@covers("SEC-21")
 def test_who_proves_to_be_one_node_and_says_to_be_another_is_named(trio: Cluster, tmp_path: Path) -> None:
-    """SEC-21: node 1 calls node 0 as node 2, and as node 7: hung up on, and lost for node 0, whose verdict names node 1; the
+    """Node 1 calls node 0 as node 2, and as node 7: hung up on, and lost for node 0, whose verdict names node 1; the
     connection of nodes 0 and 2 goes on."""
     with trio.request() as com:
         coordinator = start_job(com, SaysItIsAnother, tmp_path, objects={"address": str(trio.agents[0].address)})

@@ -14,6 +14,7 @@ from network.key_files import load_key_file
 from rpc.agent.children import ChildProcesses
 from rpc.agent.standby import StandbyProcess
 
+from ..statements import covers
 from .harness import Cluster, wait_for
 from .host_executors import SharedSum, Thief
 from .ordinary_user import is_ordinary
@@ -34,8 +35,9 @@ def may_trace() -> bool:
     return not path.exists() or path.read_text().strip() == "0"
 
 
+@covers("SEC-23")
 def test_a_job_does_not_find_the_key(own: Cluster, tmp_path: Path) -> None:
-    """SEC-23: environment, memory, descriptors and command line of agents, of a standby driver and of its own
+    """Environment, memory, descriptors and command line of agents, of a standby driver and of its own
     process; one that does nothing against it gives the same key away."""
     assert is_ordinary()
     text = own.key_file.read_text()
@@ -62,8 +64,9 @@ def test_a_job_does_not_find_the_key(own: Cluster, tmp_path: Path) -> None:
         decoy.communicate()
 
 
+@covers("SEC-23")
 def test_job_processes_share_memory(own: Cluster, tmp_path: Path) -> None:
-    """SEC-23: what keeps others out of the agents does not keep peers on one host out of what they share."""
+    """What keeps others out of the agents does not keep peers on one host out of what they share."""
     assert is_ordinary()
     own.start(2)
     outcome = own.run(SharedSum, tmp_path)

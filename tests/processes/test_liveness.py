@@ -22,6 +22,7 @@ from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_epoch_en
 from rpc.verdict import Verdict
 from tests.processes.training.jobs import digits_job
 
+from ..statements import covers
 from .harness import Cluster, start_job, wait_for
 
 pytestmark = pytest.mark.alone
@@ -102,6 +103,7 @@ def train(trio: Cluster, folder: Path, fault: str, stall: float = STALL) -> tupl
         return results, coordinator.verdicts
 
 
+@covers("FD-9", "FD-18")
 @pytest.mark.parametrize(
     ("fault", "kind", "number", "code", "words"),
     [
@@ -112,7 +114,7 @@ def train(trio: Cluster, folder: Path, fault: str, stall: float = STALL) -> tupl
     ],
 )
 def test_crashes(trio: Cluster, tmp_path: Path, fault: str, kind: str, number: int, code: int, words: str) -> None:
-    """FD-9, FD-18: a crash is seen within a second; the verdict names node, process, epoch, batch and phase, and why."""
+    """a crash is seen within a second; the verdict names node, process, epoch, batch and phase, and why."""
     _, verdicts = train(trio, tmp_path, fault)
     first = verdicts[0]
     assert (first.node, first.kind, first.signal, first.exit_code) == (1, kind, number, code)
@@ -122,8 +124,9 @@ def test_crashes(trio: Cluster, tmp_path: Path, fault: str, kind: str, number: i
     assert all("PeerLost" in verdict.trace for verdict in verdicts[1:])  # what followed comes after what caused it
 
 
+@covers("FD-2", "FD-18")
 def test_stuck_in_a_loop(trio: Cluster, tmp_path: Path) -> None:
-    """FD-2, FD-18: a step that does not end is declared after N, and the verdict shows the line where the process is."""
+    """a step that does not end is declared after N, and the verdict shows the line where the process is."""
     _, verdicts = train(trio, tmp_path, "loop")
     first = verdicts[0]
     assert (first.node, first.kind, first.phase, first.epoch, first.batch) == (1, "stuck", "step", 2, 3)
@@ -131,9 +134,10 @@ def test_stuck_in_a_loop(trio: Cluster, tmp_path: Path) -> None:
     assert "in meet_fault" in first.trace and "the last words of node 1" in first.log[-1]
 
 
+@covers("FD-2", "FD-6", "FD-18")
 @pytest.mark.parametrize("stall", [0.7, STALL])
 def test_stopped(trio: Cluster, tmp_path: Path, stall: float) -> None:
-    """FD-2, FD-6, FD-18: SIGSTOP within a step is declared at N < t <= N + 0.5 s for each N, as what it is, and nothing is left
+    """SIGSTOP within a step is declared at N < t <= N + 0.5 s for each N, as what it is, and nothing is left
     behind."""
     _, verdicts = train(trio, tmp_path, "stop", stall)
     first = verdicts[0]
@@ -141,8 +145,9 @@ def test_stopped(trio: Cluster, tmp_path: Path, stall: float) -> None:
     assert stall < first.seconds <= stall + 0.5 and "stopped by a signal (state T)" in first.detail
 
 
+@covers("FD-19")
 def test_stopped_and_continued(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FD-19: at N / 2 a warning that names node and batch; SIGCONT before N withdraws it, and the job ends well."""
+    """At N / 2 a warning that names node and batch; SIGCONT before N withdraws it, and the job ends well."""
     caplog.set_level(logging.WARNING)
     results, verdicts = train(trio, tmp_path, "pause")
     assert sorted(results) == [0, 1, 2] and verdicts == []
@@ -150,8 +155,9 @@ def test_stopped_and_continued(trio: Cluster, tmp_path: Path, caplog: pytest.Log
     assert len(told) == 2 and "silent for 1.0 s in phase 'step'" in told[0] and "recovered after 1." in told[1]
 
 
+@covers("FD-9")
 def test_silent_agent(trio: Cluster, tmp_path: Path) -> None:
-    """FD-9: a host from which nothing comes, neither beats nor an end of the connection, is declared within 3 s."""
+    """a host from which nothing comes, neither beats nor an end of the connection, is declared within 3 s."""
     with trio.request() as com:
         coordinator = start_job(com, Training, tmp_path, objects={"fault": "", "epochs": 30}, stall=STALL)
         wait_for(lambda: list(trio.agents[1].work.glob(f"jobs/{coordinator.job}*/out/begun")), "the first batch")
@@ -168,8 +174,9 @@ def test_silent_agent(trio: Cluster, tmp_path: Path) -> None:
     assert any("Node(1) at" in detail and "its host has been silent" in detail for _, detail in others)
 
 
+@covers("FD-3", "FD-16")
 def test_a_good_run(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FD-3, FD-16: no verdict, not a word, and an agent that watches takes at most 1 % of a core."""
+    """No verdict, not a word, and an agent that watches takes at most 1 % of a core."""
 
     def seconds(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -186,8 +193,9 @@ def test_a_good_run(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert all(late - early <= 0.01 * (end - begin) + 2 * tick for early, late in zip(before, after, strict=True))
 
 
+@covers("FD-1", "FD-2")
 def test_stopped_worker_of_parallel(trio: Cluster, tmp_path: Path) -> None:
-    """FD-1, FD-2: a worker of `parallel()` signals by itself; stopped within its third batch it is the first cause."""
+    """a worker of `parallel()` signals by itself; stopped within its third batch it is the first cause."""
     with pytest.raises(JobFailed) as caught:
         digits_job().parallel(
             trio.nodes(2), block_size=32, epoch=2, codec={0: StopsItself}, stall_timeout=STALL, directory=tmp_path
@@ -197,8 +205,9 @@ def test_stopped_worker_of_parallel(trio: Cluster, tmp_path: Path) -> None:
     assert STALL < first.seconds <= STALL + 0.5 and str(caught.value).index("Node(1)") < str(caught.value).index("Node(0)")
 
 
+@covers("FD-2")
 def test_stopped_parameter_server(trio: Cluster, tmp_path: Path) -> None:
-    """FD-2: a server signals one long batch, and shows that it lives whenever it waits; the workers that wait are not stuck."""
+    """a server signals one long batch, and shows that it lives whenever it waits; the workers that wait are not stuck."""
     codec: dict[str, Any] = {"codec": {0: StopsServer}, "ps_codec": {0: StopsServer}}
     with pytest.raises(JobFailed) as caught:
         digits_job().parallel(trio.nodes(ps=True), block_size=32, epoch=2, stall_timeout=STALL, directory=tmp_path, **codec)

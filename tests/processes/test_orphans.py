@@ -8,12 +8,14 @@ from pathlib import Path
 
 from rpc.liveness.process_monitor import process_status
 
+from ..statements import covers
 from .executors import Stepping
 from .harness import Cluster, start_job, wait_for
 
 
+@covers("FLT-2", "INV-7")
 def test_a_stopped_process_does_not_outlive_its_agent(own: Cluster, tmp_path: Path) -> None:
-    """FLT-2, INV-7: SIGSTOP to a job process, then SIGKILL to its agent: the system wakes the orphan, which ends itself."""
+    """SIGSTOP to a job process, then SIGKILL to its agent: the system wakes the orphan, which ends itself."""
     (agent,) = own.start(1)
     with own.request() as com:
         start_job(com, Stepping, tmp_path)

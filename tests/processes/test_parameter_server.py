@@ -9,12 +9,14 @@ import pytest
 
 from rpc import Coordinator
 
+from ..statements import covers
 from .executors import Client, Server
 from .harness import Cluster
 
 
+@covers("SUB-11")
 def test_server_and_group(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-11: the single submission precedes the group; the server starts by itself and leaves when all workers have left."""
+    """The single submission precedes the group; the server starts by itself and leaves when all workers have left."""
     caplog.set_level(logging.INFO, "P-SGD Submit")
     with trio.request(trio.nodes(ps=True)) as com:
         coordinator = Coordinator(com, directory=tmp_path)
@@ -29,8 +31,9 @@ def test_server_and_group(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptu
     assert "Waiting for ({0, 1, -2}) ..." in lines
 
 
+@covers("SUB-9")
 def test_lost_server(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-9: when the single node is refused, the group is not even asked."""
+    """When the single node is refused, the group is not even asked."""
     with trio.request(trio.nodes(ps=True)) as com:
         coordinator = Coordinator(com, directory=tmp_path)
         coordinator.submit_single(Server, -2, objects={"workers": [0, 1]})

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from ..statements import covers
 from .executors import Reporting
 from .harness import Cluster
 
 
+@covers("SUB-12")
 def test_plain_lines(
     trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """SUB-12: without a terminal one line per change and no escape codes; every worker reaches 100."""
+    """Without a terminal one line per change and no escape codes; every worker reaches 100."""
     caplog.set_level(logging.INFO, "P-SGD Submit")
     assert not trio.run(Reporting, tmp_path).error
     lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Current progress: ")]

@@ -17,6 +17,7 @@ from network import NetworkError
 from rpc import Coordinator, Reclaimer
 from rpc.agent.children import project_root
 
+from ..statements import covers
 from .executors import Briefly, Chattering, Printing, Reporting, Stepping, Sum, Talkative
 from .harness import Cluster, start_job, wait_for
 
@@ -45,8 +46,9 @@ def log_of(paths: list[Path], start: str) -> str:
     return path.read_text()
 
 
+@covers("SUB-15")
 def test_files_later_from_another_process(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-15: the submitter leaves at Waiting; another process fetches by job id, and the newest by default."""
+    """The submitter leaves at Waiting; another process fetches by job id, and the newest by default."""
     older = leave(trio, tmp_path, seconds=0.2)
     with trio.request() as com:
         states = Reclaimer(com).follow(older)
@@ -75,8 +77,9 @@ def test_unknown_job(trio: Cluster, tmp_path: Path) -> None:
             Reclaimer(com).follow("nonsense")
 
 
+@covers("SUB-15")
 def test_stop_from_elsewhere(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-15: progress can be re-attached, and the job stopped, without the one who submitted it."""
+    """Progress can be re-attached, and the job stopped, without the one who submitted it."""
     job = leave(trio, tmp_path, Stepping)
     with trio.request() as com:
         reclaimer = Reclaimer(com)
@@ -84,8 +87,9 @@ def test_stop_from_elsewhere(trio: Cluster, tmp_path: Path) -> None:
         assert {state for state, _ in reclaimer.follow(job).values()} == {"stopped"}
 
 
+@covers("SUB-18")
 def test_log_during_the_run(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-18: logs can be fetched while the job runs, the agent's own log included; reports only afterwards."""
+    """Logs can be fetched while the job runs, the agent's own log included; reports only afterwards."""
     with trio.request() as com:
         coordinator = start_job(com, Printing, tmp_path / "run")
         begun = [agent.work / "jobs" / f"{coordinator.job}.{n}" / "out" / "begun" for n, agent in enumerate(trio.agents)]
@@ -100,8 +104,9 @@ def test_log_during_the_run(trio: Cluster, tmp_path: Path) -> None:
         coordinator.join()
 
 
+@covers("SUB-18")
 def test_log_of_a_killed_process(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-18: after SIGKILL the log is there up to the last line, logged or printed."""
+    """After SIGKILL the log is there up to the last line, logged or printed."""
     with trio.request() as com:
         coordinator = start_job(com, Printing, tmp_path)
         out = trio.agents[1].work / "jobs" / f"{coordinator.job}.1" / "out"
@@ -114,8 +119,9 @@ def test_log_of_a_killed_process(trio: Cluster, tmp_path: Path) -> None:
     assert re.search(ending, log_of(files[1], "Fit-1"))
 
 
+@covers("SUB-19")
 def test_every_line_comes_home(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-19: 10,000 lines in, 10,000 lines out, in order."""
+    """10,000 lines in, 10,000 lines out, in order."""
     outcome = trio.run(Talkative, tmp_path)
     assert not outcome.error
     for node, paths in outcome.coordinator.files.items():
@@ -123,8 +129,9 @@ def test_every_line_comes_home(trio: Cluster, tmp_path: Path) -> None:
         assert numbers == [f"{number:05d}" for number in range(10_000)]
 
 
+@covers("SUB-19")
 def test_what_a_job_prints_is_bounded(own: Cluster, tmp_path: Path) -> None:
-    """SUB-19: on the agent and when it is fetched; the first and the last lines are there, and one says what was left out."""
+    """On the agent and when it is fetched; the first and the last lines are there, and one says what was left out."""
     (agent,) = own.start(1, "--output-mib", "1")
     outcome = own.run(Chattering, tmp_path)
     assert not outcome.error
@@ -135,8 +142,9 @@ def test_what_a_job_prints_is_bounded(own: Cluster, tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in agent.work.glob("jobs/*/Fit-0*.log*")) < 1.1 * (1 << 20)
 
 
+@covers("SUB-15")
 def test_old_jobs_are_removed(own: Cluster, tmp_path: Path) -> None:
-    """SUB-15: the files of the last 20 jobs are kept, the newest among them, and no more."""
+    """The files of the last 20 jobs are kept, the newest among them, and no more."""
     (agent,) = own.start(1)
     for number in range(22):
         folder = agent.work / "jobs" / f"old-{number:02d}.0"

@@ -16,6 +16,7 @@ from network.errors import NetworkError
 from network.nodes import Address, NodeAssignment
 from rpc.errors import SubmissionError
 
+from ..statements import covers
 from .executors import Seals, Sum
 from .harness import AgentProcess, Cluster, start_job, wait_for
 
@@ -78,9 +79,10 @@ def has_ipv6() -> bool:
     return False
 
 
+@covers("SEC-19", "SEC-4")
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_who_relays_loopback_alters_nothing(own: Cluster, tmp_path: Path, host: str) -> None:
-    """SEC-19, SEC-4: the port of an agent that has moved, and that of `::1` beside one on 127.0.0.1: the handshake goes through
+    """The port of an agent that has moved, and that of `::1` beside one on 127.0.0.1: the handshake goes through
     the relay, and the seal fails on the first byte that it swaps, of an order or of code; nothing runs, the agent goes on."""
     if host == "::1" and not has_ipv6():
         pytest.skip("This machine has no IPv6.")

@@ -28,6 +28,8 @@ from rpc import SubmissionError
 from rpc.launch.local import LocalAgents, local_agents
 from tests.processes.training.jobs import digits_job, log_of, only_weights, weights
 
+from ..statements import covers
+
 FATAL = (2, 3)  # epoch and batch, from 0, in which a node dies
 BATCHES = 12  # of an epoch; the last has 92 samples
 SETTINGS: dict[str, Any] = {"epoch": 4, "block_size": 64, "seed": 11}
@@ -125,9 +127,10 @@ def undisturbed(directory: Path, *, server: bool = False, **settings: Any) -> Jo
         return train(nodes, directory, **settings)
 
 
+@covers("FD-8", "FD-9", "FD-11", "FLT-1", "FLT-15", "INV-2", "INV-3", "SUB-45")
 @pytest.mark.parametrize("case", CASES)
 def test_a_killed_node_costs_a_few_batches(started: LocalAgents, tmp_path: Path, case: str) -> None:
-    """FD-8, FD-9, FD-11, FLT-1, FLT-15, INV-2, INV-3, SUB-45: with `on_failure="restart"` the second attempt goes on from a
+    """With `on_failure="restart"` the second attempt goes on from a
     checkpoint in the middle of an epoch and gives the bits of an undisturbed run; the tables hold every block step and every
     epoch once, and the ledger every block."""
     server = case == "server"
@@ -166,9 +169,10 @@ class Clumsy(Plain):
         return super().update_blocks(block_weight)
 
 
+@covers("FD-10", "FD-12")
 @pytest.mark.long
 def test_five_restarts_in_a_row(started: LocalAgents, tmp_path: Path) -> None:
-    """FD-10, FD-12: the epochs that remain come from the checkpoint's content, each time fewer."""
+    """The epochs that remain come from the checkpoint's content, each time fewer."""
     settings: dict[str, Any] = {"codec": {0: Clumsy}, "codec_extra_parameters": {"note": str(tmp_path)}, "epoch": 6}
     result = train(nodes_on(started, 0, 1), tmp_path, on_failure="restart", max_restarts=5, **settings)
     assert result.restarts == 5
@@ -181,8 +185,9 @@ def test_five_restarts_in_a_row(started: LocalAgents, tmp_path: Path) -> None:
     assert len(rows(tmp_path, "EV", 0)) == 1 + 6 and steps == sorted(set(steps))
 
 
+@covers("FD-10", "INV-3")
 def test_without_a_checkpoint_training_starts_again(started: LocalAgents, tmp_path: Path) -> None:
-    """FD-10, INV-3: it says so, and does not start over silently; the ledger keeps what was done in vain, as not committed."""
+    """It says so, and does not start over silently; the ledger keeps what was done in vain, as not committed."""
     settings = {"codec": {0: Mortal}, "codec_extra_parameters": {"note": str(tmp_path / "died"), "saves": False}}
     result = train(nodes_on(started, 0, 1), tmp_path, on_failure="restart", checkpoint_every=None, **settings)
     assert result.restarts == 1
@@ -193,8 +198,9 @@ def test_without_a_checkpoint_training_starts_again(started: LocalAgents, tmp_pa
     assert len(undone) >= 2 * 2 * BATCHES and set(undone[:, 4].tolist()) == {1}
 
 
+@covers("SUB-44")
 def test_an_ended_job_goes_on_by_its_id_on_other_nodes(started: LocalAgents, tmp_path: Path) -> None:
-    """conventions.md, SUB-44: `resume=<job id>`; the workers have changed places, so each sends the other what is its own. The
+    """`resume=<job id>` of conventions.md; the workers have changed places, so each sends the other what is its own. The
     last run in the directory of the first is its job, too."""
     settings: dict[str, Any] = {"codec": codec.TopK, **SGD}
     first = train(nodes_on(started, 0, 1), tmp_path, checkpoint_every="epoch", **{**settings, "epoch": 2})
@@ -207,8 +213,9 @@ def test_an_ended_job_goes_on_by_its_id_on_other_nodes(started: LocalAgents, tmp
     assert rows(tmp_path, "TR", 0) == rows(tmp_path / "calm", "TR", 0)  # the earlier rows are on that node
 
 
+@covers("FD-13")
 def test_a_broken_checkpoint_is_passed_over(started: LocalAgents, tmp_path: Path) -> None:
-    """FD-13: the newest of one node lacks a byte; all go on from the one before, and the log names the file."""
+    """The newest of one node lacks a byte; all go on from the one before, and the log names the file."""
     settings: dict[str, Any] = {"codec": codec.TopK, **SGD}
     first = train(nodes_on(started, 0, 1), tmp_path, checkpoint_every="epoch", **{**settings, "epoch": 3})
     broken = started.directory / "agent-1" / "jobs" / f"{first.job_id}.1" / "checkpoints" / file_name(Position(3, 0))

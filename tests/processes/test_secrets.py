@@ -15,6 +15,7 @@ from network.keys import Key
 from rpc.agent.children import project_root
 from rpc.identity import peer_key
 
+from ..statements import covers
 from .executors import Environment, Raising, Stepping, Sum
 from .harness import AgentProcess, Cluster, start_job
 
@@ -23,8 +24,9 @@ def mode(path: Path) -> int:
     return path.lstat().st_mode & 0o777
 
 
+@covers("SEC-14")
 def test_modes(trio: Cluster, tmp_path: Path) -> None:
-    """SEC-14: key, work directory, logs, job folders and socket are their owner's alone."""
+    """Key, work directory, logs, job folders and socket are their owner's alone."""
     outcome = trio.run(Sum, tmp_path)
     assert not outcome.error
     assert mode(trio.key_file) == 0o600
@@ -34,9 +36,10 @@ def test_modes(trio: Cluster, tmp_path: Path) -> None:
             assert mode(path) == (0o700 if path.is_dir() else 0o600), path
 
 
+@covers("SEC-15")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.invalid"])
 def test_no_key_off_loopback(tmp_path: Path, host: str) -> None:
-    """SEC-15: any address but loopback without an explicit key: exit 2, one line saying what to run."""
+    """Any address but loopback without an explicit key: exit 2, one line saying what to run."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": project_root()}
     command = [sys.executable, "-m", "rpc.agent.cli", "--port", "0", "--listen", host]
     ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
@@ -45,8 +48,9 @@ def test_no_key_off_loopback(tmp_path: Path, host: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@covers("SEC-15")
 def test_readable_key(tmp_path: Path, own: Cluster) -> None:
-    """SEC-15: a key that others can read is refused, with the remedy."""
+    """a key that others can read is refused, with the remedy."""
     own.key_file.chmod(0o644)
     agent = AgentProcess(tmp_path / "agent", own.key_file)
     assert agent.process.wait(10) == 2
@@ -60,8 +64,9 @@ def forms(key: Key) -> list[bytes]:
     return [key.secret, key.secret.hex().encode(), encoded, repr(key.secret).encode()[2:-1]]
 
 
+@covers("SEC-16")
 def test_no_secret_anywhere(own: Cluster, tmp_path: Path) -> None:
-    """SEC-16: after good, failed and refused jobs no file, no environment and no command line holds a key."""
+    """After good, failed and refused jobs no file, no environment and no command line holds a key."""
     text = own.key_file.read_text()
     agents = own.start(1, PSGD_KEY=text)
     by_pipe = AgentProcess(own.root / "by-pipe", own.key_file, "--key-stdin", PSGD_KEY=text)

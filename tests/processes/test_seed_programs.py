@@ -12,6 +12,7 @@ import pytest
 from rpc import Coordinator, SubmissionError
 from rpc.agent.children import project_root
 
+from ..statements import covers
 from .executors import Hungry, Sum
 from .harness import Cluster
 
@@ -70,8 +71,9 @@ if __name__ == "__main__":
 """
 
 
+@covers("SUB-10", "SUB-41")
 def test_the_linked_programs_run_as_written(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-10, SUB-41: `rpc.communication`, nothing to dispatch, `dispatch_map`, packages, a log on the console."""
+    """`rpc.communication`, nothing to dispatch, `dispatch_map`, packages, a log on the console."""
     addresses = [str(trio.nodes()[node]) for node in (0, 1)]
     environment = {**os.environ, "PSGD_KEY_FILE": str(trio.key_file), "PYTHONPATH": str(project_root())}
     (tmp_path / "program.py").write_text(PROGRAM)
@@ -92,8 +94,9 @@ def test_the_linked_programs_run_as_written(trio: Cluster, tmp_path: Path) -> No
     ]
 
 
+@covers("SUB-5")
 def test_join_says_what_is_missing(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-5: executors that ask before anybody answers are not left waiting; all nodes are free at once."""
+    """Executors that ask before anybody answers are not left waiting; all nodes are free at once."""
     with trio.request() as com:
         coordinator = Coordinator(com, directory=tmp_path)
         coordinator.submit_group(Hungry)

@@ -21,13 +21,15 @@ from network.key_files import create_key_file
 from rpc import Cohort, Reclaimer
 from rpc.agent.settings import AgentSettings
 
+from ..statements import covers
 from .executors import Begun, Replacing, Stepping, Sum
 from .harness import AgentProcess, Cluster, processes_below, start_job, wait_for
 
 
+@covers("SUB-2")
 @pytest.mark.alone
 def test_lines_and_second_job(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-2: the agent prints version and port, and takes the next job within two seconds, without a restart."""
+    """The agent prints version and port, and takes the next job within two seconds, without a restart."""
     agent = trio.agents[0]
     assert f": Worker version: {VERSION}." in agent.console
     assert f": Worker started on port: {agent.address.port}" in agent.console
@@ -40,8 +42,9 @@ def test_lines_and_second_job(trio: Cluster, tmp_path: Path) -> None:
     assert re.search(r"INFO Worker-127\.0\.0\.1@\d\d:\d\d:\d\d: Worker restarting\.\.\.", agent.console)
 
 
+@covers("SUB-41")
 def test_results_in_order_of_nodes(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-41: the sum over three workers comes back from each, ordered by node id."""
+    """The sum over three workers comes back from each, ordered by node id."""
     outcome = trio.run(Sum, tmp_path)
     assert not outcome.error and not outcome.failures
     assert list(outcome.results) == [0, 1, 2]
@@ -50,8 +53,9 @@ def test_results_in_order_of_nodes(trio: Cluster, tmp_path: Path) -> None:
         np.testing.assert_array_equal(total, np.full(4, 6.0))
 
 
+@covers("SUB-10")
 def test_messages_of_the_submitter(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-10: what the submitter says, in order."""
+    """What the submitter says, in order."""
     caplog.set_level(logging.INFO, "P-SGD Submit")
     trio.run(Sum, tmp_path)
     lines = [record.getMessage().splitlines()[0] for record in caplog.records if record.name == "P-SGD Submit"]
@@ -72,9 +76,10 @@ def test_messages_of_the_submitter(trio: Cluster, tmp_path: Path, caplog: pytest
     assert any("--> " in record.getMessage() for record in caplog.records)
 
 
+@covers("SUB-7")
 @pytest.mark.alone
 def test_first_steps_begin_together(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-7: the executors start within 0.1 s of each other; and soon after the submission (0.4 s for two agents)."""
+    """The executors start within 0.1 s of each other; and soon after the submission (0.4 s for two agents)."""
     best_apart = best_delay = 9.0
     for _ in range(15):
         begin = time.time()
@@ -86,8 +91,9 @@ def test_first_steps_begin_together(trio: Cluster, tmp_path: Path) -> None:
     pytest.fail(f"at best {best_apart:.3f} s apart, and {best_delay:.3f} s after the submission")
 
 
+@covers("SUB-39", "FLT-22")
 def test_port_in_use(own: Cluster, tmp_path: Path) -> None:
-    """SUB-39, FLT-22: a taken port is named, and what to do; port 0 was announced, and several agents share this host."""
+    """a taken port is named, and what to do; port 0 was announced, and several agents share this host."""
     first, second = own.start(2)
     assert first.address.port != second.address.port
     third = AgentProcess(tmp_path / "third", own.key_file, "--port", str(first.address.port))
@@ -124,9 +130,10 @@ def test_signals_end_agent_and_jobs(own: Cluster, tmp_path: Path, number: int) -
     wait_for(lambda: not processes_below(agents[0].work), "the job process to end")
 
 
+@covers("SUB-9")
 @pytest.mark.alone
 def test_killed_agent_takes_its_jobs_along(own: Cluster, tmp_path: Path) -> None:
-    """SUB-9: a job process does not outlive its agent, even when that had no time to end it."""
+    """a job process does not outlive its agent, even when that had no time to end it."""
     agents = own.start(2)
     with own.request() as com:
         coordinator = start_job(com, Stepping, tmp_path)
@@ -155,8 +162,9 @@ def test_agent_ends_with_parent(own: Cluster) -> None:
     assert not agent.announcement.exists()
 
 
+@covers("SUB-15")
 def test_restart_finds_ended_jobs_and_reports_the_others_as_lost(own: Cluster, tmp_path: Path) -> None:
-    """SUB-15: an agent that was killed finds its finished jobs and logs again, and calls the unfinished one lost."""
+    """An agent that was killed finds its finished jobs and logs again, and calls the unfinished one lost."""
     (agent,) = own.start(1)
     done = own.run(Sum, tmp_path / "first").coordinator.job
     with own.request() as com:
@@ -231,8 +239,9 @@ def test_the_source_text_is_kept_beside_the_results(trio: Cluster, tmp_path: Pat
     assert kept == Path(__file__).with_name("executors.py").read_text("utf-8")
 
 
+@covers("SUB-48")
 def test_a_lost_result_is_an_error(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-48: the executor ends well, and its result cannot be fetched; the other nodes' None is a result."""
+    """The executor ends well, and its result cannot be fetched; the other nodes' None is a result."""
     outcome = trio.run(Replacing, tmp_path)
     assert outcome.error and outcome.results == {1: None, 2: None}
     assert list(outcome.failures) == [0]

@@ -8,18 +8,20 @@ from typing import Any
 
 import pytest
 
+from ..statements import covers
 from .executors import Computing, Deaf, Receiving, Stepping, Sum
 from .harness import Cluster, start_job, wait_for
 
 pytestmark = pytest.mark.alone
 
 
+@covers("SUB-14")
 @pytest.mark.parametrize(
     ("executor", "limit"),
     [(Receiving, 1.0), (Stepping, 1.0), (Computing, 1.3), (Deaf, 6.5)],
 )
 def test_stop_executing(trio: Cluster, tmp_path: Path, executor: Any, limit: float) -> None:
-    """SUB-14: an interruption at the next receive or send; one that only computes is killed after five seconds. The nodes are
+    """An interruption at the next receive or send; one that only computes is killed after five seconds. The nodes are
     free, which the fixture asserts, and take the next job."""
     with trio.request() as com:
         coordinator = start_job(com, executor, tmp_path)

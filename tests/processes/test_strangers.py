@@ -49,6 +49,7 @@ from rpc.messages import (
     Suspect,
 )
 
+from ..statements import covers
 from .executors import Stepping, Sum
 from .harness import Cluster, start_job, wait_for
 
@@ -115,8 +116,9 @@ def hostile_bytes(marker: Path, key_id: Key, job: str) -> Iterator[bytes]:
         yield chance.randbytes(chance.randrange(1, 3000))
 
 
+@covers("SUB-36", "SEC-1")
 def test_hostile_connections_while_a_job_runs(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-36, SEC-1: 400 hostile connections: no file, no process, no crash; the job goes on, and the next one begins."""
+    """400 hostile connections: no file, no process, no crash; the job goes on, and the next one begins."""
     marker = tmp_path / "marker"
     with trio.request() as com:
         coordinator = start_job(com, Stepping, tmp_path)
@@ -156,9 +158,10 @@ def until_closed(connection: socket.socket) -> bytes:
     return said
 
 
+@covers("SEC-2")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: type(operation).__name__)
 def test_operations_without_key(trio: Cluster, operation: Operation) -> None:
-    """SEC-2: every operation, before and after each message of the handshake: closed, audited, nothing done."""
+    """Every operation, before and after each message of the handshake: closed, audited, nothing done."""
     assert {type(o) for o in OPERATIONS} == set(FROM_SUBMITTER)
     agent = trio.agents[0]
     jobs = set((agent.work / "jobs").iterdir())
@@ -176,16 +179,18 @@ def test_operations_without_key(trio: Cluster, operation: Operation) -> None:
     assert '"turned away"' in (agent.work / "audit.jsonl").read_text()
 
 
+@covers("SEC-2")
 def test_wrong_key(trio: Cluster) -> None:
-    """SEC-2: a wrong key is refused with a hint."""
+    """a wrong key is refused with a hint."""
     with pytest.raises(NetworkError, match="wrong key"):
         dial(Target(trio.agents[0].address, new_key(), "submitter", "agent"))
     with pytest.raises(NetworkError, match="role"):
         dial(Target(trio.agents[0].address, load_key_file(trio.key_file).offered, "peer", "agent"))
 
 
+@covers("SEC-11", "SEC-21")
 def test_peer_that_plays_submitter(trio: Cluster, tmp_path: Path) -> None:
-    """SEC-11: the key of a pair opens the session of that pair only; operations sent there do nothing; wrong node, attempt or
+    """The key of a pair opens the session of that pair only; operations sent there do nothing; wrong node, attempt or
     key is refused, and so are ids of no node of the job, SEC-21."""
     with trio.request() as com:
         coordinator = start_job(com, Stepping, tmp_path)
@@ -214,8 +219,9 @@ def test_peer_that_plays_submitter(trio: Cluster, tmp_path: Path) -> None:
     assert "refused" in (trio.agents[0].work / "audit.jsonl").read_text()
 
 
+@covers("SEC-11")
 def test_operations_on_a_peer_session(trio: Cluster, tmp_path: Path) -> None:
-    """SEC-11: what a peer sends is data, and no order."""
+    """What a peer sends is data, and no order."""
     with trio.request() as com:
         coordinator = Coordinator(com, directory=tmp_path)
         coordinator.submit_group(Stepping, [1, 2])
@@ -247,8 +253,9 @@ def hung_up_on(target: Target) -> bool:
     return ended
 
 
+@covers("SEC-3")
 def test_bad_operations_of_a_submitter(trio: Cluster, tmp_path: Path) -> None:
-    """SEC-3: a key holder that breaks the protocol is hung up on; unknown fields, types and operations alike."""
+    """a key holder that breaks the protocol is hung up on; unknown fields, types and operations alike."""
     key = load_key_file(trio.key_file).offered
     good = ListJobs().to_value()
     for value in (
@@ -270,8 +277,9 @@ def test_bad_operations_of_a_submitter(trio: Cluster, tmp_path: Path) -> None:
     assert not trio.run(Sum, tmp_path).error
 
 
+@covers("SEC-9")
 def test_idlers_do_not_lock_the_door(trio: Cluster, tmp_path: Path) -> None:
-    """SEC-9: with a hundred silent connections held open a job still goes through."""
+    """With a hundred silent connections held open a job still goes through."""
     with contextlib.ExitStack() as held:
         for agent in trio.agents:
             for _ in range(100):
@@ -279,8 +287,9 @@ def test_idlers_do_not_lock_the_door(trio: Cluster, tmp_path: Path) -> None:
         assert not trio.run(Sum, tmp_path).error
 
 
+@covers("SEC-9")
 def test_stopped_job_process_does_not_hold_back_others(own: Cluster, tmp_path: Path) -> None:
-    """SEC-9: visitors for a job process that hangs wait there; the agent serves everybody else."""
+    """Visitors for a job process that hangs wait there; the agent serves everybody else."""
     (agent,) = own.start(1, "--slots", "2")
     with own.request() as com:
         coordinator = start_job(com, Stepping, tmp_path / "hung")

@@ -20,12 +20,14 @@ from rpc import Coordinator, ReplyPackage, SubmissionError
 from rpc.agent.children import project_root
 from rpc.submit.event_loop import EventLoop
 
+from ..statements import covers
 from .executors import Hungry, NeverReady, SlowEater, Stepping, Sum
 from .harness import AgentProcess, Cluster, start_job, wait_for
 
 
+@covers("SUB-5")
 def test_resources(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-5: every executor gets what it asks for, in its order; later requests may follow from earlier answers."""
+    """Every executor gets what it asks for, in its order; later requests may follow from earlier answers."""
     asked: list[tuple[int, str]] = []
 
     def reply(node: int, request: str) -> Any:
@@ -50,9 +52,10 @@ def test_nothing_starts_before_the_dispatch(trio: Cluster, tmp_path: Path) -> No
         coordinator.join()
 
 
+@covers("SUB-6")
 @pytest.mark.alone
 def test_pre_commit_limit(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-6: a worker that does not confirm within the limit is named, the submission abandoned, everybody free."""
+    """a worker that does not confirm within the limit is named, the submission abandoned, everybody free."""
     with trio.request() as com:
         begin = time.monotonic()
         with pytest.raises(SubmissionError, match=r"Node\(1\) at .* did not finish preCommit in time") as caught:
@@ -63,9 +66,10 @@ def test_pre_commit_limit(trio: Cluster, tmp_path: Path) -> None:
     assert not trio.run(Sum, tmp_path).error
 
 
+@covers("SUB-8")
 @pytest.mark.alone
 def test_never_ready(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-8: when one node is never READY all roll back within the start limit, nobody has started, the next job works."""
+    """When one node is never READY all roll back within the start limit, nobody has started, the next job works."""
     with trio.request() as com:
         begin = time.monotonic()
         with pytest.raises(SubmissionError, match="The job was not started") as caught:
@@ -131,8 +135,9 @@ sys.exit("the submitter has survived")
 """
 
 
+@covers("SUB-9", "FLT-14")
 def test_killed_submitter(trio: Cluster, tmp_path: Path) -> None:
-    """SUB-9, FLT-14: the submitter dies at a message boundary of the three phases; the nodes take the job back within 2 s, and
+    """The submitter dies at a message boundary of the three phases; the nodes take the job back within 2 s, and
     the next one at once."""
     environ = {**os.environ, "PYTHONPATH": project_root()}
     for moment in ("connected", "Accepted", "submitted", "first", "Prepared"):
@@ -167,9 +172,10 @@ def at_first(monkeypatch: pytest.MonkeyPatch) -> AtFirst:
     return install
 
 
+@covers("SUB-9")
 @pytest.mark.alone
 def test_killed_job_process(trio: Cluster, tmp_path: Path, at_first: AtFirst) -> None:
-    """SUB-9: a job process dies at a message boundary; nothing runs anywhere, the error names the node and the signal, and the
+    """a job process dies at a message boundary; nothing runs anywhere, the error names the node and the signal, and the
     nodes take the next job."""
 
     def kill() -> None:
@@ -190,9 +196,10 @@ def test_killed_job_process(trio: Cluster, tmp_path: Path, at_first: AtFirst) ->
     assert not trio.run(Sum, tmp_path).error
 
 
+@covers("SUB-9")
 @pytest.mark.alone
 def test_killed_agent(own: Cluster, tmp_path: Path, at_first: AtFirst) -> None:
-    """SUB-9: an agent dies at a message boundary; the others are free within 2 s and take the next job, here with another agent
+    """An agent dies at a message boundary; the others are free within 2 s and take the next job, here with another agent
     in its place, and at last without."""
     own.start(2)
     for moment in ("Accepted", "Asks", "Prepared"):
@@ -210,9 +217,10 @@ def test_killed_agent(own: Cluster, tmp_path: Path, at_first: AtFirst) -> None:
     assert not own.run(Sum, tmp_path).error
 
 
+@covers("SUB-47", "SUB-9")
 @pytest.mark.alone
 def test_stopped(own: Cluster, tmp_path: Path) -> None:
-    """SUB-47, SUB-9: an agent, or a job process, stands still while it gets its data, for which it has an hour; it is named
+    """An agent, or a job process, stands still while it gets its data, for which it has an hour; it is named
     within ten seconds, is free when it goes on, and the next job works. Both are waited for at the same time."""
     with ThreadPoolExecutor(2) as pool:
         waiting = [

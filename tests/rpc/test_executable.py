@@ -8,6 +8,8 @@ import pytest
 
 from rpc import AbsExecutable, AbsSimpleExecutor, ReplyPackage
 
+from ..statements import covers
+
 
 class Returns(AbsSimpleExecutor):
     result: Any = None
@@ -16,9 +18,10 @@ class Returns(AbsSimpleExecutor):
         return self.result
 
 
+@covers("SUB-41")
 @pytest.mark.parametrize(("result", "content"), [(None, None), (5, 5), (ReplyPackage([1]), [1]), ((1, 2), (1, 2))])
 def test_the_result_of_run(result: Any, content: Any) -> None:
-    """SUB-41: what `run` returns is the result, wrapped or not."""
+    """What `run` returns is the result, wrapped or not."""
     executor = Returns(1, (0, 1), -1)
     executor.result = result
     assert list(executor.requests()) == list(executor.satisfy([])) == list(executor.trace_files()) == []

@@ -10,6 +10,7 @@ import pytest
 
 from rpc.identity import host_name, is_job_id, new_job_id, process_name
 
+from ..statements import covers
 from .travel import ROOT
 
 
@@ -24,12 +25,13 @@ def test_ids(text: str) -> None:
     assert is_job_id(text)
 
 
+@covers("SEC-10")
 @pytest.mark.parametrize(
     "text",
     ["", ".", "..", "a..b", ".a", "-a", "_a", "a/b", "a\\b", "a b", "a\n", "a\0", "ä", "x" * 49, "../x", "a:b", "~", "*"],
 )
 def test_what_may_not_name_a_folder(text: str) -> None:
-    """SEC-10: an agent makes folders of job ids."""
+    """An agent makes folders of job ids."""
     assert not is_job_id(text)
 
 

@@ -15,6 +15,8 @@ import pytest
 from rpc import logs
 from rpc.logs import SUBMIT_LOGGER, CleanFormatter, attach_console, attach_file, clean, get_logger
 
+from ..statements import covers
+
 HOSTILE = "a\x1b[2J\x1b]0;t\x07b\rc\nINFO Worker@00:00:00: forged\n\x9b31m\u202e\ud800\x00\u2028end"
 
 
@@ -34,14 +36,16 @@ def line(message: str, *arguments: object) -> str:
     return CleanFormatter().format(logging.LogRecord(SUBMIT_LOGGER, logging.INFO, "", 0, message, arguments, None))
 
 
+@covers("SUB-10")
 def test_the_format() -> None:
-    """SUB-10: `INFO P-SGD Submit@23:23:13: Start job.`"""
+    """`INFO P-SGD Submit@23:23:13: Start job.`"""
     assert re.fullmatch(r"INFO P-SGD Submit@\d\d:\d\d:\d\d: Start job\.", line("Start job."))
     assert line("Workers: (%s) nodes:\n\t\t-->ID: %s", 1, 0).endswith(": Workers: (1) nodes:\n\t\t-->ID: 0")
 
 
+@covers("SEC-17")
 def test_peers_can_neither_act_on_the_terminal_nor_forge_lines() -> None:
-    """SEC-17: no escape codes; every line after the first begins with a tab."""
+    """No escape codes; every line after the first begins with a tab."""
     first, *rest = line("detail: %s", HOSTILE).split("\n")
     assert first.startswith("INFO P-SGD Submit@")
     assert len(rest) == 2
@@ -52,8 +56,9 @@ def test_peers_can_neither_act_on_the_terminal_nor_forge_lines() -> None:
     assert "\\u202e" in rest[-1]
 
 
+@covers("SEC-17")
 def test_every_control_character_is_escaped() -> None:
-    """SEC-17: all of Unicode."""
+    """All of Unicode."""
     odd = [chr(c) for c in range(sys.maxunicode + 1) if not chr(c).isprintable()]
     for start in range(0, len(odd), 500):
         text = "".join(odd[start : start + 500])
@@ -74,9 +79,10 @@ def test_tracebacks_are_indented(logger: logging.Logger, tmp_path: Path) -> None
     assert any("ValueError: a\\x1b" in text for text in rest)
 
 
+@covers("SEC-17")
 @pytest.mark.parametrize("name", [SUBMIT_LOGGER, "rpc.test"])
 def test_handlers_of_an_application_get_clean_records(name: str) -> None:
-    """SEC-17: one that has called logging.basicConfig() sees no escape codes either, and no line that a peer has begun."""
+    """One that has called logging.basicConfig() sees no escape codes either, and no line that a peer has begun."""
     shown = io.StringIO()
     handler = logging.StreamHandler(shown)
     handler.setFormatter(logging.Formatter(logging.BASIC_FORMAT))
@@ -112,8 +118,9 @@ def test_clean() -> None:
     assert clean("abc", 2) == "ab..."
 
 
+@covers("SUB-19", "SEC-14")
 def test_ten_thousand_lines_through_rotation(logger: logging.Logger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-19, SEC-14: all lines, in order, over the parts; each part readable by its owner only."""
+    """All lines, in order, over the parts; each part readable by its owner only."""
     monkeypatch.setattr(logs, "AGENT_LOG_BYTES", 150_000)
     logger.setLevel(logging.INFO)
     handler = attach_file(tmp_path / "log")
@@ -129,8 +136,9 @@ def test_ten_thousand_lines_through_rotation(logger: logging.Logger, tmp_path: P
     assert {stat.S_IMODE(part.stat().st_mode) for part in kept} == {0o600}
 
 
+@covers("SEC-14")
 def test_the_log_file_is_not_a_link(logger: logging.Logger, tmp_path: Path) -> None:
-    """SEC-14: nobody makes the agent write elsewhere."""
+    """Nobody makes the agent write elsewhere."""
     (tmp_path / "log").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         attach_file(tmp_path / "log")

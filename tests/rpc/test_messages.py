@@ -14,6 +14,8 @@ from network.wire import unpack
 from rpc import messages as m
 from tests.network.wires import talk
 
+from ..statements import covers
+
 KEY = bytes(32)
 EXAMPLES: list[m.Operation] = [
     m.CanCommit("job", "title", 0, [0, 1], 0, "3.11", "1.0", 1, 2, 68.0, 60.0),
@@ -89,10 +91,11 @@ def test_round_trip(operation: m.Operation) -> None:
     assert m.parse(decode(unpack(msgpack.packb(tree)), arrays), ALL) == operation
 
 
+@covers("SEC-2", "SEC-3")
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("operation", EXAMPLES, ids=name_of)
 def test_role_by_operation(role: str, operation: m.Operation) -> None:
-    """SEC-2, SEC-3: of all roles and operations exactly the allow-list passes."""
+    """Of all roles and operations exactly the allow-list passes."""
     if type(operation) in ROLES[role]:
         assert m.parse(operation.to_value(), ROLES[role]) == operation
     else:
@@ -100,8 +103,9 @@ def test_role_by_operation(role: str, operation: m.Operation) -> None:
             m.parse(operation.to_value(), ROLES[role])
 
 
+@covers("SEC-11")
 def test_a_peer_session_may_carry_no_operation() -> None:
-    """SEC-11: the role that job processes have among each other submits nothing."""
+    """The role that job processes have among each other submits nothing."""
     for operation in EXAMPLES:
         with pytest.raises(ProtocolError, match="not allowed here"):
             m.parse(operation.to_value(), ())
@@ -190,17 +194,19 @@ def test_no_operation_at_all(value: Any) -> None:
         m.parse(value, ALL)
 
 
+@covers("SEC-17")
 @pytest.mark.parametrize("name", ["", "abort", "Operation", "Abort ", "__class__", "submit", "\x1b[2J" * 1000])
 def test_unknown_operation(name: str) -> None:
-    """SEC-17: the unknown name is cut and shown escaped."""
+    """The unknown name is cut and shown escaped."""
     with pytest.raises(ProtocolError, match="is not allowed here") as caught:
         m.parse({"op": name}, ALL)
     assert len(str(caught.value)) < 400
     assert str(caught.value).isprintable()
 
 
+@covers("SEC-3", "SUB-36")
 def test_mutants() -> None:
-    """SEC-3, SUB-36: 20,000 mutated messages give an operation whose fields have their types, or a ProtocolError."""
+    """20,000 mutated messages give an operation whose fields have their types, or a ProtocolError."""
     draw = random.Random(20)
     pool = [*FOREIGN, *(value for e in EXAMPLES for value in e.to_value().values())]
     accepted = rejected = 0
@@ -225,8 +231,9 @@ def test_mutants() -> None:
     assert rejected > 15_000
 
 
+@covers("SUB-36")
 def test_bytes_mutants() -> None:
-    """SUB-36: messages with flipped, missing and added bytes are refused or read as what they say, nothing else."""
+    """Messages with flipped, missing and added bytes are refused or read as what they say, nothing else."""
     import msgpack
 
     draw = random.Random(21)
@@ -250,8 +257,9 @@ def test_bytes_mutants() -> None:
     assert rejected > 7_000
 
 
+@covers("SUB-36")
 def test_operations_of_a_session() -> None:
-    """SUB-36: what is allowed comes in order, also before what is not; whoever sends that is hung up on."""
+    """What is allowed comes in order, also before what is not; whoever sends that is hung up on."""
     with talk() as (ours, theirs, _):
         theirs.queue(m.ListJobs().to_value())
         theirs.queue(m.Fetch("job").to_value())
@@ -270,8 +278,9 @@ def test_operations_of_a_session() -> None:
         assert not ours.alive
 
 
+@covers("SUB-36")
 def test_operations_are_small_unless_their_receiver_expects_more() -> None:
-    """SUB-36: what becomes more objects than a role may send is refused before it is made."""
+    """What becomes more objects than a role may send is refused before it is made."""
     state = m.Jobs([{"node": 1}] * 20_000)
     with talk() as (ours, theirs, _):
         for _ in range(2):

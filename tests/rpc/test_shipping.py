@@ -22,6 +22,8 @@ from rpc.executable import ReplyPackage
 from rpc.messages import ANY_CODE, NO_CODE, parse
 from rpc.shipping import Bundle, load, pack
 
+from ..statements import covers
+
 
 class Mine:
     """A user's class, as far as this project is concerned."""
@@ -41,8 +43,9 @@ def forged(described: Any) -> bytes:
     return len(head).to_bytes(8, "big") + head + b"".join(a.tobytes() for a in arrays)
 
 
+@covers("SUB-33")
 def test_what_every_node_has_needs_no_pickle() -> None:
-    """SUB-33: classes of this project go by name, their instances by fields, arrays and data as they are."""
+    """Classes of this project go by name, their instances by fields, arrays and data as they are."""
     objects = {
         "cls": AbsSimpleExecutor,
         "instance": ReplyPackage({"a": [1, (2.5, None)], 3: b"x"}),
@@ -212,8 +215,9 @@ def test_instances_run_no_code() -> None:
     assert vars(restored) == state
 
 
+@covers("SUB-36")
 def test_mutants() -> None:
-    """Security 5, SUB-36: 5,000 mutated bundles without code are refused with an error of the network, or are data."""
+    """5,000 mutated bundles without code are refused with an error of the network, or are data."""
     draw = random.Random(5)
     good = pack({"cls": ReplyPackage, "instance": ReplyPackage([1, 2]), "array": np.arange(4.0), "t": (1, "two")}).objects
     refused = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..statements import covers
 from .travel import Trip, run
 
 HELPER = """
@@ -69,8 +70,9 @@ print(bundle.sha256, sorted(c.__qualname__ for c in bundle.classes))
 """
 
 
+@covers("SUB-33")
 def test_scripts_and_their_files_travel(tmp_path: Path) -> None:
-    """SUB-33: classes of `__main__` and of files beside it, lambdas, closures and instances work without a copy there."""
+    """Classes of `__main__` and of files beside it, lambdas, closures and instances work without a copy there."""
     trip = Trip(tmp_path, MAIN, {"helper.py": HELPER, "base.py": BASE})
     out = trip.arrive(
         """
@@ -105,8 +107,9 @@ def test_the_same_code_has_the_same_hash(tmp_path: Path) -> None:
     assert run(home, "main.py", str(trip.bundle)).stdout.split()[0] not in hashes.pop()
 
 
+@covers("SUB-33")
 def test_a_changed_class_of_the_same_name_is_the_new_one(tmp_path: Path) -> None:
-    """SUB-33: also in one process that has loaded the old one."""
+    """Also in one process that has loaded the old one."""
     main = "class Codec:\n    def speak(self):\n        return {}\nship(codec=Codec, one=Codec())\n"
     old, new = Trip(tmp_path, main.format("'old'"), name="1"), Trip(tmp_path, main.format("'new'"), name="2")
     assert new.packed.returncode == 0
@@ -120,8 +123,9 @@ print(objects["one"].speak(), later["one"].speak(), objects["codec"]().speak(), 
     assert out.split() == ["old", "new", "old", "new"]
 
 
+@covers("SUB-33")
 def test_packages_of_ones_own_travel(tmp_path: Path) -> None:
-    """SUB-33: a package beside the script, with relative imports, used through its module object."""
+    """a package beside the script, with relative imports, used through its module object."""
     files = {
         "mine/__init__.py": "from . import tools\n",
         "mine/tools.py": "import threading\nLOCK = threading.Lock()\n"
@@ -136,8 +140,9 @@ def test_packages_of_ones_own_travel(tmp_path: Path) -> None:
     assert out.strip() == "4 ['User', 'Tool']"
 
 
+@covers("SUB-33")
 def test_notebooks(tmp_path: Path) -> None:
-    """SUB-33: a `__main__` that is a module object without a file, as in IPython, where a cell defines a class anew."""
+    """a `__main__` that is a module object without a file, as in IPython, where a cell defines a class anew."""
     main = """
 import sys, types
 notebook = types.ModuleType("__main__")

@@ -15,6 +15,8 @@ from network.faults import plan as plan_module
 from network.faults.fault import LINK_KINDS, PROCESS_KINDS, LinkFault, ProcessFault, Step
 from network.faults.plan import FaultPlan
 
+from ...statements import covers
+
 EVERYTHING = (
     "kill 1@e1.b3; stop 2@e1.b5 for 4s; stop 2@e1.b5; hang 0@e1.b1 for 250ms; +500ms 0>1; +1.5s~20ms 0-1@e2.b7 for 2min; "
     "cut 0-2@e2 for 3s; kill ps@e2; swallow 0>1@e1.b2; throttle 0>1 1mbit; lose ps>1 2.5%; duplicate 0>1@a2; reorder 1-0; "
@@ -167,8 +169,9 @@ def test_links_are_told_to_those_who_send_on_them() -> None:
     assert [str(fault) for fault in late.links_at(2, 4, 0)] == ["cut 2-0@e2.b2"], "the step was passed: it begins now"
 
 
+@covers("INV-13")
 def test_the_log_is_the_same_for_the_same_plan_and_steps(caplog: pytest.LogCaptureFixture) -> None:
-    """INV-13 for injections: it says attempt, step and clause, so that a killed process's last line names its fault."""
+    """Of injections: it says attempt, step and clause, so that a killed process's last line names its fault."""
     plans = [FaultPlan.parse("kill 1@e1.b3; +500ms 0-1; nan 0@e2@a*", seed=3) for _ in range(2)]
     with caplog.at_level(logging.WARNING, "network.faults.plan"):
         for plan in plans:

@@ -13,22 +13,25 @@ from parallel_sgd.profiles import FixedBlockAssignment
 from tests.network.link_faults import LinkFaults
 from tests.parallel_sgd.digits_job import ADAM, DigitsJob, mlp
 
+from ...statements import covers
+
 
 def links(text: str, seed: int = 0) -> tuple[LinkFaults, VirtualClock]:
     clock = VirtualClock(100.0)
     return LinkFaults(FaultPlan.parse(text, seed), clock.monotonic), clock
 
 
+@covers("FLT-9")
 def test_delays_are_of_one_direction() -> None:
-    """FLT-9."""
     link, _ = links("+500ms 0>1")
     assert link(0, 1, (0, 0, 0, 5)) == (0.5,)
     assert link(1, 0, (0, 0, 0, 5)) == link(0, 2, (0, 0, 0, 5)) == (0.0,)
     assert link.messages == {"+500ms 0>1": 1} and link.plan.counts == {"+500ms 0>1": 1}
 
 
+@covers("INV-13")
 def test_messages_of_a_jittery_link_keep_their_order() -> None:
-    """INV-13: the jitter is drawn from the seed, for each link by itself."""
+    """The jitter is drawn from the seed, for each link by itself."""
     runs = []
     for seed in (1, 1, 2):
         link, clock = links("+1ms~50ms 0-1", seed)
@@ -43,8 +46,9 @@ def test_messages_of_a_jittery_link_keep_their_order() -> None:
     assert runs[0] == runs[1] != runs[2]
 
 
+@covers("FLT-7", "FLT-8")
 def test_a_time_begins_with_the_step() -> None:
-    """FLT-7, FLT-8: from the first message of that step or a later one, for so long, and never again."""
+    """From the first message of that step or a later one, for so long, and never again."""
     link, clock = links("cut 0-2@e2.b2 for 3s; swallow 0>1@e1.b2")
     assert link(0, 2, (0, 0, 0)) == link(2, 0, (0, 1, 0)) == (0.0,)
     clock.advance(10)
@@ -70,8 +74,9 @@ def test_attempts() -> None:
     assert link(1, 0, (0, 0, 0)) == (0.0,) and link(1, 0, (2, 0, 0)) == ()
 
 
+@covers("FLT-8", "INV-13")
 def test_losses_are_drawn_from_the_seed() -> None:
-    """FLT-8, INV-13: the share is met, the same ones are lost again, and another link loses others."""
+    """The share is met, the same ones are lost again, and another link loses others."""
     runs = [links("lose 0-1 10%", seed)[0] for seed in (5, 5, 6)]
     lost = [[not run(0, 1, (0, 0, n)) for n in range(2000)] for run in runs]
     assert lost[0] == lost[1] != lost[2]
@@ -80,8 +85,9 @@ def test_losses_are_drawn_from_the_seed() -> None:
     assert all(not links("lose 0>1 100%")[0](0, 1, (0, 0, n)) for n in range(50))
 
 
+@covers("FLT-10")
 def test_neighbours_change_places() -> None:
-    """FLT-10: two messages that leave at the same moment, and each link by itself."""
+    """Two messages that leave at the same moment, and each link by itself."""
     link, _ = links("reorder 0>1; +1s 0>1")
     assert [link(0, 1, (0, 0, n)) for n in range(4)] == [(1.001,), (1.0,), (1.001,), (1.0,)]
     assert link(1, 0, (0, 0, 0)) == (0.0,) and link.messages["reorder 0>1"] == 4
@@ -97,8 +103,9 @@ def test_a_throttle_needs_real_connections() -> None:
         links("kill 0@e1; throttle 0>1 1mbit")
 
 
+@covers("SUB-22", "SUB-23", "FLT-9", "FLT-10")
 def test_delays_and_duplicates_change_no_bit_of_a_training() -> None:
-    """SUB-22, SUB-23, FLT-9, FLT-10: three workers, one link 0.5 s late for two virtual seconds, every packet twice."""
+    """Three workers, one link 0.5 s late for two virtual seconds, every packet twice."""
     weights = []
     for text in ("", "+500ms~50ms 0>1@e1.b2 for 2s; duplicate 1-2; duplicate 2>0; reorder 0-2"):
         link, clock = links(text)

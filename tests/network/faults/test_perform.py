@@ -14,6 +14,8 @@ import pytest
 from network.faults.fault import ProcessFault
 from network.faults.plan import FaultPlan, InjectedFault, perform
 
+from ...statements import covers
+
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
@@ -44,6 +46,7 @@ def await_state(pid: int, expected: str) -> float:
     return time.monotonic()
 
 
+@covers("FLT-1", "FLT-5", "FLT-6")
 @pytest.mark.parametrize(
     ("plan", "code", "out", "err"),
     [
@@ -55,16 +58,17 @@ def await_state(pid: int, expected: str) -> float:
     ],
 )
 def test_processes_end_as_planned(plan: str, code: int, out: str, err: str) -> None:
-    """FLT-1, FLT-5, FLT-6: at BEGIN of that batch, after what came before it."""
+    """At BEGIN of that batch, after what came before it."""
     with process(plan) as ended:
         said, errors = ended.communicate(timeout=20)
     assert (ended.returncode, said) == (code, out)
     assert err in errors
 
 
+@covers("FLT-2", "FLT-4")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_a_stop_lasts_as_long_as_it_says() -> None:
-    """FLT-2, FLT-4: SIGSTOP at the step, SIGCONT after the time, and nobody else is left."""
+    """SIGSTOP at the step, SIGCONT after the time, and nobody else is left."""
     with process("stop 0@e1.b2 for 300ms") as stopped:
         begin = await_state(stopped.pid, "T")
         end = await_state(stopped.pid, "RSDZ")
@@ -73,9 +77,10 @@ def test_a_stop_lasts_as_long_as_it_says() -> None:
     assert (stopped.returncode, said) == (0, "1\nnow\n2\n3\n"), errors
 
 
+@covers("FLT-2")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_a_stopped_process_that_is_killed_leaves_nobody() -> None:
-    """FLT-2: who ends a stuck process need not know about the one that would have woken it up."""
+    """Who ends a stuck process need not know about the one that would have woken it up."""
     with process("stop 0@e1.b1 for 500s") as stopped:
         await_state(stopped.pid, "T")
         children = Path(f"/proc/{stopped.pid}/task/{stopped.pid}/children").read_text().split()
@@ -87,9 +92,10 @@ def test_a_stopped_process_that_is_killed_leaves_nobody() -> None:
         assert time.monotonic() < deadline, "the waker lives on"
 
 
+@covers("FLT-3")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_a_stop_without_an_end() -> None:
-    """FLT-3: until somebody else wakes it up."""
+    """Until somebody else wakes it up."""
     with process("stop 0@e1.b3") as stopped:
         await_state(stopped.pid, "T")
         os.kill(stopped.pid, signal.SIGCONT)
@@ -114,8 +120,9 @@ def test_hangs_take_their_time() -> None:
     assert len(slept) == 4
 
 
+@covers("FLT-5", "FLT-6")
 def test_what_is_raised_here() -> None:
-    """FLT-5, FLT-6: exceptions say which fault they are; `nan` needs somebody who makes it."""
+    """Exceptions say which fault they are; `nan` needs somebody who makes it."""
     faults = FaultPlan.parse("raise 0@e1.b1; exit 0@e1.b1; exit 0@e1.b1 code 0; nan 0@e1.b1").at(0, 0, 0)
     injected, left, well, poisoned = faults
     with pytest.raises(InjectedFault, match=r"^Injected fault: raise 0@e1\.b1\.$"):

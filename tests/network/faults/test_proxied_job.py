@@ -21,6 +21,8 @@ from parallel_sgd import JobResult
 from tests.processes.harness import Cluster, cluster
 from tests.processes.training.jobs import here, line_job, only_weights
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 FLIPPED = 2000  # a byte of a connection, far behind its handshake
 
@@ -65,8 +67,9 @@ def sent(result: JobResult, node: int, peer: int) -> int:
     return sum(entry.wire for entry in result.accounts[node] if entry.peer == peer and entry.direction == "sent")
 
 
+@covers("SUB-22", "FLT-9")
 def test_a_late_link_changes_no_weight(agents: Cluster, tmp_path: Path) -> None:
-    """SUB-22, FLT-9: three workers, three batches, one link delayed by 0.5 s: the same bits, later."""
+    """Three workers, three batches, one link delayed by 0.5 s: the same bits, later."""
     plain, route, _ = run(agents, tmp_path / "plain")
     assert not route.counts and route.there.passed
     late, route, seconds = run(agents, tmp_path / "late", delay=0.5)
@@ -74,8 +77,9 @@ def test_a_late_link_changes_no_weight(agents: Cluster, tmp_path: Path) -> None:
     assert route.there.counts["delay"] >= 3 and not route.back.counts and seconds >= 1.5
 
 
+@covers("FLT-11", "SEC-7")
 def test_a_flipped_bit_reaches_no_weight(agents: Cluster, tmp_path: Path) -> None:
-    """FLT-11, SEC-7: a bit flips on the way from node 2 to node 0 in the midst of a job: the connection ends there, the job
+    """a bit flips on the way from node 2 to node 0 in the midst of a job: the connection ends there, the job
     starts again, and its weights are those of a calm run."""
     plain = here(line_job(18), 3, tmp_path / "plain", epoch=8, block_size=2)
     mended, route, _ = run(agents, tmp_path / "flipped", epochs=8, flip=FLIPPED, on_failure="restart")
@@ -83,8 +87,9 @@ def test_a_flipped_bit_reaches_no_weight(agents: Cluster, tmp_path: Path) -> Non
     assert (mended.restarts, only_weights(mended)) == (1, only_weights(plain))
 
 
+@covers("SUB-40")
 def test_the_books_agree_with_the_proxy(agents: Cluster, tmp_path: Path) -> None:
-    """SUB-40: what a longer job sends more on a link is, to the byte, what the proxy has seen more.
+    """What a longer job sends more on a link is, to the byte, what the proxy has seen more.
 
     Who has heard the other's farewell says none, so that this one frame comes by in one direction or in both.
     """

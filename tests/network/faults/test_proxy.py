@@ -26,6 +26,8 @@ from network.transport import SocketLink, listen_tcp, wait_sockets
 from tests.network.test_dial import KEY, Server, target
 from tests.network.wires import talk
 
+from ...statements import covers
+
 DATA = random.Random(1).randbytes(300_000)
 LIMIT = 10.0
 
@@ -154,8 +156,9 @@ def test_a_throttled_link_is_slow_in_one_direction() -> None:
         assert route.there.counts["throttle"] > 10 and not route.back.counts
 
 
+@covers("FLT-9")
 def test_a_late_link() -> None:
-    """FLT-9: a round trip takes the delay of both directions."""
+    """a round trip takes the delay of both directions."""
     with Proxy() as proxy, plain(proxy) as (caller, called, route):
         route.there.delay(0.1)
         route.back.delay(0.05, jitter=0.01)
@@ -184,8 +187,9 @@ def test_segments_of_one_byte() -> None:
         assert route.there.counts["segment"] > 2400 and route.back.counts["segment"] > 100
 
 
+@covers("FLT-7", "FLT-8")
 def test_half_open() -> None:
-    """FLT-7, FLT-8: the other direction lives on, nothing comes back, not even the end of the connection."""
+    """The other direction lives on, nothing comes back, not even the end of the connection."""
     with connected() as (ours, theirs, route):
         route.back.swallow()
         theirs.queue("never heard")
@@ -197,8 +201,9 @@ def test_half_open() -> None:
         assert route.counts["swallow"] >= 1
 
 
+@covers("SUB-35")
 def test_a_slow_reader_slows_the_sender() -> None:
-    """SUB-35: what the link does not take waits at the sender, and arrives as a whole later."""
+    """What the link does not take waits at the sender, and arrives as a whole later."""
     with connected() as (ours, theirs, route):
         route.there.stall()
         value = np.arange(4_000_000)
@@ -260,9 +265,10 @@ def test_a_target_that_refuses() -> None:
             dial(target(route.address), 2.0)
 
 
+@covers("FLT-11")
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_flipped_bit(sealed: bool) -> None:
-    """FLT-11: a seal notices it and the connection ends; without one, in a Unix socket, it is in the data."""
+    """a seal notices it and the connection ends; without one, in a Unix socket, it is in the data."""
     with connected(sealed) as (ours, theirs, route):
         ours.queue(np.zeros(100_000, np.uint8))
         sent = ours.bytes_sent
@@ -285,10 +291,11 @@ def test_a_truncated_connection() -> None:
         assert "connection was closed" in str(theirs.lost)
 
 
+@covers("FLT-8", "FLT-10")
 @pytest.mark.parametrize("fault", ["duplicate", "reorder", "lose"])
 @pytest.mark.parametrize("sealed", [False, True])
 def test_messages_that_come_again_or_in_another_order(sealed: bool, fault: str) -> None:
-    """FLT-8, FLT-10: seals count messages, so a sealed connection refuses; an unsealed one delivers what comes."""
+    """Seals count messages, so a sealed connection refuses; an unsealed one delivers what comes."""
     with connected(sealed, frames=True) as (ours, theirs, route):
         argument = 1.0 if fault == "lose" else 1
         getattr(route.there, fault)(argument)
@@ -424,8 +431,9 @@ def test_faults_of_messages_need_frames() -> None:
         assert move([ours, theirs], lambda: route.counts["lose"]) and len(theirs.inbox) == 4
 
 
+@covers("INV-7")
 def test_the_end_of_the_proxy_ends_its_connections() -> None:
-    """INV-7: thread, ports and sockets go with the block, whatever is going on; the caller sees the loss."""
+    """Thread, ports and sockets go with the block, whatever is going on; the caller sees the loss."""
     with contextlib.ExitStack() as stack:
         address, _ = stack.enter_context(agent())
         with Proxy() as proxy:
@@ -443,8 +451,9 @@ def test_the_end_of_the_proxy_ends_its_connections() -> None:
         again.bind(route.address)
 
 
+@covers("SUB-4")
 def test_limits_of_the_caller_hold() -> None:
-    """SUB-4: an address behind which bytes vanish costs the caller's limit and no more."""
+    """An address behind which bytes vanish costs the caller's limit and no more."""
     with agent() as (address, _), Proxy() as proxy:
         route = proxy.route(address)
         assert route.address is not None

@@ -17,6 +17,8 @@ from network.keys import Sealer
 from network.testing import VirtualClock
 from network.wire import Kind, Limits, pack
 
+from ...statements import covers
+
 DATA = random.Random(1).randbytes(1 << 20)
 Arrival = tuple[float, bytes]
 
@@ -82,8 +84,9 @@ def test_idle_time_is_not_saved_up() -> None:
     assert 0.09 <= arrivals[-1][0] - start <= 0.11
 
 
+@covers("FLT-9", "INV-13")
 def test_a_late_link_delivers_in_order() -> None:
-    """FLT-9, INV-13: jitter comes from the seed and never reorders."""
+    """Jitter comes from the seed and never reorders."""
     runs = []
     for seed in (1, 1, 2):
         shape, clock = Shape(), VirtualClock()
@@ -108,8 +111,9 @@ def test_small_pieces() -> None:
     assert shape.counts == {"segment": 2999}
 
 
+@covers("FLT-7")
 def test_swallowed_bytes_and_ends_are_gone() -> None:
-    """FLT-7: no byte, no end; what comes after healing passes."""
+    """No byte, no end; what comes after healing passes."""
     shape, clock = Shape(), VirtualClock()
     through = stream(shape)
     shape.swallow()
@@ -133,8 +137,9 @@ def test_a_stalled_link_reads_nothing() -> None:
     assert brought(flow(through, DATA, clock)) == DATA
 
 
+@covers("INV-12")
 def test_memory_is_bounded() -> None:
-    """INV-12: a sender that is faster than the link has to wait."""
+    """a sender that is faster than the link has to wait."""
     shape = Shape()
     shape.delay(1000.0)
     through = stream(shape)
@@ -145,9 +150,10 @@ def test_memory_is_bounded() -> None:
     assert taken == CAPACITY
 
 
+@covers("FLT-11")
 @given(st.lists(st.integers(1, 400), min_size=1), st.integers(0, 999), st.integers(0, 1200))
 def test_faults_at_a_byte(sizes: list[int], flip: int, end: int) -> None:
-    """FLT-11: exactly that byte, however the bytes come; truncated at exactly that place, and no further."""
+    """Exactly that byte, however the bytes come; truncated at exactly that place, and no further."""
     data, clock, shape = DATA[:1000], VirtualClock(), Shape()
     shape.flip(flip)
     shape.truncate(end)
@@ -246,22 +252,25 @@ def exchanged(sealed: bool, **faults: int) -> tuple[list[bytes], list[bytes], Sh
     return parts, [piece for _, piece in out], shape
 
 
+@covers("FLT-10")
 def test_messages_are_duplicated() -> None:
-    """FLT-10: whole, at their place; the handshake is never touched."""
+    """Whole, at their place; the handshake is never touched."""
     parts, out, shape = exchanged(False, duplicate=2)
     assert out == [*parts[:3], parts[2], parts[3], parts[3], *parts[4:]]
     assert shape.counts == {"duplicate": 2}
 
 
+@covers("FLT-10")
 def test_messages_are_reordered() -> None:
-    """FLT-10: pairs change places."""
+    """Pairs change places."""
     parts, out, shape = exchanged(True, reorder=2)
     assert out == [*parts[:2], parts[3], parts[2], parts[5], parts[4], *parts[6:]]
     assert shape.counts == {"reorder": 2}
 
 
+@covers("FLT-8")
 def test_messages_are_lost() -> None:
-    """FLT-8: no byte of them arrives, and those around them do."""
+    """No byte of them arrives, and those around them do."""
     parts, out, shape = exchanged(False, lose=1)
     assert out == [*parts[:2], parts[-1]] and shape.counts == {"lose": 5}
 

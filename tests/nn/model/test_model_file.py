@@ -15,9 +15,12 @@ from nn.model import Model, ModelFileError
 from nn.value import Value
 from tests.nn.model.models import Line, classifier, samples
 
+from ...statements import covers
 
+
+@covers("SUB-43")
 def test_a_model_comes_back_whole(tmp_path: Path) -> None:
-    """SUB-43: structure, weights, loss and metrics."""
+    """Structure, weights, loss and metrics."""
     model, (x, y) = classifier(seed=3), samples()
     model.save(tmp_path / "m.model")
     again = Model.load(tmp_path / "m.model")
@@ -172,6 +175,7 @@ HUGE = 10**15
 FLATTEN = {"class": "layer.Flatten", "config": {}}
 
 
+@covers("SEC-13")
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -240,7 +244,7 @@ FLATTEN = {"class": "layer.Flatten", "config": {}}
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_named(change: Callable[[dict[str, Any], dict[str, Array]], object], message: str) -> None:
-    """SEC-13: a forged configuration gives an error that says what is wrong, and nothing large is allocated for it."""
+    """a forged configuration gives an error that says what is wrong, and nothing large is allocated for it."""
     with pytest.raises(ModelFileError, match=message):
         Model.from_bytes(forged(change))
 

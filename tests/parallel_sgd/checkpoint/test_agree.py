@@ -17,6 +17,8 @@ from rpc.communication import Communication
 from tests.parallel_sgd.checkpoint.states import content, snapshot
 from tests.rpc.collective.test_allreduce import group, together
 
+from ...statements import covers
+
 BLOCKS = [[0], [1], [2]]
 
 
@@ -114,8 +116,9 @@ def test_malformed_offers_are_refused(offers: Any) -> None:
     assert isinstance(error, CheckpointError) and "must be 6 integers" in str(error)
 
 
+@covers("FLT-11")
 def test_a_damaged_transfer_is_refused() -> None:
-    """FLT-11: what arrives is checked like a file."""
+    """What arrives is checked like a file."""
 
     def work(com: Communication) -> Any:
         if com.rank == 0:
@@ -129,8 +132,9 @@ def test_a_damaged_transfer_is_refused() -> None:
     assert isinstance(error, CheckpointError)
 
 
+@covers("FD-10")
 def test_a_later_attempt_without_any_checkpoint_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FD-10; a server that remembers nothing has no part in it, and an unknown earlier job is an error."""
+    """a server that remembers nothing has no part in it, and an unknown earlier job is an error."""
     caplog.set_level(logging.INFO)
     log = logging.getLogger("parallel_sgd.checkpoint")
     out = tmp_path / "jobs" / "a-job.0" / "out"

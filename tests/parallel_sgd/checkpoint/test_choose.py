@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from parallel_sgd.checkpoint.choose import CheckpointOffer, CheckpointSource, Choice, choose
 from parallel_sgd.progress import Position
 
+from ...statements import covers
+
 SERVER = -2
 
 
@@ -24,8 +26,8 @@ def found(choice: Choice | None) -> Choice:
     return choice
 
 
+@covers("FD-10")
 def test_nobody_holds_any() -> None:
-    """FD-10."""
     assert choose({0: [], 1: []}, [0, 1]) is None
     assert choose({0: [], 1: [], SERVER: [personal(SERVER, 3)]}, [0, 1], SERVER) is None
 
@@ -38,8 +40,9 @@ def test_the_newest_of_any_worker_where_all_have_the_same_state() -> None:
     assert choice.said == "Training goes on after 2 epochs, with epoch 3."
 
 
+@covers("FD-8")
 def test_the_newest_that_all_have_where_each_needs_its_own() -> None:
-    """failure-detection.md FD-8: the least of what they have; the message says why."""
+    """The least of what they have; the message says why."""
     choice = found(choose({0: [personal(0, 1), personal(0, 2)], 1: [personal(1, 1)]}, [0, 1]))
     assert choice.position == Position(1, 0) and choice.whole
     assert choice.sources == {0: CheckpointSource(0, 0), 1: CheckpointSource(1, 1)}

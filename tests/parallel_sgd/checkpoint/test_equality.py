@@ -26,6 +26,8 @@ from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.progress import Position
 from tests.parallel_sgd.checkpoint.jobs import BATCHES, bits, positions, rows, run, throw_back
 
+from ...statements import covers
+
 SGD: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.05,)}
 SERVED: dict[str, Any] = {"ps": True, "op_type": GradientAveragingOptimizer, "codec": codec.AsyncPS}
 
@@ -88,9 +90,10 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+@covers("FD-8", "FD-10", "SUB-45")
 @pytest.mark.parametrize("case", CASES)
 def test_continued_is_never_stopped(tmp_path: Path, case: str) -> None:
-    """FD-8, FD-10, SUB-45: thrown back into the middle of an epoch; the tables too are those of an undisturbed run, each row
+    """Thrown back into the middle of an epoch; the tables too are those of an undisturbed run, each row
     once."""
     settings = {**CASES[case], "epoch": 2}
     whole = run(tmp_path / "calm", **settings)

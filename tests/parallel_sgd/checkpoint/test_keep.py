@@ -12,6 +12,7 @@ from parallel_sgd.checkpoint.store import Store
 from parallel_sgd.run import keep_checkpoints
 from rpc.submit.run_folder import RunFolder
 
+from ...statements import covers
 from .states import snapshot
 
 
@@ -47,16 +48,18 @@ def shrunk(run: Path) -> None:
             leave(run, agent, personal(node, epoch, 2))
 
 
+@covers("SUB-44")
 def test_the_workers_that_were_left(run: Path) -> None:
-    """SUB-44: of a job that has gone on with fewer workers, the last checkpoint of each of these."""
+    """Of a job that has gone on with fewer workers, the last checkpoint of each of these."""
     shrunk(run)
     keep_checkpoints(run, [0, 1], None)
     assert left(run) == [f"Node-{node}-Retrieve/checkpoints/checkpoint-000003-00000000.safetensors" for node in (0, 1)]
     assert not list(run.glob("agent-*"))
 
 
+@covers("SUB-44")
 def test_nothing_is_deleted_while_no_position_is_complete(run: Path) -> None:
-    """SUB-44: neither without any checkpoint, nor where the state of one worker is lacking or cannot be read."""
+    """Neither without any checkpoint, nor where the state of one worker is lacking or cannot be read."""
     (run / "agent-1" / "a-job.0" / "log").write_text("all that it said")
     keep_checkpoints(run, [0, 1, 2], None)
     assert len(list(run.glob("agent-*/a-job.0"))) == 3 and (run / "agent-1" / "a-job.0" / "log").exists()
@@ -68,8 +71,9 @@ def test_nothing_is_deleted_while_no_position_is_complete(run: Path) -> None:
     assert left(run) == before
 
 
+@covers("SUB-44")
 def test_nothing_is_deleted_while_files_have_not_come_home(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-44: they are nowhere else; the log says where they are, and of which nodes."""
+    """They are nowhere else; the log says where they are, and of which nodes."""
     shrunk(run)
     before = left(run)
     keep_checkpoints(run, [0, 1], None, [1])

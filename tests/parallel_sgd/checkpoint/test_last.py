@@ -12,6 +12,7 @@ from parallel_sgd.checkpoint import CheckpointError
 from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS, RESUMES, ResumePoint, checked_resume
 from rpc.submit.run_folder import RunFolder, node_folder
 
+from ...statements import covers
 from .jobs import bits, network, run
 from .test_progress import other
 
@@ -29,8 +30,9 @@ def on_agents(directory: Path, job: str, **about: Any) -> RunFolder:
     return made
 
 
+@covers("SUB-44")
 def test_the_newest_run_goes_on(tmp_path: Path) -> None:
-    """SUB-44: with the bits of an uninterrupted one; no run replaces another."""
+    """With the bits of an uninterrupted one; no run replaces another."""
     first = run(tmp_path, epoch=1, checkpoint_every="epoch")
     before = {path: path.read_bytes() for path in (tmp_path / "runs" / "P-SGD-1").rglob("*") if path.is_file()}
     second = run(tmp_path, epoch=2, checkpoint_every="epoch", resume="last")
@@ -42,8 +44,9 @@ def test_the_newest_run_goes_on(tmp_path: Path) -> None:
     assert bits(run(tmp_path, resume=first.job_id)) == bits(third)  # an older one by its id
 
 
+@covers("SUB-44")
 def test_who_ended_before_its_first_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-44: it stands for what it went on from itself, and the log says so."""
+    """It stands for what it went on from itself, and the log says so."""
     first = run(tmp_path, epoch=1, checkpoint_every="epoch")
     for _ in range(2):
         run(tmp_path, epoch=2, resume="last", checkpoint_every=None)
@@ -64,8 +67,9 @@ def test_a_run_without_a_checkpoint_says_what_works(tmp_path: Path) -> None:
             origin(tmp_path, resume)
 
 
+@covers("SUB-44")
 def test_runs_on_agents(tmp_path: Path) -> None:
-    """SUB-44: they stand for their jobs, and for what these went on from, in case their agents have no checkpoint of them."""
+    """They stand for their jobs, and for what these went on from, in case their agents have no checkpoint of them."""
     first = run(tmp_path, epoch=1, checkpoint_every="epoch")
     on_agents(tmp_path, "second", **{RESUMES: first.job_id})
     third = on_agents(tmp_path, "third", **{RESUMES: "second"})

@@ -14,6 +14,8 @@ from parallel_sgd.checkpoint.store import Store
 from parallel_sgd.codec.plain import Plain
 from tests.processes.training.jobs import line_job
 
+from ...statements import covers
+
 SETTINGS: dict[str, Any] = {"epoch": 9, "block_size": 3, "checkpoint_every": "epoch"}
 
 
@@ -47,8 +49,9 @@ def newest(folder: Path) -> tuple[int, int]:
     return found.header.position
 
 
+@covers("FD-8")
 def test_the_last_batch_that_was_applied_is_saved(tmp_path: Path) -> None:
-    """FD-8: not only the end of the last epoch."""
+    """Not only the end of the last epoch."""
     with in_process(2) as nodes, pytest.raises(ArithmeticError, match="the cause"):
         line_job().parallel(nodes, codec={0: Failing}, directory=tmp_path, **SETTINGS)
     assert newest(tmp_path) == (2, 2)

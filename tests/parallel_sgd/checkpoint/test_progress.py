@@ -38,6 +38,8 @@ from tests.parallel_sgd.checkpoint.test_store import FailingDisk
 from tests.parallel_sgd.checkpoint.test_writer import GatedDisk
 from tests.parallel_sgd.digits_job import digits, mlp
 
+from ...statements import covers
+
 DATA = digits()
 
 
@@ -71,23 +73,26 @@ def one_worker(
     return told
 
 
+@covers("FD-11")
 def test_an_epoch_is_told_when_it_is_saved(tmp_path: Path) -> None:
-    """FD-11: in order, once each, with a checkpoint on the disk that holds it."""
+    """In order, once each, with a checkpoint on the disk that holds it."""
     told = one_worker(tmp_path)
     assert [epoch for epoch, _ in told] == [1, 2, 3]
     assert all(max(found) >= (epoch, 0) for epoch, found in told)
 
 
+@covers("FD-11")
 def test_with_rare_checkpoints_epochs_are_told_together(tmp_path: Path) -> None:
-    """FD-11: no more than the batches of one interval are computed again."""
+    """No more than the batches of one interval are computed again."""
     told = one_worker(tmp_path, every=2 * BATCHES + 3)
     assert [epoch for epoch, _ in told] == [1, 2, 3]
     assert all(found[0] >= (epoch, 0) for epoch, found in told)
     assert told[0][1][0] in (Position(2, 3), Position(3, 0))
 
 
+@covers("FLT-13")
 def test_an_epoch_is_told_though_the_disk_refuses(tmp_path: Path) -> None:
-    """FLT-13: training goes on, and so do its signals."""
+    """Training goes on, and so do its signals."""
     disk = FailingDisk("write", errno.ENOSPC)
     assert [epoch for epoch, _ in one_worker(tmp_path, disk=disk)] == [1, 2, 3]
     assert disk.fired >= 1 and Store(tmp_path).newest() is None
@@ -119,8 +124,9 @@ def _is_flushing(thread: threading.Thread) -> bool:
     return False
 
 
+@covers("FD-8", "FD-12")
 def test_only_the_remaining_epochs_are_trained(tmp_path: Path) -> None:
-    """FD-8, FD-12: E = 3, 1 completed: 2 remain, however often."""
+    """E = 3, 1 completed: 2 remain, however often."""
     one_worker(tmp_path, epochs=1)
     snapshot = Store(tmp_path).newest()
     assert snapshot is not None
@@ -162,8 +168,9 @@ def test_rows_beyond_the_position_are_dropped(tmp_path: Path) -> None:
     assert len(other.steps_path.read_text().splitlines()) == 1
 
 
+@covers("SUB-44")
 def test_an_epoch_that_only_another_worker_has_evaluated(tmp_path: Path) -> None:
-    """SUB-44: a worker that was stopped before its last row goes on with the state of one that had come further."""
+    """a worker that was stopped before its last row goes on with the state of one that had come further."""
     report = TrainingReport(tmp_path, "T", 0, ["accuracy"])
     report.evaluation(1, [0.5, 0.1])
     for _ in range(2):  # the second time the row is there

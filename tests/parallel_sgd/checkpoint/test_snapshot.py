@@ -16,6 +16,8 @@ from parallel_sgd.checkpoint.state import state_of
 from parallel_sgd.progress import History, Stretch
 from tests.parallel_sgd.checkpoint.states import content, snapshot
 
+from ...statements import covers
+
 
 def test_everything_comes_back() -> None:
     made = snapshot(2, 3, loss=None, batch_size=128, batches=11, optimizer="PSGDOptimizer", rule="SGDOptimizer")
@@ -64,9 +66,10 @@ def test_the_safetensors_library_reads_it() -> None:
     assert tensors["optimizer/rule:momentum"].dtype == np.float64
 
 
+@covers("INV-5")
 @pytest.mark.parametrize("kind", ["empty", "short", "longer"])
 def test_other_lengths_are_refused(kind: str) -> None:
-    """INV-5: truncated anywhere, empty, or with something behind the end."""
+    """Truncated anywhere, empty, or with something behind the end."""
     whole = content(snapshot())
     cuts = {"empty": [0], "short": [1, 8, 100, len(whole) // 2, len(whole) - 1], "longer": []}[kind]
     for damaged in [whole[:cut] for cut in cuts] + ([whole + b"\0"] if kind == "longer" else []):
@@ -74,8 +77,9 @@ def test_other_lengths_are_refused(kind: str) -> None:
             Snapshot.read(damaged)
 
 
+@covers("FLT-11")
 def test_every_flipped_bit_is_refused() -> None:
-    """FLT-11: the SHA-256 covers all bytes; one bit in each of 200 places, and in the hash itself."""
+    """The SHA-256 covers all bytes; one bit in each of 200 places, and in the hash itself."""
     whole = content(snapshot())
     for place in [*range(0, len(whole), max(1, len(whole) // 200)), whole.index(b'"sha256":"') + 12]:
         damaged = bytearray(whole)

@@ -18,13 +18,16 @@ from parallel_sgd.checkpoint.disk import Disk
 from parallel_sgd.checkpoint.store import file_name, read_checkpoint
 from tests.parallel_sgd.checkpoint.states import content, snapshot
 
+from ...statements import covers
+
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@covers("FD-13")
 def test_the_newest_valid_one_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FD-13: truncated by one byte, flipped, empty or of the future, it is passed over, once with a message."""
+    """Truncated by one byte, flipped, empty or of the future, it is passed over, once with a message."""
     store = Store(tmp_path, "a-job", keep_last=5)
     for epoch in range(1, 6):
         store.save(snapshot(epoch))
@@ -80,8 +83,9 @@ def test_old_ones_go_and_the_best_stays(tmp_path: Path) -> None:
     assert names(tmp_path) == [file_name(p) for p in (Position(2, 0), Position(6, 0), Position(6, 1), Position(7, 0))]
 
 
+@covers("FD-14")
 def test_a_past_that_is_given_up(tmp_path: Path) -> None:
-    """FD-14: going on from an earlier position, what came after it is no checkpoint of this job any more."""
+    """Going on from an earlier position, what came after it is no checkpoint of this job any more."""
     store = Store(tmp_path, "a-job")
     for epoch in (1, 2, 3):
         store.save(snapshot(epoch))
@@ -124,6 +128,7 @@ class FailingDisk(Disk):
         super().sync_folder(folder)
 
 
+@covers("FLT-13", "INV-11")
 @pytest.mark.parametrize(
     ("operation", "code"),
     [
@@ -135,7 +140,7 @@ class FailingDisk(Disk):
     ],
 )
 def test_a_disk_that_refuses(tmp_path: Path, operation: str, code: int) -> None:
-    """FLT-13, INV-11: the error is told, the old ones stay, nothing temporary is left."""
+    """The error is told, the old ones stay, nothing temporary is left."""
     Store(tmp_path, "a-job").save(snapshot(1))
     disk = FailingDisk(operation, code)
     with pytest.raises(OSError, match=os.strerror(code)):
@@ -163,8 +168,9 @@ store.save(snapshot(3))
 """
 
 
+@covers("FLT-13")
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
-    """FLT-13 with the real file system: RLIMIT_FSIZE in the middle of the file; the next one that fits is saved."""
+    """With the real file system: RLIMIT_FSIZE in the middle of the file; the next one that fits is saved."""
     assert resource.RLIMIT_FSIZE is not None
     done = subprocess.run([sys.executable, "-c", SMALL_FILES, str(tmp_path)], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == os.strerror(errno.EFBIG), done.stderr
@@ -219,8 +225,9 @@ print(last, interrupted)
 """
 
 
+@covers("FD-13", "FLT-12", "INV-5")
 def test_killed_at_fifty_moments(tmp_path: Path) -> None:
-    """FD-13, FLT-12, INV-5: the newest complete checkpoint loads, and it is never older than the last save that returned."""
+    """The newest complete checkpoint loads, and it is never older than the last save that returned."""
     program = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n" + KILLED
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr

@@ -18,6 +18,8 @@ from parallel_sgd.checkpoint.writer import Copies, Writer
 from tests.parallel_sgd.checkpoint.states import header, snapshot
 from tests.parallel_sgd.checkpoint.test_store import FailingDisk
 
+from ...statements import covers
+
 
 class GatedDisk(Disk):
     """Writes when it is let."""
@@ -65,8 +67,9 @@ def test_a_disk_that_hangs_is_given_up(tmp_path: Path, caplog: pytest.LogCapture
     assert held(tmp_path) == [1]
 
 
+@covers("FLT-13")
 def test_training_goes_on_when_the_disk_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FLT-13: a warning says so; what was saved before stays, and the position counts as tried."""
+    """a warning says so; what was saved before stays, and the position counts as tried."""
     Store(tmp_path, "a-job").save(snapshot(1))
     disk = FailingDisk("fsync", errno.ENOSPC)
     writer = Writer(Store(tmp_path, "a-job", disk=disk), lambda s: None)

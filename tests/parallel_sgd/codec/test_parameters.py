@@ -22,6 +22,8 @@ from rpc.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.digits_job import mlp
 from tests.sources import library_files
 
+from ...statements import covers
+
 BUILT_IN = {name: kind for name in codec.__all__ if isinstance(kind := getattr(codec, name), type) and issubclass(kind, Codec)}
 RATE = "rate"
 read = GlobalSettings.get_params
@@ -184,9 +186,10 @@ def test_where_a_key_is_made_at_run_time_nothing_is_ruled_out(kind: type[Codec])
     assert not reads(kind).all_known
 
 
+@covers("SUB-46")
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_what_built_in_codecs_read_is_known(name: str) -> None:
-    """SUB-46: so that a misspelt one is always refused with them."""
+    """So that a misspelt one is always refused with them."""
     assert reads(BUILT_IN[name]).all_known
 
 
@@ -218,11 +221,12 @@ REFUSED: list[tuple[Any, dict[Any, Any], str]] = [
 ]
 
 
+@covers("SUB-46")
 @pytest.mark.parametrize(("kind", "parameters", "message"), REFUSED)
 def test_a_parameter_that_no_codec_reads_is_refused(
     kind: Any, parameters: dict[Any, Any], message: str, tmp_path: Path
 ) -> None:
-    """SUB-46: before anything is sent, with the names that exist."""
+    """Before anything is sent, with the names that exist."""
     with pytest.raises(ValueError, match=f"'codec_extra_parameters' must hold what the job's codecs read, {message}"):
         train(tmp_path, parameters, kind)
     assert not (tmp_path / "out").exists()
@@ -235,8 +239,9 @@ def test_the_codecs_of_the_parameter_server_count(tmp_path: Path) -> None:
         train(tmp_path, {"QS": 8}, {}, ps=True)
 
 
+@covers("SUB-46")
 def test_what_nobody_has_read_is_told_at_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-46: where the code cannot tell; what one node has read, or somebody has read late, counts as read."""
+    """Where the code cannot tell; what one node has read, or somebody has read late, counts as read."""
     caplog.set_level(logging.INFO, SUBMIT_LOGGER)
     train(tmp_path, {"rate_1": 1, "rat_0": 1, "bitz": 2}, {0: Formatted, 1: codec.QSGD})
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

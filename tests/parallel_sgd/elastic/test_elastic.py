@@ -16,6 +16,7 @@ from parallel_sgd.elastic import ElasticSampler, HostsUpdatedInterrupt, ModelSta
 from rpc.elastic import CoolDown
 from rpc.elastic.events import Fail, Finish, NotifyRankZero, Pause, RemoveWorker
 
+from ...statements import covers
 from .cluster import Cluster, Member
 
 SAMPLES, BATCH = 60, 4
@@ -54,8 +55,8 @@ class Hosts:
         self.cluster.see(**self.slots)
 
 
+@covers("EL-1", "EL-25")
 def test_without_any_change() -> None:
-    """EL-1, EL-25."""
     with Cluster(counting, 3) as cluster:
         cluster.see(a=2, b=1)
         assert isinstance(cluster.join(), Finish)
@@ -97,10 +98,11 @@ def play(cluster: Cluster, hosts: Hosts, spare: list[str], event: tuple[str, int
         hosts.change(add=spare.pop())
 
 
+@covers("EL-26", "EL-8", "EL-13")
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(EVENTS, st.lists(st.integers(0, 14), min_size=5, max_size=5), st.integers(1, 2), st.booleans())
 def test_any_five_changes_and_kills(events: list[tuple[str, int, str]], moments: list[int], low: int, slow: bool) -> None:
-    """EL-26, EL-8, EL-13: whatever comes, goes and dies, before, in and after an exchange: every worker that ends the epoch has
+    """Whatever comes, goes and dies, before, in and after an exchange: every worker that ends the epoch has
     learned each sample exactly once, and nobody waits for ever."""
     with Cluster(counting, 3, low=low, high=4, slow=slow) as cluster:
         hosts, spare = Hosts(cluster, a=1, b=1, c=1), list("zyxwvutsrqpon")
@@ -114,9 +116,10 @@ def test_any_five_changes_and_kills(events: list[tuple[str, int, str]], moments:
             assert steps == 15
 
 
+@covers("EL-26", "EL-19")
 @pytest.mark.parametrize("seed", range(8))
 def test_three_changes_and_two_kills(seed: int) -> None:
-    """EL-26: an epoch with 3 changes of membership and 2 kills: each sample exactly once; EL-19: the hosts of the killed stay
+    """An epoch with 3 changes of membership and 2 kills: each sample exactly once; EL-19: the hosts of the killed stay
     out, ranks are 0..n-1 in every round."""
     draw = random.Random(seed)
     moments = sorted(draw.sample(range(1, 14), 5))
@@ -141,10 +144,11 @@ def test_three_changes_and_two_kills(seed: int) -> None:
         assert len(killed) == 2 and not set(killed) & set(cluster.results)
 
 
+@covers("EL-28")
 @pytest.mark.parametrize("rank", [0, 1, 2])
 @pytest.mark.parametrize("doom", ["before", "after", "split"])
 def test_what_a_kill_costs(rank: int, doom: str) -> None:
-    """EL-28: the batches since the last commit at most: with a commit after each, no more than one batch is learned again."""
+    """The batches since the last commit at most: with a commit after each, no more than one batch is learned again."""
     attempts: list[int] = []
 
     def program(member: Member) -> Any:
@@ -171,9 +175,10 @@ def test_what_a_kill_costs(rank: int, doom: str) -> None:
         assert len(attempts) <= 11
 
 
+@covers("EL-9")
 @pytest.mark.parametrize("seed", range(50))
 def test_all_are_interrupted_at_the_same_call(seed: int) -> None:
-    """EL-9: 50 random moments at which the notice arrives, from another thread or between two calls: the same call index."""
+    """50 random moments at which the notice arrives, from another thread or between two calls: the same call index."""
     draw = random.Random(seed)
     indices: dict[str, list[int]] = {}
 
@@ -208,8 +213,9 @@ def test_all_are_interrupted_at_the_same_call(seed: int) -> None:
         assert len(old[0]) + len(indices.get("d[0]", [])) <= 1
 
 
+@covers("EL-3", "EL-2")
 def test_uncommitted_changes_survive_a_change_of_hosts() -> None:
-    """EL-3: what was done since the last commit is kept by the old workers and taken over by the new one; EL-2: a loss goes
+    """What was done since the last commit is kept by the old workers and taken over by the new one; EL-2: a loss goes
     back to the commit."""
     seen: list[tuple[str, int]] = []
 
@@ -239,8 +245,9 @@ def test_uncommitted_changes_survive_a_change_of_hosts() -> None:
     assert sorted(seen[5:]) == [("a[0]", 15), ("c[0]", 15)]  # sync has saved what everybody had
 
 
+@covers("EL-13", "EL-23")
 def test_a_pure_removal_needs_no_sync() -> None:
-    """EL-13: nobody sends the state; and the removed worker says farewell (EL-23)."""
+    """Nobody sends the state; and the removed worker says farewell."""
     syncs: list[int] = []
 
     class Counted(ObjectState):
@@ -269,8 +276,9 @@ def test_a_pure_removal_needs_no_sync() -> None:
     assert cluster.farewells == ["b[0] has been removed from elastic job"]
 
 
+@covers("EL-13", "EL-16")
 def test_a_removal_below_the_minimum_then_newcomers() -> None:
-    """EL-13, EL-16: survivors wait, told of a pure removal; when newcomers join, everybody syncs and nobody waits for ever."""
+    """Survivors wait, told of a pure removal; when newcomers join, everybody syncs and nobody waits for ever."""
     with Cluster(counting, 3, low=3) as cluster:
         cluster.plan[5] = [lambda: cluster.see(a=1, b=1)]
         cluster.see(a=1, b=1, c=1)
@@ -283,8 +291,9 @@ def test_a_removal_below_the_minimum_then_newcomers() -> None:
         assert [str(a.worker) for a in cluster.actions if isinstance(a, RemoveWorker)] == ["c[0]"]
 
 
+@covers("EL-24", "EL-10")
 def test_two_hosts_come_and_go() -> None:
-    """EL-24: 3 epochs of 10 batches, hosts {L}, {L,R}, {R} with 2 slots each: rank 0's log has sizes 2, 4, 2, it began as rank
+    """3 epochs of 10 batches, hosts {L}, {L,R}, {R} with 2 slots each: rank 0's log has sizes 2, 4, 2, it began as rank
     0, 0, 2, and its last line names rendezvous 3; EL-10: the notices are added, removed."""
     log: list[tuple[int, int, int, int]] = []
 
@@ -314,8 +323,9 @@ def test_two_hosts_come_and_go() -> None:
     assert log == [(0, 2, 0, 1), (1, 4, 0, 2), (2, 2, 2, 3)]
 
 
+@covers("EL-4", "EL-19", "EL-21")
 def test_an_exception_of_the_program() -> None:
-    """EL-4, EL-19: it ends its worker, whose host is blacklisted; the others go on. EL-21: if all fail, the first is named."""
+    """It ends its worker, whose host is blacklisted; the others go on. EL-21: if all fail, the first is named."""
 
     def program(member: Member, where: set[str]) -> Any:
         state = ObjectState(done=0)
@@ -343,8 +353,9 @@ def test_an_exception_of_the_program() -> None:
     assert "Process name: " in outcome.message and "Exit code: 1\nZeroDivisionError: on " in outcome.message
 
 
+@covers("EL-27")
 def test_a_stopped_worker_is_fenced() -> None:
-    """EL-27: a worker that was given up while it lived gets no say any more, and the rest finish without it."""
+    """a worker that was given up while it lived gets no say any more, and the rest finish without it."""
     with Cluster(counting, 3) as cluster:
         cluster.plan[4] = [lambda: cluster.stop_and_give_up(0)]
         cluster.see(a=1, b=1, c=1)
@@ -353,8 +364,9 @@ def test_a_stopped_worker_is_fenced() -> None:
         assert all(learned == [1.0] * SAMPLES for learned, _ in cluster.results.values())
 
 
+@covers("EL-22", "EL-11")
 def test_a_host_that_has_cooled_down_is_used_again() -> None:
-    """EL-22, EL-11: it comes back as the last in order, with a new process that takes over the state."""
+    """It comes back as the last in order, with a new process that takes over the state."""
     with Cluster(counting, 2, cool_down=CoolDown(1.0, 8.0)) as cluster:
 
         def later() -> None:
@@ -405,8 +417,9 @@ def training(member: Member) -> Any:
     return train(state)
 
 
+@covers("EL-8", "EL-26", "EL-28")
 def test_a_model_trains_as_if_nothing_had_happened() -> None:
-    """EL-8, EL-26, EL-28: two epochs with Adam, two kills and two changes end where an undisturbed run ends: with equal bits on
+    """Two epochs with Adam, two kills and two changes end where an undisturbed run ends: with equal bits on
     all workers, and equal to that run but for rounding, as the sum runs over another number of workers."""
     with Cluster(training, 3) as calm:
         calm.see(a=1, b=1, c=1)

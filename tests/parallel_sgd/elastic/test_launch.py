@@ -11,6 +11,8 @@ from network import NodeAssignment
 from network.key_files import create_key_file
 from parallel_sgd import JobFailed, elastic
 
+from ...statements import covers
+
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> NodeAssignment:
@@ -24,14 +26,16 @@ def nodes(tmp_path: Path) -> NodeAssignment:
     return assignment
 
 
+@covers("EL-16")
 def test_hosts_that_do_not_come(nodes: NodeAssignment) -> None:
-    """EL-16: the first round waits for its slots, up to the time-out."""
+    """The first round waits for its slots, up to the time-out."""
     with pytest.raises(JobFailed, match=r"Timed out waiting for minimum number of slots .* there are 0 slot\(s\) of the 2"):
         elastic.launch(int, nodes, discovery=list, timeout=0.1)
 
 
+@covers("EL-17")
 def test_a_discovery_that_fails_at_once(nodes: NodeAssignment) -> None:
-    """EL-17: a failure of the first look ends the job."""
+    """a failure of the first look ends the job."""
 
     def broken() -> str:
         raise LookupError("no such rack")
@@ -40,8 +44,9 @@ def test_a_discovery_that_fails_at_once(nodes: NodeAssignment) -> None:
         elastic.launch(int, nodes, discovery=broken)
 
 
+@covers("EL-20", "EL-21")
 def test_agents_that_cannot_be_reached(nodes: NodeAssignment, caplog: pytest.LogCaptureFixture) -> None:
-    """EL-20, EL-21: the error says who and why; hosts that failed are not tried again."""
+    """The error says who and why; hosts that failed are not tried again."""
     with pytest.raises(
         JobFailed, match=r"All workers have failed\.\nThe first worker to fail was:\nProcess name: 127"
     ) as failed:

@@ -19,6 +19,8 @@ from parallel_sgd.elastic import (
 )
 from parallel_sgd.elastic.group import Alone, Listener, current, using
 
+from ...statements import covers
+
 
 class Recording(Alone):
     """A group of one that writes down what is asked of it; `asks` is what others say to whether they need the state."""
@@ -90,44 +92,50 @@ def trace(*interruptions: Exception | None, asks: bool = False) -> tuple[list[st
 AFTER_RESET = ["reform", "reset", "first 2", "second"]
 
 
+@covers("EL-1")
 def test_without_an_interruption() -> None:
-    """EL-1: sync, func; its value is returned; the listener is removed."""
+    """Sync, func; its value is returned; the listener is removed."""
     calls, group, call = trace()
     assert call() == ("done", 3)
     assert calls == ["sync", "func"] and group.listeners == []
 
 
+@covers("EL-2")
 def test_after_a_loss() -> None:
-    """EL-2: restore, new rendezvous, reset, callbacks in order with the new size, sync, func."""
+    """Restore, new rendezvous, reset, callbacks in order with the new size, sync, func."""
     calls, group, call = trace(WorkersLostError("a peer"))
     assert call() == ("done", 3)
     assert calls == ["sync", "func", "restore", *AFTER_RESET, "sync", "func"]
     assert group.held == [True] and group.listeners == []
 
 
+@covers("EL-3")
 def test_after_a_change_of_hosts() -> None:
-    """EL-3: the same without restore."""
+    """The same without restore."""
     calls, _, call = trace(HostsUpdatedInterrupt(skip_sync=False))
     call()
     assert calls == ["sync", "func", *AFTER_RESET, "sync", "func"]
 
 
+@covers("EL-13")
 def test_after_a_removal() -> None:
-    """EL-13: a pure removal skips sync, too."""
+    """a pure removal skips sync, too."""
     calls, _, call = trace(HostsUpdatedInterrupt(skip_sync=True))
     call()
     assert calls == ["sync", "func", *AFTER_RESET, "func"]
 
 
+@covers("EL-13")
 def test_after_a_removal_that_others_see_otherwise() -> None:
-    """EL-13: if anybody in the new group needs the state, everybody syncs: a newcomer, or one that saw a loss instead."""
+    """If anybody in the new group needs the state, everybody syncs: a newcomer, or one that saw a loss instead."""
     calls, _, call = trace(HostsUpdatedInterrupt(skip_sync=True), asks=True)
     call()
     assert calls == ["sync", "func", *AFTER_RESET, "sync", "func"]
 
 
+@covers("EL-13", "EL-2")
 def test_a_skipped_sync_is_skipped_once() -> None:
-    """EL-13, EL-2: a loss after a removal syncs again."""
+    """a loss after a removal syncs again."""
     calls, _, call = trace(HostsUpdatedInterrupt(skip_sync=True), WorkersLostError(), HostsUpdatedInterrupt())
     call()
     assert [name for name in calls if name in ("sync", "func", "restore")] == [
@@ -135,11 +143,12 @@ def test_a_skipped_sync_is_skipped_once() -> None:
     ]
 
 
+@covers("EL-4", "EL-1")
 @pytest.mark.parametrize(
     "error", [ValueError("mine"), WorkerRemoved("a[0] has been removed"), KeyboardInterrupt(), SystemExit(3)]
 )
 def test_any_other_exception(error: Any) -> None:
-    """EL-4, EL-1: it leaves unchanged, and the listener is removed all the same."""
+    """It leaves unchanged, and the listener is removed all the same."""
     calls, group, call = trace(error)
     with pytest.raises(type(error)) as caught:
         call()
@@ -147,8 +156,9 @@ def test_any_other_exception(error: Any) -> None:
     assert calls == ["sync", "func"] and group.listeners == []
 
 
+@covers("EL-2")
 def test_a_loss_during_sync() -> None:
-    """EL-2: it is a loss like any other; a worker that never had the state says that it holds none."""
+    """It is a loss like any other; a worker that never had the state says that it holds none."""
     calls: list[str] = []
     state, group = Traced(calls), Recording(calls)
     losses = [WorkersLostError(), WorkersLostError()]
@@ -165,8 +175,9 @@ def test_a_loss_during_sync() -> None:
     assert group.held == [False, False]
 
 
+@covers("EL-5")
 def test_commit_saves_first() -> None:
-    """EL-5: save, then the check; when the check raises, the save has happened."""
+    """Save, then the check; when the check raises, the save has happened."""
     calls: list[str] = []
     state = Traced(calls)
     state.commit()
@@ -176,11 +187,12 @@ def test_commit_saves_first() -> None:
     assert calls == ["save", "save"]
 
 
+@covers("EL-13", "EL-14")
 @pytest.mark.parametrize(
     ("results", "skip"), [([1], True), ([1, 1], True), ([2], False), ([3], False), ([1, 2], False), ([2, 1], False)]
 )
 def test_what_skips_sync(results: list[int], skip: bool) -> None:
-    """EL-13, EL-14: pure removals, and nothing else; several changes before one check are one interruption."""
+    """Pure removals, and nothing else; several changes before one check are one interruption."""
     state = Traced([])
     for number, result in enumerate(results):
         state.on_hosts_updated(number + 1, HostUpdateResult(result))
@@ -190,8 +202,9 @@ def test_what_skips_sync(results: list[int], skip: bool) -> None:
     state.check_host_updates()
 
 
+@covers("EL-14")
 def test_a_notice_counts_once() -> None:
-    """EL-14: by its number, however often it is told, and never again."""
+    """By its number, however often it is told, and never again."""
     state = Traced([])
     state.on_hosts_updated(4, HostUpdateResult.added)
     state.on_hosts_updated(4, HostUpdateResult.added)
@@ -202,8 +215,9 @@ def test_a_notice_counts_once() -> None:
     state.check_host_updates()
 
 
+@covers("EL-2")
 def test_reset_empties_the_queue() -> None:
-    """EL-2: changes that led to the reset are done; [H] one that came too late for it is not."""
+    """Changes that led to the reset are done; [H] one that came too late for it is not."""
     state = Traced([])
     state.on_hosts_updated(1, HostUpdateResult.added)
     state.on_reset()

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from parallel_sgd.elastic import ElasticSampler
 from parallel_sgd.elastic.group import Alone, using
 
+from ...statements import covers
+
 
 class Place(Alone):
     """Some rank of some size."""
@@ -34,6 +36,7 @@ def flat(parts: Iterable[list[int]]) -> list[int]:
     return [row for part in parts for row in part]
 
 
+@covers("EL-25", "EL-26")
 @given(
     st.integers(0, 60),
     st.integers(1, 20),
@@ -43,7 +46,7 @@ def flat(parts: Iterable[list[int]]) -> list[int]:
 def test_every_sample_once_whatever_the_sizes(
     samples: int, batch_size: int, shuffle: bool, phases: list[tuple[int, int]]
 ) -> None:
-    """EL-25, EL-26: groups of any size, one after the other: disjoint parts, no gap, no repeat, no padding, as many batches
+    """Groups of any size, one after the other: disjoint parts, no gap, no repeat, no padding, as many batches
     for every worker; a worker that was not there before needs the position alone."""
     position = ElasticSampler(samples, batch_size, shuffle=shuffle, seed=3).state_dict()
     taken: list[int] = []
@@ -68,8 +71,9 @@ def test_a_batch_is_the_same_for_any_number_of_workers() -> None:
     assert all(2 <= len(part) <= 3 for parts in three for part in parts[:2])
 
 
+@covers("EL-25")
 def test_unrecorded_batches_are_dealt_again() -> None:
-    """EL-25: after a reset only what is not processed is dealt, whatever was dealt before."""
+    """After a reset only what is not processed is dealt, whatever was dealt before."""
     sampler = ElasticSampler(10, 3, shuffle=False)
     dealt = iter(sampler)
     next(dealt), next(dealt)
@@ -79,8 +83,9 @@ def test_unrecorded_batches_are_dealt_again() -> None:
     assert len(sampler) == 0 and list(sampler) == []
 
 
+@covers("EL-25")
 def test_epochs() -> None:
-    """EL-25: each epoch has an order of its own and all samples; naming the present one changes nothing."""
+    """Each epoch has an order of its own and all samples; naming the present one changes nothing."""
     sampler = ElasticSampler(50, 8, seed=2)
     orders = []
     for epoch in (0, 1, 5):
@@ -95,8 +100,9 @@ def test_epochs() -> None:
     assert flat(deal(again, 0, 1)) == orders[2]
 
 
+@covers("EL-26")
 def test_a_loop_over_another_place_is_stopped() -> None:
-    """EL-26: going on with batches dealt before would repeat or leave out samples."""
+    """Going on with batches dealt before would repeat or leave out samples."""
     for disturb in (lambda s: s.set_epoch(1), lambda s: s.load_state_dict({"epoch": 0, "processed": 0}), iter):
         sampler = ElasticSampler(10, 3)
         dealt = iter(sampler)
@@ -106,8 +112,8 @@ def test_a_loop_over_another_place_is_stopped() -> None:
             next(dealt)
 
 
+@covers("EL-26")
 def test_recording_what_was_not_dealt() -> None:
-    """EL-26."""
     sampler = ElasticSampler(10, 4)
     with pytest.raises(RuntimeError, match=r"record_batch\(\) is for batches that were dealt, but all 0 samples are recorded"):
         sampler.record_batch()
@@ -131,8 +137,9 @@ def test_states_that_are_none() -> None:
         ElasticSampler(10, 0)
 
 
+@covers("EL-26")
 def test_fewer_samples_than_workers() -> None:
-    """EL-26: no padding: some get nothing, and all still make the same number of steps."""
+    """No padding: some get nothing, and all still make the same number of steps."""
     parts = [deal(ElasticSampler(2, 5, shuffle=False), rank, 4) for rank in range(4)]
     assert [len(part) for part in parts] == [1, 1, 1, 1]
     assert flat(rows for part in parts for rows in part) == [0, 1]

@@ -10,6 +10,8 @@ import pytest
 from parallel_sgd.elastic.stragglers import Completed, StallInspector, Stop, Submitted, Tick, Warn
 from rpc.errors import InvalidTransition
 
+from ...statements import covers
+
 
 def put(inspector: StallInspector, now: float, **variables: list[int]) -> list[Any]:
     return [
@@ -17,8 +19,9 @@ def put(inspector: StallInspector, now: float, **variables: list[int]) -> list[A
     ]
 
 
+@covers("EL-29")
 def test_a_warning_names_who_lacks_what() -> None:
-    """EL-29: after the warning limit, not before, once: for each missing rank the variables that it has not put."""
+    """After the warning limit, not before, once: for each missing rank the variables that it has not put."""
     inspector = StallInspector(3)
     assert put(inspector, 10.0, kernel=[0, 1], bias=[0], done=[2, 0, 1]) == []
     assert inspector.deadline == 70.0
@@ -30,8 +33,9 @@ def test_a_warning_names_who_lacks_what() -> None:
     assert inspector.handle(Tick(), 71.0) == []
 
 
+@covers("EL-29")
 def test_a_later_variable_is_told_of_as_well() -> None:
-    """EL-29: each once, together with those that still lack."""
+    """Each once, together with those that still lack."""
     inspector = StallInspector(2)
     put(inspector, 0.0, kernel=[0])
     put(inspector, 30.0, bias=[1])
@@ -40,8 +44,9 @@ def test_a_later_variable_is_told_of_as_well() -> None:
     assert inspector.handle(Tick(), 90.0)[0].message.endswith("\n0: [bias]\n1: [kernel]")
 
 
+@covers("EL-29")
 def test_the_job_acts_by_default() -> None:
-    """EL-29: after the shutdown limit, on by default, once, with the same list."""
+    """After the shutdown limit, on by default, once, with the same list."""
     inspector = StallInspector(2)
     put(inspector, 0.0, kernel=[1])
     assert [type(action) for action in inspector.handle(Tick(), 60.0)] == [Warn]
@@ -52,16 +57,18 @@ def test_the_job_acts_by_default() -> None:
     assert inspector.handle(Tick(), 200.0) == [] and inspector.deadline is None
 
 
+@covers("EL-29")
 def test_the_shutdown_can_be_turned_off() -> None:
-    """EL-29: a limit of 0 warns only."""
+    """a limit of 0 warns only."""
     inspector = StallInspector(2, warn_after=1.0, stop_after=0)
     put(inspector, 0.0, kernel=[1])
     assert [type(action) for action in inspector.handle(Tick(), 1.0)] == [Warn]
     assert inspector.handle(Tick(), 1e9) == [] and inspector.deadline is None
 
 
+@covers("EL-29")
 def test_who_comes_in_time_is_forgotten() -> None:
-    """EL-29: a variable that all have put begins anew with the next batch; putting it twice does not count twice."""
+    """a variable that all have put begins anew with the next batch; putting it twice does not count twice."""
     inspector = StallInspector(2)
     for now in range(0, 500, 50):
         assert put(inspector, float(now), kernel=[0, 0]) == []
@@ -74,8 +81,9 @@ def test_who_comes_in_time_is_forgotten() -> None:
     assert inspector.handle(Tick(), 2000.0) == []
 
 
+@covers("EL-29")
 def test_what_has_ended_is_forgotten() -> None:
-    """EL-29: an exchange may end before all have told of it."""
+    """An exchange may end before all have told of it."""
     inspector = StallInspector(3)
     put(inspector, 0.0, kernel=[0, 1], bias=[0])
     assert inspector.handle(Completed("kernel"), 1.0) == [] == inspector.handle(Completed("unknown"), 1.0)
@@ -84,8 +92,9 @@ def test_what_has_ended_is_forgotten() -> None:
     assert stop.ranks == (1, 2) and "kernel" not in stop.message
 
 
+@covers("EL-29")
 def test_who_is_late_only_now_is_not_given_up() -> None:
-    """EL-29: the job acts on those that are beyond the second limit, and names the others."""
+    """The job acts on those that are beyond the second limit, and names the others."""
     inspector = StallInspector(3)
     put(inspector, 0.0, kernel=[0, 1])
     inspector.handle(Tick(), 60.0)

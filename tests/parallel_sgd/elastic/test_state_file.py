@@ -15,6 +15,8 @@ from parallel_sgd.elastic import ObjectState, State, run
 from parallel_sgd.elastic.group import Alone, using
 from parallel_sgd.elastic.job import StateFile
 
+from ...statements import covers
+
 CONTENT = {"plain": {"step": 3, "table": np.arange(50_000.0)}, "kept": {"sampler": {"epoch": 1, "processed": 40}}}
 
 
@@ -82,8 +84,9 @@ class Kept(Alone):
         return self.begins_with
 
 
+@covers("EL-12")
 def test_a_state_begins_with_what_was_kept() -> None:
-    """EL-12: `run` loads it before it synchronises; each save, and each commit, may be kept, and is a copy."""
+    """`run` loads it before it synchronises; each save, and each commit, may be kept, and is a copy."""
     kept = Kept({"plain": {"seen": [1, 2]}, "kept": {}})
 
     @run

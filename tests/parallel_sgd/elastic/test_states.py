@@ -17,6 +17,8 @@ from nn.gradient_descent.schedule import StepDecay
 from parallel_sgd.elastic import ElasticSampler, ModelState, ObjectState, WorkersLostError
 from parallel_sgd.elastic.group import Alone, using
 
+from ...statements import covers
+
 
 class Copying(Alone):
     """Rank `rank` of a group in which `told` is what rank 0 sends; what is sent really is encoded as it travels."""
@@ -62,8 +64,8 @@ def sent(state: ObjectState) -> Any:
     return decode(unpack(msgpack.packb(tree)), arrays)
 
 
+@covers("EL-6")
 def test_restore_gives_what_was_constructed_and_then_what_was_committed() -> None:
-    """EL-6."""
     state = ObjectState(epoch=0, name="first")
     state.epoch, state.name = 3, "second"
     state.restore()
@@ -77,8 +79,9 @@ def test_restore_gives_what_was_constructed_and_then_what_was_committed() -> Non
     assert state.epoch == 4
 
 
+@covers("EL-7")
 def test_values_changed_in_place() -> None:
-    """EL-7: arrays, lists, dicts and what is in them, before and after commits, again and again."""
+    """Arrays, lists, dicts and what is in them, before and after commits, again and again."""
     array, rows, nested = np.arange(3.0), [1], {"a": [np.ones(2)]}
     state = ObjectState(array=array, rows=rows, nested=nested)
     for expected in (0.0, 7.0):
@@ -95,17 +98,18 @@ def test_values_changed_in_place() -> None:
         state.commit()
 
 
+@covers("EL-7")
 def test_two_names_of_one_array_stay_one() -> None:
-    """EL-7."""
     shared = np.zeros(2)
     state = ObjectState(a=shared, b=shared)
     state.restore()
     assert state.a is state.b
 
 
+@covers("EL-7")
 @pytest.mark.parametrize("kind", [np.random.PCG64, np.random.Philox, np.random.MT19937, np.random.SFC64])
 def test_random_generators(kind: Any) -> None:
-    """EL-7: what was drawn after the commit is drawn again, from the same object."""
+    """What was drawn after the commit is drawn again, from the same object."""
     generator, python = np.random.Generator(kind(1)), random.Random(1)
     state = ObjectState(generator=generator, python=python)
     generator.normal(size=3), python.random()
@@ -116,8 +120,9 @@ def test_random_generators(kind: Any) -> None:
     assert state.generator is generator and state.python is python
 
 
+@covers("EL-7")
 def test_samplers_and_rules() -> None:
-    """EL-7: what tells its state is given it back, and stays the object that it is."""
+    """What tells its state is given it back, and stays the object that it is."""
     sampler, rule, weights = ElasticSampler(10, 2), MomentumOptimizer(0.1), np.ones(3)
     state = ObjectState(sampler=sampler, rule=rule, weights=weights)
     rule.update(state.weights, np.ones(3))
@@ -136,9 +141,10 @@ def test_samplers_and_rules() -> None:
     assert state.rule is rule and state.sampler is sampler
 
 
+@covers("EL-7")
 @pytest.mark.parametrize("rule", [SGDOptimizer(0.1), MomentumOptimizer(0.1), ADAMOptimizer(1e-2)])
 def test_a_model_goes_on_bit_for_bit(rule: Any) -> None:
-    """EL-7: weights, statistics, slots and the counter behind dropout: after restore the same steps give the same bits."""
+    """Weights, statistics, slots and the counter behind dropout: after restore the same steps give the same bits."""
     trained = model(rule)
     state = ModelState(trained, batch=0)
     values = trained.store.values
@@ -158,8 +164,9 @@ def test_a_model_goes_on_bit_for_bit(rule: Any) -> None:
     assert trained.store.values is values
 
 
+@covers("EL-7")
 def test_the_learning_rate_and_the_history() -> None:
-    """EL-7: a learning rate that was set is part of the state, a schedule is not; so are epochs and their results."""
+    """a learning rate that was set is part of the state, a schedule is not; so are epochs and their results."""
     trained = model()
     state = ModelState(trained)
     assert trained.rule is not None
@@ -176,8 +183,9 @@ def test_the_learning_rate_and_the_history() -> None:
     assert scheduled.rule is not None and scheduled.rule.schedule is not None
 
 
+@covers("EL-8")
 def test_sync_takes_over_every_bit() -> None:
-    """EL-8: a worker that has just come gets rank 0's values as they are, committed or not, and keeps its objects."""
+    """a worker that has just come gets rank 0's values as they are, committed or not, and keeps its objects."""
     old = ModelState(model(), batch=0, rng=np.random.default_rng(1), seen={1: np.arange(3), "x": (1, 2.5, None)})
     for _ in range(3):
         step(old.model)
@@ -197,8 +205,9 @@ def test_sync_takes_over_every_bit() -> None:
     assert new.batch == 3 and old.model.store.values.tobytes() != new.model.store.values.tobytes()
 
 
+@covers("EL-2", "EL-6")
 def test_a_sync_that_fails_harms_no_commit() -> None:
-    """EL-2, EL-6: a peer lost while rank 0 sends leaves the last commit whole, model and values of one moment."""
+    """a peer lost while rank 0 sends leaves the last commit whole, model and values of one moment."""
     state = ModelState(model(), batch=0)
     step(state.model)
     state.batch = 1
@@ -213,8 +222,9 @@ def test_a_sync_that_fails_harms_no_commit() -> None:
     assert state.batch == 1 and state.model.store.values.tobytes() == committed
 
 
+@covers("EL-6")
 def test_a_save_that_fails_harms_no_commit() -> None:
-    """EL-6: a value that cannot be copied, met after the weights were."""
+    """a value that cannot be copied, met after the weights were."""
 
     class Stubborn:
         def __deepcopy__(self, memo: Any) -> Any:
@@ -243,8 +253,9 @@ def test_commits_use_the_same_memory() -> None:
     assert len(places) == 2
 
 
+@covers("EL-8")
 def test_other_values_than_rank_zero() -> None:
-    """EL-8: states that differ in kind are named, not mixed up."""
+    """States that differ in kind are named, not mixed up."""
     with using(Copying(1, sent(ObjectState(a=1, b=2)))), pytest.raises(ValueError, match="'b' is not that of rank 0"):
         ObjectState(a=1).sync()
     with (

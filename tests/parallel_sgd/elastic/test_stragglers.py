@@ -12,11 +12,14 @@ from network.nodes import Address
 from parallel_sgd.elastic.stragglers import StragglerDetector
 from rpc.elastic import Worker
 
+from ...statements import covers
+
 A, B, C = MEMBERS = tuple(Worker(Address(name, 1), 0, 0) for name in "abc")
 
 
+@covers("EL-29")
 def test_who_never_comes_to_an_operation(caplog: pytest.LogCaptureFixture) -> None:
-    """EL-29: a warning, and then the worker for which all others wait."""
+    """a warning, and then the worker for which all others wait."""
     watching = StragglerDetector(10.0, 20.0)
     watching.begin(4, MEMBERS)
     watching.waits(4, A, "1. barrier")
@@ -31,8 +34,9 @@ def test_who_never_comes_to_an_operation(caplog: pytest.LogCaptureFixture) -> No
     assert watching.look(math.inf) == []
 
 
+@covers("EL-29")
 def test_what_comes_late_is_no_stall(caplog: pytest.LogCaptureFixture) -> None:
-    """EL-29: an operation that has ended is forgotten, though not everybody had waited in it."""
+    """An operation that has ended is forgotten, though not everybody had waited in it."""
     watching = StragglerDetector(10.0, 20.0)
     watching.begin(0, MEMBERS)
     watching.waits(0, A, "1. barrier")
@@ -42,8 +46,9 @@ def test_what_comes_late_is_no_stall(caplog: pytest.LogCaptureFixture) -> None:
     assert watching.look(time.monotonic() + 100.0) == [] and not caplog.records
 
 
+@covers("EL-29")
 def test_who_never_asks_for_the_next_round(caplog: pytest.LogCaptureFixture) -> None:
-    """EL-29: the barrier between two rounds has the same limits."""
+    """The barrier between two rounds has the same limits."""
     caplog.set_level(logging.WARNING)
     watching = StragglerDetector(10.0, 20.0)
     watching.begin(0, MEMBERS)

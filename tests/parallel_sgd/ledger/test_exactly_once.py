@@ -14,6 +14,8 @@ from parallel_sgd.profiles import FixedBlockAssignment, ISetting
 from tests.parallel_sgd.digits_job import ADAM
 from tests.parallel_sgd.ledger.cluster import Attempt, Cluster
 
+from ...statements import covers
+
 BLOCKS, EPOCHS, BATCHES, VARIABLES = 4, 3, 5, 6
 
 
@@ -46,10 +48,11 @@ def drawn(seed: int, codec: type[Codec]) -> list[Attempt]:
     return [*attempts, Attempt("".join(hosts))]
 
 
+@covers("INV-2", "INV-3", "EL-26")
 @pytest.mark.parametrize("codec", [Plain, SyncPS])
 @pytest.mark.parametrize("seed", range(3))
 def test_kills_joins_and_leaves(tmp_path: Path, calm: set[bytes], codec: type[Codec], seed: int) -> None:
-    """INV-2, INV-3, EL-26: killed in the middle of sending, ended for hosts that come and go, who take their disks with them,
+    """Killed in the middle of sending, ended for hosts that come and go, who take their disks with them,
     over links that delay and repeat; the committed rows are each block once, and the weights those of a calm run."""
     attempts = drawn(seed, codec)
     first = len(attempts[0].hosts)
@@ -62,9 +65,10 @@ def test_kills_joins_and_leaves(tmp_path: Path, calm: set[bytes], codec: type[Co
     assert cluster.values() == calm
 
 
+@covers("INV-3")
 @pytest.mark.parametrize("codec", [Plain, SyncPS])
 def test_redundant_blocks(tmp_path: Path, calm: set[bytes], codec: type[Codec]) -> None:
-    """INV-3: of two copies of each block one is committed and the other is there; so many rows as samples times redundancy."""
+    """Of two copies of each block one is committed and the other is there; so many rows as samples times redundancy."""
     cluster = Cluster(plan(FixedBlockAssignment(4, 2, BLOCKS), codec), tmp_path, codec is SyncPS)
     ledger = cluster.run([Attempt("abcd", 300), Attempt("abcd")])
     assert ledger is not None and ledger.problems == () and cluster.ended == 1
@@ -77,8 +81,9 @@ def test_redundant_blocks(tmp_path: Path, calm: set[bytes], codec: type[Codec]) 
         assert len(holders) > BLOCKS
 
 
+@covers("INV-3")
 def test_what_a_restart_undoes_is_told(tmp_path: Path) -> None:
-    """INV-3: with a codec that remembers what it has not sent, a kill sends all back to the last checkpoint; what came after it
+    """With a codec that remembers what it has not sent, a kill sends all back to the last checkpoint; what came after it
     stands in the ledger as not committed, and once more as committed, of the later attempt."""
     cluster = Cluster(plan(FixedBlockAssignment(2, 1, BLOCKS), TopK), tmp_path)
     ledger = cluster.run([Attempt("ab", 90), Attempt("ab")])
@@ -89,9 +94,10 @@ def test_what_a_restart_undoes_is_told(tmp_path: Path) -> None:
     assert {tuple(row) for row in undone[:, :4].tolist()} <= again
 
 
+@covers("EL-28")
 @pytest.mark.parametrize("every", [1, 2])
 def test_commits_of_workers_that_differ(tmp_path: Path, every: int) -> None:
-    """EL-28: where nobody was killed, a codec that remembers goes on from the last commit, which is at most so many batches
+    """Where nobody was killed, a codec that remembers goes on from the last commit, which is at most so many batches
     back, with the bits of a calm run; the checkpoint is five batches apart."""
     calm = Cluster(plan(FixedBlockAssignment(2, 1, BLOCKS), TopK), tmp_path / "calm")
     calm.run([Attempt("ab")])

@@ -15,6 +15,8 @@ from parallel_sgd.block_history import LedgerTable
 from parallel_sgd.ledger import Grid, Ledger, collect
 from parallel_sgd.progress import NOBODY, History, Stretch
 
+from ...statements import covers
+
 GRID = Grid(epochs=2, batches=3, blocks=2)
 Rows = list[tuple[int, int, int, int, int, int]]
 
@@ -31,13 +33,15 @@ def test_examples() -> None:
     assert doctest.testmod(module) == (0, 3)
 
 
+@covers("INV-3")
 def test_a_calm_run() -> None:
-    """INV-3: whichever worker lacks its last rows."""
+    """Whichever worker lacks its last rows."""
     found = ledger(rows(), rows()[:-3])
     assert found.problems == ()
     assert [tuple(row) for row in found.rows.tolist()] == rows()
 
 
+@covers("INV-3")
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -62,12 +66,13 @@ def test_a_calm_run() -> None:
     ids=["end", "start", "attempts", "same", "nodes", "batch", "epoch", "empty"],
 )
 def test_what_is_wrong_is_found(changed: Rows, said: str) -> None:
-    """INV-3: a hole, a double, and what there should not be; by name."""
+    """a hole, a double, and what there should not be; by name."""
     assert said in "; ".join(ledger(changed).problems)
 
 
+@covers("INV-3")
 def test_workers_that_disagree() -> None:
-    """INV-3: about the attempt always, about the node only where there are no copies."""
+    """About the attempt always, about the node only where there are no copies."""
     assert "was applied 2 times" in ledger(rows(), rows(attempt=1)).problems[0]
     assert "of node 0 in attempt 1 and of node 2 in attempt 1" in ledger(rows(), rows(nodes=(2, 1))).problems[0]
     copies = ledger(rows(), rows(nodes=(2, 1)), grid=Grid(2, 3, 2, redundancy=2))
@@ -122,8 +127,9 @@ def test_no_history(attempts: Any) -> None:
         History.of_array(attempts, np.zeros((2, 5), np.int32))
 
 
+@covers("INV-3")
 def test_files_of_workers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """INV-3: told by name at the end of the job; a file that is none is said and passed over, one that was cut off is read."""
+    """Told by name at the end of the job; a file that is none is said and passed over, one that was cut off is read."""
     caplog.set_level(logging.WARNING)
     text = "epoch,batch,block,node,attempt,committed\n" + "".join(",".join(map(str, row)) + "\n" for row in rows())
     files: dict[int, list[Path]] = {}

@@ -21,6 +21,8 @@ from rpc.submit.diagnostics import Diagnostics, NodeDiagnostics
 from rpc.verdict import Verdict
 from tests.processes.training.test_failures import closed_port
 
+from ...statements import covers
+
 LOST = "Traceback\n  line\nnetwork.errors.PeerLost: Node(1) at h:1 is lost: gone."
 STUCK = Verdict(
     "job", 1, 0, "stuck", "h", 7, "step", 2, 3, 1.5, "The limit was 1 s.", -1, 0, "File x.py, line 3", ["last words"]
@@ -42,8 +44,9 @@ def node(folder: Path, number: int, **files: Any) -> NodeDiagnostics:
     return NodeDiagnostics(number, Address("h", 1 + number), paths)
 
 
+@covers("FD-18")
 def test_the_first_cause_comes_first(tmp_path: Path) -> None:
-    """FD-18: whichever agent was asked first, and whatever else lies in their files."""
+    """Whichever agent was asked first, and whatever else lies in their files."""
     record = {"state": "failed", "detail": LOST, "title": "T", "attempt": 0}
     gathered = Diagnostics(
         [
@@ -69,6 +72,7 @@ def test_the_first_cause_comes_first(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".zip" and not path.name.isdigit()] == []
 
 
+@covers("SEC-17")
 @pytest.mark.parametrize(
     "content",
     [
@@ -78,7 +82,7 @@ def test_the_first_cause_comes_first(tmp_path: Path) -> None:
     ],
 )
 def test_what_makes_no_sense_is_left_out(tmp_path: Path, content: str) -> None:
-    """SEC-17: and nothing of it can act on a terminal."""
+    """And nothing of it can act on a terminal."""
     names = ("record_json", "events_jsonl", "kept_json", "configuration_json")
     case = Case.read("job", Diagnostics([node(tmp_path, 0, **dict.fromkeys(names, content))]))
     assert case.verdicts == []
@@ -116,8 +120,9 @@ def test_nobody_to_ask(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@covers("SEC-22")
 def test_a_record_that_would_fill_the_memory_is_left_out(tmp_path: Path) -> None:
-    """SEC-22: a hostile node may write 24 bytes for each byte that it sends into memory; the summary says what was not read."""
+    """a hostile node may write 24 bytes for each byte that it sends into memory; the summary says what was not read."""
     bomb = '{"title": [' + "[]," * (1 << 21) + "[]]}"
     (tmp_path / RECORD_COPY).write_text(bomb)
     tracemalloc.start()

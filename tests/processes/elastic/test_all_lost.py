@@ -18,6 +18,8 @@ from rpc.monitor import monitor_batch_begin, monitor_batch_end
 from tests.processes.elastic.jobs import Stage, gate, pause
 from tests.processes.harness import Cluster, cluster, wait_for
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 EPOCHS = 4
 SOON = 0.05  # seconds between looks for hosts
@@ -87,8 +89,9 @@ def strike(folder: str, fault: str, times: int, kept: str | None) -> None:
     raise ArithmeticError("no such sum")
 
 
+@covers("EL-20", "EL-12")
 def test_all_are_killed_and_there_is_a_spare_host(stage: Stage) -> None:
-    """EL-20, EL-12: the same hosts and the spare one go on from the file; nothing is done twice."""
+    """The same hosts and the spare one go on from the file; nothing is done twice."""
     nodes = stage.nodes()
     stage.slots = {"a": 1, "b": 2}
     stage.nodes = lambda: nodes  # type: ignore[method-assign]
@@ -98,16 +101,18 @@ def test_all_are_killed_and_there_is_a_spare_host(stage: Stage) -> None:
         assert seen == [2, 3] and sizes[2:] == [3, 3]
 
 
+@covers("EL-20", "EL-27")
 def test_the_only_worker_hangs(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """EL-20, EL-27: on the same host, without discovery and without a cool-down."""
+    """On the same host, without discovery and without a cool-down."""
     stage.slots = {"a": 1}
     results = launch(stage, "hang all", 1, checkpoint=stage.folder / "kept", stall_timeout=1.0)
     assert results[0][1:] == ([2, 3], [1, 1, 1, 1])
     assert "All workers have failed. The job goes on from the state that was kept last." in caplog.text
 
 
+@covers("EL-20", "EL-21", "FD-20")
 def test_what_fails_three_times_is_not_tried_again(stage: Stage) -> None:
-    """EL-20, EL-21, FD-20: the same rank at the same epoch and batch; the message names it."""
+    """The same rank at the same epoch and batch; the message names it."""
     stage.slots = {"a": 1}
     with pytest.raises(JobFailed, match=r"The same failure has come 3 times at the same place.*\nThe first worker") as failed:
         launch(stage, "raise all", 9, checkpoint=stage.folder / "kept")
@@ -115,8 +120,9 @@ def test_what_fails_three_times_is_not_tried_again(stage: Stage) -> None:
     assert (stage.folder / "struck-0").read_text() == "xxx" and len(failed.value.verdicts) == 3
 
 
+@covers("EL-20")
 def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None:
-    """EL-20: its worker dies with it; the host is asked until it answers, and the job goes on."""
+    """Its worker dies with it; the host is asked until it answers, and the job goes on."""
     (agent,) = own.start(1, "--listen", "127.0.0.1")
     stage = Stage(own, tmp_path, a=1)
     nodes = stage.nodes()
@@ -136,8 +142,9 @@ def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None
     assert results == {0: stage.pids("here")[0]}
 
 
+@covers("EL-20")
 def test_who_is_stopped_stays_so(stage: Stage) -> None:
-    """EL-20: a job that somebody ends (`psgd-submit --stop`) is not begun again."""
+    """a job that somebody ends (`psgd-submit --stop`) is not begun again."""
 
     def story() -> None:
         pid = stage.pids("here")[0]
@@ -154,8 +161,9 @@ def test_who_is_stopped_stays_so(stage: Stage) -> None:
     assert "stopped" in {state for state, _ in failed.value.failures.values()}
 
 
+@covers("EL-19", "EL-22")
 def test_a_neighbour_on_the_same_host_lives_on(stage: Stage) -> None:
-    """EL-19, EL-22: of two workers of one agent one is killed: the other keeps its process; later there are two again."""
+    """Of two workers of one agent one is killed: the other keeps its process; later there are two again."""
     stage.slots = {"a": 2}
     seen: list[list[int]] = []
 

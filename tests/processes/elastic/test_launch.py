@@ -26,6 +26,8 @@ from rpc.submit.groups import pack_executable
 from tests.processes.elastic.jobs import SAMPLES, Stage, learn_each_sample_once, log_of, pause, three_epochs
 from tests.processes.harness import Cluster, cluster, wait_for
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 SOON = 0.05  # seconds between looks for hosts
 
@@ -53,8 +55,9 @@ def launch(stage: Stage, function: Any, *args: Any, **options: Any) -> dict[int,
         stage.close()
 
 
+@covers("EL-2", "EL-3", "EL-8", "EL-11", "EL-19", "EL-23", "EL-25", "EL-26", "EL-28")
 def test_an_epoch_in_which_workers_come_and_go_and_die(free: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """EL-2, EL-3, EL-8, EL-11, EL-19, EL-23, EL-25, EL-26, EL-28: three changes of hosts and two kills in one epoch: each
+    """Three changes of hosts and two kills in one epoch: each
     sample is learned exactly once, newcomers take rank 0's state, survivors keep their process and their order."""
     stage = Stage(free, tmp_path, a=1, b=1, c=1)
     seen: dict[str, list[int]] = {}
@@ -115,8 +118,9 @@ def test_an_epoch_in_which_workers_come_and_go_and_die(free: Cluster, tmp_path: 
     assert sum(line.startswith("Round ") for line in told) == 6
 
 
+@covers("EL-24", "EL-9", "EL-18", "EL-13")
 def test_three_epochs_on_changing_hosts(free: Cluster, tmp_path: Path) -> None:
-    """EL-24, EL-9, EL-18, EL-13: sizes 2, 4, 2, start ranks 0, 0, 2; all workers are interrupted at the same call."""
+    """Sizes 2, 4, 2, start ranks 0, 0, 2; all workers are interrupted at the same call."""
     stage = Stage(free, tmp_path, a=2)
     seen: list[list[int]] = []
 
@@ -139,9 +143,10 @@ def test_three_epochs_on_changing_hosts(free: Cluster, tmp_path: Path) -> None:
     assert told == [("1", "0", "2", "0"), ("2", "0", "4", "0"), ("3", "0", "2", "2")]
 
 
+@covers("EL-27", "EL-19")
 @pytest.mark.alone
 def test_a_frozen_host_is_fenced(own: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """EL-27, EL-19: a stopped worker counts as failed within N + 1 s; so does one whose whole host stands still, and when that
+    """a stopped worker counts as failed within N + 1 s; so does one whose whole host stands still, and when that
     goes on it is out: nothing that it sends is accepted, and it says its farewell."""
     own.start(3, "--listen", "127.0.0.1")
     stage = Stage(own, tmp_path, a=1, b=1, c=1)
@@ -170,8 +175,9 @@ def test_a_frozen_host_is_fenced(own: Cluster, tmp_path: Path, caplog: pytest.Lo
     wait_for(own.idle, "the agents to be free")
 
 
+@covers("EL-16", "EL-21")
 def test_too_few_workers_for_too_long(free: Cluster, tmp_path: Path) -> None:
-    """EL-16, EL-21: below `min_workers` training waits, and ends with the time-out, naming the first failure."""
+    """Below `min_workers` training waits, and ends with the time-out, naming the first failure."""
     stage = Stage(free, tmp_path, a=1, b=1, c=1)
     ended: list[float] = []
 
@@ -206,8 +212,9 @@ def fail_or_hang(folder: str, table: np.ndarray[Any, Any], how: dict[str, int]) 
     return train(elastic.ObjectState(x=0))
 
 
+@covers("EL-4", "EL-19", "EL-29")
 def test_who_raises_and_who_hangs(free: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """EL-4, EL-19, EL-29: an exception ends its worker; who keeps the others waiting is named, and given up after the limit."""
+    """An exception ends its worker; who keeps the others waiting is named, and given up after the limit."""
     stage = Stage(free, tmp_path, a=1, b=1, c=1)
     table, how = np.full((100, 100), 10.0), {"raises": 2, "hangs": 1}
     results = launch(stage, fail_or_hang, table, how, warn_after=1.0, stop_after=2.0)
@@ -216,8 +223,9 @@ def test_who_raises_and_who_hangs(free: Cluster, tmp_path: Path, caplog: pytest.
     assert re.search(r"Missing ranks:\n\t1: \[\d\. allreduce", caplog.text)
 
 
+@covers("EL-20", "EL-21")
 def test_when_all_fail(free: Cluster, tmp_path: Path) -> None:
-    """EL-20, EL-21: the final error names the first worker that failed, and why."""
+    """The final error names the first worker that failed, and why."""
     stage = Stage(free, tmp_path, a=1, b=1)
 
     def broken(folder: str) -> None:
@@ -231,8 +239,9 @@ def test_when_all_fail(free: Cluster, tmp_path: Path) -> None:
     assert {state for state, _ in e.value.failures.values()} == {"failed"}
 
 
+@covers("EL-12", "EL-20")
 def test_what_was_kept_outlives_all_workers(free: Cluster, tmp_path: Path) -> None:
-    """EL-12, EL-20: no survivor of the previous hosts, but a checkpoint: the job goes on from it, up to the limit of resets,
+    """No survivor of the previous hosts, but a checkpoint: the job goes on from it, up to the limit of resets,
     and so does the next job."""
     stage, kept = Stage(free, tmp_path, a=1), tmp_path / "kept"
 
@@ -258,9 +267,10 @@ def test_what_was_kept_outlives_all_workers(free: Cluster, tmp_path: Path) -> No
         assert sizes == [1, 1, 2], "the rounds of both jobs"
 
 
+@covers("EL-22")
 @pytest.mark.long
 def test_many_workers_come_and_go(free: Cluster, tmp_path: Path) -> None:
-    """EL-22: the program that drives keeps nothing open of workers that have ended, however many there were."""
+    """The program that drives keeps nothing open of workers that have ended, however many there were."""
     stage = Stage(free, tmp_path, a=1, b=1)
     fell, opened = tmp_path / "fell", []
 
@@ -289,16 +299,18 @@ def fall_often(folder: str, times: int) -> Any:
     return train(elastic.ObjectState(x=0))
 
 
+@covers("EL-21")
 def test_more_workers_than_an_agent_has_slots(own: Cluster) -> None:
-    """EL-21: the reason says what to do about it, at once: nobody waits for a slot that there is not."""
+    """The reason says what to do about it, at once: nobody waits for a slot that there is not."""
     (agent,) = own.start(1, "--listen", "127.0.0.1")
     nodes = NodeAssignment(key_file=own.key_file).add(0, agent.address).add(1, agent.address)
     with pytest.raises(JobFailed, match=r"has 1 slot, and 2 of the job .*'psgd-worker --slots 2'"):
         elastic.launch(int, nodes)
 
 
+@covers("EL-19")
 def test_who_is_given_up_while_its_agent_stands_still_is_not_started(own: Cluster) -> None:
-    """EL-19: an agent that wakes up again starts nobody for a job that has gone on without it."""
+    """An agent that wakes up again starts nobody for a job that has gone on without it."""
     (agent,) = own.start(1, "--listen", "127.0.0.1")
     settings = {"function": pause, "arguments": [0.0], "watched": False, "keep_every": None}
     bundle = pack_executable(ElasticWorker, settings)

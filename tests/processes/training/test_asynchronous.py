@@ -18,6 +18,8 @@ from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import CyclicAssignment
 from tests.processes.training.jobs import digits_job, line_job, log_of, only_weights, some
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 SETTINGS: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.1,), "epoch": 3, "block_size": 16}
 
@@ -27,9 +29,10 @@ def with_server(agents: LocalNodes, workers: int) -> LocalNodes:
     return some(agents, workers).add(Parameter_Server, agents[3])  # type: ignore[return-value]
 
 
+@covers("SUB-32")
 @pytest.mark.parametrize("sync_type", [AsynchronizedSGD, StaleSynchronous(1)])
 def test_workers_and_server_train_one_model(agents: LocalNodes, tmp_path: Path, sync_type: SyncChoice) -> None:
-    """SUB-32; every gradient is in the staleness histogram."""
+    """Every gradient is in the staleness histogram."""
     result = digits_job().parallel(
         with_server(agents, 3),
         codec=AsyncPS,
@@ -60,8 +63,9 @@ class Latest(Codec):
         self.set_result(array, lambda _, new: new)
 
 
+@covers("SUB-32")
 def test_nobody_waits_for_a_slow_worker(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-32: and what comes is taken on arrival, also by workers that never wait."""
+    """And what comes is taken on arrival, also by workers that never wait."""
     result = line_job(240).parallel(
         some(agents, 3), codec=Latest, sync_type=AsynchronizedSGD, epoch=2, block_size=4, directory=tmp_path
     )

@@ -16,12 +16,15 @@ from parallel_sgd.nodes import LocalNodes
 from tests.parallel_sgd.digits_job import mlp
 from tests.processes.training.jobs import FOUR_BLOCKS, digits_job, here, only_weights, some, weights
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 
 
+@covers("SUB-20")
 @pytest.mark.parametrize(("codec", "workers"), [(Ring, 3), (SyncPS, 3)])
 def test_workers_have_the_bits_of_one(agents: LocalNodes, tmp_path: Path, codec: type[Codec], workers: int) -> None:
-    """SUB-20, codecs.md Ring, SyncPS: n workers with fixed blocks equal one worker."""
+    """Ring and SyncPS of codecs.md: n workers with fixed blocks equal one worker."""
     settings: dict[str, Any] = {"epoch": 1, "block_size": 32, "assignment_type": FOUR_BLOCKS, "seed": 5}
     nodes = some(agents, workers)
     if codec.needs_server:
@@ -34,8 +37,9 @@ def test_workers_have_the_bits_of_one(agents: LocalNodes, tmp_path: Path, codec:
     assert used == {(codec.__name__, peer) for peer in ([Parameter_Server] if codec.needs_server else range(1, workers))}
 
 
+@covers("SUB-33")
 def test_two_codecs_share_one_job(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-33: a lossy codec on one layer, a dense one on the other, in the same steps; the rest takes the default."""
+    """a lossy codec on one layer, a dense one on the other, in the same steps; the rest takes the default."""
     settings: dict[str, Any] = {
         "codec": {"dense_1/kernel": TopKInt8, "dense_2": Ring},
         "codec_extra_parameters": {"rho": 0.05},

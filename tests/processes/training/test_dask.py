@@ -23,6 +23,8 @@ from tests.dask_cluster import dask
 from tests.processes.harness import processes_below, wait_for
 from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weights, said
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
 LONG = 60.0  # for a Dask worker to come up while others use the machine
@@ -145,8 +147,9 @@ def test_all_agents_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         launcher.discover()
 
 
+@covers("SEC-16")
 def test_over_tls_the_key_travels_itself(tmp_path: Path) -> None:
-    """SEC-16: to a cluster whose connections are all `tls://`; its agents have the key from a pipe, and ask for it."""
+    """To a cluster whose connections are all `tls://`; its agents have the key from a pipe, and ask for it."""
     if not shutil.which("openssl"):
         pytest.skip("no openssl to make a certificate with")
     certificate, private = str(tmp_path / "cert.pem"), str(tmp_path / "private.pem")

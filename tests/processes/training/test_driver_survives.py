@@ -29,6 +29,8 @@ from tests.processes.training import lonely_submitter
 from tests.processes.training.jobs import line_job
 from tests.processes.training.left import Left
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 
 
@@ -66,9 +68,10 @@ def come_back(agent: AgentProcess) -> AgentProcess:
     return again.await_address()
 
 
+@covers("FLT-14", "FLT-16", "FD-16", "SUB-15")
 @pytest.mark.long
 def test_submitter_process_and_agent_die_one_after_the_other(trio: Cluster, left: Left, tmp_path: Path) -> None:
-    """FLT-14, FLT-16, FD-16, SUB-15: the submitter is killed: the senior node drives within 3 s, with one warning, and starts
+    """The submitter is killed: the senior node drives within 3 s, with one warning, and starts
     the job again when a process is killed; its agent is killed: the next senior drives within 3 s. Whoever attaches sees all
     attempts; the weights are those of an undisturbed run."""
     left.await_manifests()
@@ -109,8 +112,9 @@ def test_submitter_process_and_agent_die_one_after_the_other(trio: Cluster, left
     assert not any((left.folder(node) / "manifest").exists() for node in range(3))
 
 
+@covers("SUB-15")
 def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Path) -> None:
-    """SUB-15: Ctrl-C at Waiting names the commands. Once a node drives, a submitter that would start the job again is told so.
+    """Ctrl-C at Waiting names the commands. Once a node drives, a submitter that would start the job again is told so.
     `--stop` ends it wherever it runs, nobody takes it over, and who attaches later is told."""
     left.submitter.send_signal(signal.SIGINT)
     assert left.submitter.wait(20) == -signal.SIGINT

@@ -17,6 +17,8 @@ from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weights, said, some
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 
 
@@ -68,8 +70,9 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return only_weights(here(line_job(26), 4, tmp_path_factory.mktemp("calm"), **settings))
 
 
+@covers("EL-11", "EL-13", "EL-15", "EL-18")
 def test_workers_come_and_leave(agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """EL-11, EL-13, EL-15, EL-18: 2, then 4, then 2 others of them; survivors come first, and the weights are those of a calm
+    """2, then 4, then 2 others of them; survivors come first, and the weights are those of a calm
     run of four, for no batch was lost or computed twice."""
     caplog.set_level(logging.INFO)
     hosts = Hosts(agents, (0, 1), (0, 1), (0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3), (3, 1))
@@ -88,8 +91,9 @@ def test_workers_come_and_leave(agents: LocalNodes, tmp_path: Path, calm: bytes,
     assert hosts.seen >= 6
 
 
+@covers("EL-19", "EL-22", "INV-3")
 def test_a_worker_takes_the_place_of_one_that_dies(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
-    """EL-19, EL-22, INV-3: the host of a worker that was killed, or that is stuck, is left alone, and another one that was to
+    """The host of a worker that was killed, or that is stuck, is left alone, and another one that was to
     spare comes in, until none of the first is left; every block of every batch was applied exactly once."""
     faults = "kill 1@e3.b1; stop 0@e6.b2@a2"
     settings: dict[str, Any] = {"fault": faults, "min_workers": 1, "max_workers": 2, "codec": None, "stall_timeout": 1.0}
@@ -102,10 +106,11 @@ def test_a_worker_takes_the_place_of_one_that_dies(agents: LocalNodes, tmp_path:
     assert result.ledger.path.read_text().splitlines()[0] == "epoch,batch,block,node,attempt,committed"
 
 
+@covers("FLT-24")
 def test_a_worker_joins_during_a_stall(
     agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """FLT-24: one of two stands still, and while the detector only suspects that, a third host appears: the job goes on with
+    """One of two stands still, and while the detector only suspects that, a third host appears: the job goes on with
     it, and every block of every batch was applied exactly once."""
     note = tmp_path / "stopped"
 
@@ -123,8 +128,9 @@ def test_a_worker_joins_during_a_stall(
     assert "The hosts have changed: workers have come." in said(caplog.records)
 
 
+@covers("EL-17")
 def test_without_hosts_the_job_does_not_begin(agents: LocalNodes, tmp_path: Path) -> None:
-    """EL-17: a discovery that fails at the first call ends the job at once, and says how."""
+    """a discovery that fails at the first call ends the job at once, and says how."""
 
     def broken() -> str:
         raise LookupError("no such rack")

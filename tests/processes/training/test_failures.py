@@ -30,6 +30,8 @@ from rpc.launch.local import local_agents
 from tests.parallel_sgd.digits_job import mlp
 from tests.processes.training.jobs import assert_serves, digits_job, here, line_job, only_weights, said, some
 
+from ...statements import covers
+
 LAST_BLOCK = 70  # late enough for everybody to know that the job runs, in the middle of an epoch
 QUICK: dict[str, Any] = {"epoch": 1, "block_size": 4}
 
@@ -82,8 +84,9 @@ def closed_port() -> str:
         return f"127.0.0.1:{sock.getsockname()[1]}"
 
 
+@covers("SUB-3", "SUB-4")
 def test_a_busy_node_says_with_what(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-3, SUB-4: the answer names address, title and since when; the other nodes are free again."""
+    """The answer names address, title and since when; the other nodes are free again."""
     monkeypatch.chdir(tmp_path)
     busy = NodeAssignment(agents.key_file).add(0, agents[1])
     with held(busy, Holder):
@@ -105,8 +108,9 @@ def test_waiting_for_a_busy_node(agents: LocalNodes, tmp_path: Path, monkeypatch
         assert line_job().parallel(nodes, wait=30, directory=tmp_path, **QUICK)["Loss"] > 0
 
 
+@covers("SUB-3")
 def test_an_address_where_nobody_listens(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-3: it is named, with its node; nothing starts on the others."""
+    """It is named, with its node; nothing starts on the others."""
     address = closed_port()
     nodes = some(agents, 1).add(1, address)
     start = time.monotonic()
@@ -129,8 +133,9 @@ def test_a_missing_data_set(agents: LocalNodes, tmp_path: Path) -> None:
         job.parallel(some(agents, 1), directory=tmp_path)
 
 
+@covers("SUB-13")
 def test_a_killed_job_process(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-13: without redundancy the job has failed; the message names node and signal."""
+    """Without redundancy the job has failed; the message names node and signal."""
     caplog.set_level(logging.INFO)
     start = time.monotonic()
     with pytest.raises(JobFailed) as info:
@@ -162,6 +167,7 @@ def test_a_killed_agent(tmp_path: Path) -> None:
         assert line_job().parallel(only, directory=tmp_path, **QUICK)["Loss"] > 0
 
 
+@covers("SUB-31")
 @pytest.mark.parametrize(
     ("assignment", "count", "victim"),
     [pytest.param(DuplicateAssignment, 4, 0, marks=pytest.mark.long), (IIDBlockAssignment, 3, 2)],
@@ -169,7 +175,7 @@ def test_a_killed_agent(tmp_path: Path) -> None:
 def test_redundancy_pays(
     agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture, assignment: Any, count: int, victim: int
 ) -> None:
-    """SUB-31: without the killed worker the others train the same weights, without any time-out."""
+    """Without the killed worker the others train the same weights, without any time-out."""
     settings: dict[str, Any] = {"redundancy": 2, "assignment_type": assignment, "codec": Mortal, "epoch": 4, "block_size": 16}
     undisturbed = here(digits_job(), count, tmp_path / "undisturbed", **settings)
     caplog.clear()
@@ -194,8 +200,9 @@ def test_redundancy_pays(
         assert len({table.read_bytes() for table in tables}) == 1
 
 
+@covers("SUB-31")
 def test_the_last_copy_of_a_block_cannot_be_spared(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-31: redundancy covers r - 1 losses, not the loss of all holders of a block."""
+    """Redundancy covers r - 1 losses, not the loss of all holders of a block."""
 
     class BothHolders(Plain):
         seen = 0
@@ -218,8 +225,9 @@ def test_the_last_copy_of_a_block_cannot_be_spared(agents: LocalNodes, tmp_path:
         )
 
 
+@covers("SUB-14")
 def test_ctrl_c_in_local_workers_stops_the_job(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-14: the agents are ours and end with us, so their job is stopped; also one that waits for nobody, by itself."""
+    """The agents are ours and end with us, so their job is stopped; also one that waits for nobody, by itself."""
     caplog.set_level(logging.INFO)
     interrupted: list[float] = []
 

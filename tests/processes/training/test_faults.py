@@ -25,6 +25,8 @@ from rpc import monitor
 from tests.processes.harness import wait_for
 from tests.processes.training.jobs import FOUR_BLOCKS, assert_serves, here, line_job, log_of, only_weights, said, some
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 STALL = 2.0  # seconds that a batch may take where somebody is to be found stuck; nobody else may take as long
 LONG_PAUSE = 1.4 * STALL
@@ -50,6 +52,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return only_weights(here(line_job(), 3, tmp_path_factory.mktemp("calm"), **settings))
 
 
+@covers("FLT-1", "FLT-2", "FLT-5", "FLT-6", "INV-3")
 @pytest.mark.parametrize(
     ("fault", "workers"),
     [
@@ -62,7 +65,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     ],
 )
 def test_faults_of_a_process(agents: LocalNodes, tmp_path: Path, calm: bytes, fault: str, workers: int) -> None:
-    """FLT-1, FLT-2, FLT-5, FLT-6, INV-3: it fires once, the job starts again, and the weights are those of a calm run; every
+    """It fires once, the job starts again, and the weights are those of a calm run; every
     block of every batch was applied exactly once."""
     result = run(agents, tmp_path, fault, workers, stall_timeout=STALL)
     assert result.restarts == 1
@@ -71,8 +74,9 @@ def test_faults_of_a_process(agents: LocalNodes, tmp_path: Path, calm: bytes, fa
     assert fired(tmp_path, fault) == 1
 
 
+@covers("FLT-9", "FLT-7", "FLT-2", "INV-9", "FLT-10", "SUB-23")
 def test_faults_that_pass(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
-    """FLT-9, FLT-7, FLT-2, INV-9: slow links, and a link or a worker that stands still for less than anybody's patience, change
+    """Slow links, and a link or a worker that stands still for less than anybody's patience, change
     nothing. FLT-10, SUB-23: no more do messages that come twice or in another order."""
     once = (
         "throttle 0>2@e1.b1 80kbit for 1s",
@@ -87,8 +91,9 @@ def test_faults_that_pass(agents: LocalNodes, tmp_path: Path, calm: bytes) -> No
     assert [fired(tmp_path, fault) for fault in by_both] == [2] * 2
 
 
+@covers("FLT-8")
 def test_a_link_that_is_cut(agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """FLT-8: both ends lose each other, nobody is to blame; under 'shrink' all three go on in the next attempt."""
+    """Both ends lose each other, nobody is to blame; under 'shrink' all three go on in the next attempt."""
     caplog.set_level(logging.INFO)
     result = run(agents, tmp_path, "cut 0-2@e2.b2", on_failure="shrink")
     assert (result.restarts, sorted(result.models)) == (1, [0, 1, 2])
@@ -96,8 +101,9 @@ def test_a_link_that_is_cut(agents: LocalNodes, tmp_path: Path, calm: bytes, cap
     assert any(line.startswith("All nodes start again") for line in said(caplog.records))
 
 
+@covers("FLT-7", "FLT-8")
 def test_links_that_swallow(agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """FLT-7, FLT-8: a link that brings nothing more in either direction, and in the next attempt one that does so in one: all
+    """a link that brings nothing more in either direction, and in the next attempt one that does so in one: all
     wait, no connection ends, nobody is stuck. The link is named, and no batch is lost."""
     faults = ("swallow 1-2@e2.b1", "swallow 0>1@e3.b1@a2")
     result = run(agents, tmp_path, "; ".join(faults), stall_timeout=STALL)
@@ -108,11 +114,12 @@ def test_links_that_swallow(agents: LocalNodes, tmp_path: Path, calm: bytes, cap
         assert re.search(rf"messages are lost on the way from (.*, )?{re.escape(link)} \(\d+ of \d+ came\)", told)
 
 
+@covers("FLT-27")
 @pytest.mark.parametrize("fault", ["swallow 0-2@e2.b1@a*", "swallow 0>2@e2.b1@a*"], ids=["both", "one"])
 def test_one_dead_link_costs_one_worker(
     agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
-    """FLT-27: 0 and 2 reach everybody else; under 'shrink' one of the two is left out, and the job goes on with equal bits."""
+    """0 and 2 reach everybody else; under 'shrink' one of the two is left out, and the job goes on with equal bits."""
     caplog.set_level(logging.INFO)
     result = run(agents, tmp_path, fault, on_failure="shrink", stall_timeout=STALL)
     assert (result.restarts, sorted(result.models), only_weights(result)) == (1, [0, 1], calm)
@@ -140,8 +147,9 @@ class Mutes(logging.Handler):
             self.named = self.named or time.monotonic()
 
 
+@covers("FLT-28")
 def test_a_mute_host_costs_one_worker(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FLT-28: its connection stands and takes everything; it is named within 3 s, and 'shrink' goes on without it."""
+    """Its connection stands and takes everything; it is named within 3 s, and 'shrink' goes on without it."""
     caplog.set_level(logging.INFO)
     settings: dict[str, Any] = {"epoch": 60, "block_size": 2, "assignment_type": FOUR_BLOCKS}
     calm = here(line_job(), 3, tmp_path / "calm", **settings)
@@ -213,10 +221,11 @@ class BadDay(Plain):
         return super().update_blocks(block_weight)
 
 
+@covers("FLT-3", "FLT-12", "FLT-13", "FLT-18", "FLT-23", "FD-4", "INV-5")
 def test_a_full_disk_a_death_while_saving_a_slow_worker_and_a_clock_that_jumps(
     agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """FLT-3, FLT-12, FLT-13, FLT-18, FLT-23, FD-4, INV-5: a full disk is a warning; of the worker that dies only the file is
+    """a full disk is a warning; of the worker that dies only the file is
     lost that it was writing; a slow worker whose clock jumps back and forth, and which is stopped between two batches, is not
     accused, and no batch is lost."""
     note = tmp_path / "note"
@@ -236,8 +245,9 @@ def test_a_full_disk_a_death_while_saving_a_slow_worker_and_a_clock_that_jumps(
     assert "It stands still" in log_of(result.files, 2)
 
 
+@covers("SUB-25", "FD-19", "FD-18")
 def test_the_time_out_waits_for_the_verdict(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
-    """SUB-25, FD-19, FD-18: two periods of T end between the warning and the verdict; what the submitter is told is the
+    """Two periods of T end between the warning and the verdict; what the submitter is told is the
     verdict, and no time-out. Where the job would start again, a worker that is slow but not stuck costs no restart."""
     slow = run(agents, tmp_path / "slow", "hang 2@e1.b3 for 1500ms", stall_timeout=5.0, ssgd_timeout_limit=300)
     assert (slow.restarts, only_weights(slow)) == (0, calm)
@@ -250,8 +260,9 @@ def test_the_time_out_waits_for_the_verdict(agents: LocalNodes, tmp_path: Path, 
     assert fired(tmp_path, "stop 2@e1.b3") == 1
 
 
+@covers("FLT-4")
 def test_a_worker_that_returns_from_the_dead(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
-    """FLT-4: host and worker stand still, the others go on without them; when they wake up, they are of an attempt that is
+    """Host and worker stand still, the others go on without them; when they wake up, they are of an attempt that is
     over: their packets reach nobody, and the host serves the next job."""
     result = run(agents, tmp_path, "", codec={0: Zombie}, on_failure="shrink")
     assert (result.restarts, sorted(result.models), only_weights(result)) == (1, [0, 1], calm)
@@ -298,10 +309,11 @@ class Liar(Plain):
         return packet
 
 
+@covers("SEC-12")
 def test_what_cannot_be_merged_names_its_sender(
     agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SEC-12: the others refuse it before it reaches a parameter, naming node, codec, variable and batch; it is the sender
+    """The others refuse it before it reaches a parameter, naming node, codec, variable and batch; it is the sender
     without which they go on."""
     result = run(agents, tmp_path, "", codec={0: Liar}, on_failure="shrink")
     refusal = "BadContent: Node(1) sent what cannot be used, for Liar, variable 0 (dense_1/kernel), epoch 1, batch 3: "
@@ -310,22 +322,25 @@ def test_what_cannot_be_merged_names_its_sender(
     assert any(line.startswith("2 nodes, numbered anew, start again") for line in said(caplog.records))
 
 
+@covers("FD-20")
 def test_a_fault_in_every_attempt(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FD-20: what fails three times at the same place is not tried a fourth time."""
+    """What fails three times at the same place is not tried a fourth time."""
     with pytest.raises(JobFailed, match="epoch 2, batch 1"):
         run(agents, tmp_path, "kill 1@e2.b1@a*", workers=2, max_restarts=9)
     assert "Giving up: the same failure has come 3 times at the same place, so it would come again." in said(caplog.records)
 
 
+@covers("FLT-19")
 def test_a_second_fault_while_the_first_is_mended(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
-    """FLT-19: another worker dies at the very batch with which the second attempt goes on."""
+    """Another worker dies at the very batch with which the second attempt goes on."""
     result = run(agents, tmp_path, "kill 1@e2.b2; kill 0@e2.b2@a2")
     assert (result.restarts, only_weights(result)) == (2, calm)
     assert fired(tmp_path, "kill 0@e2.b2@a2") == 1
 
 
+@covers("FLT-21")
 def test_all_but_one_are_lost(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
-    """FLT-21: two of three die in the same batch, or one after the other; the last one goes on alone, with the same batches.
+    """Two of three die in the same batch, or one after the other; the last one goes on alone, with the same batches.
 
     Worker 2 may be told to end before it comes to that batch; then it is worker 1 of the next attempt.
     """

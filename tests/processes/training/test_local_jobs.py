@@ -24,6 +24,7 @@ from parallel_sgd.checkpoint.store import Store
 from rpc.submit.run_folder import runs_in
 from tests.processes.harness import processes_below, wait_for
 
+from ...statements import covers
 from .jobs import digits_job, weights
 
 SETTINGS: dict[str, Any] = {
@@ -65,9 +66,10 @@ def start(directory: Path, text: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", lines], cwd=directory, env=environ, stderr=subprocess.PIPE, text=True)
 
 
+@covers("SUB-44")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_job_goes_on(tmp_path: Path, how: signal.Signals) -> None:
-    """SUB-44: `resume="last"` in the same directory ends with the bits and the tables of the uninterrupted run; the model of
+    """`resume="last"` in the same directory ends with the bits and the tables of the uninterrupted run; the model of
     the newest checkpoint is there, and the first run stays as it was."""
     process = start(tmp_path, "train(Path(), epoch=10_000)")
     run = tmp_path / "runs" / "P-SGD-1"
@@ -99,8 +101,9 @@ def test_an_interrupted_job_goes_on(tmp_path: Path, how: signal.Signals) -> None
     assert os.readlink(tmp_path / "runs" / "latest") == "P-SGD-2"
 
 
+@covers("SUB-44")
 def test_what_stays_after_the_block(tmp_path: Path) -> None:
-    """SUB-44: of a job that has ended well the last checkpoint of each worker, beside its files; every name of the run leads to
+    """Of a job that has ended well the last checkpoint of each worker, beside its files; every name of the run leads to
     it."""
     first = train(tmp_path, epoch=2)
     run = tmp_path / "runs" / "P-SGD-1"
@@ -116,8 +119,9 @@ def test_what_stays_after_the_block(tmp_path: Path) -> None:
             link.symlink_to("P-SGD-1" if link.name == "latest" else f"runs/P-SGD-1/{link.name}")
 
 
+@covers("SUB-44")
 def test_the_end_of_a_job_that_lost_a_worker_is_kept(tmp_path: Path) -> None:
-    """SUB-44: the last checkpoint of each of those that ended it, not one from when there were three."""
+    """The last checkpoint of each of those that ended it, not one from when there were three."""
     with parallel_sgd.local_workers(3) as nodes:
         settings = {**SETTINGS, "block_size": 48, "on_failure": "shrink", "fault": "kill 1@e2.b2"}
         result = digits_job().parallel(nodes, directory=tmp_path, epoch=3, **settings)
@@ -127,8 +131,9 @@ def test_the_end_of_a_job_that_lost_a_worker_is_kept(tmp_path: Path) -> None:
     assert checkpoints == [run / f"Node-{n}-Retrieve/checkpoints/checkpoint-000003-00000000.safetensors" for n in (0, 1)]
 
 
+@covers("SUB-44")
 def test_a_state_of_all_is_kept_once(tmp_path: Path) -> None:
-    """SUB-44: where all workers have the same; the tables of each go on all the same. Here the workers are a launcher's."""
+    """Where all workers have the same; the tables of each go on all the same. Here the workers are a launcher's."""
     settings: dict[str, Any] = {"codec": None, "checkpoint_every": 4}
     with parallel_sgd.nodes_from("local:2") as nodes:
         digits_job().parallel(nodes, directory=tmp_path, epoch=2, **{**SETTINGS, **settings})
@@ -138,8 +143,9 @@ def test_a_state_of_all_is_kept_once(tmp_path: Path) -> None:
     assert all(rows(tmp_path, "TR", node) == rows(tmp_path / "calm", "TR", node) for node in (0, 1))
 
 
+@covers("SUB-44")
 def test_a_server_goes_on(tmp_path: Path) -> None:
-    """SUB-44: with what it remembers, also within this process."""
+    """With what it remembers, also within this process."""
     settings: dict[str, Any] = {"codec": codec.ServerAdam, "op_type": GradientAveragingOptimizer, "block_size": 64, "seed": 11}
     with parallel_sgd.local_workers(2, ps=True) as nodes:
         digits_job().parallel(nodes, directory=tmp_path, epoch=1, **settings)
@@ -150,8 +156,9 @@ def test_a_server_goes_on(tmp_path: Path) -> None:
     assert weights(result) == weights(calm)
 
 
+@covers("SUB-44")
 def test_work_directories_of_ones_own(tmp_path: Path) -> None:
-    """SUB-44: with `work_dir` all stays there, whichever workers go on."""
+    """With `work_dir` all stays there, whichever workers go on."""
     work = tmp_path / "new" / "work"
     with parallel_sgd.local_workers(2, work_dir=work) as nodes:
         first = digits_job().parallel(nodes, directory=tmp_path, epoch=2, **SETTINGS)
@@ -172,8 +179,9 @@ def test_a_work_dir_that_is_none(tmp_path: Path, work_dir: Any, monkeypatch: pyt
         raise AssertionError("it started")
 
 
+@covers("SUB-44")
 def test_a_job_that_was_not_started_is_no_run(tmp_path: Path) -> None:
-    """SUB-44: neither the last one nor the latest, and nothing of it stays."""
+    """Neither the last one nor the latest, and nothing of it stays."""
     first = here(tmp_path, epoch=1)
     with parallel_sgd.local_workers(1) as nodes:
         nodes.add(1, "127.0.0.1:1")
@@ -183,8 +191,9 @@ def test_a_job_that_was_not_started_is_no_run(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "runs")) == ["P-SGD-1", "latest"]
 
 
+@covers("SUB-44")
 def test_two_programs_in_one_directory(tmp_path: Path) -> None:
-    """SUB-44: each has its run, with its own files; the links lead to one of them, whole."""
+    """Each has its run, with its own files; the links lead to one of them, whole."""
     programs = [start(tmp_path, f"train(Path(), epoch=1, seed={seed})") for seed in (1, 2)]
     for program in programs:
         _, errors = program.communicate(timeout=60)

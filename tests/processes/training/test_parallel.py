@@ -36,6 +36,8 @@ from tests.processes.training.jobs import (
     weights,
 )
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 IN_ORDER = [
     r"Start job\.",
@@ -57,8 +59,9 @@ IN_ORDER = [
 ]
 
 
+@covers("SUB-1", "SUB-5")
 def test_digits_learn(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-1: a dict with Loss and accuracy, the mean over the nodes. SUB-5: every node has the embedded digits."""
+    """a dict with Loss and accuracy, the mean over the nodes. SUB-5: every node has the embedded digits."""
     caplog.set_level(logging.INFO)
     result = digits_job(mlp(units=64)).parallel(some(agents, 2), codec=Plain, epoch=15, block_size=16, directory=tmp_path)
     assert isinstance(result, dict) and str(result).startswith("{'Loss': ")
@@ -69,8 +72,9 @@ def test_digits_learn(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCapt
     assert not [line for line in said(caplog.records) if "data_samples" in line]
 
 
+@covers("SUB-1")
 def test_the_mean_is_taken_over_the_nodes(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-1: workers that do not exchange end at different losses; the result is their mean."""
+    """Workers that do not exchange end at different losses; the result is their mean."""
     result = line_job().parallel(some(agents, 2), codec=DummyCodec, epoch=2, block_size=4, directory=tmp_path)
     losses = [pd.read_csv(tmp_path / f"Node-{n}-Retrieve" / f"EV-P-SGD-N({n}).csv")["Loss"].iloc[-1] for n in (0, 1)]
     assert losses[0] != losses[1]
@@ -78,8 +82,9 @@ def test_the_mean_is_taken_over_the_nodes(agents: LocalNodes, tmp_path: Path) ->
     assert len(set(weights(result).values())) == 2
 
 
+@covers("SUB-10", "SUB-40")
 def test_the_story_of_a_job_and_its_bytes(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-10: the messages, in order. SUB-40: bytes are logged for submission and execution; what one node sent has arrived at
+    """The messages, in order. SUB-40: bytes are logged for submission and execution; what one node sent has arrived at
     the other."""
     caplog.set_level(logging.INFO)
     result = line_job().parallel(some(agents, 2), epoch=2, block_size=4, directory=tmp_path)
@@ -99,8 +104,9 @@ def test_the_story_of_a_job_and_its_bytes(agents: LocalNodes, tmp_path: Path, ca
         assert int(match[2]) >= sum(row.wire for row in rows if row.direction != SENT) > 0
 
 
+@covers("SUB-5")
 def test_samples_are_sent_once(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-5: the order of the requests; the second submission of the same data sends none of it."""
+    """The order of the requests; the second submission of the same data sends none of it."""
     caplog.set_level(logging.INFO)
     data = line_data(4096, seed=os.getpid())
     size = sum(array.nbytes for array in data.load())
@@ -120,8 +126,9 @@ def test_samples_are_sent_once(agents: LocalNodes, tmp_path: Path, caplog: pytes
     assert sent[0] > 2 * size > 20 * sent[1]
 
 
+@covers("SUB-17", "SUB-44")
 def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-17, SUB-44: names, columns and rows; a second run of the title leaves those of the first as they are."""
+    """Names, columns and rows; a second run of the title leaves those of the first as they are."""
     monkeypatch.chdir(tmp_path)
     settings: dict[str, Any] = {"epoch": 3, "block_size": 16, "assignment_type": FOUR_BLOCKS, "mission_title": "My title"}
     first = digits_job().parallel(some(agents, 2), **settings)
@@ -162,8 +169,9 @@ def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch
         assert np.array_equal(model.predict(x), result.models[node].predict(x))
 
 
+@covers("SUB-20")
 def test_the_number_of_workers_changes_no_bit(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-20: with fixed blocks 1, 2 and 4 workers train the same weights, on agents and in process, dropout included."""
+    """With fixed blocks 1, 2 and 4 workers train the same weights, on agents and in process, dropout included."""
     model = mlp(dropout=0.2)
     before = model.store.values.copy()
     settings: dict[str, Any] = {
@@ -227,16 +235,18 @@ class Twice(Plain):
         return None if packet is None else [packet, packet]
 
 
+@covers("SUB-22", "SUB-23")
 @pytest.mark.parametrize("codec", [Late, Twice])
 def test_late_and_repeated_packets_change_nothing(agents: LocalNodes, tmp_path: Path, codec: type[Codec]) -> None:
-    """SUB-22, SUB-23: the same weights as without, over real sockets."""
+    """The same weights as without, over real sockets."""
     disturbed = line_job().parallel(some(agents, 3), codec=codec, epoch=3, block_size=2, directory=tmp_path)
     plain = here(line_job(), 3, tmp_path / "here", codec=Plain, epoch=3, block_size=2)
     assert only_weights(disturbed) == only_weights(plain)
 
 
+@covers("SUB-43")
 def test_a_saved_model_starts_every_submission_alike(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-43: save and load keep the start weights; the format holds no pickle."""
+    """Save and load keep the start weights; the format holds no pickle."""
     path = tmp_path / "dnn.model"
     mlp().save(path)
     assert b"pickle" not in path.read_bytes()
@@ -247,8 +257,9 @@ def test_a_saved_model_starts_every_submission_alike(agents: LocalNodes, tmp_pat
     assert only_weights(first) == only_weights(again) != only_weights(other)
 
 
+@covers("SUB-30", "SUB-45")
 def test_samples_that_fill_no_batch_make_a_shorter_one(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-30, SUB-45: the tail of one sample is a batch for all, on agents as in process; the worker without it has no row."""
+    """The tail of one sample is a batch for all, on agents as in process; the worker without it has no row."""
     settings: dict[str, Any] = {"epoch": 3, "block_size": 4, "seed": 9}
     result = line_job(25).parallel(some(agents, 2), directory=tmp_path / "agents", **settings)
     local = here(line_job(25), 2, tmp_path / "here", **settings)

@@ -38,6 +38,8 @@ from tests.processes.training.jobs import (
     some,
 )
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 IN_ORDER = [
     r"Start job\.",
@@ -67,8 +69,9 @@ def moments(files: Any, node: int) -> list[float]:
     return [float(text) for text in re.findall(r"moment ([\d.]+)", log_of(files, node))]
 
 
+@covers("SUB-11", "SUB-20", "SUB-40")
 def test_the_same_bits_and_the_story(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-11, SUB-20, SUB-40: the server precedes the group; its node returns logs only; every packet is accounted for."""
+    """The server precedes the group; its node returns logs only; every packet is accounted for."""
     caplog.set_level(logging.INFO)
     settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 2, "block_size": 32}
     result = digits_job().parallel(with_server(agents, 2), directory=tmp_path, **settings)
@@ -142,10 +145,11 @@ class Mortal(SyncPS):
         super().dispose()
 
 
+@covers("SUB-31", "FLT-15")
 @pytest.mark.alone
 @pytest.mark.parametrize("victim", [Parameter_Server, 1])
 def test_a_killed_node_ends_the_job(agents: LocalNodes, tmp_path: Path, victim: int) -> None:
-    """SUB-31, FLT-15: the death of the server is reported like a worker's, and that of a worker ends the server: each names
+    """The death of the server is reported like a worker's, and that of a worker ends the server: each names
     the dead node within a second."""
     with pytest.raises(JobFailed, match=rf"Node\({victim}\) failed: .*SIGKILL") as info:
         digits_job().parallel(
@@ -168,8 +172,9 @@ def test_a_killed_node_ends_the_job(agents: LocalNodes, tmp_path: Path, victim: 
     assert any(f"PeerLost: Node({victim}) at" in failure.failures[node][1] for node in others)
 
 
+@covers("SUB-31")
 def test_redundancy_pays_with_a_server(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-31: the server goes on with the copies of the others; the weights do not change."""
+    """The server goes on with the copies of the others; the weights do not change."""
     settings: dict[str, Any] = {"redundancy": 2, "assignment_type": IIDBlockAssignment, "epoch": 2, "block_size": 16}
     result = digits_job().parallel(
         with_server(agents, 3),
@@ -224,8 +229,9 @@ class Sorter(Codec):
                 yield netEncapsulation(node, Letter(self.node_id, mean))
 
 
+@covers("SUB-33")
 def test_a_pair_of_codecs_of_ones_own(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-33: both halves are shipped, with the class that travels between them; the nodes hold no copy."""
+    """Both halves are shipped, with the class that travels between them; the nodes hold no copy."""
     settings: dict[str, Any] = {"epoch": 2, "block_size": 4, "codec": Sender, "ps_codec": Sorter}
     settings |= {"gd_type": SGDOptimizer, "gd_params": (0.1,)}
     settings["codec_extra_parameters"] = {"factor": 0.5}
@@ -237,8 +243,9 @@ def test_a_pair_of_codecs_of_ones_own(agents: LocalNodes, tmp_path: Path) -> Non
     assert only_weights(alone(line_job(), 2, tmp_path / "other", **settings)) != only_weights(result)
 
 
+@covers("SUB-16", "SUB-27")
 def test_an_error_in_the_server_codec_reaches_the_submitter(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-16, SUB-27: with its traceback; workers do not wait for a time-out."""
+    """With its traceback; workers do not wait for a time-out."""
 
     class Broken(Sorter):
         taken = 0
@@ -269,8 +276,9 @@ class Unlucky(AbsTransformer):
         raise FileNotFoundError("not these samples")
 
 
+@covers("SUB-9")
 def test_a_job_that_does_not_start_frees_the_server(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-9: the server starts first; when the group cannot follow, its node is free for the next job at once."""
+    """The server starts first; when the group cannot follow, its node is free for the next job at once."""
     job = ParallelSGD(mlp(), nn.dataset.Digits(), Unlucky())
     with pytest.raises(SubmissionError, match="not these samples"):
         job.parallel(with_server(agents, 2), directory=tmp_path)
@@ -289,8 +297,9 @@ def test_a_server_that_makes_up_parameters_is_told_of(
     assert told in log_of(result.files, 0) and told not in log_of(result.files, 1)
 
 
+@covers("SUB-42")
 def test_job_submit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-42: `job_submit.py --ps --local 2`."""
+    """`job_submit.py --ps --local 2`."""
     monkeypatch.chdir(tmp_path)
     mlp().save("dnn.model")
     options = [

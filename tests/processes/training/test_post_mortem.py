@@ -15,13 +15,16 @@ from parallel_sgd.nodes import LocalNodes
 from rpc.launch.local import local_agents
 from tests.processes.training.jobs import FOUR_BLOCKS, line_job
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 
 
+@covers("FD-18", "FD-13")
 def test_the_cause_of_a_failure_found_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """FD-18, FD-13: a worker hangs; later an agent is gone and a checkpoint is damaged. One zip says who, where, why, and from
+    """a worker hangs; later an agent is gone and a checkpoint is damaged. One zip says who, where, why, and from
     which state to go on; an unknown job and a cluster that is gone have their own exit codes."""
     monkeypatch.chdir(tmp_path)
     with local_agents(3) as agents:

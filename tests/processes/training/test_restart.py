@@ -21,6 +21,8 @@ from parallel_sgd.nodes import LocalNodes
 from tests.processes.harness import wait_for
 from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weights, said, some
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 FAULTS = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
@@ -75,8 +77,9 @@ def processes(folder: Path) -> list[int]:
     return [int(line.split()[1]) for line in (folder / "notes").read_text().splitlines()]
 
 
+@covers("FD-9", "FD-10", "SUB-45")
 def test_a_failure_is_survived(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FD-9, FD-10, SUB-45: whatever ends a process, here a segmentation fault, all start again without a checkpoint from the
+    """Whatever ends a process, here a segmentation fault, all start again without a checkpoint from the
     first epoch; the weights are those of a run without any failure. The last batch of an epoch has three samples, for three of
     four blocks. The other ends of a process are those of test_faults.py."""
     caplog.set_level(logging.INFO)
@@ -99,8 +102,9 @@ class Sleeper(Unlucky):
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
+@covers("FD-7", "FD-8", "FD-18")
 def test_a_stuck_worker_costs_no_finished_epoch(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FD-7, FD-8, FD-18: stopped in the third epoch of five, with a limit of 1 s; the second attempt goes on in that epoch, and
+    """Stopped in the third epoch of five, with a limit of 1 s; the second attempt goes on in that epoch, and
     the weights are those of a calm run."""
     caplog.set_level(logging.INFO)
     settings: dict[str, Any] = {"epoch": 5, "codec": {0: Sleeper}, "stall_timeout": 1.0, "when": 11}
@@ -133,11 +137,12 @@ class SavedBefore(Unlucky):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@covers("FD-8")
 @pytest.mark.parametrize(
     "codec", [codecs.TopK, *(pytest.param(codec, marks=pytest.mark.long) for codec in (codecs.RandomK, codecs.Ring))]
 )
 def test_codecs_that_count_or_remember(agents: LocalNodes, tmp_path: Path, codec: Any) -> None:
-    """FD-8: what a codec has counted goes on where the batch broke off; with one that remembers what it has not sent, all go
+    """What a codec has counted goes on where the batch broke off; with one that remembers what it has not sent, all go
     back to the checkpoint of the last epoch. Either way the weights are those of a calm run."""
     settings: dict[str, Any] = {"codec": {0: SavedBefore, 1: codec}, "gd_type": nn.gradient_descent.SGDOptimizer}
     undisturbed = calm(tmp_path, **settings)
@@ -149,8 +154,9 @@ def test_codecs_that_count_or_remember(agents: LocalNodes, tmp_path: Path, codec
     assert f"with {begins}" in log
 
 
+@covers("FD-7")
 def test_the_first_attempt_is_gone_before_the_second_begins(agents: LocalNodes, tmp_path: Path) -> None:
-    """FD-7: who notes the pids of a new attempt finds no process of the one before."""
+    """Who notes the pids of a new attempt finds no process of the one before."""
 
     result = run(agents, tmp_path, "kill", 2, codec={0: Watchful}, epoch=8)
     assert result.restarts == 2
@@ -171,8 +177,9 @@ class Watchful(Unlucky):
         return super().update_blocks(block_weight)
 
 
+@covers("FD-20", "FD-12")
 def test_no_more_than_max_restarts(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FD-20, FD-12: two failures in a row need two restarts; with one allowed the job fails, its files come home, and the nodes
+    """Two failures in a row need two restarts; with one allowed the job fails, its files come home, and the nodes
     take the next job."""
     with pytest.raises(JobFailed, match=r"Node\(1\) failed: .*SIGKILL") as failed:
         run(agents, tmp_path, "kill", 5, max_restarts=1, epoch=8)
@@ -201,9 +208,10 @@ class Together(Unlucky):
         os.kill(os.getpid(), signal.Signals[GlobalSettings.get_params("fault")])
 
 
+@covers("EL-19", "EL-28", "FD-8", "SUB-45")
 @pytest.mark.parametrize("fault", ["SIGKILL", "SIGSTOP"])
 def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str) -> None:
-    """EL-19, EL-28, FD-8, SUB-45: without the worker that was killed, or that is stuck, the others go on after the last batch
+    """Without the worker that was killed, or that is stuck, the others go on after the last batch
     that was applied, numbered anew; the batch stays the same, so the weights are those of a calm run of three."""
     caplog.set_level(logging.INFO)
     settings: dict[str, Any] = {"workers": 3, "epoch": 4, "when": 5, "codec": {0: Together}, "on_failure": "shrink"}
@@ -220,8 +228,9 @@ def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.Log
     assert "Training goes on after 1 epoch and 1 batch, with epoch 2, batch 2." in log
 
 
+@covers("EL-16")
 def test_too_few_are_left(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """EL-16: below `min_workers` the job fails, and says why."""
+    """Below `min_workers` the job fails, and says why."""
     with pytest.raises(JobFailed, match=r"Node\(1\) failed"):
         run(agents, tmp_path, "kill", 1, on_failure="shrink", min_workers=2)
     assert "Giving up: 1 workers are left, 'min_workers' is 2." in said(caplog.records)
@@ -265,8 +274,9 @@ class MakesRoom(logging.Handler):
             room(int(self._note.read_text()), True)
 
 
+@covers("FLT-26")
 def test_disks_that_are_full_for_a_moment(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """FLT-26: under a worker, which trains on and loses no row; and under an agent, which refuses an attempt and takes the next
+    """Under a worker, which trains on and loses no row; and under an agent, which refuses an attempt and takes the next
     one when there is room again."""
     caplog.set_level(logging.INFO)
     undisturbed = calm(tmp_path)

@@ -15,6 +15,8 @@ from tests.processes import netns
 from tests.processes.harness import AgentProcess, Cluster, cluster, wait_for
 from tests.processes.training.left import Left
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 IN_THE_GATE = "LEASE_SCHEDULES" not in os.environ  # what says nothing new about who drives is left to `make faults`
 
@@ -46,8 +48,9 @@ def stop(four: Cluster) -> list[int]:
     return stopped
 
 
+@covers("INV-14", "FLT-21", "FLT-25")
 def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) -> None:
-    """INV-14, FLT-21, FLT-25: three of four hosts fall silent, so the submitter pauses, and says so; they come back, grant it
+    """Three of four hosts fall silent, so the submitter pauses, and says so; they come back, grant it
     the job, and do not go on with it by themselves: one attempt, one driver, one result."""
     left = Left(four, tmp_path, "shrink")
     try:
@@ -68,9 +71,10 @@ def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) ->
         left.end()
 
 
+@covers("INV-14", "FLT-21", "FLT-25")
 @pytest.mark.long
 def test_hosts_that_come_back_when_the_submitter_has_given_up(four: Cluster, tmp_path: Path) -> None:
-    """INV-14, FLT-21, FLT-25: it ends with JobFailed after its time, here two seconds, and the job is over for node 0. The
+    """It ends with JobFailed after its time, here two seconds, and the job is over for node 0. The
     others are most of the nodes: they go on. Who attaches gets what they have made, and nothing of node 0."""
     left = Left(four, tmp_path, "shrink", LONELY_PATIENCE="2")
     try:
@@ -94,8 +98,9 @@ def test_hosts_that_come_back_when_the_submitter_has_given_up(four: Cluster, tmp
         left.end()
 
 
+@covers("FLT-21", "FLT-25")
 def test_hosts_that_crash(four: Cluster, tmp_path: Path) -> None:
-    """FLT-21, FLT-25: all but one; nobody can be going on without the submitter, so it goes on at once."""
+    """All but one; nobody can be going on without the submitter, so it goes on at once."""
     left = Left(four, tmp_path, "shrink")
     try:
         left.await_manifests()
@@ -110,9 +115,10 @@ def test_hosts_that_crash(four: Cluster, tmp_path: Path) -> None:
         left.end()
 
 
+@covers("FLT-25", "SUB-15")
 @pytest.mark.skipif(IN_THE_GATE, reason="`make faults`")
 def test_ctrl_c_while_training_pauses(four: Cluster, tmp_path: Path) -> None:
-    """FLT-25, SUB-15: the submitter leaves at once, and the job to its nodes, which go on when most of them are back."""
+    """The submitter leaves at once, and the job to its nodes, which go on when most of them are back."""
     left = Left(four, tmp_path, "shrink")
     try:
         left.await_manifests()
@@ -131,10 +137,11 @@ def test_ctrl_c_while_training_pauses(four: Cluster, tmp_path: Path) -> None:
         left.end()
 
 
+@covers("INV-14", "FLT-25")
 @pytest.mark.skipif(IN_THE_GATE or not netns.available(), reason="`make faults`, as root on Linux")
 @pytest.mark.parametrize("heals", ["early", "late"])
 def test_a_network_that_falls_apart_and_is_whole_again(tmp_path: Path, heals: str) -> None:
-    """INV-14, FLT-25: the submitter and node 0 on one side, most of the nodes on the other. Healed early, the submitter goes on
+    """The submitter and node 0 on one side, most of the nodes on the other. Healed early, the submitter goes on
     with the word of the others; healed late, they have gone on, and the submitter and node 0 honour that."""
     with netns.network([-1, 0], [1, 2, 3]) as net, cluster(tmp_path / "four") as four:
         for host in range(4):

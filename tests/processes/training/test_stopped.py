@@ -21,6 +21,8 @@ from parallel_sgd.profiles import IIDBlockAssignment
 from tests.parallel_sgd.digits_job import mlp
 from tests.processes.training.jobs import assert_serves, digits_job, here, log_of, only_weights, said, some
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 VICTIM = 1
 SETTINGS: dict[str, Any] = {"redundancy": 2, "assignment_type": IIDBlockAssignment, "block_size": 16, "epoch": 2}
@@ -89,8 +91,9 @@ def undisturbed(job: ParallelSGD, directory: Path) -> JobResult:
     return here(job, 3, directory / "undisturbed", codec=Plain, **SETTINGS)
 
 
+@covers("SUB-31", "FLT-2")
 def test_a_stopped_worker_is_given_up(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-31, FLT-2: 340 KB per batch fill its socket; after T the others go on without it, with unchanged weights. When it
+    """340 KB per batch fill its socket; after T the others go on without it, with unchanged weights. When it
     wakes up it finds itself alone."""
     caplog.set_level(logging.INFO)
     job = digits_job(mlp(units=256))

@@ -16,6 +16,8 @@ from parallel_sgd.nodes import LocalNodes
 from rpc import SubmissionError
 from tests.processes.training.jobs import assert_serves, here, line_job, log_of, only_weights, some
 
+from ...statements import covers
+
 TIMEOUT = 0.2  # seconds
 EARLY, LATE = 0.05, 0.6  # how much too early and too late still counts; the machine may be loaded
 
@@ -58,9 +60,10 @@ def moments(failure: JobFailed, node: int, what: str) -> list[float]:
     return [float(seconds) for seconds in re.findall(rf"{what} after ([\d.]+) s", log_of(failure.files, node))]
 
 
+@covers("SUB-24", "SUB-25")
 @pytest.mark.alone
 def test_no_rescue_ends_after_one_period(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-24, SUB-25: the codec is asked once, has nothing, and the job ends after T; the message names what is missing."""
+    """The codec is asked once, has nothing, and the job ends after T; the message names what is missing."""
     failure = fail(agents, tmp_path, {0: Waiting, 1: DummyCodec})
     said_by = [node for node in (0, 1) if "retry not available" in failure.failures[node][1]]
     assert said_by
@@ -77,9 +80,10 @@ def test_no_rescue_ends_after_one_period(agents: LocalNodes, tmp_path: Path) -> 
     assert "Time out while getting result, retry not available" in str(failure)
 
 
+@covers("SUB-24", "SUB-25")
 @pytest.mark.alone
 def test_a_rescue_that_does_not_help_ends_after_two_periods(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-24, SUB-25: packets buy one more period, and the codec is asked no second time."""
+    """Packets buy one more period, and the codec is asked no second time."""
     failure = fail(agents, tmp_path, {0: Waiting, 1: DummyCodec}, codec_extra_parameters={"rescue": 1})
     said_by = [node for node in (0, 1) if "the retry did not help" in failure.failures[node][1]]
     assert said_by
@@ -110,8 +114,9 @@ class Mute(Plain):
         pass
 
 
+@covers("SUB-26")
 def test_the_missing_blocks_are_named(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-26: variable, batch, blocks and nodes."""
+    """Variable, batch, blocks and nodes."""
     failure = fail(agents, tmp_path, Mute, block_size=12)
     assert list(failure.failures) == [0]
     assert re.search(  # worker 1 may have left by the time of the rescue
@@ -136,9 +141,10 @@ class Withholding(Plain):
         return packet if form == 1 else [packet]
 
 
+@covers("SUB-26")
 @pytest.mark.alone
 def test_a_rescue_saves_the_batch(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-26: all forms of packets work; they count for their batch, so the weights are as if nothing had happened."""
+    """All forms of packets work; they count for their batch, so the weights are as if nothing had happened."""
     settings: dict[str, Any] = {"epoch": 1, "block_size": 4}
     saved: JobResult = line_job().parallel(
         some(agents, 2),
@@ -163,8 +169,9 @@ class Broken(Plain):
         return super().receive_blocks(content)
 
 
+@covers("SUB-27", "SUB-16")
 def test_an_exception_in_the_receive_path_ends_the_job_everywhere(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-27, SUB-16: on all nodes, with that traceback, once, without waiting for the time-out."""
+    """On all nodes, with that traceback, once, without waiting for the time-out."""
     start = time.monotonic()
     failure = fail(agents, tmp_path, Broken, count=3, block_size=2, epoch=500, ssgd_timeout_limit=60_000)
     assert time.monotonic() - start < 20

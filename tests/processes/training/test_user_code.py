@@ -13,6 +13,8 @@ import pytest
 
 from parallel_sgd.nodes import LocalNodes
 
+from ...statements import covers
+
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).parents[3]
 
@@ -102,8 +104,9 @@ def half(array):
 """
 
 
+@covers("SUB-33")
 def test_codecs_of_a_script_and_of_files_beside_it(agents: LocalNodes, tmp_path: Path) -> None:
-    """SUB-33: from `__main__` (in a file or not), from a file beside it, for one variable only.
+    """From `__main__` (in a file or not), from a file beside it, for one variable only.
 
     A changed codec of the same name runs as it is now.
     """

@@ -13,19 +13,23 @@ from rpc.agent.checks import MOST_NODES, objection, python_version
 from rpc.liveness.limits import LEAST_SILENCE, MOST_SECONDS
 from rpc.messages import CanCommit
 
+from ...statements import covers
+
 ORDER = CanCommit("20261120-173000-9f86d081", "title", 0, [0, 1], 0, python_version(), VERSION, 1, 1, 5.0, 5.0)
 
 
+@covers("FD-6")
 def test_a_good_order() -> None:
-    """FD-6: limits of silence are taken as they are given; 0 stands for the default."""
+    """Limits of silence are taken as they are given; 0 stands for the default."""
     assert objection(ORDER) == ""
     assert objection(replace(ORDER, stall=LEAST_SILENCE, begin=1.0, between=2.0, save=MOST_SECONDS)) == ""
 
 
+@covers("FD-15")
 @pytest.mark.parametrize("name", ["stall", "begin", "between", "save"])
 @pytest.mark.parametrize("limit", [-1.0, LEAST_SILENCE / 2, 2 * MOST_SECONDS])
 def test_impossible_limits_of_silence(name: str, limit: float) -> None:
-    """FD-15: an order with a limit that cannot be kept is refused, with the reason."""
+    """An order with a limit that cannot be kept is refused, with the reason."""
     changed: Any = {name: limit}
     assert objection(replace(ORDER, **changed)) == f"the limit '{name}' of silence must be 0 or 0.1 to 86400 s, got {limit:g} s"
 

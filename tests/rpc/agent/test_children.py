@@ -13,6 +13,8 @@ import pytest
 from rpc.agent import children
 from rpc.agent.children import project_root
 
+from ...statements import covers
+
 # a process of its own, whose only children are these
 _PROGRAM = """
 import subprocess, sys
@@ -34,17 +36,19 @@ for process in (before, own):
 """
 
 
+@covers("SEC-25")
 def test_all_children_of_an_agent_are_known_to_it() -> None:
-    """SEC-25: a child that was started elsewhere would be taken for a job's, and killed with the next one."""
+    """a child that was started elsewhere would be taken for a job's, and killed with the next one."""
     folder = Path(children.__file__).parent
     starting = re.compile(r"Popen\(|os\.fork|os\.posix_spawn|subprocess\.(run|call)")
     assert [path.name for path in folder.glob("*.py") if starting.search(path.read_text())] == ["children.py"]
 
 
+@covers("SEC-25")
 @pytest.mark.processes
 @pytest.mark.parametrize("how", ["adopts", "leaves", "gives up"])
 def test_what_is_not_of_a_job_stays(how: str) -> None:
-    """SEC-25: what a shell had started before it became the agent, and what the agent has started; in a program that is more
+    """What a shell had started before it became the agent, and what the agent has started; in a program that is more
     than an agent, nothing is taken for a job's. What has been given up holds up no later job."""
     command = [sys.executable, "-c", _PROGRAM, how]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": project_root()}

@@ -27,6 +27,8 @@ from rpc.agent.event_log import (
 )
 from rpc.liveness.recorder import Kind, Signal
 
+from ...statements import covers
+
 
 def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / EVENT_LOG).read_text().splitlines()]
@@ -53,16 +55,18 @@ def test_a_full_disk_and_a_full_file_are_nobodys_business(tmp_path: Path, monkey
     assert lines(tmp_path)
 
 
+@covers("INV-8")
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
-    """INV-8: the job process could leave one, to have the agent write elsewhere."""
+    """The job process could leave one, to have the agent write elsewhere."""
     (tmp_path / "other").write_text("")
     (tmp_path / EVENT_LOG).symlink_to(tmp_path / "other")
     EventLog(tmp_path, 0).note("state")
     assert (tmp_path / "other").read_text() == ""
 
 
+@covers("SEC-17")
 def test_entries(tmp_path: Path) -> None:
-    """SEC-17: what a peer says cannot forge a line or bring escape codes in."""
+    """What a peer says cannot forge a line or bring escape codes in."""
     log = SecurityLog(tmp_path / "audit.jsonl")
     log.write("admitted", "10.0.0.1 as submitter")
     log.write("turned away", 'x\n{"event": "admitted"}\x1b[2J' + "y" * 1000)
@@ -101,8 +105,9 @@ def log(folder: Path, begun: float, written: float, suffix: str = "") -> Path:
     return path
 
 
+@covers("SUB-18")
 def test_logs_of_the_time_of_a_job(tmp_path: Path) -> None:
-    """SUB-18: after a restart the log of the agent that ran the job comes, not only that of the one that answers."""
+    """After a restart the log of the agent that ran the job comes, not only that of the one that answers."""
     now = time.time() // MINUTE * MINUTE
     log(tmp_path, now - 90 * MINUTE, now - 80 * MINUTE)
     rotated = log(tmp_path, now - 60 * MINUTE, now - 40 * MINUTE, ".1")

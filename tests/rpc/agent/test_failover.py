@@ -48,6 +48,8 @@ from rpc.messages import (
 )
 from tests.network.wires import Talk, talk
 
+from ...statements import covers
+
 JOB = "job-1"
 SUBMITTER, STANDBY = "The submitter/0123456789abcdef", "Node(0)/fedcba9876543210"
 
@@ -175,8 +177,9 @@ def test_parts_of_an_attempt_before_do_not_count(place: Place) -> None:
     assert (place.folder / "manifest").read_bytes() == b"xy"
 
 
+@covers("FLT-13")
 def test_a_full_disk_leaves_the_attempt_state_before(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FLT-13: a standby driver here would read that one, so this is what the node says that it has; the driver is served on."""
+    """a standby driver here would read that one, so this is what the node says that it has; the driver is served on."""
     one, standby = place.session(), place.session()
     place.begin(one.server)
     place.hand_off(one.server, b"manifest")
@@ -231,8 +234,9 @@ def test_the_driver_stays_while_one_of_its_sessions_does(place: Place, caplog: p
     assert place.leases.driver_of(order) == "Node(0) drives it"
 
 
+@covers("FD-16")
 def test_a_driver_whose_host_vanishes_between_two_attempts(place: Place) -> None:
-    """FD-16: nothing is sent to it meanwhile, so its kernel is asked; it is lost when it has not answered for so long."""
+    """Nothing is sent to it meanwhile, so its kernel is asked; it is lost when it has not answered for so long."""
     one = place.session("tcp")
     place.begin(one.server)
     with socket.socket(fileno=os.dup(one.server.link.fileno())) as twin:  # type: ignore[attr-defined]
@@ -243,8 +247,9 @@ def test_a_driver_whose_host_vanishes_between_two_attempts(place: Place) -> None
             assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * SILENT_DRIVER_SECONDS
 
 
+@covers("SUB-15")
 def test_watchers_are_told_how_it_stands(place: Place) -> None:
-    """SUB-15: from attempt to attempt, until the job is over."""
+    """From attempt to attempt, until the job is over."""
     one, watcher = place.session(), place.session()
     place.begin(one.server)
     place.subscribers.add(watcher.server, JOB, 7)  # it counts nodes in another way
@@ -365,8 +370,9 @@ def test_a_verdict_waits_for_the_next_driver(place: Place) -> None:
     assert answers[0] == verdict and grant(answers[1]) == ("living", 0, "starting", "")
 
 
+@covers("INV-14")
 def test_an_agent_that_came_back_keeps_its_promises(place: Place, tmp_path: Path) -> None:
-    """INV-14: it reports its process as lost, starts no standby driver, and has a voice for nobody but whom it had promised
+    """It reports its process as lost, starts no standby driver, and has a voice for nobody but whom it had promised
     itself to."""
     one = place.session()
     place.begin(one.server)
@@ -382,8 +388,9 @@ def test_an_agent_that_came_back_keeps_its_promises(place: Place, tmp_path: Path
     assert grant(answer) == ("none", 0, "unknown", "This worker knows no such job.")
 
 
+@covers("INV-14")
 def test_an_attempt_that_was_agreed_to_is_known_after_a_restart(place: Place, tmp_path: Path) -> None:
-    """INV-14: with this node or without it; who did not know of it would go on from the one before."""
+    """With this node or without it; who did not know of it would go on from the one before."""
     one = place.session()
     place.begin(one.server)
     place.hand_off(one.server, b"manifest")
@@ -439,8 +446,9 @@ def test_only_who_has_claimed_it_on_this_connection_proposes(place: Place) -> No
     assert denial(refused) == ("The submitter drives it", "")
 
 
+@covers("INV-14", "FLT-4")
 def test_a_driver_that_was_replaced_begins_and_ends_nothing(place: Place) -> None:
-    """INV-14, FLT-4: it comes back on a new connection, or speaks on the old one."""
+    """It comes back on a new connection, or speaks on the old one."""
     one, standby, late = place.session(), place.session(), place.session()
     place.begin(one.server)
     place.hand_off(one.server, b"manifest")

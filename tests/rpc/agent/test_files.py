@@ -19,6 +19,8 @@ from rpc.files import keep_configuration
 from rpc.messages import FROM_AGENT, MAX_FILES, FetchEnd, FileBegin, parse
 from rpc.submit.downloads import Download
 
+from ...statements import covers
+
 
 class Job:
     """A job at an agent, with what its process has written and registered."""
@@ -51,8 +53,9 @@ def names(download: Download) -> list[str]:
     return [path.name for path in download.files]
 
 
+@covers("SUB-17", "SUB-18")
 def test_logs_first_and_reports_after_the_end(job: Job, tmp_path: Path) -> None:
-    """SUB-17, SUB-18: the agent's log, the job's log at any time, CSV files only after the end."""
+    """The agent's log, the job's log at any time, CSV files only after the end."""
     agent_log = tmp_path / "Worker-127.0.0.1 2026-11-20 1200.log"
     agent_log.write_bytes(b"agent")
     (job.out / "EV.csv").write_bytes(b"1,2\n" * 1_000_000)  # more than one chunk
@@ -64,8 +67,9 @@ def test_logs_first_and_reports_after_the_end(job: Job, tmp_path: Path) -> None:
     assert names(job.bring(tmp_path / "to", "EV.csv")) == [job.record.log]
 
 
+@covers("SEC-10")
 def test_only_regular_files_of_its_own(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SEC-10: links, second names, pipes, sockets, devices and folders are left out and named; nobody waits for a pipe."""
+    """Links, second names, pipes, sockets, devices and folders are left out and named; nobody waits for a pipe."""
     (tmp_path / "secret").write_text("key")
     (job.out / "link").symlink_to(tmp_path / "secret")
     (job.out / "dangling").symlink_to("nowhere")
@@ -85,9 +89,10 @@ def test_only_regular_files_of_its_own(job: Job, tmp_path: Path, monkeypatch: py
         assert f"{name} cannot be read: " in download.problem
 
 
+@covers("SEC-10", "SEC-17")
 @pytest.mark.parametrize("name", ["../job.json", "/etc/passwd", "..", "", "a/b", "a\0b", "\x1b[2J", "x" * 200])
 def test_registered_names_cannot_lead_elsewhere(job: Job, tmp_path: Path, name: str) -> None:
-    """SEC-10, SEC-17: they are left out and named without control characters; the other files come."""
+    """They are left out and named without control characters; the other files come."""
     (job.out / "good").write_text("1")
     download = job.bring(tmp_path / "to", name, "good", "good", "GOOD")
     assert names(download) == [job.record.log, "good"]
@@ -95,9 +100,10 @@ def test_registered_names_cannot_lead_elsewhere(job: Job, tmp_path: Path, name: 
     assert download.problem.isprintable()
 
 
+@covers("SEC-10")
 @pytest.mark.parametrize("swapped", ["out", ""])
 def test_a_folder_swapped_for_a_link(job: Job, tmp_path: Path, swapped: str) -> None:
-    """SEC-10: also when the job has replaced its own folder."""
+    """Also when the job has replaced its own folder."""
     other = tmp_path / "other"
     (other / "out").mkdir(parents=True)
     for place in (other, other / "out"):
@@ -111,8 +117,9 @@ def test_a_folder_swapped_for_a_link(job: Job, tmp_path: Path, swapped: str) -> 
     assert all(path.read_text() != "secret" for path in download.files)
 
 
+@covers("SUB-18")
 def test_a_file_that_shrinks_while_it_is_read(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-18: a transfer keeps the size that it announced, so the other files still come."""
+    """a transfer keeps the size that it announced, so the other files still come."""
     monkeypatch.setattr(files, "CHUNK", 4)
     (job.out / "a").write_bytes(b"0123456789")
     (job.out / "b").write_bytes(b"b")
@@ -125,8 +132,9 @@ def test_a_file_that_shrinks_while_it_is_read(job: Job, tmp_path: Path, monkeypa
     assert [path.read_bytes() for path in download.files[1:]] == [b"012345\0\0\0\0", b"b"]
 
 
+@covers("SEC-10")
 def test_too_many_and_too_large(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SEC-10: at most 256 files and 1 GiB leave; what was left out is named."""
+    """At most 256 files and 1 GiB leave; what was left out is named."""
     for number in range(300):
         (job.out / f"f{number}").touch()
     download = job.bring(tmp_path / "to", *(f"f{number}" for number in range(300)))
@@ -214,6 +222,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
     assert pauses >= 2  # the file has more than two steps
 
 
+@covers("FD-13")
 @pytest.mark.parametrize(
     "content",
     [
@@ -227,13 +236,14 @@ def test_a_whole_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_file(tmp_path: Path, content: bytes) -> None:
-    """FD-13: whatever is wrong with it, it is listed and called so."""
+    """Whatever is wrong with it, it is listed and called so."""
     (kept,), _ = look(place(tmp_path, content))
     assert kept.whole is False and kept.why and kept.size == len(content)
 
 
+@covers("SEC-10")
 def test_what_is_no_file_of_the_job_is_left_out(tmp_path: Path) -> None:
-    """SEC-10: no links, no special files, nothing of the reports, nothing half written."""
+    """No links, no special files, nothing of the reports, nothing half written."""
     place(place(tmp_path, CONTENT), CONTENT, ".half.psgd-tmp")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "report").write_bytes(CONTENT)

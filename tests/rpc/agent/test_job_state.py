@@ -27,6 +27,8 @@ from rpc.agent.job_state import (
 from rpc.errors import InvalidTransition
 from rpc.liveness.limits import EXIT_SECONDS, HALT_SECONDS, ROLL_BACK_SECONDS
 
+from ...statements import covers
+
 LIMIT = 60.0
 OUTCOMES = ["done", "failed", "stopped"]
 
@@ -127,6 +129,7 @@ RUN, GONE = Reported("running"), ProcessGone("exit code 0")
 DONE = Reported("done", "", ("EV.csv",))
 
 
+@covers("SUB-8", "SUB-9", "SUB-14", "SUB-15", "INV-1")
 @pytest.mark.parametrize(
     ("steps", "actions"),
     [
@@ -205,7 +208,6 @@ DONE = Reported("done", "", ("EV.csv",))
     ],
 )
 def test_lives(steps: tuple[tuple[float, Any], ...], actions: list[Any]) -> None:
-    """SUB-8, SUB-9, SUB-14, SUB-15, INV-1."""
     slot, found = live(*steps)
     assert found == actions
     assert slot.stage is Stage.FREE

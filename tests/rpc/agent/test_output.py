@@ -16,6 +16,8 @@ from rpc.liveness.process_monitor import log_tail
 from rpc.messages import FileBegin, FileChunk
 from tests.fulldisk import FullDisk
 
+from ...statements import covers
+
 LIMIT = 64 << 10
 LINE = 19  # bytes, of which no power of two is a multiple
 NOTE = re.compile(r"\n\[([\d,]+) bytes were left out here: .*\]\n")
@@ -57,16 +59,18 @@ def numbers(text: str) -> list[int]:
     return [int(line[5:]) for line in text.splitlines() if line.startswith("line ")]
 
 
+@covers("SUB-19")
 def test_below_the_limit_nothing_is_left_out(output: JobOutput, log: Path) -> None:
-    """SUB-19: whatever parts it lies in."""
+    """Whatever parts it lies in."""
     count = LIMIT * 5 // 8 // LINE - 10
     put(output, 0, count)
     assert len(parts_of(log)) == 2
     assert numbers(fetched(log)) == list(range(count)) and not NOTE.search(fetched(log))
 
 
+@covers("SUB-19")
 def test_the_first_and_the_newest_are_kept(output: JobOutput, log: Path) -> None:
-    """SUB-19: of 20 times as much as the log may hold, with a line that says what is missing, to the byte."""
+    """Of 20 times as much as the log may hold, with a line that says what is missing, to the byte."""
     count = 20 * LIMIT // LINE
     put(output, 0, count)
     assert sum(part.path.stat().st_size for part in parts_of(log)) <= LIMIT + 3 * LINE
@@ -89,8 +93,9 @@ def test_a_later_attempt_goes_on_in_the_same_log(output: JobOutput, log: Path) -
     assert len(NOTE.findall(fetched(log))) == 1
 
 
+@covers("FLT-26")
 def test_a_disk_that_is_full_for_a_moment(output: JobOutput, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FLT-26: the job does not notice; what found no room is told of, and no empty file is left."""
+    """The job does not notice; what found no room is told of, and no empty file is left."""
     pipe, disk = output.theirs, FullDisk(monkeypatch)
     for number, is_full in enumerate([False, True, True, True, False]):
         disk.full = False
@@ -103,16 +108,18 @@ def test_a_disk_that_is_full_for_a_moment(output: JobOutput, log: Path, monkeypa
     assert text == "x" * 99 + "0" + kept + "<96>" + kept + "<96>" + kept + "<96>" + "x" * 99 + "4"
 
 
+@covers("FD-18")
 def test_the_end_of_a_log_over_its_parts(output: JobOutput, log: Path) -> None:
-    """FD-18: the last lines are there also when a part has just begun."""
+    """The last lines are there also when a part has just begun."""
     room = -(-LIMIT // 4 // LINE)
     put(output, 0, room + 2)
     assert len(parts_of(log)) == 2
     assert numbers("\n".join(log_tail(log).lines)) == list(range(room - 18, room + 2))
 
 
+@covers("INV-8")
 def test_a_link_in_the_place_of_a_part_is_not_followed(output: JobOutput, log: Path, tmp_path: Path) -> None:
-    """INV-8: neither written through nor sent."""
+    """Neither written through nor sent."""
     (tmp_path / "precious").write_text("precious")
     put(output, 0, 10)
     begin = -(-LIMIT // 4 // LINE) * LINE  # the line that reaches the limit is the last of its part
@@ -124,8 +131,9 @@ def test_a_link_in_the_place_of_a_part_is_not_followed(output: JobOutput, log: P
     assert not any(isinstance(said, FileChunk) and b"precious" in said.data for said in send_files(record, log.parent, []))
 
 
+@covers("SUB-18")
 def test_what_was_printed_last_is_kept_and_nobody_waited_for(output: JobOutput, log: Path) -> None:
-    """SUB-18: also where somebody else has the other end of the pipe still open."""
+    """Also where somebody else has the other end of the pipe still open."""
     left_behind = os.dup(output.theirs)
     os.write(output.theirs, b"the last words")
     output.close()

@@ -15,6 +15,8 @@ from rpc.agent.event_log import EVENT_LOG, EventLog, SecurityLog
 from rpc.agent.store import KEEP_SECONDS, RETRY_SECONDS, JobFolders, JobRecord
 from tests.fulldisk import FullDisk
 
+from ...statements import covers
+
 
 def add(folders: JobFolders, clock: VirtualClock, name: str, state: str = "done", size: int = 0, node: int = 0) -> JobRecord:
     """A job that takes a second."""
@@ -42,8 +44,9 @@ def names(folders: JobFolders) -> list[str]:
     return [record.job for record in folders]
 
 
+@covers("SUB-15", "SUB-18")
 def test_records_survive_a_restart(root: Path, clock: VirtualClock) -> None:
-    """SUB-15, SUB-18: an agent that restarts finds its finished jobs and their logs again, in order."""
+    """An agent that restarts finds its finished jobs and their logs again, in order."""
     folders = JobFolders(root, 20, clock)
     first, second = add(folders, clock, "b"), add(folders, clock, "a", "failed", node=-2)
     first.files, first.detail = ["EV.csv"], "text \x1b ä"
@@ -59,8 +62,9 @@ def test_records_survive_a_restart(root: Path, clock: VirtualClock) -> None:
     assert again.find("c") is None
 
 
+@covers("FD-10")
 def test_a_later_attempt_goes_on_in_the_same_folder(root: Path, clock: VirtualClock) -> None:
-    """FD-10: with what the earlier ones have left there; an attempt that was here before, or while one runs, is refused."""
+    """With what the earlier ones have left there; an attempt that was here before, or while one runs, is refused."""
     folders = JobFolders(root, 20, clock)
     first = add(folders, clock, "a", "failed")
     began, log = first.started, first.log
@@ -79,9 +83,10 @@ def test_a_later_attempt_goes_on_in_the_same_folder(root: Path, clock: VirtualCl
     assert folders.create("a", 1, "title of a", 3).attempt == 3  # a node that was not part of it before
 
 
+@covers("SUB-18")
 @pytest.mark.parametrize("state", ["starting", "running"])
 def test_unfinished_jobs_are_lost_after_a_restart(root: Path, clock: VirtualClock, state: str) -> None:
-    """SUB-18: reported as lost, with an end, so that its files can be fetched and are removed in time."""
+    """Reported as lost, with an end, so that its files can be fetched and are removed in time."""
     add(JobFolders(root, 20, clock), clock, "a", state)
     for _ in range(2):
         (record,) = JobFolders(root, 20, clock)
@@ -89,6 +94,7 @@ def test_unfinished_jobs_are_lost_after_a_restart(root: Path, clock: VirtualCloc
         assert record.ended == clock.time()
 
 
+@covers("INV-5")
 @pytest.mark.parametrize(
     "content",
     [
@@ -101,7 +107,7 @@ def test_unfinished_jobs_are_lost_after_a_restart(root: Path, clock: VirtualCloc
     ids=lambda text: text[:60].encode("ascii", "backslashreplace").decode(),
 )  # fmt: skip
 def test_broken_records_are_ignored(root: Path, clock: VirtualClock, content: str) -> None:
-    """INV-5: half a record, or one that a job has tampered with, neither stops the agent nor leads it to another folder."""
+    """Half a record, or one that a job has tampered with, neither stops the agent nor leads it to another folder."""
     folders = JobFolders(root, 20, clock)
     add(folders, clock, "a")
     good = add(folders, clock, "good")
@@ -116,8 +122,9 @@ def test_broken_records_are_ignored(root: Path, clock: VirtualClock, content: st
     assert list(root.iterdir()) == []
 
 
+@covers("SUB-15")
 def test_kept_by_number(root: Path, clock: VirtualClock) -> None:
-    """SUB-15: the last k jobs that have ended; running ones do not count and stay, however old."""
+    """The last k jobs that have ended; running ones do not count and stay, however old."""
     folders = JobFolders(root, 2, clock)
     for name, state in (("run", "running"), ("a", "done"), ("b", "failed"), ("c", "stopped"), ("new", "starting")):
         add(folders, clock, name, state)
@@ -169,8 +176,9 @@ def test_what_a_job_needs_that_will_be_started_again(root: Path, clock: VirtualC
     assert "driven.0" in folders.clean_up({"driven"})
 
 
+@covers("INV-8")
 def test_links_count_for_themselves(root: Path, clock: VirtualClock, tmp_path: Path) -> None:
-    """INV-8: neither their targets' size nor their targets are touched."""
+    """Neither their targets' size nor their targets are touched."""
     precious = tmp_path / "precious"
     precious.mkdir()
     with open(precious / "file", "wb") as file:
@@ -186,16 +194,18 @@ def test_links_count_for_themselves(root: Path, clock: VirtualClock, tmp_path: P
     assert (precious / "file").exists()
 
 
+@covers("SEC-14")
 def test_private(root: Path, clock: VirtualClock) -> None:
-    """SEC-14: folders 0700, records 0600."""
+    """Folders 0700, records 0600."""
     folders = JobFolders(root, 20, clock)
     folder = folders.folder(add(folders, clock, "a"))
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (root, folder, folder / "out", folder / "job.json")}
     assert modes == {"jobs": 0o700, "a.0": 0o700, "out": 0o700, "job.json": 0o600}
 
 
+@covers("INV-8")
 def test_saving_does_not_follow_links(root: Path, clock: VirtualClock, tmp_path: Path) -> None:
-    """INV-8: a job that puts a link where the record's draft goes gains nothing."""
+    """a job that puts a link where the record's draft goes gains nothing."""
     folders = JobFolders(root, 20, clock)
     record = add(folders, clock, "a")
     (tmp_path / "precious").write_text("precious")
@@ -219,8 +229,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
     return FullDisk(monkeypatch)
 
 
+@covers("FLT-13")
 def test_a_refusing_disk_leaves_nothing(root: Path, clock: VirtualClock, disk: FullDisk) -> None:
-    """FLT-13: no folder, no record that would seem to run for ever."""
+    """No folder, no record that would seem to run for ever."""
     folders = JobFolders(root, 20, clock)
     disk.full = True
     with pytest.raises(OSError, match="No space"):
@@ -231,8 +242,9 @@ def test_a_refusing_disk_leaves_nothing(root: Path, clock: VirtualClock, disk: F
     assert folders.create("a", 0, "t").state == "starting"
 
 
+@covers("FLT-26")
 def test_an_attempt_that_the_disk_refuses_may_be_tried_again(root: Path, clock: VirtualClock, disk: FullDisk) -> None:
-    """FLT-26: a job that is known here stays what it was, on the disk and in memory; when there is room again it begins."""
+    """a job that is known here stays what it was, on the disk and in memory; when there is room again it begins."""
     folders = JobFolders(root, 20, clock)
     record = add(folders, clock, "a", "failed")
     before = (record.state, record.attempt, record.ended)
@@ -249,8 +261,9 @@ def test_an_attempt_that_the_disk_refuses_may_be_tried_again(root: Path, clock: 
     assert JobRecord.read(root / "a.0" / "job.json") == record
 
 
+@covers("FLT-26")
 def test_what_the_disk_refuses_is_written_later(root: Path, clock: VirtualClock, disk: FullDisk) -> None:
-    """FLT-26: the end of a job that came while the disk was full is known to the next agent, once there was room."""
+    """The end of a job that came while the disk was full is known to the next agent, once there was room."""
     folders = JobFolders(root, 20, clock)
     record = folders.create("a", 0, "title of a")
     record.state, record.ended = "done", clock.time()
@@ -270,9 +283,10 @@ def test_what_the_disk_refuses_is_written_later(root: Path, clock: VirtualClock,
     assert (folders.deadline, JobRecord.read(root / "a.0" / "job.json")) == (None, record)
 
 
+@covers("FLT-26")
 @pytest.mark.parametrize("kind", ["audit", "timeline"])
 def test_logs_of_events_have_whole_lines_only(root: Path, clock: VirtualClock, disk: FullDisk, kind: str) -> None:
-    """FLT-26: what came while the disk was full is missing, what comes afterwards begins on a line of its own."""
+    """What came while the disk was full is missing, what comes afterwards begins on a line of its own."""
     root.mkdir(parents=True)
     log, events = SecurityLog(root / "log"), EventLog(root, 0)
     note = log.write if kind == "audit" else lambda event, detail: events.note(event, detail=detail)
@@ -283,16 +297,18 @@ def test_logs_of_events_have_whole_lines_only(root: Path, clock: VirtualClock, d
     assert told == ["number 0", "number 3"]
 
 
+@covers("INV-5")
 def test_half_a_draft_is_no_record(root: Path, clock: VirtualClock) -> None:
-    """INV-5: a crash while the record is written leaves the old one."""
+    """a crash while the record is written leaves the old one."""
     folders = JobFolders(root, 20, clock)
     record = add(folders, clock, "a")
     (root / "a.0" / "job.new").write_text(json.dumps({"job": "a"})[:5])
     assert list(JobFolders(root, 20, clock)) == [record]
 
 
+@covers("SUB-44")
 def test_folders_where_a_link_leads(tmp_path: Path) -> None:
-    """SUB-44: those of a job with a link lie where it leads, also those of later attempts, and are never removed."""
+    """Those of a job with a link lie where it leads, also those of later attempts, and are never removed."""
     (tmp_path / "placed").mkdir()
     (tmp_path / "run").mkdir()
     (tmp_path / "placed" / "a").symlink_to(tmp_path / "run")

@@ -30,6 +30,8 @@ from rpc.elastic.discovery import CLOSE_SECONDS
 from rpc.elastic.events import DiscoveryFailed, HostsSeen
 from tests.proc import is_gone
 
+from ...statements import covers
+
 A, B = Address("a", DEFAULT_PORT), Address("b", DEFAULT_PORT)
 
 
@@ -47,8 +49,9 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
         threading.Event().wait(0.005)
 
 
+@covers("EL-17")
 def test_a_script(tmp_path: Path) -> None:
-    """EL-17: its lines are the hosts, blank output is none."""
+    """Its lines are the hosts, blank output is none."""
     path = script(tmp_path, f"cat {tmp_path}/hosts")
     (tmp_path / "hosts").write_text("a slots=2\nb\n")
     discovery = ScriptDiscovery(path)
@@ -57,6 +60,7 @@ def test_a_script(tmp_path: Path) -> None:
     assert discovery.find() == []
 
 
+@covers("EL-17", "FLT-17")
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -68,7 +72,7 @@ def test_a_script(tmp_path: Path) -> None:
     ],
 )
 def test_a_script_that_fails(tmp_path: Path, body: str, message: str) -> None:
-    """EL-17, FLT-17: every way to fail is told with the reason."""
+    """Every way to fail is told with the reason."""
     with pytest.raises(DiscoveryError, match=message):
         ScriptDiscovery(script(tmp_path, body)).find()
 
@@ -80,9 +84,10 @@ def test_a_script_that_is_none(tmp_path: Path) -> None:
         ScriptDiscovery(tmp_path, limit=0)
 
 
+@covers("EL-17", "FLT-17")
 @pytest.mark.slow
 def test_a_script_that_hangs(tmp_path: Path) -> None:
-    """EL-17, FLT-17: after its own limit it is killed, with the processes it has started."""
+    """After its own limit it is killed, with the processes it has started."""
     path = script(tmp_path, f"sleep 100 & echo $! > {tmp_path}/child\necho $$ > {tmp_path}/self\nwait")
     with pytest.raises(DiscoveryError, match=r"did not end within 1\.5 s and was killed"):
         ScriptDiscovery(path, limit=1.5).find()
@@ -148,8 +153,9 @@ def test_what_a_user_means(tmp_path: Path) -> None:
         discovery_of(5)
 
 
+@covers("EL-17")
 def test_the_poller_asks_again_and_again() -> None:
-    """EL-17: answers and failures arrive in turn; a failure does not end the looking."""
+    """Answers and failures arrive in turn; a failure does not end the looking."""
     answers: list[Any] = ["a", "not a host", ""]
     events: queue.SimpleQueue[Any] = queue.SimpleQueue()
     asked = iter(range(1000))
@@ -164,8 +170,9 @@ def test_the_poller_asks_again_and_again() -> None:
     assert all(thread.name != "discovery" for thread in threading.enumerate()), "nobody looks any more"
 
 
+@covers("EL-17")
 def test_a_discovery_of_ones_own_that_raises_anything_is_asked_again() -> None:
-    """EL-17: a failure is told and the next look comes, whatever the failure is."""
+    """a failure is told and the next look comes, whatever the failure is."""
 
     class Rack:
         looks = 0
@@ -208,8 +215,9 @@ def test_looks_come_at_their_period() -> None:
     assert sorted(gaps)[1] > 0.25 and sorted(gaps)[len(gaps) // 2] < 0.5
 
 
+@covers("EL-17")
 def test_a_poller_with_a_hanging_script_closes_at_once(tmp_path: Path) -> None:
-    """EL-17: a script that hangs stops nobody: closing kills it, and its answer is not delivered."""
+    """a script that hangs stops nobody: closing kills it, and its answer is not delivered."""
     path = script(tmp_path, f"echo $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; sleep 100")
     events: list[Any] = []
     poller = Poller(ScriptDiscovery(path, limit=100), events.append)
@@ -224,8 +232,9 @@ def test_a_poller_with_a_hanging_script_closes_at_once(tmp_path: Path) -> None:
         closed.find()
 
 
+@covers("EL-17")
 def test_a_function_that_hangs_stops_nobody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """EL-17: it cannot be ended, so closing leaves it alone, says so, and drops what it may say later."""
+    """It cannot be ended, so closing leaves it alone, says so, and drops what it may say later."""
     monkeypatch.setattr("rpc.elastic.discovery.CLOSE_SECONDS", 0.05)
     asked, released, answers = threading.Event(), threading.Event(), list[Any]()
 

@@ -22,11 +22,14 @@ from rpc.elastic.events import (
 )
 from tests.rpc.elastic.elastic_job import Job, at, only
 
+from ...statements import covers
+
 ADDED, REMOVED, MIXED = HostUpdateResult.added, HostUpdateResult.removed, HostUpdateResult.mixed
 
 
+@covers("EL-15", "EL-17")
 def test_the_start_waits_for_the_workers_asked_for() -> None:
-    """EL-15: the first round waits for `np` slots, though fewer would do later; blank discovery is no hosts yet (EL-17)."""
+    """The first round waits for `np` slots, though fewer would do later; blank discovery is no hosts yet."""
     job = Job(workers=3, low=1)
     assert job.see() == [Pause("Training waits: there are 0 slot(s) of the 3 that are needed.")]
     assert job.see(a=2) == [Pause("Training waits: there are 2 slot(s) of the 3 that are needed.")]
@@ -35,8 +38,9 @@ def test_the_start_waits_for_the_workers_asked_for() -> None:
     assert start == StartRound(0, tuple(Worker(*place, 0) for place in ((at("a"), 0), (at("a"), 1), (at("b"), 0))), 0)
 
 
+@covers("EL-15", "EL-19")
 def test_later_rounds_need_only_the_minimum() -> None:
-    """EL-15, EL-19: three started, one is enough to go on; the rest continue with ranks renumbered 0..n-1."""
+    """Three started, one is enough to go on; the rest continue with ranks renumbered 0..n-1."""
     job = Job(workers=3, low=1)
     job.see(a=1, b=1, c=1)
     job.die("a[0]")
@@ -46,8 +50,9 @@ def test_later_rounds_need_only_the_minimum() -> None:
     assert only(job.ready("b[0]"), StartRound)[0].workers == (Worker(at("b"), 0, 0),)
 
 
+@covers("EL-15")
 def test_surplus_slots_stay_empty() -> None:
-    """EL-15: the world never exceeds `max_np`; surplus slots, new, gone or moved, cause no notification and no reset."""
+    """The world never exceeds `max_np`; surplus slots, new, gone or moved, cause no notification and no reset."""
     job = Job(workers=2, low=1, high=3)
     job.see(a=1, b=2)
     assert job.names == ["a[0]", "b[0]", "b[1]"]
@@ -57,8 +62,9 @@ def test_surplus_slots_stay_empty() -> None:
     assert only(job.see(b=2, a=1, c=1), NotifyRankZero) == []
 
 
+@covers("EL-13", "EL-15")
 def test_a_surplus_slot_takes_the_place_of_a_lost_one() -> None:
-    """EL-13, EL-15: then there are newcomers, so it is no pure removal."""
+    """Then there are newcomers, so it is no pure removal."""
     job = Job(workers=2, low=1, high=2)
     job.see(a=1, b=1, c=1)
     assert job.names == ["a[0]", "b[0]"]
@@ -67,8 +73,9 @@ def test_a_surplus_slot_takes_the_place_of_a_lost_one() -> None:
     assert job.names == ["a[0]", "c[0]"]
 
 
+@covers("EL-10", "EL-18")
 def test_only_rank_zero_is_told_of_changes() -> None:
-    """EL-10, EL-18: one notice for each change, to the current rank 0 only."""
+    """One notice for each change, to the current rank 0 only."""
     job = Job()
     job.see(a=1, b=1)
     rank_zero = job.worker("a[0]")
@@ -80,8 +87,9 @@ def test_only_rank_zero_is_told_of_changes() -> None:
     assert job.see(b=1, c=1) == [NotifyRankZero(rank_zero, 3, MIXED)]
 
 
+@covers("EL-10", "EL-14")
 def test_a_notice_is_repeated_until_it_is_heard() -> None:
-    """EL-10, EL-14: what is lost on the way comes again with the same number; a newer one includes it."""
+    """What is lost on the way comes again with the same number; a newer one includes it."""
     job = Job()
     job.see(a=1, b=1)
     (notice,) = job.see(a=1, b=1, c=1)
@@ -95,8 +103,9 @@ def test_a_notice_is_repeated_until_it_is_heard() -> None:
     assert job.driver.deadline is None
 
 
+@covers("EL-10", "EL-15")
 def test_a_notice_ends_with_its_round() -> None:
-    """EL-10, EL-15: what a new round takes account of is not told again, though nobody acknowledged it."""
+    """What a new round takes account of is not told again, though nobody acknowledged it."""
     job = Job()
     job.see(a=1, b=1)
     job.see(a=1, b=1, c=1)
@@ -105,8 +114,9 @@ def test_a_notice_ends_with_its_round() -> None:
     assert job.driver.deadline is None and job.tell(Tick(), after=5.0) == []
 
 
+@covers("EL-14", "FLT-18")
 def test_changes_within_a_moment() -> None:
-    """EL-14, FLT-18: two changes 50 ms apart both count, with the wall clock set back by an hour between them."""
+    """Two changes 50 ms apart both count, with the wall clock set back by an hour between them."""
     job = Job()
     job.see(a=1, b=1)
     assert job.see(a=1, b=1, c=1) == [NotifyRankZero(job.round[0], 1, ADDED)]
@@ -118,8 +128,9 @@ def test_changes_within_a_moment() -> None:
     assert start.sequence == 2
 
 
+@covers("EL-10")
 def test_rank_zero_dies_before_it_looks() -> None:
-    """EL-10: the successor gets what the notice said: the added host is in the round that follows, once."""
+    """The successor gets what the notice said: the added host is in the round that follows, once."""
     job = Job()
     job.see(a=1, b=1)
     job.see(a=1, b=1, c=1)
@@ -130,8 +141,9 @@ def test_rank_zero_dies_before_it_looks() -> None:
     assert job.see(a=1, b=1, c=1) == [] == job.tell(Tick(), after=2.0)
 
 
+@covers("EL-14")
 def test_changes_while_workers_gather_are_in_the_round() -> None:
-    """EL-14: what is seen between the first READY and the last needs no notice."""
+    """What is seen between the first READY and the last needs no notice."""
     job = Job()
     job.see(a=1, b=1)
     job.see(a=1, b=1, c=1)
@@ -141,8 +153,9 @@ def test_changes_while_workers_gather_are_in_the_round() -> None:
     assert [str(worker) for worker in start.workers] == ["a[0]", "b[0]", "c[0]", "d[0]"]
 
 
+@covers("EL-11")
 def test_the_oldest_host_leads() -> None:
-    """EL-11: a,b,c then {d,c,b} gives b,c,d; rank 0 is a worker of the oldest surviving host."""
+    """a,b,c then {d,c,b} gives b,c,d; rank 0 is a worker of the oldest surviving host."""
     job = Job(workers=3)
     job.see(a=1, b=1, c=1)
     job.see(d=1, c=1, b=1)
@@ -150,8 +163,9 @@ def test_the_oldest_host_leads() -> None:
     assert job.names == ["b[0]", "c[0]", "d[0]"]
 
 
+@covers("EL-11", "EL-22")
 def test_a_host_that_comes_back_is_a_newcomer() -> None:
-    """EL-11, EL-22: after its cool-down a host is used again, last in order, and it starts a new process."""
+    """After its cool-down a host is used again, last in order, and it starts a new process."""
     job = Job(cool_down=CoolDown(10.0, 40.0))
     job.see(a=1, b=1)
     job.die("a[0]")
@@ -167,8 +181,9 @@ def test_a_host_that_comes_back_is_a_newcomer() -> None:
     assert start.workers == (Worker(at("b"), 0, 0), Worker(at("a"), 0, 2))
 
 
+@covers("EL-11", "EL-22")
 def test_a_host_that_is_back_at_once_is_a_newcomer() -> None:
-    """EL-11, EL-22: its cool-down is over before the others gather: it is used, by a new process, behind all that lived on."""
+    """Its cool-down is over before the others gather: it is used, by a new process, behind all that lived on."""
     job = Job(workers=3, cool_down=CoolDown(1.0, 1.0))
     job.see(a=1, b=1, c=1)
     job.die("a[0]")
@@ -177,8 +192,9 @@ def test_a_host_that_is_back_at_once_is_a_newcomer() -> None:
     assert job.round == (Worker(at("b"), 0, 0), Worker(at("c"), 0, 0), Worker(at("a"), 0, 1))
 
 
+@covers("EL-11", "EL-8")
 def test_a_newcomer_that_never_synchronised_does_not_lead() -> None:
-    """EL-11, EL-8: rank 0 holds the state, though an older host, or a lower slot of its own, has a worker that does not."""
+    """Rank 0 holds the state, though an older host, or a lower slot of its own, has a worker that does not."""
     job = Job(workers=1, low=1)
     job.see(a=1)
     job.see(a=1, b=1, c=2)
@@ -193,8 +209,9 @@ def test_a_newcomer_that_never_synchronised_does_not_lead() -> None:
     assert job.names == ["c[0]", "c[1]", "b[0]", "d[0]"]
 
 
+@covers("EL-11")
 def test_a_host_that_waited_does_not_overtake() -> None:
-    """EL-11: a surplus host that was there early begins as a newcomer, and survivors keep the order of their ranks."""
+    """a surplus host that was there early begins as a newcomer, and survivors keep the order of their ranks."""
     job = Job(workers=2, low=1, high=2)
     job.see(a=1, b=1)
     job.see(a=1, c=1, b=1)
@@ -207,8 +224,9 @@ def test_a_host_that_waited_does_not_overtake() -> None:
     assert job.names == ["c[0]", "d[0]"]
 
 
+@covers("EL-12")
 def test_a_survivor_without_the_state_is_no_survivor() -> None:
-    """EL-12: the only worker left joined and never synchronised: going on would silently start over."""
+    """The only worker left joined and never synchronised: going on would silently start over."""
     job = Job(workers=1, low=1)
     job.see(a=1)
     job.see(a=1, b=1)
@@ -218,8 +236,9 @@ def test_a_survivor_without_the_state_is_no_survivor() -> None:
     assert only(actions, Fail)[0].message.startswith("No hosts from previous set remaining, unable to broadcast state.")
 
 
+@covers("EL-12")
 def test_no_survivor_of_the_previous_set() -> None:
-    """EL-12: all hosts replaced at once: the job fails with the reason, and nobody is left running."""
+    """All hosts replaced at once: the job fails with the reason, and nobody is left running."""
     job = Job()
     job.see(a=1, b=1)
     job.see(c=1, d=1)
@@ -229,8 +248,9 @@ def test_no_survivor_of_the_previous_set() -> None:
     assert job.driver.stage is Stage.OVER and job.see(a=1, b=1) == []
 
 
+@covers("EL-12")
 def test_the_last_survivor_dies_in_the_pause() -> None:
-    """EL-12: nobody is left to wait for: the job fails at once, not at the elastic time-out."""
+    """Nobody is left to wait for: the job fails at once, not at the elastic time-out."""
     job = Job(workers=3, low=3)
     job.see(a=1, b=1, c=1)
     job.see(a=1)
@@ -240,8 +260,9 @@ def test_the_last_survivor_dies_in_the_pause() -> None:
     assert fail.message.startswith("No hosts from previous set remaining") and "Process name: a[0]" in fail.message
 
 
+@covers("EL-12")
 def test_no_survivor_but_a_checkpoint() -> None:
-    """EL-12: with a checkpoint on disk the newcomers resume from it."""
+    """With a checkpoint on disk the newcomers resume from it."""
     job = Job()
     job.see(a=1, b=1)
     job.tell(CheckpointSeen())
@@ -252,8 +273,9 @@ def test_no_survivor_but_a_checkpoint() -> None:
     assert not only(job.ready(), StartRound)[0].resume
 
 
+@covers("EL-16", "EL-13")
 def test_pause_and_resume() -> None:
-    """EL-16, EL-13: below `min_np` training pauses, survivors are kept, and it goes on when slots return."""
+    """Below `min_np` training pauses, survivors are kept, and it goes on when slots return."""
     job = Job(workers=2, low=2)
     job.see(a=1, b=1)
     assert job.see(a=1) == [NotifyRankZero(job.round[0], 1, REMOVED)]
@@ -264,8 +286,9 @@ def test_pause_and_resume() -> None:
     assert start.workers == (Worker(at("a"), 0, 0), Worker(at("c"), 0, 1))
 
 
+@covers("EL-16")
 def test_a_host_that_is_back_in_time_has_lost_nothing() -> None:
-    """EL-16: discovery that shows nothing for a moment costs a pause; the same processes go on."""
+    """Discovery that shows nothing for a moment costs a pause; the same processes go on."""
     job = Job(workers=2, low=2)
     job.see(a=1, b=1)
     job.see()
@@ -274,9 +297,10 @@ def test_a_host_that_is_back_in_time_has_lost_nothing() -> None:
     assert start.workers == (Worker(at("a"), 0, 0), Worker(at("b"), 0, 0))
 
 
+@covers("EL-16")
 @pytest.mark.parametrize("paused", [False, True])
 def test_the_elastic_time_out(paused: bool) -> None:
-    """EL-16: at 600 s, not before, it ends with the message: before the first round and in a pause."""
+    """At 600 s, not before, it ends with the message: before the first round and in a pause."""
     job = Job(workers=2, low=2)
     if paused:
         job.see(a=1, b=1)
@@ -300,8 +324,8 @@ def test_the_elastic_time_out(paused: bool) -> None:
     assert job.driver.deadline is None
 
 
+@covers("EL-16", "EL-17")
 def test_a_discovery_that_never_answers_times_out() -> None:
-    """EL-16, EL-17."""
     job = Job(timeout=5.0)
     (action,) = job.tell(Tick(), after=5.0)
     assert action.message.endswith("to become available: after 5 s no hosts are known yet.")

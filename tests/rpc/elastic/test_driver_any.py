@@ -25,6 +25,8 @@ from rpc.elastic.events import (
     WorkerStuck,
 )
 
+from ...statements import covers
+
 FIRST, LOW, HIGH = 3, 2, 5
 HOSTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 2), max_size=6)
 ENOUGH = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 2), min_size=LOW, max_size=6)
@@ -117,10 +119,11 @@ class Checked:
         self.round, self.settled = start.workers, set()
 
 
+@covers("EL-10", "EL-11", "EL-13", "EL-15", "EL-19", "EL-23")
 @settings(max_examples=150, deadline=None)
 @given(EVENTS)
 def test_any_sequence_of_events(events: list[tuple[str, Any]]) -> None:
-    """EL-10, EL-11, EL-13, EL-15, EL-19, EL-23: in every round all slots exist and differ, no more than `max_np` and no fewer
+    """In every round all slots exist and differ, no more than `max_np` and no fewer
     than are needed; nobody is left behind in silence; survivors keep their order, one of them leads; nothing begins before
     everybody of the last round has come to an end; only rank 0 is told, by growing numbers, and nothing follows the end."""
     job = Checked()
@@ -137,11 +140,12 @@ def test_any_sequence_of_events(events: list[tuple[str, Any]]) -> None:
     assert job.over or job.driver.attempt > attempt
 
 
+@covers("EL-14", "EL-18", "EL-12")
 @settings(max_examples=50, deadline=None)
 @given(st.lists(ENOUGH, min_size=1, max_size=8))
 def test_any_sequence_of_hosts(sequence: list[dict[str, int]]) -> None:
-    """EL-14, EL-18: whatever discovery shows, one after the other, the next round has exactly the slots that are there, up to
-    `max_np`, or there was no survivor (EL-12)."""
+    """Whatever discovery shows, one after the other, the next round has exactly the slots that are there, up to
+    `max_np`, or there was no survivor."""
     job = Checked()
     job.play("see", {"a": 2, "b": 1})
     for hosts in sequence:

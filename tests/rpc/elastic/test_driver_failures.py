@@ -27,9 +27,12 @@ from rpc.elastic.events import (
 from rpc.errors import InvalidTransition
 from tests.rpc.elastic.elastic_job import Job, at, only
 
+from ...statements import covers
 
+
+@covers("EL-17")
 def test_discovery_that_fails() -> None:
-    """EL-17: at the first call it ends the job at once, later it is a warning and the last answer counts."""
+    """At the first call it ends the job at once, later it is a warning and the last answer counts."""
     job = Job()
     assert job.tell(DiscoveryFailed("exit code 1.")) == [Fail("The first discovery of hosts failed: exit code 1.")]
     job = Job()
@@ -39,9 +42,10 @@ def test_discovery_that_fails() -> None:
     assert job.driver.stage is Stage.RUNNING
 
 
+@covers("EL-19")
 @pytest.mark.parametrize("code", [1, -9])
 def test_a_failure_takes_its_host_out(code: int) -> None:
-    """EL-19: exception or kill: the host is blacklisted, its other workers are stopped, the rest go on renumbered."""
+    """Exception or kill: the host is blacklisted, its other workers are stopped, the rest go on renumbered."""
     job = Job(workers=4)
     job.see(a=2, b=2)
     (stop,) = job.die("a[1]", code)
@@ -53,16 +57,18 @@ def test_a_failure_takes_its_host_out(code: int) -> None:
     assert job.see(a=2, b=2, after=1e6) == []
 
 
+@covers("EL-19")
 def test_a_stopped_worker_holds_nobody_up() -> None:
-    """EL-19: a neighbour on a dead host may never be heard of again; the round does not wait for it."""
+    """a neighbour on a dead host may never be heard of again; the round does not wait for it."""
     job = Job(workers=4)
     job.see(a=2, b=2)
     job.die("a[1]")
     assert only(job.ready("b[0]", "b[1]"), StartRound)
 
 
+@covers("EL-27")
 def test_a_stuck_worker_is_treated_as_failed() -> None:
-    """EL-27: it is stopped at once; what it says later is answered as to one that was removed."""
+    """It is stopped at once; what it says later is answered as to one that was removed."""
     job = Job()
     job.see(a=1, b=1)
     stuck = job.worker("b[0]")
@@ -74,8 +80,9 @@ def test_a_stuck_worker_is_treated_as_failed() -> None:
     assert job.tell(WorkerStuck(stuck), WorkerEnded(stuck, False, -9)) == []
 
 
+@covers("EL-20")
 def test_success_of_one_ends_the_job() -> None:
-    """EL-20: when every worker has recorded and any has succeeded, all stop and the job has ended well."""
+    """When every worker has recorded and any has succeeded, all stop and the job has ended well."""
     job = Job(workers=3)
     job.see(a=1, b=1, c=1)
     assert job.tell(WorkerEnded(job.worker("a[0]"), True, 0), WorkerEnded(job.worker("b[0]"), True, 0)) == []
@@ -83,8 +90,9 @@ def test_success_of_one_ends_the_job() -> None:
     assert job.tell(WorkerEnded(job.worker("c[0]"), False, -15)) == []
 
 
+@covers("EL-20")
 def test_removed_is_no_success() -> None:
-    """EL-20: a worker that exits 0 after its host was taken away finishes nothing; one whose function returned does."""
+    """a worker that exits 0 after its host was taken away finishes nothing; one whose function returned does."""
     job = Job()
     job.see(a=1, b=1)
     job.see(a=1)
@@ -94,16 +102,18 @@ def test_removed_is_no_success() -> None:
     assert job.tell(WorkerEnded(job.worker("a[0]"), True, 0, returned=True)) == [Finish()]
 
 
+@covers("EL-20")
 def test_exit_zero_without_a_return_is_no_success() -> None:
-    """EL-20: the exit code counts only where nobody knows whether the function returned."""
+    """The exit code counts only where nobody knows whether the function returned."""
     job = Job(workers=1)
     job.see(a=1)
     actions = job.tell(WorkerEnded(job.worker("a[0]"), True, 0, returned=False))
     assert isinstance(actions[-1], Fail)
 
 
+@covers("EL-20", "EL-21")
 def test_all_failed() -> None:
-    """EL-20, EL-21: the error names the first process to fail, by time, its exit code, and the verdict on it."""
+    """The error names the first process to fail, by time, its exit code, and the verdict on it."""
     job = Job()
     job.see(a=1, b=1)
     job.tell(WorkerEnded(job.worker("b[0]"), False, 3, "Node(1) crashed in step of epoch 2, batch 5."))
@@ -114,8 +124,9 @@ def test_all_failed() -> None:
     )
 
 
+@covers("EL-21")
 def test_a_process_that_never_was_has_no_exit_code() -> None:
-    """EL-21: what is known is told, and nothing else."""
+    """What is known is told, and nothing else."""
     job = Job(workers=1)
     job.see(a=1)
     fail = job.tell(WorkerEnded(job.worker("a[0]"), False, detail="The agent of a does not answer.", started=False))[-1]
@@ -123,8 +134,9 @@ def test_a_process_that_never_was_has_no_exit_code() -> None:
     assert fail.message.endswith("The first worker to fail was:\nProcess name: a[0]\nThe agent of a does not answer.")
 
 
+@covers("EL-19", "EL-20")
 def test_one_host_of_several_workers() -> None:
-    """EL-19, EL-20: where the only host is blacklisted all its workers have failed, and so has the job."""
+    """Where the only host is blacklisted all its workers have failed, and so has the job."""
     job = Job(workers=3)
     job.see(a=3)
     actions = job.die("a[1]")
@@ -132,13 +144,15 @@ def test_one_host_of_several_workers() -> None:
     assert "Process name: a[1]" in actions[-1].message
 
 
+@covers("EL-21")
 def test_ports_that_are_not_the_usual_one_are_told() -> None:
-    """EL-21: several agents of one host have different names."""
+    """Several agents of one host have different names."""
     assert str(Worker(Address("h", 5000), 2, 0)) == "h:5000[2]"
 
 
+@covers("EL-20")
 def test_the_reset_limit() -> None:
-    """EL-20: so many rounds follow the first one."""
+    """So many rounds follow the first one."""
     job = Job(reset_limit=1)
     job.see(a=1, b=1)
     assert only(job.ready(), StartRound)
@@ -146,8 +160,9 @@ def test_the_reset_limit() -> None:
     assert actions[-1].message.endswith("number of resets during elastic job exceeded limit: 1")
 
 
+@covers("EL-20")
 def test_ready_that_dies_while_others_gather() -> None:
-    """EL-20: READY, then FAILURE counts once, in the barrier as well as in a pause."""
+    """READY, then FAILURE counts once, in the barrier as well as in a pause."""
     job = Job(workers=3, reset_limit=1)
     job.see(a=1, b=1, c=1)
     assert job.ready("a[0]") == []
@@ -156,8 +171,9 @@ def test_ready_that_dies_while_others_gather() -> None:
     assert [str(worker) for worker in only(job.ready("c[0]"), StartRound)[0].workers] == ["b[0]", "c[0]"]
 
 
+@covers("EL-16", "EL-19")
 def test_a_survivor_dies_in_the_pause() -> None:
-    """EL-16, EL-19: it is not counted on any more, and its host is blacklisted."""
+    """It is not counted on any more, and its host is blacklisted."""
     job = Job(workers=3, low=3)
     job.see(a=1, b=1, c=1)
     job.see(a=1, b=1)
@@ -167,8 +183,9 @@ def test_a_survivor_dies_in_the_pause() -> None:
     assert job.names == ["b[0]", "d[0]", "e[0]"]
 
 
+@covers("FD-14")
 def test_late_words_of_an_earlier_round() -> None:
-    """FD-14 for elastic jobs: a READY of attempt k does not count in attempt k + 1, an end counts once."""
+    """A READY of attempt k does not count in attempt k + 1, an end counts once."""
     job = Job()
     job.see(a=1, b=1)
     job.ready()
@@ -180,8 +197,9 @@ def test_late_words_of_an_earlier_round() -> None:
     assert job.tell(ended, WorkerEnded(Worker(at("z"), 0, 0), False, 1)) == []
 
 
+@covers("EL-23")
 def test_a_removed_worker_is_told_so() -> None:
-    """EL-23: a living worker without a slot gets rank -1 and the message; its end changes nothing any more."""
+    """a living worker without a slot gets rank -1 and the message; its end changes nothing any more."""
     job = Job(workers=2)
     job.see(a=2)
     job.see(a=1)
@@ -192,8 +210,9 @@ def test_a_removed_worker_is_told_so() -> None:
     assert job.tell(WorkerEnded(gone, False, 1), WorkerReady(gone, 1))[-1] == remove
 
 
+@covers("EL-23")
 def test_a_slot_is_freed_before_it_is_used_again() -> None:
-    """EL-23: a removed worker that is still there when its slot comes back is stopped."""
+    """a removed worker that is still there when its slot comes back is stopped."""
     job = Job(workers=2)
     job.see(a=2)
     job.see(a=1)
@@ -204,8 +223,9 @@ def test_a_slot_is_freed_before_it_is_used_again() -> None:
     assert start.workers == (Worker(at("a"), 0, 0), Worker(at("a"), 1, 2))
 
 
+@covers("EL-24")
 def test_three_rounds_on_two_hosts() -> None:
-    """EL-24: hosts {L}, {L,R}, {R} with two slots each: sizes 2, 4, 2, and rank 0 began as rank 0, 0, 2."""
+    """Hosts {L}, {L,R}, {R} with two slots each: sizes 2, 4, 2, and rank 0 began as rank 0, 0, 2."""
     job = Job(workers=2)
     began: dict[Worker, int] = {}
     sizes, ranks, rounds = [], [], []

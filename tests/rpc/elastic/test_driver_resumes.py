@@ -24,6 +24,8 @@ from rpc.elastic.events import (
 )
 from tests.rpc.elastic.elastic_job import Job, at, only
 
+from ...statements import covers
+
 REPEATED = "The same failure has come 3 times at the same place, so it would come again."
 TWICE_AGAIN = pytest.mark.parametrize("options", [{"cool_down": CoolDown(5.0, 20.0)}, {"resumes": True}], ids=["cool", "kept"])
 
@@ -43,9 +45,10 @@ def do_not_answer(job: Job, *workers: str) -> list[Any]:
     return job.tell(*ended)
 
 
+@covers("EL-19")
 @TWICE_AGAIN
 def test_only_the_failed_slot_is_out(options: Any) -> None:
-    """EL-19: the other workers of its host live on, renumbered; nobody is stopped."""
+    """The other workers of its host live on, renumbered; nobody is stopped."""
     job = Job(workers=4, **options)
     job.see(a=2, b=2)
     assert job.die("a[0]", code=-9) == []
@@ -54,9 +57,10 @@ def test_only_the_failed_slot_is_out(options: Any) -> None:
     assert start.workers == tuple(old.values()) and not start.resume
 
 
+@covers("EL-19")
 @TWICE_AGAIN
 def test_a_lost_agent_takes_its_host_out(options: Any) -> None:
-    """EL-19: nobody lives on where the agent is lost."""
+    """Nobody lives on where the agent is lost."""
     job = Job(workers=4, **options)
     job.see(a=2, b=2)
     stops = job.tell(WorkerStuck(job.worker("a[1]"), "its host is silent", agent_lost=True))
@@ -65,8 +69,9 @@ def test_a_lost_agent_takes_its_host_out(options: Any) -> None:
     assert names(start) == ["b[0]", "b[1]"]
 
 
+@covers("EL-19")
 def test_a_newcomer_that_cannot_be_reached_harms_no_neighbour() -> None:
-    """EL-19: one call that fails is no proof that the agent is lost, as long as it speaks for another worker."""
+    """One call that fails is no proof that the agent is lost, as long as it speaks for another worker."""
     job = Job(workers=1, cool_down=CoolDown(5.0, 20.0))
     job.see(a=1)
     job.see(a=2)
@@ -76,8 +81,9 @@ def test_a_newcomer_that_cannot_be_reached_harms_no_neighbour() -> None:
     assert names(start) == ["a[0]"]
 
 
+@covers("EL-22")
 def test_a_slot_is_used_again_after_its_cool_down() -> None:
-    """EL-22: after lo, 2 lo, 4 lo ... at most hi, plus a jitter of at most lo; its neighbour trains on meanwhile."""
+    """After lo, 2 lo, 4 lo ... at most hi, plus a jitter of at most lo; its neighbour trains on meanwhile."""
     job = Job(workers=2, cool_down=CoolDown(2.0, 5.0))
     job.see(a=2)
     for period in (2.0, 4.0, 5.0, 5.0):
@@ -93,8 +99,9 @@ def test_a_slot_is_used_again_after_its_cool_down() -> None:
         assert start.workers == (Worker(at("a"), 0, 0), Worker(at("a"), 1, start.attempt))
 
 
+@covers("EL-20", "EL-12")
 def test_all_workers_fail_and_the_job_goes_on() -> None:
-    """EL-20, EL-12: from the file, on all hosts, the spare one, too; nobody of the last round takes part."""
+    """From the file, on all hosts, the spare one, too; nobody of the last round takes part."""
     job = Job(workers=2, high=3, resumes=True)
     job.see(a=1, b=1)
     job.tell(CheckpointSeen("some"))
@@ -105,8 +112,9 @@ def test_all_workers_fail_and_the_job_goes_on() -> None:
     assert {worker.born for worker in start.workers} == {1}
 
 
+@covers("EL-20")
 def test_a_single_worker_that_hangs() -> None:
-    """EL-20: whoever has given it up, another process takes its slot."""
+    """Whoever has given it up, another process takes its slot."""
     job = Job(workers=1, resumes=True)
     job.see(a=1)
     job.tell(CheckpointSeen("some"))
@@ -115,23 +123,26 @@ def test_a_single_worker_that_hangs() -> None:
     assert start.workers == (Worker(at("a"), 0, 1),) and start.resume
 
 
+@covers("FD-10", "EL-20")
 def test_nothing_was_kept_yet() -> None:
-    """FD-10, EL-20: without a file all begin anew, and the log says so."""
+    """Without a file all begin anew, and the log says so."""
     job = Job(resumes=True)
     job.see(a=1, b=1)
     warning, start = fail_all(job)[-2:]
     assert warning.message.endswith("goes on from the beginning, as nothing was kept yet.") and start.resume
 
 
+@covers("EL-20")
 def test_without_a_checkpoint_a_cool_down_does_not_help() -> None:
-    """EL-20: the state is lost with the last worker."""
+    """The state is lost with the last worker."""
     job = Job(cool_down=CoolDown(1.0, 1.0))
     job.see(a=1, b=1)
     assert fail_all(job)[-1].message.startswith("All workers have failed.")
 
 
+@covers("EL-20", "EL-22")
 def test_with_a_cool_down_all_wait_for_it() -> None:
-    """EL-20, EL-22: 'for ever' is what a checkpoint takes back, not a period that was asked for."""
+    """'for ever' is what a checkpoint takes back, not a period that was asked for."""
     job = Job(resumes=True, cool_down=CoolDown(10.0, 40.0))
     job.see(a=1, b=1)
     job.tell(CheckpointSeen("some"))
@@ -143,16 +154,18 @@ def test_with_a_cool_down_all_wait_for_it() -> None:
     assert start.resume and len(start.workers) == 1
 
 
+@covers("EL-20")
 def test_a_returned_worker_has_won() -> None:
-    """EL-20: any SUCCESS ends the job well, whatever has become of the others."""
+    """Any SUCCESS ends the job well, whatever has become of the others."""
     job = Job(resumes=True)
     job.see(a=1, b=1)
     job.tell(WorkerEnded(job.worker("a[0]"), True, 0, returned=True))
     assert job.die("b[0]")[-1] == Finish()
 
 
+@covers("EL-20")
 def test_the_last_survivor_fails_in_the_pause() -> None:
-    """EL-20: as if all had failed at the same moment."""
+    """As if all had failed at the same moment."""
     job = Job(workers=2, low=2, resumes=True)
     job.see(a=1, b=1)
     job.tell(CheckpointSeen("some"))
@@ -164,8 +177,9 @@ def test_the_last_survivor_fails_in_the_pause() -> None:
     assert start.resume and names(start) == ["a[0]", "b[0]"]
 
 
+@covers("EL-20", "EL-22")
 def test_too_few_are_left() -> None:
-    """EL-20, EL-22: below `min_workers` the slot that failed is used again, with the state of those that live."""
+    """Below `min_workers` the slot that failed is used again, with the state of those that live."""
     job = Job(workers=2, low=2, resumes=True)
     job.see(a=1, b=1)
     job.die("b[0]")
@@ -177,9 +191,10 @@ def test_too_few_are_left() -> None:
     assert actions[-1].message.startswith(f"Too few workers are left. {REPEATED}\nThe first worker to fail was:")
 
 
+@covers("EL-20", "FD-20")
 @pytest.mark.parametrize("place", [(2, 5), (0, 0)], ids=["signals", "no signals"])
 def test_the_same_place_three_times(place: tuple[int, int]) -> None:
-    """EL-20, FD-20: the same rank at the same epoch and batch, or with nothing else kept: the third time is the last."""
+    """The same rank at the same epoch and batch, or with nothing else kept: the third time is the last."""
     job = Job(resumes=True)
     job.see(a=1, b=1)
     job.tell(CheckpointSeen("some"))
@@ -191,8 +206,9 @@ def test_the_same_place_three_times(place: tuple[int, int]) -> None:
     assert job.driver.stage is Stage.OVER
 
 
+@covers("EL-20", "FD-20")
 def test_other_places_are_other_failures() -> None:
-    """EL-20, FD-20: the job goes on as long as it gets on."""
+    """The job goes on as long as it gets on."""
     job = Job(resumes=True)
     job.see(a=1, b=1)
     for number in range(4):
@@ -203,16 +219,18 @@ def test_other_places_are_other_failures() -> None:
         assert only(fail_all(job, None), StartRound)
 
 
+@covers("EL-20")
 def test_the_reset_limit_holds() -> None:
-    """EL-20: rounds from the file are counted as all others."""
+    """Rounds from the file are counted as all others."""
     job = Job(resumes=True, reset_limit=2)
     job.see(a=1, b=1)
     assert only(fail_all(job, (1, 1)), StartRound) and only(fail_all(job, (1, 2)), StartRound)
     assert "number of resets during elastic job exceeded limit: 2" in fail_all(job, (1, 3))[-1].message
 
 
+@covers("EL-20", "EL-16")
 def test_hosts_that_do_not_answer_are_asked_again() -> None:
-    """EL-20, EL-16: whoever answers is used at once, others after 0.5 s, 1 s ... at most 8 s; up to the time-out, counted from
+    """Whoever answers is used at once, others after 0.5 s, 1 s ... at most 8 s; up to the time-out, counted from
     the loss. A round that never began is no reset."""
     job = Job(resumes=True, reset_limit=1, timeout=100.0)
     job.see(a=1, b=1)
@@ -235,8 +253,9 @@ def test_hosts_that_do_not_answer_are_asked_again() -> None:
     )
 
 
+@covers("EL-20")
 def test_one_host_answers() -> None:
-    """EL-20: it goes on alone, and is not kept from it by the other one."""
+    """It goes on alone, and is not kept from it by the other one."""
     job = Job(resumes=True)
     job.see(a=1, b=1)
     job.tell(CheckpointSeen("some"))
@@ -247,8 +266,9 @@ def test_one_host_answers() -> None:
     assert job.see(a=1, b=1, after=1e6) == []
 
 
+@covers("EL-20", "FD-20")
 def test_a_lost_agent_is_no_place_of_the_program() -> None:
-    """EL-20, FD-20: however often a host is lost, the program has not failed."""
+    """However often a host is lost, the program has not failed."""
     job = Job(workers=1, resumes=True)
     job.see(a=1)
     for _ in range(4):
@@ -259,8 +279,9 @@ def test_a_lost_agent_is_no_place_of_the_program() -> None:
         assert only(job.tell(Tick()), StartRound)
 
 
+@covers("EL-20")
 def test_a_host_that_refuses_is_asked_again() -> None:
-    """EL-20: an agent that leaves, or is busy, is no failure of the program."""
+    """An agent that leaves, or is busy, is no failure of the program."""
     job = Job(workers=1, resumes=True)
     job.see(a=1)
     fail_all(job, (1, 1))
@@ -272,8 +293,9 @@ def test_a_host_that_refuses_is_asked_again() -> None:
         assert only(job.tell(Tick()), StartRound)
 
 
+@covers("EL-20")
 def test_nobody_has_ever_started() -> None:
-    """EL-20: hosts that none of the first workers can be started on are an error of the call."""
+    """Hosts that none of the first workers can be started on are an error of the call."""
     job = Job(resumes=True)
     job.see(a=1, b=1)
     job.tell(CheckpointSeen("of an earlier job"))

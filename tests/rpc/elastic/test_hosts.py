@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from network.nodes import DEFAULT_PORT, Address
 from rpc.elastic import Blacklist, CoolDown, Host, HostUpdateResult, classify, deal, order_hosts, parse_hosts
 
+from ...statements import covers
+
 A, B, C, D = (Address(name, DEFAULT_PORT) for name in "abcd")
 ADDRESSES = st.sampled_from([A, B, C, D])
 SLOTS = st.dictionaries(ADDRESSES, st.integers(1, 4))
 
 
+@covers("EL-17")
 @pytest.mark.parametrize(
     ("text", "hosts"),
     [
@@ -29,10 +32,11 @@ SLOTS = st.dictionaries(ADDRESSES, st.integers(1, 4))
     ],
 )
 def test_lines_of_hosts(text: str, hosts: list[Host]) -> None:
-    """EL-17: one `host[:port] [slots=n]` per line, blank output is no host yet, duplicates count once."""
+    """One `host[:port] [slots=n]` per line, blank output is no host yet, duplicates count once."""
     assert parse_hosts(text) == hosts
 
 
+@covers("EL-17")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -47,20 +51,22 @@ def test_lines_of_hosts(text: str, hosts: list[Host]) -> None:
     ],
 )
 def test_a_line_that_is_no_host_is_named(text: str, message: str) -> None:
-    """EL-17, style 4: the error names the line, what is expected and what it holds."""
+    """The error names the line, what is expected and what it holds."""
     with pytest.raises(ValueError, match=message):
         parse_hosts(text)
 
 
+@covers("EL-11")
 def test_survivors_keep_their_order() -> None:
-    """EL-11: `a,b,c` then `{d,c,b}` gives `b,c,d`."""
+    """`a,b,c` then `{d,c,b}` gives `b,c,d`."""
     assert order_hosts([A, B, C], [D, C, B]) == [B, C, D]
     assert order_hosts([], [C, A, C]) == [C, A]
 
 
+@covers("EL-11")
 @given(st.lists(ADDRESSES, unique=True), st.lists(ADDRESSES, unique=True))
 def test_the_order_of_any_hosts(previous: list[Address], available: list[Address]) -> None:
-    """EL-11: all available ones and no others, survivors before newcomers, both in the order they had."""
+    """All available ones and no others, survivors before newcomers, both in the order they had."""
     ordered = order_hosts(previous, available)
     assert sorted(ordered) == sorted(available)
     survivors = [address for address in previous if address in available]
@@ -68,6 +74,7 @@ def test_the_order_of_any_hosts(previous: list[Address], available: list[Address
     assert ordered[len(survivors) :] == [address for address in available if address not in previous]
 
 
+@covers("EL-18")
 @pytest.mark.parametrize(
     ("before", "after", "result"),
     [
@@ -82,27 +89,30 @@ def test_the_order_of_any_hosts(previous: list[Address], available: list[Address
     ],
 )
 def test_what_a_change_is_called(before: dict[Address, int], after: dict[Address, int], result: HostUpdateResult) -> None:
-    """EL-18: more is added, less is removed, both is mixed, the same is none."""
+    """More is added, less is removed, both is mixed, the same is none."""
     assert classify(before, after) is result
 
 
+@covers("EL-18")
 def test_the_numbers_of_changes() -> None:
-    """EL-18: as they travel; results of several looks are joined by `|`."""
+    """As they travel; results of several looks are joined by `|`."""
     kinds = HostUpdateResult
     assert [int(kind) for kind in (kinds.no_update, kinds.removed, kinds.added, kinds.mixed)] == [0, 1, 2, 3]
     assert kinds.removed | kinds.added is kinds.mixed
 
 
+@covers("EL-18")
 @given(SLOTS, SLOTS)
 def test_a_change_backwards_is_the_opposite(before: dict[Address, int], after: dict[Address, int]) -> None:
-    """EL-18: added and removed change places when time runs backwards; nothing else can happen."""
+    """Added and removed change places when time runs backwards; nothing else can happen."""
     opposite = {0: 0, 1: 2, 2: 1, 3: 3}
     assert int(classify(after, before)) == opposite[int(classify(before, after))]
     assert (classify(before, after) is HostUpdateResult.no_update) == (before == after)
 
 
+@covers("EL-15")
 def test_slots_are_dealt_host_by_host() -> None:
-    """EL-15: ranks follow hosts and slots, never more than the maximum."""
+    """Ranks follow hosts and slots, never more than the maximum."""
     hosts = [Host(A, 2), Host(B, 2)]
     assert deal(hosts) == [(A, 0), (A, 1), (B, 0), (B, 1)]
     assert deal(hosts, 3) == [(A, 0), (A, 1), (B, 0)]
@@ -110,9 +120,10 @@ def test_slots_are_dealt_host_by_host() -> None:
     assert deal([Host(B, 1)], 3, keep={(A, 0)}) == [(B, 0)]
 
 
+@covers("EL-15")
 @given(st.dictionaries(ADDRESSES, st.integers(0, 3)), st.integers(1, 9), st.data())
 def test_whoever_can_stay_stays(slots: dict[Address, int], maximum: int, data: st.DataObject) -> None:
-    """EL-15: full use up to the maximum; no living worker makes room for a new one; host by host."""
+    """Full use up to the maximum; no living worker makes room for a new one; host by host."""
     hosts = [Host(address, count) for address, count in slots.items()]
     places = [(host.address, index) for host in hosts for index in range(host.slots)]
     keep = data.draw(st.sets(st.sampled_from(places), max_size=maximum)) if places else set()
@@ -125,8 +136,9 @@ def test_whoever_can_stay_stays(slots: dict[Address, int], maximum: int, data: s
 HERE, THERE = Address("a", 1), Address("b", 1)
 
 
+@covers("EL-22")
 def test_without_a_range_never_again() -> None:
-    """EL-22: a host that failed is not used again."""
+    """a host that failed is not used again."""
     blacklist = Blacklist()
     blacklist.add(HERE, 5.0)
     assert blacklist.holds(HERE, 5.0) and blacklist.holds(HERE, 1e12)
@@ -134,9 +146,10 @@ def test_without_a_range_never_again() -> None:
     assert blacklist.next_release(5.0) is None
 
 
+@covers("EL-22")
 @pytest.mark.parametrize("seed", range(20))
 def test_periods_double_up_to_the_cap(seed: int) -> None:
-    """EL-22: the first period is lo, then 2 lo, 4 lo, ... capped at hi, each with a jitter of at most lo."""
+    """The first period is lo, then 2 lo, 4 lo, ... capped at hi, each with a jitter of at most lo."""
     blacklist, now = Blacklist(CoolDown(2.0, 12.0), seed), 100.0
     for period in (2.0, 4.0, 8.0, 12.0, 12.0):
         blacklist.add(HERE, now)
@@ -147,8 +160,9 @@ def test_periods_double_up_to_the_cap(seed: int) -> None:
         now = release
 
 
+@covers("EL-22")
 def test_neighbours_that_fail_together_count_once() -> None:
-    """EL-22: failures during one period have one cause, so the period neither doubles nor starts anew."""
+    """Failures during one period have one cause, so the period neither doubles nor starts anew."""
     one, several = Blacklist(CoolDown(2.0, 100.0)), Blacklist(CoolDown(2.0, 100.0))
     one.add(HERE, 0.0)
     for moment in (0.0, 0.1, 1.9):
@@ -156,8 +170,9 @@ def test_neighbours_that_fail_together_count_once() -> None:
     assert several.next_release(0.0) == one.next_release(0.0)
 
 
+@covers("EL-22")
 def test_hosts_do_not_come_back_together() -> None:
-    """EL-22: the jitter differs between hosts, and is the same for the same seed."""
+    """The jitter differs between hosts, and is the same for the same seed."""
 
     def releases(seed: int) -> list[float]:
         blacklist, found = Blacklist(CoolDown(10.0, 10.0), seed), []

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from rpc.elastic import Recorded, Registry, may_go_on
 from rpc.elastic.round import Decision, Outcome
 
+from ...statements import covers
+
 READY, SUCCESS, FAILURE, REMOVED = Recorded
 
 
@@ -26,8 +28,9 @@ def expected(states: tuple[Recorded, ...]) -> Decision:
     return Decision.FAIL if set(states) == {FAILURE} else Decision.NEXT_ROUND
 
 
+@covers("EL-20")
 def test_every_combination_in_every_order() -> None:
-    """EL-20: nothing before every slot has recorded; any SUCCESS stops all; all FAILURE fails; otherwise a new round."""
+    """Nothing before every slot has recorded; any SUCCESS stops all; all FAILURE fails; otherwise a new round."""
     for states in itertools.product(Recorded, repeat=3):
         for order in itertools.permutations("abc"):
             round_ = registry()
@@ -37,8 +40,9 @@ def test_every_combination_in_every_order() -> None:
             assert round_.outcome(hosts_left=True).decision is expected(states)
 
 
+@covers("EL-20")
 def test_no_host_left() -> None:
-    """EL-20: all hosts blacklisted fails, unless a worker has succeeded."""
+    """All hosts blacklisted fails, unless a worker has succeeded."""
     round_ = registry()
     for worker, state in zip("abc", (READY, FAILURE, READY), strict=True):
         round_.record(worker, state)
@@ -49,9 +53,10 @@ def test_no_host_left() -> None:
     assert won.outcome(hosts_left=False).decision is Decision.FINISH
 
 
+@covers("EL-20")
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_the_limit_of_resets(limit: int) -> None:
-    """EL-20: exactly `limit` rounds follow the first one, then the job fails with the number."""
+    """Exactly `limit` rounds follow the first one, then the job fails with the number."""
     rounds = Registry(limit)
     for _ in range(limit):
         rounds.begin("ab")
@@ -66,8 +71,9 @@ def test_the_limit_of_resets(limit: int) -> None:
     assert outcome.reason.endswith(f"number of resets during elastic job exceeded limit: {limit}")
 
 
+@covers("EL-20")
 def test_ready_may_become_failure_once() -> None:
-    """EL-20: a READY later changed to FAILURE counts once, as FAILURE; the barrier still waits for the others."""
+    """a READY later changed to FAILURE counts once, as FAILURE; the barrier still waits for the others."""
     round_ = registry(workers="ab")
     assert round_.record("a", READY)
     assert round_.record("a", FAILURE)
@@ -78,9 +84,10 @@ def test_ready_may_become_failure_once() -> None:
     assert round_.outcome(hosts_left=True) == Outcome(Decision.FAIL, "All workers have failed.")
 
 
+@covers("EL-20")
 @pytest.mark.parametrize("end", [SUCCESS, FAILURE, REMOVED])
 def test_an_end_is_an_end(end: Recorded) -> None:
-    """EL-20: what has ended stays as it ended."""
+    """What has ended stays as it ended."""
     round_ = registry()
     round_.record("a", end)
     for later in Recorded:
@@ -88,16 +95,18 @@ def test_an_end_is_an_end(end: Recorded) -> None:
     assert round_.state("a") is end
 
 
+@covers("EL-20")
 def test_removed_is_no_success() -> None:
-    """EL-20: workers that ended because they were removed finish nothing, and are no failure either."""
+    """Workers that ended because they were removed finish nothing, and are no failure either."""
     round_ = registry(workers="ab")
     round_.record("a", REMOVED)
     round_.record("b", REMOVED)
     assert round_.outcome(hosts_left=True).decision is Decision.NEXT_ROUND
 
 
+@covers("EL-20")
 def test_strangers_and_former_rounds_do_not_count() -> None:
-    """EL-20: who is not in the round records nothing, and each round begins empty."""
+    """Who is not in the round records nothing, and each round begins empty."""
     round_ = registry(workers="ab")
     assert not round_.record("z", SUCCESS)
     assert not round_.begun

@@ -11,11 +11,14 @@ from network.session import Session
 from rpc.job.peers import MOST_WAITING, PeerConnector, PendingPeers
 from tests.network.wires import talk
 
+from ...statements import covers
+
 PLACE = ["127.0.0.1:9", "a host", ""]
 
 
+@covers("EL-2")
 def test_who_calls_for_a_round_that_was_given_up_is_not_left_waiting() -> None:
-    """EL-2: a peer that got in would take the round to have begun, and wait in it for a process that asks for the next one."""
+    """a peer that got in would take the round to have begun, and wait in it for a process that asks for the next one."""
     lobby = PendingPeers()
     connector = PeerConnector("job", 0, {}, PLACE, lobby)
     with talk() as first, talk() as second:
@@ -31,8 +34,9 @@ def test_who_calls_for_a_round_that_was_given_up_is_not_left_waiting() -> None:
         assert lobby.arrive(4, 1, second.server), "of the next round"
 
 
+@covers("SEC-21")
 def test_who_is_of_no_round_is_let_go_of() -> None:
-    """SEC-21: a node of the job that the round does not name does not get in; one without a key for us is not called."""
+    """a node of the job that the round does not name does not get in; one without a key for us is not called."""
     lobby = PendingPeers()
     connector = PeerConnector("job", 1, {0: b"k" * 32}, PLACE, lobby)
     with talk() as second, talk() as seventh:
@@ -50,8 +54,9 @@ def sessions(held: ExitStack, count: int) -> list[Session]:
     return [held.enter_context(talk()).server for _ in range(count)]
 
 
+@covers("EL-27")
 def test_each_round_gets_its_own_callers() -> None:
-    """EL-27: who calls for a round that is over is refused; who calls for a coming one waits until it begins."""
+    """Who calls for a round that is over is refused; who calls for a coming one waits until it begins."""
     with ExitStack() as held:
         early, late, coming = sessions(held, 3)
         lobby = PendingPeers()

@@ -10,6 +10,8 @@ import pytest
 from rpc.errors import InvalidTransition
 from rpc.job.rendezvous import HeardReady, Met, PeerGone, Rendezvous, RollBack, Satisfied, SayReady, Start, Tick
 
+from ...statements import covers
+
 EVENTS = [Satisfied(), Met(0), Met(2), Met(-2), HeardReady(0), HeardReady(2)]
 
 
@@ -22,16 +24,18 @@ def feed(machine: Rendezvous, events: Any, now: float = 11.0) -> list[Any]:
     return [action for event in events for action in machine.handle(event, now)]
 
 
+@covers("SUB-7")
 def test_every_order_starts_exactly_once() -> None:
-    """SUB-7: all 720 orders: READY is said once to each of the group and never to others, the start is the last act."""
+    """All 720 orders: READY is said once to each of the group and never to others, the start is the last act."""
     for order in itertools.permutations(EVENTS):
         actions = feed(rendezvous(), order)
         assert actions[-1] == Start()
         assert sorted(actions[:-1], key=lambda a: a.peer) == [SayReady(0), SayReady(2)]
 
 
+@covers("SUB-7")
 def test_every_order_starts_only_when_nothing_is_missing() -> None:
-    """SUB-7: without any one of the events there is no start in any order; who was heard counts as met."""
+    """Without any one of the events there is no start in any order; who was heard counts as met."""
     for missing in EVENTS:
         rest = [event for event in EVENTS if event != missing]
         for order in itertools.permutations(rest):
@@ -39,9 +43,10 @@ def test_every_order_starts_only_when_nothing_is_missing() -> None:
             assert started == (missing in (Met(0), Met(2)))
 
 
+@covers("SUB-8", "SUB-9")
 @pytest.mark.parametrize("lost", [0, 2, -2])
 def test_a_loss_at_every_place_of_every_order(lost: int) -> None:
-    """SUB-8, SUB-9: before the start it rolls back with the reason, after the start it changes nothing; never both."""
+    """Before the start it rolls back with the reason, after the start it changes nothing; never both."""
     for order in itertools.permutations(EVENTS):
         for place in range(len(order) + 1):
             machine = rendezvous()
@@ -55,8 +60,9 @@ def test_a_loss_at_every_place_of_every_order(lost: int) -> None:
             assert machine.decided
 
 
+@covers("SUB-8")
 def test_the_limit() -> None:
-    """SUB-8: at the limit, not before, it rolls back and says who is missing."""
+    """At the limit, not before, it rolls back and says who is missing."""
     for size in range(len(EVENTS)):
         for events in itertools.combinations(EVENTS, size):
             machine = rendezvous()
@@ -75,8 +81,9 @@ def test_ready_at_the_last_moment_counts() -> None:
     assert feed(machine, EVENTS[-1:], 70.0) == [Start()]
 
 
+@covers("SUB-11")
 def test_alone() -> None:
-    """SUB-11: a parameter server starts by itself, as soon as it has all it needs; so does a single worker."""
+    """a parameter server starts by itself, as soon as it has all it needs; so does a single worker."""
     machine = Rendezvous(-2, [-2], [], 60.0, 0.0)
     assert machine.handle(Tick(), 1.0) == []
     assert machine.handle(Satisfied(), 2.0) == [Start()]
@@ -85,8 +92,9 @@ def test_alone() -> None:
     assert "missing: this node itself" in action.reason
 
 
+@covers("SEC-11")
 def test_strangers_do_not_count() -> None:
-    """SEC-11: READY of a node outside the group starts nothing, its loss stops nothing."""
+    """READY of a node outside the group starts nothing, its loss stops nothing."""
     machine = rendezvous()
     assert feed(machine, [*EVENTS[:-1], HeardReady(7), Met(7), PeerGone(7, "gone")]) == [SayReady(0), SayReady(2)]
     assert not machine.decided

@@ -16,6 +16,8 @@ from rpc.files import RESULT_FILE
 from rpc.job.report import MOST_FILES, exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
 from rpc.process_channel import MAX_PACKET
 
+from ...statements import covers
+
 logger = logging.getLogger("report test")
 
 
@@ -62,8 +64,9 @@ def fail_in_users_code() -> None:
         raise ValueError("mine") from error
 
 
+@covers("SUB-16")
 def test_a_users_error_is_shown_by_the_users_own_frames() -> None:
-    """SUB-16: with what it came of; the frames of this project are in the node's log."""
+    """With what it came of; the frames of this project are in the node's log."""
     error = None
     try:
         fail_in_users_code()
@@ -87,9 +90,10 @@ def test_an_error_without_the_users_frames_is_shown_whole() -> None:
     assert shown_to_submitter("done", "", None) == ""
 
 
+@covers("SUB-16")
 @pytest.mark.parametrize("text", ["x" * 1_000_000, "\N{SNOWMAN}" * 1_000_000, "\ud800" * 100_000, "\0\x1b[2J"])
 def test_everything_fits(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-16: a long message, or one that is no text, reaches the submitter, cut at its front."""
+    """a long message, or one that is no text, reaches the submitter, cut at its front."""
     names = [f"{number:03d}" + "\N{SNOWMAN}" * 80 for number in range(400)]
     for name in names:
         (tmp_path / name).touch()
@@ -110,8 +114,9 @@ def test_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "'../secret' is no file" in caplog.text and "'missing' is no file" in caplog.text
 
 
+@covers("SUB-48")
 def test_a_lost_result_is_a_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-48: an executor that has replaced its output directory has done its work for nothing; the agent is told so."""
+    """An executor that has replaced its output directory has done its work for nothing; the agent is told so."""
     (tmp_path / "a.csv").touch()
     report = make_report("done", "", Reporter(["a.csv"]), tmp_path, logger)
     assert (report.state, report.files) == ("failed", ["a.csv"])
@@ -131,14 +136,16 @@ def test_broken_trace_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     assert "in trace_files" in caplog.text
 
 
+@covers("FD-9")
 @pytest.mark.parametrize(("code", "expected"), [(None, 0), (0, 0), (3, 3), (-1, 255), (10**30, 0), ("reason", 1)])
 def test_exit_codes(code: object, expected: int) -> None:
-    """FD-9: a verdict has the code that the system would have seen."""
+    """a verdict has the code that the system would have seen."""
     assert exit_code_of(SystemExit(code)) == expected
 
 
+@covers("SUB-37")
 def test_sources_are_kept_under_names_that_stay_in_the_folder(tmp_path: Path) -> None:
-    """SUB-37: a module may have any name, a file may not."""
+    """a module may have any name, a file may not."""
     output = tmp_path / "out"
     output.mkdir()
     sources = {"user.codec": "x = 'ä'\n", "../up": "", "a/b": "", "n" * 300: ""}

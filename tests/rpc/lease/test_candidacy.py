@@ -17,6 +17,8 @@ from rpc.lease.candidacy import Candidacy
 from rpc.lease.election import Decision, Election, Office
 from tests.processes.harness import Cluster, cluster
 
+from ...statements import covers
+
 JOB, SHA = "20260101-000000-00000000", "0" * 64
 
 
@@ -65,9 +67,10 @@ def made(request: Request, nodes: NodeAssignment, **further: object) -> Candidac
     return Candidacy(request, nodes, machine, JOB, logging.getLogger("candidacy test"))
 
 
+@covers("FLT-25")
 @pytest.mark.processes
 def test_hosts_that_refuse_and_hosts_that_are_silent(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FLT-25: who refuses the connection has ended; of who is silent nothing is known, and the message names it."""
+    """Who refuses the connection has ended; of who is silent nothing is known, and the message names it."""
     for module in (candidacy, election):
         monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
     nodes = hosts.nodes("ggs")

@@ -11,6 +11,8 @@ from rpc.lease.election import Ask, Decision, Election, Missing, Newer, Office, 
 from rpc.liveness.limits import ANSWER_SECONDS
 from rpc.messages import Agreed, ClaimJob, Denied, Granted, ProposeAttempt
 
+from ...statements import covers
+
 JOB, ME, SHA = "job", "Node(0)/000000000000000a", "0f" * 32
 Known = tuple[int, int, bool, str, int, int, str]
 FIRST: Known = (0, 0, True, "first", 0, 0, "first")  # newest, agreed, begun, attempt state, and what has begun here
@@ -61,6 +63,7 @@ def proposed(attempt: int, term: int, attempt_state: str) -> Known:
 DRIVE, PAUSE, YIELD = Decision.DRIVE, Decision.PAUSE, Decision.YIELD
 
 
+@covers("FLT-21", "FLT-25")
 @pytest.mark.parametrize(
     ("nodes", "granting", "refusing", "known_dead", "submitter", "standby"),
     [
@@ -86,7 +89,7 @@ DRIVE, PAUSE, YIELD = Decision.DRIVE, Decision.PAUSE, Decision.YIELD
 def test_who_counts(
     nodes: int, granting: list[int], refusing: list[int], known_dead: list[int], submitter: Decision, standby: Decision
 ) -> None:
-    """FLT-21, FLT-25: more than half of the last attempt; at exactly half who has begun it goes on, a standby driver never. A
+    """More than half of the last attempt; at exactly half who has begun it goes on, a standby driver never. A
     host that refuses the connection counts as granting for who was connected with it until then, for nobody else; a silent one
     never."""
     for office, expected in ((SUBMITTER, submitter), (STANDBY, standby)):
@@ -95,9 +98,10 @@ def test_who_counts(
         assert decision(round_of(election(nodes, office, known_dead=known_dead), *answers)) is expected, office
 
 
+@covers("INV-14")
 @pytest.mark.parametrize(("office", "expected"), [(SUBMITTER, DRIVE), (STANDBY, YIELD)])
 def test_a_standby_that_hears_of_another_driver_does_not_drive(office: Office, expected: Decision) -> None:
-    """INV-14: even with a majority; who has begun the attempt needs no more than that."""
+    """Even with a majority; who has begun the attempt needs no more than that."""
     answers = (grant(0), grant(1), deny(2, is_driven=True))
     assert decision(round_of(election(3, office), *answers)) is expected
     assert decision(round_of(election(3, office), grant(0), deny(1, is_driven=True), deny(2, is_driven=True))) is YIELD
@@ -173,8 +177,9 @@ def test_the_next_attempt_begins_when_enough_have_agreed() -> None:
     assert decision(machine.handle(Missing(2, True), 3.2)) is DRIVE
 
 
+@covers("INV-14")
 def test_who_hears_of_a_newer_attempt_goes_on_from_there() -> None:
-    """INV-14: one that has begun counts at once. One that some have agreed to may have begun elsewhere, so it is completed."""
+    """One that has begun counts at once. One that some have agreed to may have begun elsewhere, so it is completed."""
     machine = election(3, STANDBY, term=2)
     assert decision(round_of(machine, grant(0, 2), grant(1, 2), deny(2, "left", known=begun(2, 1, "begun")))) is Decision.NEWER
     assert machine.newer == Newer(2, 1, "begun")
@@ -186,8 +191,9 @@ def test_who_hears_of_a_newer_attempt_goes_on_from_there() -> None:
     assert machine.newer == Newer(1, 2, "proposed")
 
 
+@covers("INV-14")
 def test_what_follows_from_an_attempt_that_it_does_not_know_is_not_its_to_complete() -> None:
-    """INV-14: other nodes have to agree to it than those that it knows. The attempt in between comes first."""
+    """Other nodes have to agree to it than those that it knows. The attempt in between comes first."""
     two_ahead: Known = (2, 1, False, "second", 1, 1, "first")
     machine = election(3, STANDBY, term=2)
     assert decision(round_of(machine, grant(0, 2), grant(1, 2, known=two_ahead), Missing(2, False))) is Decision.NEWER
@@ -197,8 +203,9 @@ def test_what_follows_from_an_attempt_that_it_does_not_know_is_not_its_to_comple
     assert decision(round_of(election(3, STANDBY, term=2), *answers)) is YIELD
 
 
+@covers("INV-14")
 def test_what_others_have_proposed_is_not_forgotten_when_too_few_agree_to_it_now() -> None:
-    """INV-14: the next round, of the same standby driver or of another one, finds it again, and not as its own."""
+    """The next round, of the same standby driver or of another one, finds it again, and not as its own."""
     again = proposed(1, 2, "proposed")
     machine = election(3, STANDBY, term=2)
     asked = round_of(machine, grant(0, 2, known=again), grant(1, 2, known=again), Missing(2, False))

@@ -11,6 +11,8 @@ from rpc.lease import lease as who
 from rpc.lease.lease import LIVING, NONE, RESTARTED, DriverLease, Promise
 from rpc.liveness.limits import LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 
+from ...statements import covers
+
 FIRST = (0, 0, "state")  # the attempt that the node takes part in
 SUBMITTER, ONE, TWO = "The submitter/a", "Node(1)/b", "Node(2)/c"
 
@@ -28,9 +30,10 @@ def answer(machine: DriverLease, event: object, now: float = 1.0) -> object:
     return machine.handle(event, now)[-1]
 
 
+@covers("FD-16")
 @pytest.mark.parametrize("place", range(3))
 def test_seniors_come_first(place: int) -> None:
-    """FD-16: when the driver is gone, a node waits for its seniors, then it starts a standby driver, once."""
+    """When the driver is gone, a node waits for its seniors, then it starts a standby driver, once."""
     machine = driven(place)
     machine.handle(who.DriverGone(SUBMITTER), 10.0)
     assert machine.deadline == 10.0 + place * PLACE_SECONDS
@@ -86,8 +89,9 @@ def test_what_was_agreed_to_is_told_to_whoever_claims_it_next() -> None:
     assert machine.promise.begun and machine.promise.attempt_state == "other"
 
 
+@covers("INV-14")
 def test_who_begins_an_attempt_knows_with_whom() -> None:
-    """INV-14: also a node that was not asked whether it may begin, and whose driver dies before it has handed the job on."""
+    """Also a node that was not asked whether it may begin, and whose driver dies before it has handed the job on."""
     machine = driven()
     machine.handle(who.Begun(SUBMITTER, 1, 1, "second"), 1.0)
     assert machine.promise == Promise(1, SUBMITTER, 1, 1, True, "second", 1, 1, "second")

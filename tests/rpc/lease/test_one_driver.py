@@ -12,6 +12,7 @@ from rpc.lease.election import Election
 from rpc.lease.lease import LIVING
 from rpc.messages import Denied, Granted
 
+from ...statements import covers
 from .cluster import Cluster
 
 SCHEDULES = int(os.environ.get("LEASE_SCHEDULES", "2000"))  # `make faults` tries many more
@@ -125,9 +126,10 @@ def assert_brought_to_its_end(world: Cluster) -> None:
         assert outcomes in ({"done"}, {"failed"}, {"left"}, {"done", "left"}, {"failed", "left"}), "\n".join(world.log)
 
 
+@covers("INV-14", "FLT-25")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_at_most_one_driver_begins_or_ends_an_attempt(part: int) -> None:
-    """INV-14, FLT-25: whatever the network does, and whoever is stopped or started again; and when it is whole again, one of
+    """Whatever the network does, and whoever is stopped or started again; and when it is whole again, one of
     them brings the job to its end. `Cluster` asserts the first at each step."""
     ended = 0
     for seed in range(part, SCHEDULES, PARTS):
@@ -137,15 +139,17 @@ def test_at_most_one_driver_begins_or_ends_an_attempt(part: int) -> None:
     assert ended > SCHEDULES / PARTS / 2
 
 
+@covers("FLT-25")
 @pytest.mark.parametrize("seed", [2866, 54048])
 def test_a_driver_that_dies_while_an_attempt_begins(seed: int) -> None:
-    """FLT-25: schedules in which a node begins an attempt that it was not asked about, and its driver says no more."""
+    """Schedules in which a node begins an attempt that it was not asked about, and its driver says no more."""
     assert_brought_to_its_end(play(seed))
 
 
+@covers("INV-14")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_who_is_gone_may_have_ended_the_job(part: int) -> None:
-    """INV-14: a host that refuses connections says nothing about what its agent knew, however long it is down."""
+    """a host that refuses connections says nothing about what its agent knew, however long it is down."""
     ended = 0
     for seed in range(part, SCHEDULES // 8, PARTS):
         world = play_an_end_that_nobody_tells(seed)

@@ -23,6 +23,8 @@ from rpc.monitor import Monitor
 from rpc.verdict import LOG_LINES
 from tests.processes.harness import wait_for
 
+from ...statements import covers
+
 N = 2.0
 ORDER = CanCommit("job", "title", 1, [0, 1], 3, "3.11", "1.0", 1, 1, 5.0, 5.0, stall=N)
 PROGRAM = """
@@ -91,8 +93,9 @@ def deaf(tmp_path: Path) -> Iterator[Bench]:
     made.close()
 
 
+@covers("FD-16")
 def test_beats_tell_where_it_is(bench: Bench) -> None:
-    """FD-16: one each `HEARTBEAT_SECONDS`, with node, attempt, phase, epoch and batch, and nothing else while all is well."""
+    """One each `HEARTBEAT_SECONDS`, with node, attempt, phase, epoch and batch, and nothing else while all is well."""
     for batch in range(20):
         bench.monitor.batch_begin(2, batch)
         bench.pass_time(0.25)
@@ -107,8 +110,9 @@ def test_beats_tell_where_it_is(bench: Bench) -> None:
     assert last.epoch == 3 and last.batch in (19, 20) and last.limit == N and last.waiting == 0.0
 
 
+@covers("FD-2")
 def test_a_process_that_is_stopped_by_a_signal(tmp_path: Path) -> None:
-    """FD-2: also one that gives no signals of its progress. One that is only silent may be so for ever."""
+    """Also one that gives no signals of its progress. One that is only silent may be so for ever."""
     bench = Bench(tmp_path, PROGRAM, replace(ORDER, standstill=8.0))
     try:
         bench.monitor.work_begins(7)
@@ -132,8 +136,9 @@ def test_a_process_that_is_stopped_by_a_signal(tmp_path: Path) -> None:
         bench.close()
 
 
+@covers("FD-2")
 def test_waiting_shows_in_the_beats(bench: Bench) -> None:
-    """FD-2: seconds of waiting without a byte; enough for others to find a deadlock."""
+    """Seconds of waiting without a byte; enough for others to find a deadlock."""
     bench.monitor.batch_begin()
     for _ in range(40):
         bench.recorder.waits()
@@ -142,8 +147,9 @@ def test_waiting_shows_in_the_beats(bench: Bench) -> None:
     assert bench.of(Verdict) == [] and bench.of(Heartbeat)[-1].waiting == pytest.approx(9.5, abs=0.6)
 
 
+@covers("FD-2", "FD-18")
 def test_a_stuck_process_says_where_it_is(bench: Bench) -> None:
-    """FD-2, FD-18: the verdict has the stack, the last lines of the log, and comes within half a second after N."""
+    """The verdict has the stack, the last lines of the log, and comes within half a second after N."""
     bench.monitor.batch_begin(2, 16)
     begun = bench.clock.monotonic()
     bench.pass_time(10.0)
@@ -157,8 +163,9 @@ def test_a_stuck_process_says_where_it_is(bench: Bench) -> None:
     assert len(bench.of(Heartbeat)) == pytest.approx(10.0 / HEARTBEAT_SECONDS, abs=1)  # the agent lives
 
 
+@covers("FD-18")
 def test_a_stopped_process_cannot_say_where_it_is(bench: Bench) -> None:
-    """FD-18: SIGSTOP is told as what it is, at once."""
+    """SIGSTOP is told as what it is, at once."""
     bench.monitor.batch_begin()
     os.kill(bench.process.pid, signal.SIGSTOP)
     while process_status(bench.process.pid).state != "T":
@@ -169,8 +176,9 @@ def test_a_stopped_process_cannot_say_where_it_is(bench: Bench) -> None:
     assert N < verdict.seconds < N + 0.01
 
 
+@covers("FD-18")
 def test_a_process_that_does_not_answer(deaf: Bench) -> None:
-    """FD-18: after 0.3 s the verdict goes without a stack."""
+    """After 0.3 s the verdict goes without a stack."""
     deaf.monitor.batch_begin()
     deaf.pass_time(3.0)
     (verdict,) = deaf.of(Verdict)
@@ -178,8 +186,9 @@ def test_a_process_that_does_not_answer(deaf: Bench) -> None:
     assert N + STACK_SECONDS <= verdict.seconds <= N + 0.5
 
 
+@covers("FD-19")
 def test_notices(bench: Bench) -> None:
-    """FD-19: warned at N / 2, recovered with the end of the batch, both naming the batch."""
+    """Warned at N / 2, recovered with the end of the batch, both naming the batch."""
     bench.monitor.batch_begin(0, 4)
     bench.pass_time(1.5)
     bench.monitor.batch_end()
@@ -191,6 +200,7 @@ def test_notices(bench: Bench) -> None:
     assert warned.describe().startswith("Node(1), epoch 1, batch 5: silent for 1.0 s in phase 'step'")
 
 
+@covers("FD-9", "FD-18")
 @pytest.mark.parametrize(
     ("detail", "code", "exit_code", "kind", "number", "left_with"),
     [
@@ -204,7 +214,7 @@ def test_notices(bench: Bench) -> None:
 def test_how_a_process_ended(
     bench: Bench, detail: str, code: int, exit_code: int, kind: str, number: int, left_with: int
 ) -> None:
-    """FD-9, FD-18: how a process ended, and in which batch, although nobody had looked since it began."""
+    """How a process ended, and in which batch, although nobody had looked since it began."""
     bench.monitor.batch_begin(4, 9)
     bench.clock.advance(0.5)
     verdict = bench.guard.failed(bench.clock.monotonic(), detail, code, exit_code)
@@ -212,8 +222,9 @@ def test_how_a_process_ended(
     assert verdict.trace == (detail if "\n" in detail else "") and verdict.seconds == pytest.approx(0.5)
 
 
+@covers("FD-9")
 def test_a_process_that_is_leaving_only_beats(bench: Bench) -> None:
-    """FD-9: while a job is being ended its node is not silent, and not stuck either."""
+    """While a job is being ended its node is not silent, and not stuck either."""
     bench.monitor.batch_begin()
     told = []
     for _ in range(40):
@@ -222,8 +233,9 @@ def test_a_process_that_is_leaving_only_beats(bench: Bench) -> None:
     assert [type(operation) for operation in told] == [Heartbeat] * 10
 
 
+@covers("FD-18")
 def test_log_tail(tmp_path: Path) -> None:
-    """FD-18: the last lines, harmless for a terminal; the dump of a crash apart; nothing but regular files."""
+    """The last lines, harmless for a terminal; the dump of a crash apart; nothing but regular files."""
     log = tmp_path / "Fit.log"
     assert log_tail(log).lines == []
     log.write_bytes(b"x" * 20_000 + b"\nred \x1b[31m\xff\n" + b"Fatal Python error: Segmentation fault\n\nStack\n")

@@ -17,6 +17,8 @@ from network.testing import VirtualClock
 from rpc.liveness.recorder import CAPACITY, SIZE, Kind, Reader, Recorder, Signal, make_memory
 from rpc.monitor import Monitor
 
+from ...statements import covers
+
 
 class Bench:
     """Both ends of a recorder on a virtual clock."""
@@ -47,8 +49,9 @@ def bench() -> Iterator[Bench]:
     made.close()
 
 
+@covers("FLT-27")
 def test_links_are_counted_after_a_wait_in_vain(bench: Bench) -> None:
-    """FLT-27: not in a wait that brings something, which costs no more than before; nothing that the process writes harms."""
+    """Not in a wait that brings something, which costs no more than before; nothing that the process writes harms."""
     asked: list[float] = []
 
     def links() -> list[tuple[int, int, int]]:
@@ -66,8 +69,9 @@ def test_links_are_counted_after_a_wait_in_vain(bench: Bench) -> None:
     assert bench.reader.links() == []
 
 
+@covers("FD-1")
 def test_each_call_is_one_signal(bench: Bench) -> None:
-    """FD-1: the four calls need no argument, return nothing, and each is one signal: begin and end alternate."""
+    """The four calls need no argument, return nothing, and each is one signal: begin and end alternate."""
     for _ in range(2):
         for _ in range(3):
             assert bench.monitor.batch_begin() is None and bench.monitor.batch_end() is None  # type: ignore[func-returns-value]
@@ -79,8 +83,9 @@ def test_each_call_is_one_signal(bench: Bench) -> None:
     assert bench.read() == []
 
 
+@covers("FD-1")
 def test_an_epoch_may_end_within_its_last_batch(bench: Bench) -> None:
-    """FD-1: saving and `monitor_epoch_end` before `monitor_batch_end` count the same batches."""
+    """Saving and `monitor_epoch_end` before `monitor_batch_end` count the same batches."""
     for _ in range(2):
         bench.monitor.batch_begin()
         bench.monitor.epoch_end()
@@ -89,8 +94,9 @@ def test_an_epoch_may_end_within_its_last_batch(bench: Bench) -> None:
     assert [(signal.kind, signal.epoch) for signal in bench.read()] == kinds
 
 
+@covers("EL-27")
 def test_a_library_signals_until_the_program_does(bench: Bench) -> None:
-    """EL-27: group operations count as progress, where the program does not tell of its batches itself."""
+    """Group operations count as progress, where the program does not tell of its batches itself."""
     for _ in range(2):
         bench.monitor.progress()
     bench.monitor.batch_begin()
@@ -99,8 +105,9 @@ def test_a_library_signals_until_the_program_does(bench: Bench) -> None:
     assert steps == [(Kind.BEGIN, 0, 0), (Kind.BEGIN, 0, 1), (Kind.BEGIN, 0, 0)]
 
 
+@covers("FD-1")
 def test_outside_a_job_nothing_happens() -> None:
-    """FD-1: a program that signals runs anywhere."""
+    """a program that signals runs anywhere."""
     monitor = Monitor()
     for call in (monitor.batch_begin, monitor.batch_end, monitor.epoch_end, monitor.train_end, monitor.alive, monitor.progress):
         call()
@@ -114,8 +121,9 @@ def test_impossible_positions_are_refused(bench: Bench, position: tuple[int, int
     assert bench.read() == []
 
 
+@covers("FD-9")
 def test_signals_outlive_the_process() -> None:
-    """FD-9: after SIGKILL the agent reads all that was signalled before."""
+    """After SIGKILL the agent reads all that was signalled before."""
     program = (
         "import os, sys\nfrom rpc.liveness.recorder import Recorder\nfrom rpc import monitor\n"
         "monitor.attach(Recorder(int(sys.argv[1])))\n"
@@ -133,8 +141,9 @@ def test_signals_outlive_the_process() -> None:
     assert len(signals) == 2 * 9 + 1 and signals[-1][:3] == (Kind.BEGIN, 2, 1)
 
 
+@covers("FD-15")
 def test_overrun_is_counted(bench: Bench) -> None:
-    """FD-15: who is read too late is read from its newest signals, and what was lost is counted."""
+    """Who is read too late is read from its newest signals, and what was lost is counted."""
     for number in range(CAPACITY + 100):
         bench.recorder.note(Kind.BEGIN, 0, number)
     assert [signal.batch for signal in bench.read()] == list(range(100, CAPACITY + 100))
@@ -155,10 +164,11 @@ def test_the_newest_are_read_in_order(counts: list[int], most: int) -> None:
     bench.close()
 
 
+@covers("FD-15")
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, SIZE - 1), st.binary(min_size=1, max_size=200)), max_size=20))
 def test_garbage_is_ignored(junk: list[tuple[int, bytes]]) -> None:
-    """FD-15: whatever is written over the memory, reading goes on, and what it gives is possible."""
+    """Whatever is written over the memory, reading goes on, and what it gives is possible."""
     bench = Bench()
     for number in range(50):
         bench.recorder.note(Kind.BEGIN, 1, number)
@@ -172,8 +182,9 @@ def test_garbage_is_ignored(junk: list[tuple[int, bytes]]) -> None:
     bench.close()
 
 
+@covers("FD-15")
 def test_entries_that_make_no_sense_are_counted(bench: Bench) -> None:
-    """FD-15: an unknown kind, a time to come, a time gone by and a foreign number are garbage; what follows is read."""
+    """An unknown kind, a time to come, a time gone by and a foreign number are garbage; what follows is read."""
     import struct
 
     entries = [(0, 100.0, 2, 0, 0), (1, 100.0, 99, 0, 0), (2, 500.0, 2, 0, 0), (3, 50.0, 2, 0, 0), (9, 100.0, 2, 0, 0)]
@@ -185,16 +196,18 @@ def test_entries_that_make_no_sense_are_counted(bench: Bench) -> None:
     assert bench.reader.garbage == 6
 
 
+@covers("FD-15")
 def test_memory_that_was_taken_away(bench: Bench) -> None:
-    """FD-15: a process that shortens the memory harms itself alone."""
+    """a process that shortens the memory harms itself alone."""
     bench.recorder.note(Kind.BEGIN, 0, 0)
     os.ftruncate(bench.memory, 0)
     assert bench.read() == [] and bench.signs() == (0.0, 0.0) and bench.reader.stack() == ""
     os.ftruncate(bench.memory, SIZE)  # also lets the recorder be unmapped without harm
 
 
+@covers("FD-2")
 def test_a_wait_shows_life_and_bytes(bench: Bench) -> None:
-    """FD-2: each slice of a wait is a sign of life; only one that ended early has brought bytes."""
+    """Each slice of a wait is a sign of life; only one that ended early has brought bytes."""
     bench.recorder.waits()
     bench.clock.advance(0.25)
     bench.recorder.resumes()
@@ -205,8 +218,9 @@ def test_a_wait_shows_life_and_bytes(bench: Bench) -> None:
     assert bench.signs() == (100.26, 100.26)
 
 
+@covers("FD-16")
 def test_cost() -> None:
-    """FD-16: a signal costs less than 20 us, and a pair of them less than 1 % of a step of 5 ms; so does a wait's sign."""
+    """a signal costs less than 20 us, and a pair of them less than 1 % of a step of 5 ms; so does a wait's sign."""
     memory = make_memory()
     recorder, monitor = Recorder(memory), Monitor()
     monitor.attach(recorder)

@@ -13,6 +13,8 @@ from rpc.liveness.cluster_monitor import CutOff, Deadlock, HasEnded, HeartbeatTa
 from rpc.liveness.limits import HEARTBEAT_SECONDS, LOOK_SECONDS, SILENT_SECONDS, Phase
 from rpc.messages import Heartbeat
 
+from ...statements import covers
+
 N = 10.0
 MOST_SILENCE = 3.0
 
@@ -51,8 +53,9 @@ class Story:
             self.found += [(self.now, action) for action in self.watch.handle(Tick(), self.now)]
 
 
+@covers("FD-9")
 def test_a_silent_host_is_declared_within_three_seconds() -> None:
-    """FD-9: no beat, no FIN, no RST: declared at most 3 s after the last one, once, with what it said last."""
+    """No beat, no FIN, no RST: declared at most 3 s after the last one, once, with what it said last."""
     story = Story()
     story.pass_time(10.0)
     last = story.alive.pop(1) - HEARTBEAT_SECONDS
@@ -63,10 +66,11 @@ def test_a_silent_host_is_declared_within_three_seconds() -> None:
     assert found.last is not None and (found.last.epoch, found.last.batch) == (3, 17)
 
 
+@covers("FLT-28")
 @pytest.mark.parametrize("deaf", [False, True], ids=["mute", "deaf"])
 @pytest.mark.parametrize("cut", [10.0 + moment / 20 for moment in range(11)])
 def test_a_half_cut_host_is_declared_within_three_seconds(deaf: bool, cut: float) -> None:
-    """FLT-28: at whatever moment between two beats nothing more comes from it, or to it: then one beat, which
+    """At whatever moment between two beats nothing more comes from it, or to it: then one beat, which
     nobody can confirm, still gets through, and its system sends no further one before that is confirmed."""
     story = Story()
     story.pass_time(cut)
@@ -80,8 +84,9 @@ def test_a_half_cut_host_is_declared_within_three_seconds(deaf: bool, cut: float
     assert SILENT_SECONDS - HEARTBEAT_SECONDS < when - cut <= MOST_SILENCE
 
 
+@covers("FD-5")
 def test_who_has_ended_may_be_silent() -> None:
-    """FD-5: a node that has ended is not watched any more; the others still are."""
+    """a node that has ended is not watched any more; the others still are."""
     story = Story()
     story.pass_time(5.0)
     del story.alive[0]
@@ -94,8 +99,9 @@ def test_who_has_ended_may_be_silent() -> None:
     assert [action.node for _, action in story.found if isinstance(action, Silent)] == [1]
 
 
+@covers("FD-9")
 def test_who_never_beats_is_silent_too() -> None:
-    """FD-9: a host that is lost right after the start has said nothing."""
+    """a host that is lost right after the start has said nothing."""
     story = Story()
     del story.alive[2]
     story.pass_time(60.0)
@@ -103,8 +109,9 @@ def test_who_never_beats_is_silent_too() -> None:
     assert SILENT_SECONDS < when <= MOST_SILENCE and isinstance(found, Silent) and (found.node, found.last) == (2, None)
 
 
+@covers("FD-9")
 def test_a_watcher_that_slept_accuses_nobody() -> None:
-    """FD-9: what arrived while the watcher was suspended or busy is heard late, and nobody is declared for that."""
+    """What arrived while the watcher was suspended or busy is heard late, and nobody is declared for that."""
     story = Story()
     story.pass_time(5.0)
     story.now += 3600.0
@@ -114,8 +121,9 @@ def test_a_watcher_that_slept_accuses_nobody() -> None:
     assert story.found == []
 
 
+@covers("FD-14", "FD-15")
 def test_late_beats_of_an_earlier_attempt_and_of_strangers_count_for_nothing() -> None:
-    """FD-14, FD-15: a beat of attempt k keeps nobody alive in attempt k + 1; a rank >= size is no node; both are counted."""
+    """a beat of attempt k keeps nobody alive in attempt k + 1; a rank >= size is no node; both are counted."""
     story = Story(1, attempt=1)
     story.alive = {}
     story.hear(beat(0, attempt=1))
@@ -129,8 +137,9 @@ def test_late_beats_of_an_earlier_attempt_and_of_strangers_count_for_nothing() -
     assert story.watch.strangers == 80
 
 
+@covers("FD-2")
 def test_all_wait_for_each_other() -> None:
-    """FD-2: when all that train wait longer than N and no byte comes, it is a deadlock, declared once."""
+    """When all that train wait longer than N and no byte comes, it is a deadlock, declared once."""
     story = Story()
     story.waiting_since = {0: 2.0, 1: 1.0, 2: 3.0}
     story.pass_time(60.0)
@@ -152,6 +161,7 @@ def counted(sent: Counts, lost: Counts, nodes: int) -> list[Heartbeat]:
     return found
 
 
+@covers("FLT-27")
 @pytest.mark.parametrize(
     ("lost", "left_out"),
     [
@@ -165,7 +175,7 @@ def counted(sent: Counts, lost: Counts, nodes: int) -> list[Heartbeat]:
     ],
 )
 def test_who_is_cut_off(lost: Counts, left_out: list[int]) -> None:
-    """FLT-27: messages that were sent and have not come, while all wait, are told by link; without the nodes that are
+    """Messages that were sent and have not come, while all wait, are told by link; without the nodes that are
     named no dead link is left."""
     watch = SilenceDetector(range(4), 0, 0.0)
     for heard in counted({(0, 1): 12, (3, 2): 7}, lost, 4):
@@ -179,8 +189,9 @@ def test_who_is_cut_off(lost: Counts, left_out: list[int]) -> None:
     assert watch.handle(Tick(), 1.5) == []
 
 
+@covers("INV-9")
 def test_a_message_on_its_way_is_no_dead_link() -> None:
-    """INV-9: not while anybody does something, and where all that was sent has come it is a deadlock."""
+    """Not while anybody does something, and where all that was sent has come it is a deadlock."""
     watch = SilenceDetector(range(3), 0, 0.0)
     for heard in counted({}, {(0, 2): 1}, 3):
         watch.handle(heard if heard.node else replace(heard, waiting=0.0), 1.0)
@@ -191,17 +202,19 @@ def test_a_message_on_its_way_is_no_dead_link() -> None:
     assert isinstance(found, Deadlock)
 
 
+@covers("FD-2")
 @pytest.mark.parametrize("working", [0, 1, 2])
 def test_one_that_works_makes_it_no_deadlock(working: int) -> None:
-    """FD-2: the others may wait as long as it likes."""
+    """The others may wait as long as it likes."""
     story = Story()
     story.waiting_since = {node: 0.0 for node in range(3) if node != working}
     story.pass_time(100.0)
     assert story.found == []
 
 
+@covers("FD-9")
 def test_a_known_cause_makes_it_no_deadlock() -> None:
-    """FD-9: once a node has failed, it is known what the others wait for."""
+    """Once a node has failed, it is known what the others wait for."""
     story = Story()
     del story.alive[2]
     story.hear(HasEnded(2, False))
@@ -210,8 +223,9 @@ def test_a_known_cause_makes_it_no_deadlock() -> None:
     assert story.found == []
 
 
+@covers("FD-5")
 def test_nodes_that_do_not_train_are_in_no_deadlock() -> None:
-    """FD-5: who has sent TRAIN END, or never signals, does not count."""
+    """Who has sent TRAIN END, or never signals, does not count."""
     watch = SilenceDetector(range(3), 0, 0.0)
     for node, phase in enumerate((Phase.ENDED, Phase.UNWATCHED, Phase.STEP)):
         watch.handle(beat(node, 50.0, phase), 1.0)
@@ -225,10 +239,11 @@ def test_unknown_events_are_refused() -> None:
         SilenceDetector(range(3), 0, 0.0).handle(7, 1.0)
 
 
+@covers("FD-9")
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(0.01, 0.4)), max_size=100), st.integers(0, 2))
 def test_random_beats(beats: list[tuple[int, float]], victim: int) -> None:
-    """FD-9: whoever beats at least every 2.5 s is never declared; whoever stops is, within 3 s."""
+    """Whoever beats at least every 2.5 s is never declared; whoever stops is, within 3 s."""
     watch, now = SilenceDetector(range(3), 0, 0.0), 0.0
     last = dict.fromkeys(range(3), 0.0)
     for node in range(3):
@@ -260,8 +275,9 @@ def test_random_beats(beats: list[tuple[int, float]], victim: int) -> None:
     raise AssertionError("the victim was not found")
 
 
+@covers("SUB-47", "FD-2")
 def test_who_is_silent_is_found_once() -> None:
-    """SUB-47, FD-2: beyond the limit, not at it; whoever was found is listened to no more."""
+    """Beyond the limit, not at it; whoever was found is listened to no more."""
     heartbeats = HeartbeatTable([0, 1], 8.0, 0.0)
     found = []
     for tick in range(1, 101):
@@ -273,8 +289,9 @@ def test_who_is_silent_is_found_once() -> None:
     assert heartbeats.deadline is None
 
 
+@covers("SUB-47")
 def test_our_own_pause_is_nobodys_silence() -> None:
-    """SUB-47: a program that loads its data for a minute could not hear anybody."""
+    """a program that loads its data for a minute could not hear anybody."""
     heartbeats = HeartbeatTable([0], 8.0, 0.0)
     assert heartbeats.deadline == LOOK_SECONDS
     assert heartbeats.look(0.1) == []

@@ -22,6 +22,8 @@ from rpc.liveness.limits import (
 from rpc.liveness.recorder import Kind, Signal
 from rpc.liveness.stall_detector import Declare, Signs, StallDetector, Tick, Warn, Withdraw
 
+from ...statements import covers
+
 N = 2.0
 BEAT = 1.0  # the agent looks at least that often
 REACTION = 0.5
@@ -79,9 +81,10 @@ class Story:
         return [(when, action) for when, action in self.log if isinstance(action, Declare)]
 
 
+@covers("FD-2", "FD-6")
 @pytest.mark.parametrize("stall", [2.0, 5.0, 20.0])
 def test_a_silent_step_is_declared_in_time(stall: float) -> None:
-    """FD-2, FD-6: N is honoured for N = 2, 5, 20 s: the declaration comes at N < t <= N + 0.5 s."""
+    """N is honoured for N = 2, 5, 20 s: the declaration comes at N < t <= N + 0.5 s."""
     story = Story(Limits(stall=stall))
     story.step(0.01)
     story.signal(Kind.BEGIN, 2, 16)
@@ -92,8 +95,9 @@ def test_a_silent_step_is_declared_in_time(stall: float) -> None:
     assert (found.phase, found.epoch, found.batch, found.limit) == (Phase.STEP, 3, 17, stall)
 
 
+@covers("FD-3")
 def test_slow_steps_are_no_stall() -> None:
-    """FD-3: 1000 steps of 0.9 N each, no declaration."""
+    """1000 steps of 0.9 N each, no declaration."""
     story = Story()
     for batch in range(1000):
         story.step(0.9 * N, batch=batch)
@@ -101,8 +105,9 @@ def test_slow_steps_are_no_stall() -> None:
     assert story.declared == [] and len(story.of(Warn)) == 1000 == len(story.of(Withdraw))
 
 
+@covers("FD-3")
 def test_a_step_of_exactly_the_limit_is_none() -> None:
-    """FD-3: strictly longer than N, or no declaration; a look at that very moment decides nothing either."""
+    """Strictly longer than N, or no declaration; a look at that very moment decides nothing either."""
     watch = StallDetector(Limits(stall=N), 0.0)
     watch.handle(Signal(Kind.BEGIN, 0, 0, 0.0), 0.0)
     assert [type(action) for action in watch.handle(Tick(), 1.5)] == [Warn]
@@ -111,8 +116,9 @@ def test_a_step_of_exactly_the_limit_is_none() -> None:
     assert watch.handle(Tick(), N + 0.1) == []
 
 
+@covers("FD-3")
 def test_an_end_that_came_while_we_looked_counts() -> None:
-    """FD-3: what was signalled before the look is known before it decides."""
+    """What was signalled before the look is known before it decides."""
     story = Story()
     story.signal(Kind.BEGIN)
     story.now = N + 0.2
@@ -121,9 +127,10 @@ def test_an_end_that_came_while_we_looked_counts() -> None:
     assert story.declared == []
 
 
+@covers("FD-4")
 @pytest.mark.parametrize("stall", [2.0, 30.0])
 def test_validation_is_no_stall(stall: float) -> None:
-    """FD-4: validation that takes 3 N outside BEGIN...END, whatever N is."""
+    """Validation that takes 3 N outside BEGIN...END, whatever N is."""
     story = Story(Limits(stall=stall))
     for epoch in range(3):
         story.step(0.1, epoch)
@@ -132,8 +139,9 @@ def test_validation_is_no_stall(stall: float) -> None:
     assert story.declared == []
 
 
+@covers("FD-5")
 def test_nobody_watches_after_the_end() -> None:
-    """FD-5: a process that has sent TRAIN END may be silent for ever."""
+    """a process that has sent TRAIN END may be silent for ever."""
     story = Story()
     story.step(0.1)
     story.signal(Kind.TRAIN_END)
@@ -155,9 +163,10 @@ PHASES: list[tuple[Phase, float, list[Kind]]] = [
 ]
 
 
+@covers("FD-17")
 @pytest.mark.parametrize(("phase", "limit", "kinds"), PHASES)
 def test_every_phase_has_its_limit_and_its_word(phase: Phase, limit: float, kinds: list[Kind]) -> None:
-    """FD-17: a stall at the start, within a step, between steps and in a save: a limit and a word for each."""
+    """a stall at the start, within a step, between steps and in a save: a limit and a word for each."""
     story = Story(LIMITS)
     for kind in kinds:
         story.signal(kind)
@@ -168,8 +177,9 @@ def test_every_phase_has_its_limit_and_its_word(phase: Phase, limit: float, kind
     assert found.phase is phase and limit < when - last <= limit + REACTION
 
 
+@covers("FD-17")
 def test_default_limits() -> None:
-    """FD-17: 60 s for the start, between steps and for a save; N is 10 s or 20 medians, and 60 s for the first step."""
+    """60 s for the start, between steps and for a save; N is 10 s or 20 medians, and 60 s for the first step."""
     steps = RecentSteps(Limits())
     assert [steps.of(phase) for phase in (Phase.START, Phase.BETWEEN, Phase.SAVE)] == [FIRST_BATCH_SECONDS, 240.0, SAVE_SECONDS]
     assert steps.step == FIRST_BATCH_SECONDS and steps.of(Phase.ENDED) is steps.of(Phase.UNWATCHED) is None
@@ -183,8 +193,9 @@ def test_default_limits() -> None:
     assert steps.step == LEAST_STEP_SECONDS  # the latest steps count
 
 
+@covers("FD-2")
 def test_the_limit_follows_the_steps() -> None:
-    """FD-2: without a given N, a program with steps of 1 s is silent for 20 s before it is declared."""
+    """Without a given N, a program with steps of 1 s is silent for 20 s before it is declared."""
     story = Story(Limits())
     for batch in range(5):
         story.step(1.0, batch=batch)
@@ -195,8 +206,9 @@ def test_the_limit_follows_the_steps() -> None:
     assert 20.0 < when - begun <= 20.0 + REACTION and found.batch == 6
 
 
+@covers("FD-17")
 def test_a_save_within_a_step_does_not_count_as_a_slow_step() -> None:
-    """FD-17: the median is of steps; a save of 50 s in one of them changes neither it nor what is left for the step."""
+    """The median is of steps; a save of 50 s in one of them changes neither it nor what is left for the step."""
     story = Story(Limits())
     for batch in range(3):
         story.signal(Kind.BEGIN, 0, batch)
@@ -209,8 +221,9 @@ def test_a_save_within_a_step_does_not_count_as_a_slow_step() -> None:
     assert story.declared == [] and story.watch.step_limit == FIRST_BATCH_SECONDS
 
 
+@covers("FD-17")
 def test_programs_that_do_not_signal_are_left_alone() -> None:
-    """FD-17: without BEGIN and without a promise to signal nobody is stuck, whatever else is signalled."""
+    """Without BEGIN and without a promise to signal nobody is stuck, whatever else is signalled."""
     story = Story(LIMITS)
     for kind in (Kind.END, Kind.EPOCH, Kind.SAVE_BEGIN, Kind.SAVE_END):
         story.signal(kind)
@@ -218,8 +231,9 @@ def test_programs_that_do_not_signal_are_left_alone() -> None:
     assert story.log == [] and story.watch.phase is Phase.UNWATCHED
 
 
+@covers("FD-19")
 def test_warning_and_recovery() -> None:
-    """FD-19: at N / 2 a warning that names the batch, once; END withdraws it with the time that it took."""
+    """At N / 2 a warning that names the batch, once; END withdraws it with the time that it took."""
     story = Story()
     story.step(1.7, 2, 16)
     story.look()
@@ -229,8 +243,9 @@ def test_warning_and_recovery() -> None:
     assert recovery == Withdraw(Phase.STEP, 3, 17, 1.7)
 
 
+@covers("FD-2")
 def test_who_waits_for_a_peer_is_not_stuck() -> None:
-    """FD-2: a process that shows each quarter of a second that it waits may wait for ever; the culprit is somebody else."""
+    """a process that shows each quarter of a second that it waits may wait for ever; the culprit is somebody else."""
     story = Story()
     story.signal(Kind.BEGIN)
     for _ in range(400):
@@ -245,8 +260,9 @@ def test_who_waits_for_a_peer_is_not_stuck() -> None:
     assert story.watch.waiting(story.now) == 0.0  # bytes have come
 
 
+@covers("FD-2")
 def test_who_is_stopped_while_it_waits_is_stuck() -> None:
-    """FD-2: its signs of life end, and N counts from the last of them."""
+    """Its signs of life end, and N counts from the last of them."""
     story = Story()
     story.signal(Kind.BEGIN)
     for _ in range(40):
@@ -258,8 +274,9 @@ def test_who_is_stopped_while_it_waits_is_stuck() -> None:
     assert N < when - last <= N + REACTION and N < found.silent <= N + REACTION
 
 
+@covers("FD-19")
 def test_signs_of_life_withdraw_a_warning() -> None:
-    """FD-19: a process that was paused within a wait recovers when it waits on."""
+    """a process that was paused within a wait recovers when it waits on."""
     story = Story()
     story.signal(Kind.BEGIN)
     story.pass_time(1.5)
@@ -270,8 +287,9 @@ def test_signs_of_life_withdraw_a_warning() -> None:
     assert story.log[1][1].silent == pytest.approx(1.5)
 
 
+@covers("FD-3")
 def test_a_machine_that_slept_accuses_nobody() -> None:
-    """FD-3: if the look itself comes late, the process may have been suspended too, and gets a moment to signal."""
+    """If the look itself comes late, the process may have been suspended too, and gets a moment to signal."""
     story = Story()
     story.signal(Kind.BEGIN)
     story.pass_time(0.5)
@@ -288,8 +306,9 @@ def test_a_machine_that_slept_accuses_nobody() -> None:
     assert when - resumed <= 1.0 + REACTION
 
 
+@covers("FD-14")
 def test_after_the_declaration_nothing_changes() -> None:
-    """FD-14: an END that comes after the declaration takes nothing back."""
+    """An END that comes after the declaration takes nothing back."""
     story = Story()
     story.signal(Kind.BEGIN)
     story.pass_time(3.0)
@@ -308,12 +327,13 @@ def test_unknown_events_are_refused() -> None:
 STEPS = st.lists(st.tuples(st.floats(0.001, 0.999), st.floats(0.0, 3.0), st.booleans()), min_size=1, max_size=25)
 
 
+@covers("FD-2", "FD-3")
 @settings(deadline=None)
 @given(steps=STEPS, stall=st.floats(0.1, 30.0), late=st.floats(0.0, 0.04))
 def test_random_work_is_never_declared_and_random_silence_always(
     steps: list[tuple[float, float, bool]], stall: float, late: float
 ) -> None:
-    """FD-2, FD-3: steps shorter than N and pauses shorter than theirs are never declared, silence always is, in time."""
+    """Steps shorter than N and pauses shorter than theirs are never declared, silence always is, in time."""
     story = Story(Limits(stall=stall, between=60.0), late)
     for (share, pause, waits), batch in zip(steps, itertools.count(), strict=False):
         story.signal(Kind.BEGIN, 0, batch)
@@ -337,10 +357,11 @@ def test_random_work_is_never_declared_and_random_silence_always(
 KINDS = st.lists(st.tuples(st.sampled_from(list(Kind)), st.floats(0.0, 10.0)), max_size=40)
 
 
+@covers("FD-15")
 @settings(deadline=None)
 @given(KINDS)
 def test_signals_in_any_order_do_no_harm(signals: list[tuple[Kind, float]]) -> None:
-    """FD-15: a program that signals nonsense is watched as well as that allows; the watch goes on."""
+    """a program that signals nonsense is watched as well as that allows; the watch goes on."""
     story = Story(LIMITS)
     for kind, pause in signals:
         story.signal(kind)

@@ -10,13 +10,16 @@ import pytest
 from network.errors import PeerLost, TimedOut
 from rpc.verdict import Verdict, in_causal_order
 
+from ...statements import covers
+
 STUCK = Verdict(
     "job", 2, 1, "stuck", "alpha", 4711, "step", 3, 17, 10.25, "The limit was 10 s.", trace="File x, line 7", log=["one", "two"]
 )
 
 
+@covers("FD-18")
 def test_it_names_everything() -> None:
-    """FD-18: rank, host, pid, attempt, epoch, batch, phase, seconds silent, last log lines and the stack."""
+    """Rank, host, pid, attempt, epoch, batch, phase, seconds silent, last log lines and the stack."""
     assert STUCK.describe() == (
         "Node(2) on alpha, process 4711, attempt 2, phase 'step', epoch 3, batch 17: stuck, silent for 10.2 s. "
         "The limit was 10 s.\nStack:\n    File x, line 7\nLast lines of its log:\n    one\n    two"
@@ -24,6 +27,7 @@ def test_it_names_everything() -> None:
     assert STUCK.reason == "Stuck, silent for 10.2 s. The limit was 10 s."
 
 
+@covers("FD-17", "FD-18")
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [
@@ -38,18 +42,20 @@ def test_it_names_everything() -> None:
     ],
 )
 def test_every_kind_has_its_words(verdict: Verdict, words: str) -> None:
-    """FD-17, FD-18: each kind and phase in words of its own."""
+    """Each kind and phase in words of its own."""
     assert words in verdict.headline
 
 
+@covers("FD-18")
 def test_as_json() -> None:
-    """FD-18: the same for programs."""
+    """The same for programs."""
     data = json.loads(STUCK.to_json())
     assert data["node"] == 2 and data["log"] == ["one", "two"] and Verdict(**data) == STUCK
 
 
+@covers("FD-18")
 def test_first_causes_come_first() -> None:
-    """FD-18: what happened by itself, then what may follow from somebody's silence, then what follows from a loss."""
+    """What happened by itself, then what may follow from somebody's silence, then what follows from a loss."""
     lost = replace(STUCK, node=0, kind="crashed", trace=f"Traceback\n{PeerLost.__module__}.PeerLost: Node(2) is lost")
     late = replace(STUCK, node=1, kind="crashed", trace=f"Traceback\n{TimedOut.__module__}.TimedOut: waited 10 s")
     own_late = replace(STUCK, node=4, kind="crashed", trace="Traceback\nTimeoutError: waited 10 s")

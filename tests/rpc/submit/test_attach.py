@@ -18,6 +18,8 @@ from rpc.submit.attach import JobStatus, Reclaimer
 from rpc.submit.run_folder import RunFolder
 from tests.network.wires import talk
 
+from ...statements import covers
+
 JOB = "job"
 logger = logging.getLogger("following test")
 
@@ -28,8 +30,9 @@ def standing(
     return Standing(JOB, node, attempt, term, driver, outcome, detail)
 
 
+@covers("SUB-15")
 def test_a_job_that_nobody_drives_ends_with_its_processes() -> None:
-    """SUB-15: as with a job of plain executors, of which agents tell no more than the state of each process."""
+    """As with a job of plain executors, of which agents tell no more than the state of each process."""
     following = JobStatus([0, 1], logger)
     for node in (0, 1):
         following.take(node, State(JOB, node, "running", ""))
@@ -40,8 +43,9 @@ def test_a_job_that_nobody_drives_ends_with_its_processes() -> None:
     assert following.states == {0: ("done", ""), 1: ("failed", "why")}
 
 
+@covers("SUB-15")
 def test_a_driven_job_ends_when_its_driver_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-15: through a restart and another driver; what was said before the attempt does not count for the next one."""
+    """Through a restart and another driver; what was said before the attempt does not count for the next one."""
     caplog.set_level(logging.INFO)
     following = JobStatus([0, 1], logger)
     for node in (0, 1):
@@ -101,8 +105,9 @@ def test_a_stopped_job() -> None:
     assert following.is_over and (following.outcome, following.detail) == ("stopped", "Enough.")
 
 
+@covers("INV-14")
 def test_a_result_of_another_driver_is_none_of_this_job() -> None:
-    """INV-14: node 0 was left with an attempt of its own driver; the others have gone on, which is what counts."""
+    """Node 0 was left with an attempt of its own driver; the others have gone on, which is what counts."""
     following = JobStatus([0, 1, 2], logger)
     following.take(0, standing(0, 3, "", "failed"))
     following.take(0, State(JOB, 0, "done", ""))
@@ -130,8 +135,9 @@ def fetch(directory: Path, told: FetchEnd, job: str | None = None) -> list[Path]
         return Reclaimer(com).require_client_log(job, directory)[0]
 
 
+@covers("SUB-44")
 def test_the_run_of_the_job(tmp_path: Path) -> None:
-    """SUB-44: into its folder, if it is here, else into a new one; nothing of another run is touched."""
+    """Into its folder, if it is here, else into a new one; nothing of another run is touched."""
     begun = RunFolder(tmp_path, "a", "Title")
     begun.begin()
     assert fetch(tmp_path, FetchEnd("a", "done", "", "other title")) == [begun.path / "Node-0-Retrieve" / "log"]
@@ -141,16 +147,18 @@ def test_the_run_of_the_job(tmp_path: Path) -> None:
     assert os.readlink(tmp_path / "Node-0-Retrieve") == "runs/Title-2/Node-0-Retrieve"
 
 
+@covers("SUB-37", "SEC-10")
 @pytest.mark.parametrize("title", ["", "../up", "/etc", ".hidden", "a\nb", "x" * 300, "\x1b[2J"])
 def test_a_title_that_leads_elsewhere(tmp_path: Path, title: str) -> None:
-    """SUB-37, SEC-10: an agent cannot choose a place by the title of its job."""
+    """An agent cannot choose a place by the title of its job."""
     assert fetch(tmp_path, FetchEnd("a", "done", "", title)) == [tmp_path / "runs" / "job-1" / "Node-0-Retrieve" / "log"]
     assert sorted(os.listdir(tmp_path)) == ["Node-0-Retrieve", "runs"]
 
 
+@covers("SUB-37")
 @pytest.mark.parametrize(("asked", "told"), [(None, "../x"), (None, ""), ("a", "b"), (None, "x" * 99)])
 def test_a_job_that_was_not_asked_for(tmp_path: Path, asked: str | None, told: str) -> None:
-    """SUB-37: nothing is saved."""
+    """Nothing is saved."""
     with pytest.raises(NetworkError, match="None of the nodes has files of"):
         fetch(tmp_path, FetchEnd(told, "done", "", "T"), asked)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -12,11 +12,14 @@ from rpc.messages import Accepted
 from rpc.shipping import pack
 from rpc.submit.connections import JobMessages
 
+from ...statements import covers
+
 ADDRESSES = {0: Address("here", 1), 1: Address("here", 2), 2: Address("there", 1)}
 
 
+@covers("SEC-11")
 def test_an_agent_speaks_for_its_own_node_only() -> None:
-    """SEC-11: the id comes from the session, not from the message."""
+    """The id comes from the session, not from the message."""
     orders = JobMessages("job", "title", ADDRESSES, new_key(), 1, 60.0)
     orders.note(1, Accepted("job", 1, "host", "/path", "1.0.0"))
     for claimed in (0, 77):
@@ -25,8 +28,9 @@ def test_an_agent_speaks_for_its_own_node_only() -> None:
     assert orders.load(pack({})).roster == {1: ["here:2", "host", "/path"]}
 
 
+@covers("SEC-16")
 def test_keys_are_derived_on_both_sides_and_differ() -> None:
-    """SEC-16: the keys of a job never travel; each opens one thing."""
+    """The keys of a job never travel; each opens one thing."""
     cluster = new_key()
     orders = JobMessages("job", "title", ADDRESSES, cluster, 1, 60.0)
     assert orders.code_keys[1] == code_key(cluster, "job", 1)
@@ -39,8 +43,9 @@ def test_keys_are_derived_on_both_sides_and_differ() -> None:
     assert not any(key.secret in str(order.to_value()).encode("latin-1", "ignore") for key in keys)
 
 
+@covers("SEC-21")
 def test_every_node_of_the_job_is_named_to_each_agent() -> None:
-    """SEC-21: the group, the nodes of groups that come before or after it, and those that others have submitted."""
+    """The group, the nodes of groups that come before or after it, and those that others have submitted."""
     orders = JobMessages("job", "title", ADDRESSES, new_key(), 1, 60.0, others=[7, -2])
     order = orders.can_commit(1, [1, 2], 10.0)
     assert (order.group, order.others) == ([1, 2], [-2, 0, 7])

@@ -18,6 +18,7 @@ from rpc.files import is_safe_name
 from rpc.messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation, Took
 from rpc.submit.downloads import Download
 
+from ...statements import covers
 from ..travel import ROOT
 
 
@@ -67,8 +68,9 @@ def place(tmp_path: Path) -> Iterator[Path]:
     assert not [p for p in (tmp_path / "work").iterdir() if p.name.startswith(".")], "a partial folder was left"
 
 
+@covers("SUB-17")
 def test_files_arrive(place: Path) -> None:
-    """SUB-17: names and contents, also of empty files, in any number of chunks."""
+    """Names and contents, also of empty files, in any number of chunks."""
     data = os.urandom(10_000)
     download = fetch(place, *file("TR-a b(0).csv", data, 7), *file("empty", b""), end("P-SGD", "job-1", "one is missing"))
     folder = place / "Node-0-Retrieve"
@@ -122,9 +124,10 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@covers("SEC-10", "SUB-37")
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
 def test_hostile_names(place: Path, name: str) -> None:
-    """SEC-10, SUB-37: refused, nothing is written anywhere, the earlier run stays as it was."""
+    """Refused, nothing is written anywhere, the earlier run stays as it was."""
     fetch(place, *file("EV.csv", b"earlier"), end())
     before = tree(place.parent)
     for operations in ([*file(name)], [*file("good"), *file(name)]):
@@ -135,8 +138,9 @@ def test_hostile_names(place: Path, name: str) -> None:
     assert tree(place.parent) == before
 
 
+@covers("SEC-10")
 def test_every_short_name_of_odd_characters(place: Path) -> None:
-    """SEC-10: 20,000 names; what passes is one visible component that means the same everywhere."""
+    """20,000 names; what passes is one visible component that means the same everywhere."""
     odd = [chr(c) for c in range(256)] + ["..", "con", "\u2028", "\ufeff", "\u0130"]
     passed = 0
     for first in odd:
@@ -151,13 +155,15 @@ def test_every_short_name_of_odd_characters(place: Path) -> None:
     assert 0 < passed < 5000
 
 
+@covers("SEC-10")
 @pytest.mark.parametrize("second", ["EV.csv", "ev.CSV", "Ev.csv"])
 def test_names_that_differ_by_case_only(place: Path, second: str) -> None:
-    """SEC-10: on some systems they are one file."""
+    """On some systems they are one file."""
     with pytest.raises(ProtocolError, match="named"):
         fetch(place, *file("EV.csv"), *file(second), end())
 
 
+@covers("SEC-10")
 @pytest.mark.parametrize(
     ("operations", "message"),
     [
@@ -182,15 +188,16 @@ def test_names_that_differ_by_case_only(place: Path, second: str) -> None:
     ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_broken_rules(place: Path, operations: list[Operation], message: str) -> None:
-    """SEC-10: wrong sizes, hashes, orders; a million files end at the 257th, more than 1 GiB at its announcement."""
+    """Wrong sizes, hashes, orders; a million files end at the 257th, more than 1 GiB at its announcement."""
     with pytest.raises(ProtocolError, match=message):
         fetch(place, *operations)
     assert not list(place.glob("Node-0-Retrieve/a")) or end() in operations
 
 
+@covers("SEC-10")
 @pytest.mark.parametrize("moment", ["before", "during"])
 def test_a_link_in_place_of_the_folder(place: Path, moment: str) -> None:
-    """SEC-10: nothing is written through it."""
+    """Nothing is written through it."""
     elsewhere = place / "elsewhere"
     elsewhere.mkdir()
     download = Download(place, 0)
@@ -207,8 +214,9 @@ def test_a_link_in_place_of_the_folder(place: Path, moment: str) -> None:
     assert not download.done
 
 
+@covers("SEC-10")
 def test_a_swapped_partial_folder(place: Path) -> None:
-    """SEC-10: files go where the folder went that was made for them, not where its path leads."""
+    """Files go where the folder went that was made for them, not where its path leads."""
     elsewhere = place / "elsewhere"
     elsewhere.mkdir()
     download = fetch(place, *file("a", b"1"))
@@ -231,8 +239,9 @@ def test_links_inside_the_folder_are_replaced_not_followed(place: Path) -> None:
     assert not (folder / "a").is_symlink()
 
 
+@covers("FLT-13")
 def test_what_the_disk_refuses_leaves_the_earlier_files(place: Path) -> None:
-    """FLT-13: an error while the new files move in."""
+    """An error while the new files move in."""
     fetch(place, *file("a", b"1"), end())
     before = tree(place)
     download = fetch(place, *file("a", b"2"))
@@ -260,8 +269,9 @@ except OSError as error:
 """
 
 
+@covers("FLT-13", "SEC-10")
 def test_a_full_disk(place: Path) -> None:
-    """FLT-13, SEC-10: the error says so, the partial folder is gone, an earlier run stays."""
+    """The error says so, the partial folder is gone, an earlier run stays."""
     fetch(place, *file("a", b"1"), end())
     before = tree(place)
     done = subprocess.run(
@@ -276,8 +286,9 @@ def test_a_full_disk(place: Path) -> None:
     assert tree(place) == before
 
 
+@covers("INV-7")
 def test_no_descriptor_is_left(place: Path) -> None:
-    """INV-7: after 50 downloads, half of them refused, as many descriptors are open as before."""
+    """After 50 downloads, half of them refused, as many descriptors are open as before."""
     before = len(os.listdir("/dev/fd"))
     for _ in range(25):
         fetch(place, *file("a"), end())

@@ -19,6 +19,8 @@ from rpc.messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
 from rpc.submit.downloads import Downloads
 from rpc.submit.run_folder import RunFolder
 
+from ...statements import covers
+
 logger = logging.getLogger("collection test")
 
 
@@ -50,8 +52,9 @@ def test_two_nodes_at_once(tmp_path: Path) -> None:
     assert not made.missing
 
 
+@covers("SUB-37")
 def test_a_rule_breaker_harms_itself_only(tmp_path: Path) -> None:
-    """SUB-37: the download of a node that names a file outside is dropped; the other node's goes on."""
+    """The download of a node that names a file outside is dropped; the other node's goes on."""
     made, _ = collection(tmp_path)
     made.expect(0)
     made.expect(1)
@@ -106,8 +109,9 @@ def fill(disk: Path) -> Path:
     return path
 
 
+@covers("FLT-26")
 def test_a_disk_that_is_full_for_a_moment(full_disk: Path) -> None:
-    """FLT-26: what has no room is requested again, and arrives when there is some."""
+    """What has no room is requested again, and arrives when there is some."""
     asked: list[int] = []
     made, clock = collection(full_disk, asked)
     other = fill(full_disk)
@@ -125,8 +129,9 @@ def test_a_disk_that_is_full_for_a_moment(full_disk: Path) -> None:
     assert [path.stat().st_size for path in made.files[0]] == [20_000] and not made.missing
 
 
+@covers("FLT-26")
 def test_a_disk_that_stays_full(full_disk: Path) -> None:
-    """FLT-26: after a while the files of the node are given up, and it is said why; nothing half-written is left."""
+    """After a while the files of the node are given up, and it is said why; nothing half-written is left."""
     made, clock = collection(full_disk)
     fill(full_disk)
     made.expect(0)

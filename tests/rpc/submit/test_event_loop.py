@@ -24,6 +24,8 @@ from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
 from tests.network.wires import talk
 
+from ...statements import covers
+
 BEAT = Heartbeat("job", 1, 0, "alpha", 4711, "step", 3, 17, 0.5, 0.0, 10.0)
 PLACE = "on alpha, process 4711, attempt 1, phase 'step', epoch 3, batch 17"
 
@@ -87,8 +89,9 @@ def team(tmp_path: Path) -> Iterator[Team]:
         yield Team(com, {node: end.server for node, end in ends.items()}, tmp_path)
 
 
+@covers("INV-10")
 def test_an_agent_lost_by_its_connection_is_told_with_its_place(team: Team) -> None:
-    """INV-10: node, address and loss, and where it was by its last beat; the others hear the same."""
+    """Node, address and loss, and where it was by its last beat; the others hear the same."""
     team.beat_once()
     team.clock.advance(0.75)
     team.agents[1].link.close()
@@ -100,8 +103,9 @@ def test_an_agent_lost_by_its_connection_is_told_with_its_place(team: Team) -> N
     assert team.reason_told(0) == detail
 
 
+@covers("SUB-13", "INV-10")
 def test_a_lost_agent_is_named_at_once(team: Team, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-13, INV-10: the log names it when it is lost, not when the others have ended, too."""
+    """The log names it when it is lost, not when the others have ended, too."""
     team.loop.end_together = True
     team.beat_once()
     team.agents[1].link.close()
@@ -111,8 +115,9 @@ def test_a_lost_agent_is_named_at_once(team: Team, caplog: pytest.LogCaptureFixt
     assert team.loop.running == [0]
 
 
+@covers("INV-10")
 def test_the_first_line_is_not_of_a_bystander(team: Team, caplog: pytest.LogCaptureFixture) -> None:
-    """INV-10: node 0 has lost node 1, and its agent is heard first."""
+    """Node 0 has lost node 1, and its agent is heard first."""
     caplog.set_level(logging.INFO)
     team.loop.end_together = True
     trace = "Traceback\nnetwork.errors.PeerLost: Node(1) at b:1 is lost: reset."
@@ -126,8 +131,9 @@ def test_the_first_line_is_not_of_a_bystander(team: Team, caplog: pytest.LogCapt
     assert [message[:7] for message in caplog.messages] == ["Node(1)", "Node(0)", "Node(0)"]
 
 
+@covers("SUB-46")
 def test_the_same_cause_is_told_once(team: Team, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-46: the traceback of the first, a line for each other."""
+    """The traceback of the first, a line for each other."""
     for node in (0, 1):
         team.say(node, State("job", node, "failed", "Traceback ...\n  File x.py\nValueError: no"))
         team.step_until(lambda node=node: node in team.loop.failures)
@@ -150,16 +156,18 @@ def test_who_were_only_stopped_are_told_of_at_the_end(team: Team, caplog: pytest
     assert [message[:15] for message in caplog.messages] == ["Node(0) stopped", "Node(1) stopped"]
 
 
+@covers("FD-9")
 def test_a_node_that_fails_before_anyone_waits_ends_the_job_too(team: Team) -> None:
-    """FD-9: a job that starts again ends on all nodes first, however soon one of them has failed."""
+    """a job that starts again ends on all nodes first, however soon one of them has failed."""
     team.say(1, State("job", 1, "failed", "killed by signal 9 (SIGKILL)"))
     team.step_until(lambda: bool(team.loop.failures))
     team.loop.let_end_together(True)
     assert "did not end well, and the job ends together" in team.reason_told(0, Stop)
 
 
+@covers("INV-10")
 def test_a_silent_host_is_told_of_once(team: Team) -> None:
-    """INV-10: its verdict says where it was."""
+    """Its verdict says where it was."""
     heard = team.loop.monitor
     team.beat_once()
     for second in range(3):
@@ -173,8 +181,9 @@ def test_a_silent_host_is_told_of_once(team: Team) -> None:
     assert "By its last beat" not in team.loop.failures[1][1]
 
 
+@covers("INV-10")
 def test_files_that_are_lost_with_an_agent_are_told_of(team: Team) -> None:
-    """INV-10: its job had ended well, and it was nowhere in it."""
+    """Its job had ended well, and it was nowhere in it."""
     team.say(1, BEAT, State("job", 1, "done", ""))
     team.step_until(lambda: bool(team.loop.downloads.open))
     team.agents[1].link.close()
@@ -188,8 +197,9 @@ def file(name: str, content: bytes) -> list[Operation]:
     return [FileBegin(name, len(content)), FileChunk(content), FileEnd(hashlib.sha256(content).hexdigest())]
 
 
+@covers("SUB-48")
 def test_a_worker_without_its_result_has_failed(team: Team, tmp_path: Path) -> None:
-    """SUB-48: it says that it is done, its files come, and what it has computed is not among them; None would be a result."""
+    """It says that it is done, its files come, and what it has computed is not among them; None would be a result."""
     write_result(tmp_path / "none", None, ())
     team.say(
         0, State("job", 0, "done", ""), *file(RESULT_FILE, (tmp_path / "none").read_bytes()), FetchEnd("job", "done", "", "t")
@@ -202,8 +212,9 @@ def test_a_worker_without_its_result_has_failed(team: Team, tmp_path: Path) -> N
     assert [path.name for path in team.loop.downloads.files[1]] == ["log"]
 
 
+@covers("SUB-48")
 def test_a_parameter_server_needs_no_result(tmp_path: Path) -> None:
-    """SUB-48: it sends logs."""
+    """It sends logs."""
     with talk("tcp") as end:
         com = Controller(-1, {-2: end.client})
         with contextlib.ExitStack() as at_end:
@@ -214,8 +225,9 @@ def test_a_parameter_server_needs_no_result(tmp_path: Path) -> None:
             assert team.loop.failures == {}
 
 
+@covers("SUB-10")
 def test_only_who_has_ended_well_is_done(team: Team, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-10: a node that was stopped, or has failed, leaves files, too."""
+    """a node that was stopped, or has failed, leaves files, too."""
     caplog.set_level(logging.INFO)
     for node, state in ((1, "stopped"), (0, "done")):
         team.say(node, State("job", node, state, "why"), *file("log", b"text"), FetchEnd("job", state, "", "t"))

@@ -14,6 +14,8 @@ import pytest
 from rpc.agent.children import project_root
 from rpc.submit.terminal import Interrupts, interrupted, telling
 
+from ...statements import covers
+
 
 def test_it_is_noted_and_wakes() -> None:
     """Between any two statements of the block it is kept until somebody looks."""
@@ -78,8 +80,9 @@ def test_what_was_told_ends_a_program_without_a_traceback(program: str, shown: s
     assert (done.stderr.strip().rpartition("\n")[2], "Traceback" in done.stderr) == (shown, shown == "KeyboardInterrupt")
 
 
+@covers("SUB-44")
 def test_where_it_comes_unexpectedly_a_line_tells_what_it_has_ended(caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-44: once, also where an outer block would tell it again."""
+    """Once, also where an outer block would tell it again."""
     logger = logging.getLogger("interrupts test")
     with pytest.raises(KeyboardInterrupt), telling("The job", logger), telling("Its start", logger):
         os.kill(os.getpid(), signal.SIGINT)
@@ -90,9 +93,10 @@ def test_where_it_comes_unexpectedly_a_line_tells_what_it_has_ended(caplog: pyte
     assert len(caplog.records) == 1
 
 
+@covers("SUB-44")
 @pytest.mark.processes
 def test_ctrl_c_while_local_workers_start(tmp_path: Path) -> None:
-    """SUB-44: they end, and the program ends without a traceback."""
+    """They end, and the program ends without a traceback."""
     lines = (
         "from rpc.launch.local import local_agents\nprint('now', flush=True)\nwith local_agents(8): print('here', flush=True)"
     )

@@ -14,11 +14,14 @@ import pytest
 from rpc.logs import HEADLINE, ConsoleFilter, attach_console, in_notebook, verbosity
 from rpc.submit.terminal import ProgressDisplay
 
+from ...statements import covers
+
 logger = logging.getLogger("progress test")
 
 
+@covers("SUB-12")
 def test_lines(caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-12: one line per change, none for a repetition or a stranger."""
+    """One line per change, none for a repetition or a stranger."""
     caplog.set_level(logging.INFO)
     display = ProgressDisplay([0, 1], logger)
     for node, percent in ((0, 0), (0, 10), (0, 10), (7, 50), (1, 100)):
@@ -47,8 +50,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Terminal]:
     return make
 
 
+@covers("SUB-12")
 def test_bars(terminal: Callable[[], Terminal], caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-12: on a terminal each worker has its bar, with the time that is left and how it stands."""
+    """On a terminal each worker has its bar, with the time that is left and how it stands."""
     caplog.set_level(logging.INFO)
     screen = terminal()
     display = ProgressDisplay([0, 1], logger)
@@ -130,8 +134,9 @@ def seen() -> list[bool]:
     return [ConsoleFilter().filter(line) for line in lines]
 
 
+@covers("SUB-10")
 def test_what_the_console_shows_of_the_log(request: pytest.FixtureRequest) -> None:
-    """SUB-10: a program shows all of it unless asked not to; a notebook shows the headlines."""
+    """a program shows all of it unless asked not to; a notebook shows the headlines."""
     expected = {0: [False, False, True], 1: [True, True, True], 2: [True, True, True]}
     for level, shown in expected.items():
         with verbosity(level):

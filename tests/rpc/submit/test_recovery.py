@@ -8,6 +8,8 @@ import pytest
 
 from rpc.submit.recovery import Recovery
 
+from ...statements import covers
+
 
 @pytest.mark.parametrize("policy", ["fail", "redundant"])
 def test_other_policies_never_start_again(policy: str) -> None:
@@ -16,8 +18,8 @@ def test_other_policies_never_start_again(policy: str) -> None:
     assert recovery.restarts == 0
 
 
+@covers("FD-20")
 def test_as_often_as_allowed() -> None:
-    """FD-20."""
     recovery = Recovery("restart", 2)
     assert [recovery.give_up([(0, 1, batch)]) for batch in range(2)] == ["", ""]
     assert recovery.give_up([(0, 1, 9)]) == "it was started again as often as 'max_restarts' allows, 2"
@@ -25,8 +27,9 @@ def test_as_often_as_allowed() -> None:
     assert Recovery("restart", 0).give_up([])
 
 
+@covers("FD-20")
 def test_the_same_place_three_times_is_deterministic() -> None:
-    """FD-20: others in between do not matter; failures at no particular place are no proof."""
+    """Others in between do not matter; failures at no particular place are no proof."""
     recovery = Recovery("restart", 10)
     place = (1, 2, 7)
     assert [recovery.give_up(places) for places in ([place], [(0, 2, 7)], [place, (0, 3, 1)], [], [], [])] == [""] * 6

@@ -14,6 +14,7 @@ import pytest
 from rpc.submit import run_folder
 from rpc.submit.run_folder import Run, RunFolder, find_run, node_folder, runs_in
 
+from ...statements import covers
 from ..travel import ROOT
 
 
@@ -29,8 +30,9 @@ def run(directory: Path, job: str, title: str = "T", nodes: int = 1) -> RunFolde
     return made
 
 
+@covers("SUB-44")
 def test_no_run_replaces_another(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-44: two of one title and one of another have folders of their own; the links lead to the newest with such a node."""
+    """Two of one title and one of another have folders of their own; the links lead to the newest with such a node."""
     caplog.set_level("INFO")
     first, second, third = run(tmp_path, "a", nodes=2), run(tmp_path, "b", nodes=2), run(tmp_path, "c", "U-1")
     assert [made.path.name for made in (first, second, third)] == ["T-1", "T-2", "U-1-1"]
@@ -47,8 +49,9 @@ def test_no_run_replaces_another(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert run(tmp_path, "d").path.name == "T-3"
 
 
+@covers("SUB-44")
 def test_what_comes_later_for_an_older_run_goes_there(tmp_path: Path) -> None:
-    """SUB-44: by the job's id; the links stay with the newest."""
+    """By the job's id; the links stay with the newest."""
     run(tmp_path, "a")
     run(tmp_path, "b")
     late = run(tmp_path, "a", "whatever")
@@ -69,17 +72,19 @@ def test_a_run_that_never_began_leaves_nothing(tmp_path: Path) -> None:
     assert begun.path.is_dir()
 
 
+@covers("SUB-44")
 def test_a_clock_that_was_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-44: the newest is who began last."""
+    """The newest is who began last."""
     run(tmp_path, "a")
     monkeypatch.setattr(run_folder.time, "time_ns", lambda: 5)
     run(tmp_path, "b", "Other")
     assert runs_in(tmp_path)[0].job == "b" and os.readlink(tmp_path / "runs" / "latest") == "Other-1"
 
 
+@covers("SUB-44")
 @pytest.mark.parametrize("what", ["folder", "file", "link"])
 def test_what_is_no_link_of_ours_stays(tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture) -> None:
-    """SUB-44: results of an earlier version, a user's own file or link, with a warning that says where the files are."""
+    """Results of an earlier version, a user's own file or link, with a warning that says where the files are."""
     mine = tmp_path / "Node-0-Retrieve"
     (tmp_path / "elsewhere").mkdir()
     if what == "folder":
@@ -149,8 +154,9 @@ for number in range(40):
 """
 
 
+@covers("SUB-44")
 def test_several_programs_at_once(tmp_path: Path) -> None:
-    """SUB-44: three submitters in one directory, 40 runs each: each has its own folder, and the links lead to the newest."""
+    """Three submitters in one directory, 40 runs each: each has its own folder, and the links lead to the newest."""
     programs = [
         subprocess.Popen(
             [sys.executable, "-c", _MANY, str(tmp_path), who], env={"PYTHONPATH": str(ROOT)}, stdin=subprocess.PIPE, text=True

@@ -10,12 +10,14 @@ import pytest
 from rpc.errors import SubmissionError
 from rpc.liveness.limits import EXTRA_SECONDS, FIRST_PHASE_SECONDS
 
+from ...statements import covers
 from ..submitter_bench import bench
 
 LONG = 3600.0  # seconds that preCommit may take: at the bandwidth that is assumed, the data would
 MANY = 24  # nodes on one host: the limits of canCommit and of calls are longer than the silence that is allowed
 
 
+@covers("SUB-47", "SUB-3", "SUB-8", "INV-10")
 @pytest.mark.parametrize(
     ("freeze_at", "phase"),
     [
@@ -30,7 +32,7 @@ MANY = 24  # nodes on one host: the limits of canCommit and of calls are longer 
 def test_a_frozen_agent_ends_the_submission(
     freeze_at: str | float, phase: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SUB-47, SUB-3, SUB-8, INV-10: within ten seconds of falling silent, however long the phase may take; it is named, and
+    """Within ten seconds of falling silent, however long the phase may take; it is named, and
     the others are free."""
     with bench(range(count), tmp_path, monkeypatch) as made:
         silent = made.agents[1]
@@ -44,8 +46,9 @@ def test_a_frozen_agent_ends_the_submission(
         assert not [agent.node for agent in made.agents.values() if agent.has_job and agent is not silent]
 
 
+@covers("SUB-47")
 def test_an_agent_that_freezes_during_the_upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-47: its process takes data as slowly as the limit allows."""
+    """Its process takes data as slowly as the limit allows."""
     with bench(range(2), tmp_path, monkeypatch) as made:
         for agent in made.agents.values():
             agent.delays["Prepared"] = 1000.0
@@ -55,8 +58,9 @@ def test_an_agent_that_freezes_during_the_upload(tmp_path: Path, monkeypatch: py
         assert 107.5 <= made.clock.monotonic() <= 110.0
 
 
+@covers("SUB-47", "SUB-11")
 def test_a_parameter_server_that_runs_already_freezes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-47, SUB-11: it started by itself; the workers still get their data. Its loss is known when it is due."""
+    """It started by itself; the workers still get their data. Its loss is known when it is due."""
     with bench([-2, 0, 1], tmp_path, monkeypatch) as made:
         for node in (0, 1):
             made.agents[node].delays["Prepared"] = 60.0
@@ -70,8 +74,9 @@ def test_a_parameter_server_that_runs_already_freezes(tmp_path: Path, monkeypatc
         assert made.loop.failures[-2][1].startswith("Node(-2) at 127.0.0.1:")
 
 
+@covers("SUB-47", "INV-10")
 def test_all_that_are_silent_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-47, INV-10: a host with several workers is gone."""
+    """a host with several workers is gone."""
     with bench(range(4), tmp_path, monkeypatch) as made:
         for node in (1, 3):
             made.agents[node].freeze_at = "Prepared"
@@ -79,11 +84,12 @@ def test_all_that_are_silent_are_named(tmp_path: Path, monkeypatch: pytest.Monke
             made.submit([range(4)], LONG)
 
 
+@covers("SUB-47", "SUB-4")
 @pytest.mark.parametrize(("worked", "starts"), [(0.01, True), (0.0, False)])
 def test_processes_that_work_are_waited_for(
     worked: float, starts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SUB-47, SUB-4: interpreters that have to share few cores are given up to a minute more; those that stand still, none."""
+    """Interpreters that have to share few cores are given up to a minute more; those that stand still, none."""
     limit = FIRST_PHASE_SECONDS + 0.5 * 3
     with bench(range(3), tmp_path, monkeypatch) as made:
         for agent in made.agents.values():
@@ -98,8 +104,9 @@ def test_processes_that_work_are_waited_for(
             assert limit <= made.clock.monotonic() <= limit + 1.0
 
 
+@covers("SUB-47")
 def test_work_without_end_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-47: an import that never comes to its end."""
+    """An import that never comes to its end."""
     with bench(range(2), tmp_path, monkeypatch) as made:
         for agent in made.agents.values():
             agent.worked, agent.delays["Loaded"], agent.delays["Asks"] = 0.5, 1e6, 1e6
@@ -109,8 +116,9 @@ def test_work_without_end_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.
         assert limit <= made.clock.monotonic() <= limit + 2.0
 
 
+@covers("SUB-47")
 def test_an_agent_speaks_for_all_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-47: one with many slots starts one process after the other, and says of the first ones that they live."""
+    """One with many slots starts one process after the other, and says of the first ones that they live."""
     with bench(range(MANY), tmp_path, monkeypatch) as made:
         addresses = made.loop.groups._com.addresses
         made.loop.groups._com.addresses = {node: addresses[node - node % 2] for node in addresses}
@@ -119,8 +127,9 @@ def test_an_agent_speaks_for_all_its_nodes(tmp_path: Path, monkeypatch: pytest.M
         assert 12.0 <= made.clock.monotonic() <= 14.0
 
 
+@covers("SUB-47")
 def test_a_program_that_takes_its_time_to_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SUB-47: while it loads its data nobody listens; the agents are not blamed for that."""
+    """While it loads its data nobody listens; the agents are not blamed for that."""
     with bench(range(2), tmp_path, monkeypatch) as made:
 
         def reply(node: int, request: str) -> Any:

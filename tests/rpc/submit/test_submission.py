@@ -29,6 +29,8 @@ from rpc.submit.submission import (
     Tick,
 )
 
+from ...statements import covers
+
 NAMES = {0: "Node(0) at a:1", 1: "Node(1) at b:1"}
 ONE_EACH = FIRST_PHASE_SECONDS + PER_NODE_SECONDS  # the first limit where each host has one node
 
@@ -47,6 +49,7 @@ RUNNING = (*PREPARED, IsRunning(0), IsRunning(1))
 ENDED = (*RUNNING, HasEnded(0, "done", ""), HasEnded(1, "done", ""))
 
 
+@covers("SUB-3", "SUB-5", "SUB-7")
 @pytest.mark.parametrize(
     ("events", "phase"),
     [
@@ -67,24 +70,26 @@ ENDED = (*RUNNING, HasEnded(0, "done", ""), HasEnded(1, "done", ""))
     ],
 )
 def test_phases(events: tuple[Any, ...], phase: Phase) -> None:
-    """SUB-3, SUB-5, SUB-7."""
     assert machine(*events).phase is phase
 
 
+@covers("SUB-3")
 def test_code_goes_out_when_all_have_accepted() -> None:
-    """SUB-3: nothing is started anywhere before."""
+    """Nothing is started anywhere before."""
     made = machine()
     assert made.handle(HasAccepted(1), 0.0) == []
     assert made.handle(HasAccepted(0), 0.0) == [OpenCodeSession(0), OpenCodeSession(1)]
 
 
+@covers("SUB-5")
 def test_requests_wait_for_the_program() -> None:
-    """SUB-5: what is asked before the program dispatches is answered then, in order."""
+    """What is asked before the program dispatches is answered then, in order."""
     made = machine(*ACCEPTED, HasLoaded(0), HasAsked(0, ("a", "b")), HasLoaded(1), HasAsked(1, ("c",)))
     assert made.handle(Dispatched(3.0), 0.0) == [Answer(0, ("a", "b")), Answer(1, ("c",))]
     assert made.handle(HasAsked(0, ("d",)), 0.0) == [Answer(0, ("d",))]
 
 
+@covers("SUB-4", "SUB-6", "SUB-8", "INV-10")
 @pytest.mark.parametrize(
     ("events", "limit", "reason"),
     [
@@ -96,7 +101,7 @@ def test_requests_wait_for_the_program() -> None:
     ],
 )
 def test_limits(events: tuple[Any, ...], limit: float, reason: str) -> None:
-    """SUB-4, SUB-6, SUB-8, INV-10: the limit of each phase, to the moment; the reason names nodes, addresses and phase."""
+    """The limit of each phase, to the moment; the reason names nodes, addresses and phase."""
     made = machine(*events)
     assert made.deadline == limit
     assert made.handle(Tick(), limit - 1e-6) == []
@@ -106,8 +111,9 @@ def test_limits(events: tuple[Any, ...], limit: float, reason: str) -> None:
     assert made.deadline is None
 
 
+@covers("SUB-4")
 def test_the_first_limit_grows_with_the_nodes_of_the_fullest_host() -> None:
-    """SUB-4: 64 interpreters that start on one host share its cores; on 64 hosts they do not."""
+    """64 interpreters that start on one host share its cores; on 64 hosts they do not."""
     names = {node: f"Node({node})" for node in range(64)}
     for fullest, limit in ((1, 7.5), (8, 11.0), (64, 39.0)):
         made = Submission(range(64), names, fullest=fullest)
@@ -118,9 +124,10 @@ def test_the_first_limit_grows_with_the_nodes_of_the_fullest_host() -> None:
 LATE = "network.errors.TimedOut: Timed out after 5 s waiting for node 1."
 
 
+@covers("INV-10", "FLT-20")
 @pytest.mark.parametrize("confirmed", [False, True])
 def test_who_says_nothing_is_named_not_who_waited_for_it(confirmed: bool) -> None:
-    """INV-10, FLT-20: node 0 has waited for node 1 in vain, whose agent may be as silent as its job process."""
+    """Node 0 has waited for node 1 in vain, whose agent may be as silent as its job process."""
     made = machine(*PREPARED)
     made.handle(HasEnded(0, "failed", LATE), 5.0)
     seen = f"Node(0) at a:1 did not start, it ended in doCommit: {LATE}"
@@ -131,8 +138,9 @@ def test_who_says_nothing_is_named_not_who_waited_for_it(confirmed: bool) -> Non
     assert made.reason == f"Node(1) at b:1 did not answer in doCommit. {seen}"
 
 
+@covers("INV-10")
 def test_a_slow_answer_is_no_cause() -> None:
-    """INV-10: where a node has failed by itself, it stays the reason, whoever else takes long to give the job up."""
+    """Where a node has failed by itself, it stays the reason, whoever else takes long to give the job up."""
     made = machine(*PREPARED)
     made.handle(HasEnded(0, "failed", "ValueError"), 5.0)
     made.handle(Settled(), 7.0)
@@ -147,8 +155,9 @@ def test_no_limit_while_the_program_or_the_job_works(events: tuple[Any, ...]) ->
     assert made.phase is not Phase.FAILED
 
 
+@covers("SUB-3")
 def test_a_refusal_needs_no_confirmation() -> None:
-    """SUB-3: others are told to give up and waited for; whoever refused is not."""
+    """Others are told to give up and waited for; whoever refused is not."""
     made = machine(HasAccepted(0))
     assert made.handle(HasRefused(1, "busy"), 0.0) == [SendAbort(0, "Node(1) at b:1 refuses the job: busy")]
     assert not made.all_free
@@ -156,9 +165,10 @@ def test_a_refusal_needs_no_confirmation() -> None:
     assert made.all_free
 
 
+@covers("SUB-3")
 @pytest.mark.parametrize("answer", [HasRefused(0, "busy, too"), IsLost(0, "gone"), HasEnded(0, "aborted", "")])
 def test_late_answers_free_a_node(answer: Any) -> None:
-    """SUB-3: refusals, losses and ends that were on their way when the decision fell need no more waiting."""
+    """Refusals, losses and ends that were on their way when the decision fell need no more waiting."""
     made = machine()
     made.handle(HasRefused(1, "busy"), 0.0)
     assert made.handle(HasAccepted(0), 0.0) == []
@@ -167,8 +177,9 @@ def test_late_answers_free_a_node(answer: Any) -> None:
     assert made.all_free
 
 
+@covers("SUB-9")
 def test_a_lost_node_is_told_but_not_waited_for() -> None:
-    """SUB-9: when only its job process cannot be reached, its agent must still free the node."""
+    """When only its job process cannot be reached, its agent must still free the node."""
     made = machine(*ACCEPTED)
     actions = made.handle(IsLost(1, "no answer"), 0.0)
     assert actions == [SendAbort(node, "Node(1) at b:1 was lost in canCommit: no answer") for node in (0, 1)]
@@ -186,10 +197,11 @@ def test_cancel(events: tuple[Any, ...]) -> None:
     assert made.reason == "Ctrl-C"
 
 
+@covers("SUB-8", "INV-10")
 @pytest.mark.parametrize("state", ["failed", "stopped", "aborted", "lost"])
 @pytest.mark.parametrize("events", [ACCEPTED, LOADED, PREPARED, (*PREPARED, IsRunning(0))])
 def test_an_end_before_the_start(events: tuple[Any, ...], state: str) -> None:
-    """SUB-8, INV-10: one node's failure gives the job up on all; the reason names node, address and phase."""
+    """One node's failure gives the job up on all; the reason names node, address and phase."""
     made = machine(*events)
     phase = {ACCEPTED: "canCommit", LOADED: "preCommit"}.get(events, "doCommit")
     reason = f"Node(1) at b:1 did not start, it ended in {phase}: no luck"
@@ -197,9 +209,10 @@ def test_an_end_before_the_start(events: tuple[Any, ...], state: str) -> None:
     assert made.ended == {1: (state, "no luck")}
 
 
+@covers("INV-10")
 @pytest.mark.parametrize("cause", [HasEnded(1, "failed", "killed by signal 9"), IsLost(1, "its connection ended")])
 def test_the_first_cause_is_found_when_it_is_heard_of_last(cause: HasEnded | IsLost) -> None:
-    """INV-10: node 0 has lost node 2, which had only lost node 1; whoever was to be told to give up changes nothing either."""
+    """Node 0 has lost node 2, which had only lost node 1; whoever was to be told to give up changes nothing either."""
     made = Submission((0, 1, 2), {**NAMES, 2: "Node(2) at c:1"})
     steps = [step(node) for step in (HasAccepted, HasLoaded) for node in (0, 1, 2)]
     for event in (Started(), *steps, Dispatched(3.0), *map(HasPrepared, (0, 1, 2))):
@@ -214,17 +227,19 @@ def test_the_first_cause_is_found_when_it_is_heard_of_last(cause: HasEnded | IsL
     assert made.all_free
 
 
+@covers("INV-10")
 def test_what_happens_to_others_afterwards_is_no_cause() -> None:
-    """INV-10: the first failure is not a consequence, so it stays the reason."""
+    """The first failure is not a consequence, so it stays the reason."""
     made = machine(*PREPARED)
     made.handle(HasEnded(0, "failed", "ValueError"), 0.0)
     made.handle(HasEnded(1, "failed", "killed"), 0.0)
     assert made.reason.startswith("Node(0)")
 
 
+@covers("SUB-7")
 @pytest.mark.parametrize("state", ["failed", "stopped", "aborted", "lost"])
 def test_an_end_before_the_last_start_is_known(state: str) -> None:
-    """SUB-7: who runs has heard READY from all, so its end belongs to the job and is for `join` to tell."""
+    """Who runs has heard READY from all, so its end belongs to the job and is for `join` to tell."""
     made = machine(*PREPARED, IsRunning(0))
     assert made.handle(IsLost(0, "no luck") if state == "lost" else HasEnded(0, state, "no luck"), 0.0) == []
     assert made.handle(IsRunning(1), 0.0) == []

@@ -18,6 +18,7 @@ import pytest
 
 from rpc.liveness.limits import FIRST_PHASE_SECONDS, PER_NODE_SECONDS
 
+from ...statements import covers
 from ..simulation import FREE_SECONDS, START_LIMIT, Agent, World, thaw
 
 BAD_ENDS = {"aborted", "failed", "stopped"}
@@ -89,9 +90,10 @@ def is_final(world: World) -> bool:
     return not world.choices() and not world.deadlines()
 
 
+@covers("SUB-7", "SUB-9")
 @pytest.mark.parametrize(("asks", "least"), [((), 3000), ((0,), 1000), ((0, 1), 1000)])
 def test_every_order_of_two_nodes(asks: tuple[int, ...], least: int) -> None:
-    """SUB-7, SUB-9: all interleavings, exhaustively; every end is the good one."""
+    """All interleavings, exhaustively; every end is the good one."""
     states = ends = 0
     for state in reachable(World(2, asks)):
         states += 1
@@ -103,9 +105,10 @@ def test_every_order_of_two_nodes(asks: tuple[int, ...], least: int) -> None:
     assert ends
 
 
+@covers("SUB-3")
 @pytest.mark.parametrize("busy", [(0,), (1,), (0, 1)])
 def test_every_order_with_a_busy_node(busy: tuple[int, ...]) -> None:
-    """SUB-3: nothing is started anywhere, the error names the node, and all others are free at once."""
+    """Nothing is started anywhere, the error names the node, and all others are free at once."""
     ends = 0
     for state in reachable(World(3, (0, 1, 2), busy)):
         world = thaw(state)
@@ -121,8 +124,9 @@ def test_every_order_with_a_busy_node(busy: tuple[int, ...]) -> None:
     assert ends
 
 
+@covers("SUB-9")
 def test_every_loss_in_every_state_of_two_nodes() -> None:
-    """SUB-9: submitter, agent, job process or connection lost in each of all reachable states, then a random order."""
+    """Submitter, agent, job process or connection lost in each of all reachable states, then a random order."""
     draw, runs = random.Random(9), 0
     for state in reachable(World(2, (0, 1))):
         for loss in thaw(state).losses():
@@ -134,8 +138,9 @@ def test_every_loss_in_every_state_of_two_nodes() -> None:
     assert runs > 7000
 
 
+@covers("SUB-7")
 def test_random_orders_of_three_nodes() -> None:
-    """SUB-7: 1,500 random orders of three nodes, with and without requests, all come to the good end."""
+    """1,500 random orders of three nodes, with and without requests, all come to the good end."""
     draw = random.Random(7)
     for _ in range(1500):
         world = World(3, tuple(i for i in range(3) if draw.random() < 0.7))
@@ -153,9 +158,10 @@ def along(draw: random.Random, asks: tuple[int, ...]) -> list[bytes]:
     return states
 
 
+@covers("SUB-8", "SUB-9", "INV-1", "INV-6", "FLT-20")
 @pytest.mark.parametrize("seed", range(6))
 def test_every_loss_at_every_message_of_three_nodes(seed: int) -> None:
-    """SUB-8, SUB-9, INV-1, INV-6, FLT-20: each single loss after each message of a random order, then another one."""
+    """Each single loss after each message of a random order, then another one."""
     draw, runs = random.Random(seed), 0
     for state in along(draw, (0, 1, 2) if seed % 2 else (1,)):
         for loss in thaw(state).losses():
@@ -167,8 +173,9 @@ def test_every_loss_at_every_message_of_three_nodes(seed: int) -> None:
     assert runs > 500
 
 
+@covers("SUB-9")
 def test_two_losses() -> None:
-    """SUB-9: 1,500 random orders with two losses at random places."""
+    """1,500 random orders with two losses at random places."""
     draw = random.Random(2)
     for _ in range(1500):
         world, lost = World(3, (0, 2)), []
@@ -184,9 +191,10 @@ def test_two_losses() -> None:
         settle(world, tuple(lost))
 
 
+@covers("SUB-6", "SUB-8", "SUB-9", "FLT-4")
 @pytest.mark.parametrize("victim", ["S", "A0", "A2", "J0", "J1", "J2"])
 def test_silence_at_every_message(victim: str) -> None:
-    """SUB-6, SUB-8, SUB-9, FLT-4: who falls silent blocks nobody beyond the limit + 2 s, and starts nothing when it wakes."""
+    """Who falls silent blocks nobody beyond the limit + 2 s, and starts nothing when it wakes."""
     draw, runs = random.Random(victim), 0
     for state in along(draw, (0, 1, 2)):
         if thaw(state).actors[victim] is None:
@@ -210,8 +218,9 @@ def test_silence_at_every_message(victim: str) -> None:
     assert runs > 5
 
 
+@covers("SUB-3", "INV-10")
 def test_a_silent_agent_is_named_within_the_first_phase() -> None:
-    """SUB-3, INV-10: the verdict names the node and the phase."""
+    """The verdict names the node and the phase."""
     world = World(3, (0, 1, 2))
     world.hung["A1"] = True
     world.run()

@@ -16,6 +16,8 @@ from parallel_sgd.batches import Batches
 from parallel_sgd.codec import DummyCodec
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 
+from ....statements import covers
+
 SIZE = 8
 SAMPLES, CLASSES = 1003, 10
 ASSIGNMENTS = [IIDBlockAssignment(4), IIDBlockAssignment(4, 2), DuplicateAssignment(4, 2), FixedBlockAssignment(3, 1, 6)]
@@ -241,9 +243,10 @@ def test_they_say_that_samples_belong_to_blocks():
     assert not Shuffle().deals_blocks and not Shuffle().add(ImageCls()).deals_blocks
 
 
+@covers("SUB-45")
 @pytest.mark.parametrize("kind", range(3))
 def test_a_job_leaves_every_sample_in_its_block(kind, tmp_path):
-    """SUB-45: what each worker sees in an epoch, it sees in the next one in another order."""
+    """What each worker sees in an epoch, it sees in the next one in another order."""
     x, y, *_ = samples(33)
     x = np.eye(33, dtype=np.float32)[x[:, 0]]
     data, transform = ArrayDataset(x, y, x[:3], y[:3]), [Make_Non_IID(8), True_Non_IID(8), Dirichlet(0.3, 2, 4)][kind]
