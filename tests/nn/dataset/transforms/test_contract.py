@@ -21,7 +21,7 @@ from nn.dataset.transforms import (
     build,
     describe,
 )
-from tests.nn.dataset.kinds import public_kinds
+from tests.contract.kinds import public_kinds
 
 ROWS = {
     Shuffle: lambda: Shuffle(),
