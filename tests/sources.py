@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -26,6 +27,13 @@ def script_files() -> list[Path]:
 @functools.cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@functools.cache
+def is_public(path: Path) -> bool:
+    """Whether users may import from it: it has an `__all__`, or is the face of a package."""
+    face = path == ROOT / path.parent.name / "__init__.py"
+    return face or re.search(r"^__all__\b", path.read_text("utf-8"), re.MULTILINE) is not None
 
 
 def findings(paths: Iterable[Path], look: Callable[[ast.Module, str], Iterable[str]]) -> list[str]:

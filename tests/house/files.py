@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.house.graph import Import, is_public, modules, target
-from tests.sources import PACKAGES, ROOT, library_files, parse
-from tests.wall import in_the_wall
+from tests.sources import ROOT, library_files, parse
+from tests.wall import in_the_wall, leans_on_internals
 
 #: Words that say something else elsewhere, or nothing to whom they are not explained. Package: names of modules and folders
 #: below it, and of classes.
@@ -37,11 +35,6 @@ OLD_WORDS = {
 }  # fmt: skip
 #: `parallel_sgd/driver` pumped sockets; elsewhere a driver is who drives a job.
 STANDARD_HERE = {"rpc/elastic/driver.py"}
-
-_IMPORT = re.compile(
-    r"^[ \t]*(?:from|import)[ ]+(?P<module>(?:" + "|".join(PACKAGES) + r")[\w.]*)(?:[ ]+import[ ]+(?P<names>\([^)]*\)|.*))?",
-    re.MULTILINE,
-)
 
 
 @functools.cache
@@ -134,17 +127,6 @@ def wall_share() -> float:
 
 
 def internal_share() -> float:
-    """The part of the test lines that stands in files which import a module without `__all__`, of which no user is told."""
-    told = {name for name, path in modules().items() if is_public(path)} | set(PACKAGES)
+    """The part of the test lines that stands in files which lean on modules of which no user is told."""
     lines = test_lines()
-    inside = sum(count for path, count in lines.items() if _imported(path.read_text("utf-8")) - {None} - told)
-    return inside / sum(lines.values())
-
-
-def _imported(text: str) -> set[str | None]:
-    """The modules of the product that a file imports; by its text, for to parse all tests takes long."""
-    return {
-        target(Import(found["module"], name, True))
-        for found in _IMPORT.finditer(text)
-        for name in re.findall(r"\w+", found["names"] or "") or [None]
-    }
+    return sum(count for path, count in lines.items() if leans_on_internals(path)) / sum(lines.values())

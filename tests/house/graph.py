@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.sources import PACKAGES, ROOT, library_files, parse
+from tests.sources import ROOT, is_public, library_files, parse
 
 ENTRANCES = ("psgd", "worker", "job_submit")  # programs beside the packages
 Graph = dict[str, frozenset[str]]
@@ -137,7 +137,7 @@ def never_imported() -> list[str]:
     edges = graph(False)
     scripts = [ROOT / f"{name}.py" for name in ENTRANCES]
     reached: set[str] = set()
-    waiting = [name for name, path in modules().items() if name.endswith(".__main__") or name in PACKAGES or is_public(path)]
+    waiting = [name for name, path in modules().items() if name.endswith(".__main__") or is_public(path)]
     for path in scripts:
         waiting += [other for each in imports(path) if (other := target(each))] + sorted(_named_in(path))
     while waiting:
@@ -146,11 +146,6 @@ def never_imported() -> list[str]:
             reached.add(module)
             waiting += edges[module] | _named_in(modules()[module])
     return sorted(modules().keys() - reached - _packages_above(reached))
-
-
-def is_public(path: Path) -> bool:
-    """Whether users may import from it: it has an `__all__`."""
-    return any(isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" for node in parse(path).body)
 
 
 def _packages_above(names: Iterable[str]) -> set[str]:
