@@ -125,16 +125,13 @@ class ClusterExecutor(NodeExecutor):
 
     @property
     def nodes(self) -> list[int]:
-        """See `NodeExecutor`."""
         return sorted(self._names)
 
     @property
     def live_nodes(self) -> list[int]:
-        """See `NodeExecutor`."""
         return [node for node in self.nodes if node not in self._dispatcher.lost]
 
     def status(self) -> ExecutorStatus:
-        """See `NodeExecutor`."""
         gone, starting = dict(self._dispatcher.lost), self._dispatcher.restarting
         live = tuple(node for node in self.nodes if node not in gone)
         lost = {node: reason for node, reason in gone.items() if node not in starting}
@@ -154,7 +151,6 @@ class ClusterExecutor(NodeExecutor):
         options: TaskOptions = NO_OPTIONS,
         trust_results: bool | None = None,
     ) -> Future[Any]:
-        """See `NodeExecutor`."""
         if not callable(fn):
             raise TypeError(f"ClusterExecutor executes functions, got {type(fn).__qualname__}.")
         trusted = self._trusts if trust_results is None else trust_results
@@ -205,7 +201,6 @@ class ClusterExecutor(NodeExecutor):
         buffersize: int | None,
         options: TaskOptions = NO_OPTIONS,
     ) -> Iterator[T]:
-        """See `NodeExecutor`."""
         if chunksize < 1:
             raise ValueError(f"map 'chunksize' must be a positive integer, got {chunksize}.")
         if buffersize is not None and buffersize < 1:
@@ -217,7 +212,6 @@ class ClusterExecutor(NodeExecutor):
         return _results(futures, deadline, chunks if buffersize is not None else iter(()), submit)
 
     def broadcast(self, value: T) -> Broadcast[T]:
-        """See `NodeExecutor`."""
         payload = pack_broadcast(value)
         with self._lock:
             self._check_open()
@@ -226,11 +220,9 @@ class ClusterExecutor(NodeExecutor):
         return Broadcast(Held(number, value), lambda: self._dispatcher.order(["drop", [number]]))
 
     def new_shelf(self) -> int:
-        """See `NodeExecutor`."""
         return next(self._numbers)
 
     def clear_shelf(self, shelf: int) -> None:
-        """See `NodeExecutor`."""
         self._dispatcher.order(["clear", [shelf]])
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -280,7 +272,6 @@ def _at_exit(dispatcher: Dispatcher) -> Callable[[], None]:
 
 
 def _chunks_of(iterables: Iterable[Iterable[Any]], size: int) -> Iterator[list[Any]]:
-    """The tuples of arguments of `map`, `size` of them at a time."""
     calls = zip(*iterables, strict=False)
     return iter(lambda: list(itertools.islice(calls, size)), [])
 
@@ -312,7 +303,6 @@ def _pack_or_blame(arguments: Any, function: Function, many: bool) -> Payload:
 
 
 def _culprit(arguments: Any, function: Function, many: bool) -> str:
-    """Which argument it is that cannot travel."""
     if many:
         named = [(f"Argument {i} of call {call}", item) for call, args in enumerate(arguments) for i, item in enumerate(args)]
     else:

@@ -79,7 +79,6 @@ class Dispatcher(Inbox):
         return frozenset(self._restarts.under_way)
 
     def finish_and_wait(self) -> None:
-        """End when all tasks have, and return then."""
         self.finish()
         self.wait()
 

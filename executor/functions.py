@@ -43,7 +43,6 @@ class Function:
 
     @property
     def size(self) -> int:
-        """Bytes of its code."""
         return len(self.bundle.objects) + len(self.bundle.code)
 
     @property
@@ -53,7 +52,6 @@ class Function:
 
     @property
     def classes(self) -> Sequence[type]:
-        """The classes that its arguments and results may be of."""
         return self.bundle.classes
 
 

@@ -230,7 +230,6 @@ class Restarts:
         self._call()
 
     def __bool__(self) -> bool:
-        """Whether there are results that nobody has taken."""
         return bool(self._results)
 
     def results(self) -> Iterator[tuple[int, Session | BaseException]]:

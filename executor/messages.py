@@ -127,11 +127,9 @@ class TaskOutput(logging.Handler):
         os.register_at_fork(after_in_child=self._leave_child)
 
     def begin(self, task: int) -> None:
-        """What is written is this task's."""
         self._left, self._dropped, self._task = self._limit, 0, task
 
     def end(self) -> None:
-        """The task has ended: tell the rest."""
         with self._guard:
             for kind, text in self._begun.items():
                 if text:
@@ -192,13 +190,11 @@ class _Tee:
         self._stream, self._kind, self._told = stream, kind, told
 
     def write(self, text: str) -> int:
-        """As the stream does."""
         count = self._stream.write(text)
         self._told(self._kind, text)
         return count
 
     def writelines(self, lines: Any) -> None:
-        """As the stream does."""
         for line in lines:
             self.write(line)
 

@@ -181,45 +181,35 @@ class WithOptions(NodeExecutor):
         self._options = options
 
     def submit_task(self, fn: Callable[..., Any], arguments: Any, **said: Any) -> Future[Any]:
-        """See `NodeExecutor`."""
         return self._executor.submit_task(fn, arguments, **said)
 
     def map_tasks(self, fn: Callable[..., T], iterables: Iterable[Iterable[Any]], *said: Any) -> Iterator[T]:
-        """See `NodeExecutor`."""
         return self._executor.map_tasks(fn, iterables, *said)
 
     @property
     def nodes(self) -> Sequence[int]:
-        """As those of the executor."""
         return self._executor.nodes
 
     @property
     def live_nodes(self) -> Sequence[int]:
-        """As those of the executor."""
         return self._executor.live_nodes
 
     def status(self) -> ExecutorStatus:
-        """As that of the executor, of all its tasks."""
         return self._executor.status()
 
     def broadcast(self, value: T) -> Broadcast[T]:
-        """See `NodeExecutor`."""
         return self._executor.broadcast(value)
 
     def new_shelf(self) -> int:
-        """See `NodeExecutor`."""
         return self._executor.new_shelf()
 
     def clear_shelf(self, shelf: int) -> None:
-        """See `NodeExecutor`."""
         self._executor.clear_shelf(shelf)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Shut the executor down."""
         self._executor.shutdown(wait, cancel_futures=cancel_futures)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """As the executor does, also after Ctrl-C."""
         self._executor.__exit__(kind, error, trace)
 
     def __repr__(self) -> str:

@@ -239,5 +239,4 @@ class SetupMessages:
         return (word, None) in self._messages
 
     def all(self) -> list[list[Any]]:
-        """In the order in which they were given."""
         return list(self._messages.values())

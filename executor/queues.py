@@ -67,7 +67,6 @@ class Inbox:
         self._wake()
 
     def finish(self) -> None:
-        """End when all tasks have; idempotent."""
         self._finishing = True
         self._wake()
 
@@ -126,7 +125,6 @@ class Cancellations:
             raise
 
     def __bool__(self) -> bool:
-        """Whether there are new questions."""
         return bool(self._asked)
 
     def take(self) -> list[int]:
@@ -164,7 +162,6 @@ class Cancellations:
         return bool(questions) and time.monotonic() - questions[0][0] > RECALL_SECONDS
 
     def add_node(self, node: int) -> None:
-        """A node is there (again), and was asked nothing."""
         self._questions[node] = deque()
 
     def lose_node(self, node: int) -> None:
@@ -190,7 +187,6 @@ class Outbox:
         self._sessions = sessions
 
     def tell(self, node: int, message: list[Any]) -> None:
-        """Send one message to `node`, if it is still there."""
         session = self._sessions.get(node)
         if session is not None:
             _send_message(session, message)

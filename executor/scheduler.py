@@ -82,7 +82,6 @@ class Scheduler(Machine):
         return list(self._nodes[node].held) if node in self._nodes else []
 
     def may_try_again(self, task: int) -> bool:
-        """Whether its retries allow one more."""
         info = self._infos[task]
         return self._losses.get(task, 0) < (self._retries if info.retries is None else info.retries)
 
@@ -219,7 +218,6 @@ class Scheduler(Machine):
             self._waiting.forget(task)
 
     def _clear(self) -> tuple[int, ...]:
-        """Give up all tasks that wait."""
         waiting = self._waiting.clear()
         self._forget(waiting)
         return waiting

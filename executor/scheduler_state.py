@@ -200,7 +200,6 @@ class PendingTasks:
         return line[0] if line else None
 
     def take_at(self, node: int) -> None:
-        """Take the first task that waits for `node`."""
         del self._bound[self._at[node].popleft()]
 
     def lose(self, node: int) -> None:
@@ -218,12 +217,10 @@ class PendingTasks:
         self.free.extendleft(reversed(freed))
 
     def forget(self, task: int) -> None:
-        """A task has ended."""
         self._near.pop(task, None)
         self._bound.pop(task, None)
 
     def clear(self) -> tuple[int, ...]:
-        """Take all that wait."""
         everything = (*self.free, *self._bound)
         self.free.clear()
         self._bound.clear()
@@ -245,7 +242,6 @@ class DurationEstimates:
         self._seconds: dict[int, float] = {}
 
     def add(self, kind: int, seconds: float) -> None:
-        """A task took that long."""
         known = self._seconds.get(kind)
         if known is None:
             if len(self._seconds) >= MOST_KINDS:

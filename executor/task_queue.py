@@ -306,17 +306,14 @@ class TimeLimit:
             raise KeyboardInterrupt
 
     def begin(self, task: int, seconds: float) -> None:
-        """The main thread begins a task."""
         faulthandler.dump_traceback_later(seconds + INTERRUPT_SECONDS, exit=True)
         self._task, self.deadline = task, time.monotonic() + seconds
 
     def end(self) -> None:
-        """The task has ended."""
         self._task = self.deadline = None
         faulthandler.cancel_dump_traceback_later()
 
     def has_hit(self, task: int) -> bool:
-        """Whether this task was interrupted."""
         return self._hit == task
 
     def look(self) -> None:
@@ -328,6 +325,5 @@ class TimeLimit:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the next look."""
         deadline = self.deadline
         return None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -36,15 +36,12 @@ class TaskServer(AbsExecutable):
     _count = 0
 
     def requests(self) -> Sequence[str]:
-        """Nothing."""
         return []
 
     def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
-        """Nothing."""
         return []
 
     def ready(self) -> bool:
-        """Always."""
         return True
 
     def start(self, com: Communication) -> None:
@@ -93,7 +90,6 @@ class TaskServer(AbsExecutable):
         queue.put(assignment.task, kind, seconds, payload)
 
     def done(self) -> ReplyPackage:
-        """How many tasks it has executed."""
         return ReplyPackage(self._count)
 
 

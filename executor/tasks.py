@@ -39,7 +39,6 @@ class Task:
 
     @property
     def payload(self) -> Payload:
-        """Its arguments."""
         return Payload(self.tree, self.arrays)
 
     @property
@@ -78,7 +77,6 @@ class Tasks:
         return self._tasks[number]
 
     def add(self, task: Task) -> int:
-        """Its number."""
         number = self._next
         self._next += 1
         self._tasks[number] = task
@@ -117,7 +115,6 @@ class Tasks:
             task.future.set_exception(error)
 
     def cancel(self, number: int) -> None:
-        """End a task that no node holds."""
         task = self._tasks[number]
         task.future.come_home()
         if not task.started:
@@ -232,11 +229,9 @@ class RareCondition:
         self._real: threading.Condition | None = None
 
     def acquire(self) -> bool:
-        """Take the lock."""
         return self._lock.acquire()
 
     def release(self) -> None:
-        """Give the lock back."""
         self._lock.release()
 
     def __enter__(self) -> bool:
@@ -252,7 +247,6 @@ class RareCondition:
         return self._real.wait(timeout)
 
     def notify_all(self) -> None:
-        """Wake who waits."""
         if self._real is not None:
             self._real.notify_all()
 

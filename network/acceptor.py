@@ -82,7 +82,6 @@ class Acceptor:
 
     @property
     def links(self) -> list[SocketLink]:
-        """What to poll for reading."""
         return [c.link for c in self._pending]
 
     @property

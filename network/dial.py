@@ -102,12 +102,10 @@ class Dialing:
 
     @property
     def reading(self) -> list[socket.socket | SocketLink]:
-        """What to poll for bytes."""
         return [attempt.sock for attempt in self._attempts.values() if not attempt.connecting]
 
     @property
     def writing(self) -> list[socket.socket | SocketLink]:
-        """What to poll for room."""
         return [attempt.sock for attempt in self._attempts.values() if attempt.connecting]
 
     def step(self) -> None:
@@ -127,7 +125,6 @@ class Dialing:
             self.close()
 
     def close(self) -> None:
-        """Give up what is on its way; idempotent."""
         for attempt in self._attempts.values():
             attempt.close()
         self._attempts.clear()
@@ -274,5 +271,4 @@ class _Attempt:
         return ProtocolError(text) if isinstance(error, ProtocolError) else Rejected(text)
 
     def close(self) -> None:
-        """Give up; idempotent."""
         self.sock.close()

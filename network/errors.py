@@ -7,6 +7,19 @@ from __future__ import annotations
 
 import re
 
+__all__ = [
+    "BadContent",
+    "Busy",
+    "ClosedByUs",
+    "Impostor",
+    "NetworkError",
+    "NotReached",
+    "PeerLost",
+    "ProtocolError",
+    "Rejected",
+    "TimedOut",
+]
+
 
 class NetworkError(Exception):
     """Anything that stopped a conversation between nodes."""

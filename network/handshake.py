@@ -59,7 +59,6 @@ class _Handshake(ABC):
 
     @property
     def done(self) -> bool:
-        """Whether this side has finished and `keys` are there."""
         return self._keys is not None
 
     @property

@@ -71,7 +71,6 @@ class Known(NamedTuple):
     integers: tuple[int, ...]  # (): the value is the array itself
 
     def value(self, array: Array) -> Any:
-        """The value that was sent."""
         return (*self.integers, array) if self.integers else array
 
 

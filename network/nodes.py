@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from .errors import ClosedByUs
 
+__all__ = ["DEFAULT_PORT", "PARAMETER_SERVER", "SUBMITTER", "Address", "NodeAssignment"]
+
 DEFAULT_PORT = 15387
 SUBMITTER = -1
 PARAMETER_SERVER = -2

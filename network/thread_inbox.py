@@ -42,7 +42,6 @@ class ThreadInbox:
         self.wake()
 
     def lose(self, peer: int, reason: str, kind: type[PeerLost] = PeerLost) -> None:
-        """`peer` counts as lost from now on."""
         with self._lock:
             self._requests.lost.append((peer, reason, kind))
         self.wake()
@@ -54,7 +53,6 @@ class ThreadInbox:
         self.wake()
 
     def wake(self) -> None:
-        """The owner is to look."""
         self.waker.wake()
         self.waiting = True  # after waking, so that a reader of this finds the waker readable
 
@@ -72,5 +70,4 @@ class ThreadInbox:
             self._closed = True
 
     def close(self) -> None:
-        """Close the waker."""
         self.waker.close()

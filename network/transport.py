@@ -115,21 +115,18 @@ class SocketLink(Link):
         return self._socket
 
     def send(self, buffers: Sequence[bytes | memoryview]) -> int:
-        """See `Link`."""
         try:
             return (self._socket or self._open()).sendmsg(buffers[:_MAX_BUFFERS])
         except (BlockingIOError, InterruptedError):
             return 0
 
     def receive(self, buffer: memoryview) -> int | None:
-        """See `Link`."""
         try:
             return (self._socket or self._open()).recv_into(buffer)
         except (BlockingIOError, InterruptedError):
             return None
 
     def finish(self) -> None:
-        """See `Link`."""
         try:
             self._open().shutdown(socket.SHUT_WR)
         except OSError as error:
@@ -137,7 +134,6 @@ class SocketLink(Link):
                 raise
 
     def close(self) -> None:
-        """See `Link`."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -341,6 +337,5 @@ class Waker:
             self.sock.recv(1024)
 
     def close(self) -> None:
-        """Close both ends; idempotent."""
         self._wake_end.close()
         self.sock.close()

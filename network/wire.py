@@ -64,7 +64,6 @@ class Sent(NamedTuple):
 
     @property
     def wire(self) -> int:
-        """All bytes that travel."""
         return self.raw + self.overhead
 
 

@@ -34,7 +34,6 @@ class Collection(Generic[T]):
 
     @property
     def partitions(self) -> int:
-        """How many."""
         return self._lineage.count
 
     def __repr__(self) -> str:

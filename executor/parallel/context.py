@@ -194,7 +194,6 @@ class ReadLines:
     encoding: str
 
     def __call__(self, _number: int, item: Range) -> Iterator[str]:
-        """See the class."""
         path, start, end = item
         with open(path, "rb") as file:
             position = _to_line(file, start)
@@ -254,7 +253,6 @@ class CsvRanges(Lineage):
         return {number: (self._ranges[number], inside[number]) for number in wanted}
 
     def steps(self) -> list[Step]:
-        """Parse the records."""
         return [self._read]
 
 

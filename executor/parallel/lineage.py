@@ -109,11 +109,9 @@ class Source(Lineage):
         self._items, self._open = items, open_step
 
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
-        """The items."""
         return {number: self._items[number] for number in wanted}
 
     def steps(self) -> list[Step]:
-        """Only how to open them."""
         return [self._open]
 
 
@@ -125,15 +123,12 @@ class Narrow(Lineage):
         self._parent, self._step = parent, step
 
     def before(self, runner: Runner, wanted: Sequence[int]) -> tuple[Lineage, Step]:
-        """The parent."""
         return self._parent, self._step
 
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
-        """Those of the parent."""
         return self._parent.inputs(runner, wanted)
 
     def steps(self) -> list[Step]:
-        """Those of the parent, and one more."""
         return [*self._parent.steps(), self._step]
 
 
@@ -162,7 +157,6 @@ class Indexed(Lineage):
         return {number: (starts[number], before[number]) for number in wanted}
 
     def steps(self) -> list[Step]:
-        """Number the elements."""
         return [_enumerated]
 
 
@@ -173,7 +167,6 @@ class Numbered:
     starts: list[int]
 
     def __call__(self, number: int, items: Iterable[Any]) -> Iterable[Any]:
-        """See the class."""
         return ((element, place) for place, element in enumerate(items, self.starts[number]))
 
 

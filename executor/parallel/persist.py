@@ -71,21 +71,17 @@ class PersistedHere(Persisted):
 
     @property
     def step(self) -> Keep:
-        """Hand it out."""
         return Keep(None, hand_out=True)
 
     def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
-        """The partition is the input."""
         pipeline = Pipeline([elements, *further])
         return {n: Plan(pipeline, self._parts[n], (), keeps) for n in wanted if n in self._parts}
 
     def note(self, number: int, node: int | None, there: bool, part: list[Any] | None) -> None:
-        """Keep it."""
         if part is not None:
             self._parts[number] = part
 
     def at_hand(self, wanted: Sequence[int]) -> Mapping[int, list[Any]]:
-        """All that are kept."""
         return {number: self._parts[number] for number in wanted if number in self._parts}
 
     def miss(self, number: int, node: int) -> None:
@@ -98,7 +94,6 @@ class PersistedHere(Persisted):
         """There is one process here."""
 
     def close(self) -> None:
-        """Forget them."""
         self._parts.clear()
 
 
@@ -161,7 +156,6 @@ class PersistedOnNodes(Persisted):
             self._copies.append((number, self._executor.submit_near([node], self._put, number, part)))
 
     def at_hand(self, wanted: Sequence[int]) -> Mapping[int, list[Any]]:
-        """None."""
         return {}
 
     def miss(self, number: int, node: int) -> None:
@@ -189,7 +183,6 @@ class PersistedOnNodes(Persisted):
         self._replicas = replicas
 
     def close(self) -> None:
-        """Clear the shelf on all nodes."""
         self._end()
 
 
@@ -200,6 +193,5 @@ class Put:
         self.shelf = shelf
 
     def __call__(self, number: int, part: list[Any]) -> tuple[int, bool]:
-        """Keep `part` as partition `number`."""
         shelves = SHELVES.get()
         return shelves.node, shelves.put(self.shelf, number, part, size_of(part))

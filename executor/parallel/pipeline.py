@@ -35,7 +35,6 @@ class FromShelf:
     shelf: int
 
     def __call__(self, number: int, _item: Any) -> list[Any]:
-        """See the class."""
         found: list[Any] = SHELVES.get().get(self.shelf, number)
         return found
 
@@ -51,7 +50,6 @@ class Outcome(NamedTuple):
 
     @property
     def result(self) -> list[Any]:
-        """The elements after all steps."""
         return next(part for part in reversed(self.handed) if part is not None) if self.elements is None else self.elements
 
 
@@ -68,7 +66,6 @@ class Pipeline:
         self.steps = list(steps)
 
     def __call__(self, number: int, item: Any) -> tuple[Any, ...]:
-        """Make partition `number` from its input."""
         shelves = SHELVES.get(None)
         node = None if shelves is None else shelves.node
         kept: list[bool] = []
@@ -96,7 +93,6 @@ _DRAWS = 1024  # random numbers at once
 
 
 def elements(_number: int, items: Iterable[Any]) -> Iterable[Any]:
-    """The items themselves."""
     return items
 
 
@@ -107,7 +103,6 @@ class Map:
     function: Callable[[Any], Any]
 
     def __call__(self, _number: int, items: Iterable[Any]) -> Iterable[Any]:
-        """See the class."""
         return map(self.function, items)
 
 
@@ -118,7 +113,6 @@ class FlatMap:
     function: Callable[[Any], Iterable[Any]]
 
     def __call__(self, _number: int, items: Iterable[Any]) -> Iterable[Any]:
-        """See the class."""
         return itertools.chain.from_iterable(map(self.function, items))
 
 
@@ -129,7 +123,6 @@ class Filter:
     function: Callable[[Any], Any]
 
     def __call__(self, _number: int, items: Iterable[Any]) -> Iterable[Any]:
-        """See the class."""
         return filter(self.function, items)
 
 
@@ -140,7 +133,6 @@ class MapPartitions:
     function: Callable[[Iterator[Any]], Iterable[Any]]
 
     def __call__(self, _number: int, items: Iterable[Any]) -> Iterable[Any]:
-        """See the class."""
         return self.function(iter(items))
 
 
@@ -152,7 +144,6 @@ class Sample:
     seed: int
 
     def __call__(self, number: int, items: Iterable[Any]) -> Iterable[Any]:
-        """See the class."""
         draws = np.random.Generator(np.random.Philox(key=np.array([self.seed, number], np.uint64)))
         source = iter(items)
         while block := list(itertools.islice(source, _DRAWS)):
@@ -167,7 +158,6 @@ class Reduce:
     function: Callable[[Any, Any], Any]
 
     def __call__(self, _number: int, items: Iterable[Any]) -> Iterable[Any]:
-        """See the class."""
         source = iter(items)
         for first in source:
             return [functools.reduce(self.function, source, first)]
@@ -181,7 +171,6 @@ class Limit:
     most: int
 
     def __call__(self, _number: int, items: Iterable[Any]) -> Iterable[Any]:
-        """See the class."""
         return itertools.islice(items, self.most)
 
 

@@ -93,7 +93,6 @@ class ByKey(Lineage):
         return {number: [[partitions[p][number] for p in range(len(partitions))] for partitions in dealt] for number in wanted}
 
     def steps(self) -> list[Step]:
-        """Merge the buckets."""
         return [self._merge]
 
 
@@ -171,7 +170,6 @@ class Sorted(Lineage):
         return bisect.bisect_left(keys, border, key=plain)
 
     def steps(self) -> list[Step]:
-        """Merge the runs."""
         return [MergeSorted(self._reverse)]
 
 

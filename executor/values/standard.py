@@ -22,7 +22,6 @@ SMALL = 100  # bytes of a small object beside what it is made of, at most: a dat
 
 
 def small(_data: Any) -> int:
-    """The weight of a small object."""
     return SMALL
 
 

@@ -98,11 +98,9 @@ class Conversion:
         self.made = 0
 
     def advice(self) -> str:
-        """What to do about a type that cannot travel."""
         return self._advice
 
     def has(self, kind: type) -> bool:
-        """Whether the user has registered `kind`."""
         return kind in self._registered
 
     def to_data(self, value: Any) -> tuple[str, Any] | None:

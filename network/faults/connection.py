@@ -60,12 +60,10 @@ class ProxiedConnection:
 
     @property
     def reading(self) -> list[socket.socket]:
-        """Whose bytes it waits for."""
         return [] if self._connecting else [way.source for way in self._ways if way.stream.room]
 
     @property
     def writing(self) -> list[socket.socket]:
-        """Who has to take bytes."""
         return [self._far] if self._connecting else [way.sink for way in self._ways if way.out]
 
     def next_moment(self) -> float | None:

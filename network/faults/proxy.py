@@ -239,7 +239,6 @@ class Route:
 
     @property
     def listening(self) -> list[socket.socket]:
-        """The listening socket, while there is one."""
         return [] if self._listener is None else [self._listener]
 
     def step(self, now: float) -> None:

@@ -141,7 +141,6 @@ class Stream:
         return max(0, most - self._size)
 
     def take(self, data: bytes, now: float) -> None:
-        """Put bytes in."""
         shape = self.shape
         if shape.swallows:
             shape.counts["swallow"] += 1
@@ -199,7 +198,6 @@ class Stream:
         return size if piece is None else min(size, piece)
 
     def _damage(self, data: bytes) -> bytes:
-        """Flip and truncate."""
         shape, start, end = self.shape, self._taken, self._taken + len(data)
         self._taken = end
         if self._cut_off:
@@ -217,7 +215,6 @@ class Stream:
         return data
 
     def _messages(self, data: bytes, now: float) -> Iterable[bytes]:
-        """Lose, duplicate and reorder."""
         if self._splitter is None:
             yield data
             return
@@ -305,7 +302,6 @@ class MessageSplitter:
             yield part, is_message
 
     def rest(self) -> bytes:
-        """What came and is not complete."""
         rest = bytes(self._data)
         self._data.clear()
         return rest

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from network.errors import ProtocolError, Rejected
 from network.handshake import ClientHandshake, ServerHandshake
 from network.hello import Caps
 from network.keys import Key, Keyring
@@ -22,6 +23,12 @@ def client(key: Key = CLUSTER, role: str = "submitter", expect: str = "agent", *
 
 def server(**more: Any) -> ServerHandshake:
     return ServerHandshake(**{"admits": AT_AGENT, "role": "agent", "caps": SERVER_CAPS, **more})
+
+
+def started(**more: Any) -> ClientHandshake:
+    one = client(**more)
+    one.start()
+    return one
 
 
 class Recording(NamedTuple):
@@ -43,13 +50,21 @@ def honest(**more: Any) -> Recording:
     return converse(client(**more), server())
 
 
+def attempt(end: ClientHandshake | ServerHandshake, data: bytes) -> bytes | None:
+    """The answer, None for one of the two errors that a stranger can cause; any other error fails the test."""
+    try:
+        return end.feed(data)
+    except (ProtocolError, Rejected):
+        return None
+
+
 def reply_of(core: dict[str, Any] | bytes, mac: bytes = b"m" * 32) -> bytes:
     body: bytes = core if isinstance(core, bytes) else msgpack.packb(core)
     return b"\0" + struct.pack("!H", len(body)) + body + mac
 
 
-def hello_of(body: dict[str, Any]) -> bytes:
-    packed: bytes = msgpack.packb(body)
+def hello_of(body: dict[str, Any] | bytes) -> bytes:
+    packed: bytes = body if isinstance(body, bytes) else msgpack.packb(body)
     return b"PSGD" + struct.pack("!H", len(packed)) + packed
 
 

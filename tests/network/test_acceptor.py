@@ -192,22 +192,6 @@ def test_the_wrong_key_role_or_job_is_told_as_a_hint(entrance: Entrance, key: Ke
     assert is_closed(client)
 
 
-def test_the_second_key_of_a_ring_is_admitted(entrance: Entrance) -> None:
-    handshake = ClientHandshake(OLD_KEY, "submitter", "agent")
-    assert let_in(entrance, entrance.connect(handshake.start()), handshake).session.alive
-
-
-def test_knowing_only_the_name_of_a_key_does_not_help(entrance: Entrance) -> None:
-    handshake = ClientHandshake(KEY, "submitter", "agent")
-    client = entrance.connect(handshake.start())
-    entrance.step()
-    client.recv(1000)
-    client.send(b"p" * 32)
-    [outcome] = entrance.step_until_news()
-    assert isinstance(outcome, Dropped)
-    assert "did not prove" in outcome.reason
-
-
 @pytest.mark.parametrize("hint", [Hint.BUSY, Hint.FULL])
 def test_a_policy_may_turn_away(hint: Hint) -> None:
     with contextlib.closing(Entrance(lambda _hello: hint)) as entrance:
@@ -294,15 +278,6 @@ def test_a_visitor_who_is_handed_on_finishes_within_what_is_left_of_his_time() -
         assert session.bytes_read == len(hello) + 32
 
 
-def test_a_malformed_hello_from_elsewhere_is_turned_away(entrance: Entrance) -> None:
-    left, right = tcp_sockets()
-    with left:
-        entrance.acceptor.add(right, hello=b"PSGX", peer="somebody")
-        [outcome] = entrance.step()
-        assert isinstance(outcome, Dropped)
-        assert outcome.peer == "somebody"
-
-
 @covers("SEC-5")
 @pytest.mark.parametrize(("ours", "theirs"), [(False, False), (True, False), (False, True), (True, True)])
 def test_frames_over_tcp_are_sealed_whatever_either_side_wants(ours: bool, theirs: bool) -> None:
@@ -330,6 +305,12 @@ def test_frames_over_tcp_are_sealed_whatever_either_side_wants(ours: bool, their
 
 
 def test_a_visitor_that_is_gone_already_is_turned_away(entrance: Entrance) -> None:
+    """And one that was handed on with what is no hello."""
+    left, right = tcp_sockets()
+    with left:
+        entrance.acceptor.add(right, hello=b"PSGX", peer="somebody")
+        [outcome] = entrance.step()
+        assert isinstance(outcome, Dropped) and outcome.peer == "somebody"
     left, right = tcp_sockets()
     left.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     left.close()  # resets the connection
@@ -345,12 +326,6 @@ def test_closing_the_door_closes_everything() -> None:
     let_in(entrance, entrance.connect(handshake.start()), handshake)
     entrance.close()
     entrance.acceptor.close()
-
-
-def test_an_acceptor_without_connections_has_nothing_to_do(entrance: Entrance) -> None:
-    assert entrance.step() == []
-    assert entrance.acceptor.links == []
-    assert entrance.acceptor.deadline is None
 
 
 def test_errors_of_the_network_only_are_expected_from_a_policy(entrance: Entrance) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import itertools
 import random
 import struct
@@ -225,6 +226,33 @@ def test_frames_of_one_message_cannot_be_exchanged() -> None:
     delivered, stopped = survivors(data[: -last - 2 * size] + third + second + data[-last:])
     assert stopped
     assert not delivered
+
+
+# ---- seals
+
+
+def test_a_seal_is_the_hmac_of_the_sequence_number_and_the_frame() -> None:
+    """And numbers are never used twice: a session that has used all of them is over."""
+    sealer, opener = Sealer(KEY), Opener(KEY)
+    for number, parts in enumerate([(b"header-1", b"meta", b"data"), (b"header-2", b"", b""), (b"header-3", bytearray(1000))]):
+        seal = sealer.seal(parts)
+        assert seal == hmac.digest(KEY, struct.pack("!Q", number) + b"".join(parts), "sha256")
+        opener.verify([memoryview(part) for part in parts], bytearray(seal))
+    last = Sealer(KEY, first=2**64 - 1)
+    assert last.seal([b"x"]) == hmac.digest(KEY, b"\xff" * 8 + b"x", "sha256")
+    for use in (lambda: last.seal([b"x"]), lambda: Opener(KEY, first=2**64).verify([b"x"], bytes(32))):
+        with pytest.raises(ProtocolError, match=r"used up its 2\*\*64 sequence numbers"):
+            use()
+
+
+@covers("SEC-4")
+def test_after_one_bad_frame_nothing_is_accepted_any_more() -> None:
+    """An attacker has one try, then the session is over."""
+    sealer, opener = Sealer(KEY), Opener(KEY)
+    seals = [sealer.seal([b"frame"]) for _ in range(3)]
+    for seal in (bytes(32), *seals, seals[0][:31]):
+        with pytest.raises(ProtocolError, match="seal does not verify"):
+            opener.verify([b"frame"], seal)
 
 
 # ---- states

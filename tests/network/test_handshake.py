@@ -1,10 +1,12 @@
-"""The handshake: honest ends agree on keys and a version, and a machine that has failed or is done stays so."""
+"""The handshake: honest ends agree on keys and a version; whoever lacks the key gets nowhere, whatever he alters or repeats."""
 
 import base64
 import hashlib
 import hmac
 import struct
 import traceback
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import msgpack
@@ -14,11 +16,12 @@ from hypothesis import strategies as st
 
 from network.errors import ProtocolError, Rejected
 from network.handshake import ClientHandshake, ServerHandshake
-from network.hello import HelloReader, Hint, Refused, parse_reply
+from network.hello import ROLES, HelloReader, Hint, Refused, parse_reply
 from network.keys import Key, Keyring
 
 from ..statements import covers
 from .handshakes import (
+    AT_AGENT,
     AT_JOB,
     CLIENT_CAPS,
     CLUSTER,
@@ -26,13 +29,16 @@ from .handshakes import (
     JOB,
     SERVER_CAPS,
     STRANGER,
+    attempt,
     client,
     converse,
     fields_of,
     hello_of,
     honest,
     reply_of,
+    same_nonce,
     server,
+    started,
 )
 
 # --- honest ends
@@ -42,79 +48,48 @@ def test_honest_ends_agree_on_two_keys_and_know_each_other() -> None:
     one, other = client(job="job-7"), server(job="job-7")
     messages = converse(one, other)
     assert one.done and other.done
-    assert one.keys == other.keys
-    assert len({one.keys.server_key, one.keys.client_key}) == 2
-    assert one.peer_caps == SERVER_CAPS
-    assert other.peer_caps == CLIENT_CAPS
+    assert one.keys == other.keys and one.keys.server_key != one.keys.client_key
+    assert (one.peer_caps, other.peer_caps) == (SERVER_CAPS, CLIENT_CAPS)
     assert other.hello is not None
     assert (other.hello.role, other.hello.job, other.hello.key_id) == ("submitter", "job-7", CLUSTER.id)
     assert (one.need, other.need, one.leftover, other.leftover) == (0, 0, b"", b"")
-    assert all(len(message) <= 1024 for message in messages)
+    again_one, again = client(job="job-7"), server(job="job-7")
+    assert not set(messages) & set(converse(again_one, again)) and again.keys != other.keys
+
+
+def schedule(hello: bytes, core: bytes, binding: bytes = b"") -> dict[bytes, bytes]:
+    """The schedule of docs, written out a second time: RFC 5869 with the transcript as salt."""
+    transcript = hashlib.sha256(struct.pack("!I", len(hello)) + hello + core).digest()
+    root = hmac.new(transcript, CLUSTER.secret + binding, "sha256").digest()
+    keys = {x: hmac.new(root, b"psgd/1 " + x + b"\x01", "sha256").digest() for x in (b"auth_s", b"auth_c", b"s2c", b"c2s")}
+    return {x: hmac.digest(key, transcript, "sha256") if x.startswith(b"auth") else key for x, key in keys.items()}
 
 
 def test_the_keys_follow_the_published_schedule() -> None:
-    """The schedule of docs, written out a second time: RFC 5869 with the transcript as salt."""
     one, other = client(binding=b"channel"), server(binding=b"channel")
     hello, reply, proof = converse(one, other)
-    core, mac = reply[3:-32], reply[-32:]
-    transcript = hashlib.sha256(struct.pack("!I", len(hello)) + hello + core).digest()
-    root = hmac.new(transcript, CLUSTER.secret + b"channel", "sha256").digest()
-
-    def expand(label: bytes) -> bytes:
-        return hmac.new(root, b"psgd/1 " + label + b"\x01", "sha256").digest()
-
-    assert mac == hmac.new(expand(b"auth_s"), transcript, "sha256").digest()
-    assert proof == hmac.new(expand(b"auth_c"), transcript, "sha256").digest()
-    assert one.keys.server_key == expand(b"s2c")
-    assert one.keys.client_key == expand(b"c2s")
-
-
-def test_two_handshakes_have_nothing_in_common() -> None:
-    pairs = [(client(), server()) for _ in range(2)]
-    first, second = (converse(*pair) for pair in pairs)
-    assert first.hello != second.hello and first.reply != second.reply and first.proof != second.proof
-    keys = [key for one, _ in pairs for key in (one.keys.server_key, one.keys.client_key)]
-    assert len(set(keys)) == 4
+    told = schedule(hello, reply[3:-32], b"channel")
+    assert (reply[-32:], proof, one.keys.server_key, one.keys.client_key) == tuple(told.values())
 
 
 @given(st.data())
-def test_the_cut_of_the_stream_does_not_matter(data: st.DataObject) -> None:
+def test_the_cut_of_the_stream_does_not_matter_and_what_follows_is_left_over(data: st.DataObject) -> None:
     one, other = client(), server()
 
-    def deliver(end: ClientHandshake | ServerHandshake, stream: bytes) -> bytes:
+    def deliver(end: ClientHandshake | ServerHandshake, stream: bytes, follows: bytes = b"") -> bytes:
+        """In any pieces, or exactly those that it needs."""
         answer = b""
-        while stream:
-            size = data.draw(st.integers(1, len(stream)))
-            answer += end.feed(stream[:size])
-            stream = stream[size:]
+        exact = data.draw(st.booleans())
+        while stream and end.need:
+            size = end.need if exact else data.draw(st.integers(1, len(stream)))
+            piece, stream = stream[:size], stream[size:]
+            answer += end.feed(piece if stream else piece + follows)
+        assert not stream and end.leftover == follows
         return answer
 
-    deliver(other, deliver(one, deliver(other, one.start())))
+    proof = deliver(one, deliver(other, one.start()), b"first frame")
+    deliver(other, proof, b"another frame")
     assert one.keys == other.keys
-
-
-def test_whoever_reads_what_is_needed_leaves_the_session_untouched() -> None:
-    one, other = client(), server()
-
-    def read(end: ClientHandshake | ServerHandshake, message: bytes) -> bytes:
-        stream, answer = bytearray(message + b"what follows"), b""
-        while end.need and not answer:
-            taken = bytes(stream[: end.need])
-            del stream[: len(taken)]
-            answer = end.feed(taken)
-        assert stream == b"what follows"
-        return answer
-
-    assert read(other, read(one, read(other, one.start()))) == b""
-    assert one.done and other.done
-
-
-def test_what_is_read_beyond_the_end_is_left_over() -> None:
-    one, other = client(), server()
-    reply = other.feed(one.start())
-    proof = one.feed(reply + b"first frame")
-    other.feed(proof + b"another frame")
-    assert (one.leftover, other.leftover) == (b"first frame", b"another frame")
 
 
 def test_a_hello_that_was_read_elsewhere_is_handed_over_whole() -> None:
@@ -129,53 +104,33 @@ def test_a_hello_that_was_read_elsewhere_is_handed_over_whole() -> None:
     other = server(admits=AT_JOB, role="peer", job="job.3")
     other.feed(one.feed(other.feed(reader.data)))
     assert one.keys == other.keys
-    again = HelloReader()
-    assert again.feed(reader.data) == 0
-    assert again.hello == reader.hello
 
 
-@pytest.mark.parametrize("key", [CLUSTER, JOB])
-def test_while_a_key_is_changed_both_are_accepted(key: Key) -> None:
-    one, other = client(key), server(admits={"submitter": Keyring((JOB, CLUSTER))})
-    converse(one, other)
-    assert one.keys == other.keys
-
-
-# --- what this side may not send
+def test_while_a_key_is_changed_both_are_accepted() -> None:
+    for key in (CLUSTER, JOB):
+        converse(client(key), server(admits={"submitter": Keyring((JOB, CLUSTER))}))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "fault"),
+    ("make", "arguments", "fault"),
     [
-        ({"role": "root"}, "'role' must be one of agent, code, peer, submitter"),
-        ({"job": "a/b"}, "'job' must be at most 64 letters"),
-        ({"job": "x" * 65}, "'job' must be"),
-        ({"job": "line\n"}, "'job' must be"),
-        ({"versions": (2, 1)}, "'v' must be two versions"),
-        ({"versions": (0, 1)}, "'v' must be two versions"),
-        ({"nonce_source": lambda size: b"short"}, "'n' must be 32 bytes"),
-        ({"caps": {"Upper": 1}}, "'caps' must be a dict of at most 16 names"),
-        ({"caps": {"list": [1]}}, "'caps' must be"),
-        ({"caps": {"nan": float("nan")}}, "'caps' must be"),
-        ({"caps": {f"c{i}": i for i in range(17)}}, "'caps' must be"),
-        ({"caps": {"long": "x" * 1000}}, r"at most 1018 bytes, got \d+; shorten 'caps'"),
+        (client, {"role": "root"}, "'role' must be one of agent, code, peer, submitter"),
+        (client, {"job": "a/b"}, "'job' must be at most 64 letters"),
+        (client, {"versions": (2, 1)}, "'v' must be two versions"),
+        (client, {"nonce_source": lambda size: b"short"}, "'n' must be 32 bytes"),
+        (client, {"caps": {"Upper": 1}}, "'caps' must be a dict of at most 16 names"),
+        (client, {"caps": {"long": "x" * 1000}}, r"at most 1018 bytes, got \d+; shorten 'caps'"),
+        (server, {"caps": {"long": b"x" * 960}}, "shorten 'caps'"),
+        (server, {"role": "master"}, "'role' must be"),
     ],
 )
-def test_a_client_that_could_not_be_understood_is_refused_at_home(arguments: dict[str, Any], fault: str) -> None:
+def test_what_could_not_be_understood_is_refused_at_home(make: Any, arguments: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
-        client(**arguments)
-
-
-def test_a_server_that_could_not_be_understood_is_refused_at_home() -> None:
-    with pytest.raises(ValueError, match="shorten 'caps'"):
-        server(caps={"long": b"x" * 960})
-    with pytest.raises(ValueError, match="'role' must be"):
-        server(role="master")
+        make(**arguments)
 
 
 def test_the_largest_messages_that_may_be_sent_are_understood() -> None:
-    one, other = client(caps={"long": "x" * 925}), server(caps={"long": b"x" * 924})
-    messages = converse(one, other)
+    messages = converse(client(caps={"long": "x" * 925}), server(caps={"long": b"x" * 924}))
     assert (len(messages.hello), len(messages.reply)) == (1024, 1024)
 
 
@@ -183,50 +138,19 @@ def test_the_largest_messages_that_may_be_sent_are_understood() -> None:
 
 
 def test_the_highest_common_version_is_chosen() -> None:
-    one, other = client(versions=(1, 4)), server(versions=(2, 3))
-    reply = converse(one, other).reply
+    reply = converse(client(versions=(1, 4)), server(versions=(2, 3))).reply
     assert parse_reply(reply[3:-32]).version == 3
-    assert one.keys == other.keys
-
-
-@covers("SEC-5")
-def test_a_downgrade_breaks_the_proof() -> None:
-    """An attacker who narrows the offered versions is found out, although the server believes him."""
-    one, other = client(versions=(1, 2)), server(versions=(1, 2))
-    fields = fields_of(one.start())
-    assert fields["v"] == [1, 2]
-    reply = other.feed(hello_of({**fields, "v": [1, 1]}))
-    assert parse_reply(reply[3:-32]).version == 1
-    with pytest.raises(Rejected, match="someone on the path altered the handshake"):
-        one.feed(reply)
-    assert not one.done
-
-
-@covers("SEC-5")
-def test_narrowed_caps_break_the_proof() -> None:
-    """Caps are negotiation too: neither side's can be changed on the path."""
-    one, other = client(), server()
-    fields = fields_of(one.start())
-    with pytest.raises(Rejected, match="altered"):
-        one.feed(other.feed(hello_of({**fields, "caps": {**fields["caps"], "seal": False}})))
-    one, other = client(), server()
-    reply = other.feed(one.start())
-    core = msgpack.unpackb(reply[3:-32])
-    with pytest.raises(Rejected, match="altered"):
-        one.feed(reply_of({**core, "caps": {}}, reply[-32:]))
 
 
 @covers("SEC-5")
 @pytest.mark.parametrize(("mine", "theirs"), [((1, 1), (2, 3)), ((2, 3), (1, 1))])
 def test_no_common_version_is_told_both_ways(mine: tuple[int, int], theirs: tuple[int, int]) -> None:
     """a clear message on both sides, also when a later version's hello has fields that we do not know."""
-    one, other = client(versions=mine), server(versions=theirs)
+    one = client(versions=mine)
     hello = one.start()
-    with pytest.raises(Refused, match=rf"speaks protocol versions \[{mine[0]}, {mine[1]}\], this side") as error:
-        other.feed(hello)
-    later = hello_of({**fields_of(hello), "pq": b"key"})
-    with pytest.raises(Refused):
-        server(versions=theirs).feed(later)
+    for said in (hello, hello_of({**fields_of(hello), "pq": b"key"})):
+        with pytest.raises(Refused, match=rf"speaks protocol versions \[{mine[0]}, {mine[1]}\], this side") as error:
+            server(versions=theirs).feed(said)
     with pytest.raises(Refused, match=f"does not speak protocol version {mine[0]} to {mine[1]}; install the same"):
         one.feed(bytes([error.value.hint]))
 
@@ -238,22 +162,219 @@ def test_a_server_that_holds_the_key_must_still_keep_to_the_offer() -> None:
     with pytest.raises(Rejected, match="must have the role 'peer', got 'agent'"):
         one.feed(server().feed(one.start()))
     one = client()
-    hello = one.start()
     core = msgpack.packb({"v": 2, "role": "agent", "n": b"n" * 32, "caps": {}})
-    transcript = hashlib.sha256(struct.pack("!I", len(hello)) + hello + core).digest()
-    root = hmac.digest(transcript, CLUSTER.secret, "sha256")
-    proof = hmac.digest(hmac.digest(root, b"psgd/1 auth_s\x01", "sha256"), transcript, "sha256")
+    proof = schedule(one.start(), core)[b"auth_s"]
     with pytest.raises(ProtocolError, match="chose protocol version 2, offered were 1 to 1"):
         one.feed(reply_of(core, proof))
 
 
-# --- hints
+# --- attackers on the path
 
 
+def flip(message: bytes, bit: int) -> bytes:
+    altered = bytearray(message)
+    altered[bit // 8] ^= 1 << bit % 8
+    return bytes(altered)
+
+
+@covers("SEC-4")
+@pytest.mark.parametrize("place", range(3), ids=["hello", "reply", "proof"])
+def test_no_altered_bit_is_accepted(place: int) -> None:
+    """An altered hello is refused at once, waits for bytes that do not come, or gets an answer that the client refuses; for an
+    altered reply there is no proof; without the right proof the server's first frame never comes."""
+    for bit in range(8 * len(honest(nonce_source=same_nonce)[place])):
+        one, other = client(nonce_source=same_nonce), server()
+        said: bytes | None = one.start()
+        for number, end in enumerate((other, one, other)):
+            said = attempt(end, flip(said, bit) if number == place else said) if said else None
+        assert not said and not other.done and (place == 2 or not one.done)
+
+
+@covers("SEC-4")
+def test_truncated_at_any_byte_nobody_is_done_and_nothing_breaks() -> None:
+    """What is cut short waits for the rest, and the caller's deadline ends it."""
+    messages = honest()
+    for length in range(len(messages.hello)):
+        other = server()
+        assert other.feed(messages.hello[:length]) == b"" and not other.done and other.need > 0
+    for length in range(len(messages.reply)):
+        one, other = client(), server()
+        assert one.feed(other.feed(one.start())[:length]) == b"" and not one.done and one.need > 0
+        with pytest.raises(ProtocolError, match="not finished"):
+            _ = one.keys
+    for length in range(32):
+        one, other = client(), server()
+        other.feed(one.feed(other.feed(one.start()))[:length])
+        assert not other.done and other.need == 32 - length
+
+
+def pretender() -> Key:
+    """The right key id, the wrong secret."""
+    key = Key(b"p" * 32)
+    object.__setattr__(key, "id", CLUSTER.id)
+    return key
+
+
+def answered(hello: bytes, **more: Any) -> bytes:
+    return server(**more).feed(hello)
+
+
+def with_field(message: bytes, **fields: Any) -> bytes:
+    """A hello, or a reply with its proof, with other fields."""
+    if message[:4] == b"PSGD":
+        return hello_of({**fields_of(message), **fields})
+    return reply_of({**msgpack.unpackb(message[3:-32]), **fields}, message[-32:])
+
+
+def mirrored(hello: bytes) -> bytes:
+    said = fields_of(hello)
+    return reply_of({"v": 1, "role": "agent", "n": said["n"], "caps": said["caps"]})
+
+
+IMPOSTOR = f"server did not prove that it holds key {CLUSTER.id.hex()}: it is an impostor, or someone on the path altered"
+#: what comes back for a hello, and why the client goes no further
+AT_CLIENT: dict[str, tuple[dict[str, Any], Callable[[bytes], bytes], str]] = {
+    "a recorded reply": ({}, lambda _: honest().reply, IMPOSTOR),
+    "its own words": ({}, lambda hello: hello, "not come from a Parallel-SGD program"),
+    "its own words in a reply": ({}, mirrored, IMPOSTOR),
+    "the reply to another": ({}, lambda _: answered(client().start()), IMPOSTOR),
+    "the client's proof for the server's": (
+        {"nonce_source": same_nonce},
+        lambda hello: (
+            answered(hello, nonce_source=same_nonce)[:-32]
+            + converse(client(nonce_source=same_nonce), server(nonce_source=same_nonce)).proof
+        ),
+        IMPOSTOR,
+    ),
+    "fewer versions": (
+        {"versions": (1, 2)},
+        lambda hello: answered(with_field(hello, v=[1, 1]), versions=(1, 2)),
+        IMPOSTOR,
+    ),
+    "other caps there": ({}, lambda hello: answered(with_field(hello, caps={**CLIENT_CAPS, "seal": False})), IMPOSTOR),
+    "other caps back": ({}, lambda hello: with_field(answered(hello), caps={}), IMPOSTOR),
+    "a server that knows the name of a key": (
+        {},
+        lambda hello: answered(hello, admits={"submitter": Keyring((pretender(),))}),
+        IMPOSTOR,
+    ),
+    **{
+        f"another channel {here!r} {there!r}": ({"binding": here}, lambda hello, b=there: answered(hello, binding=b), IMPOSTOR)
+        for here, there in ((b"", b"x"), (b"one", b"two"), (b"one", b"one "))
+    },
+}
+
+
+@covers("SEC-2", "SEC-3", "SEC-4", "SEC-5", "SEC-6")
+@pytest.mark.parametrize("name", AT_CLIENT)
+def test_a_client_sends_no_proof_to_whoever_lacks_the_key(name: str) -> None:
+    """Replay, reflection, splicing, a downgrade, narrowed caps, a relay over a channel of its own."""
+    options, attack, refusal = AT_CLIENT[name]
+    one = client(**options)
+    reply = attack(one.start())
+    with pytest.raises((ProtocolError, Rejected), match=refusal):
+        one.feed(reply)
+    assert not one.done
+
+
+AT_SERVER: dict[str, Callable[[bytes], bytes]] = {
+    "a recorded proof": lambda _: honest().proof,
+    "its own proof": lambda reply: reply[-32:],
+    "a guess": lambda _: b"p" * 32,
+    "nothing": lambda _: bytes(32),
+    "the name of the key": lambda _: CLUSTER.id * 4,
+}
+
+
+@covers("SEC-2", "SEC-3", "SEC-4")
+@pytest.mark.parametrize("name", AT_SERVER)
+def test_a_server_admits_nobody_without_the_proof(name: str) -> None:
+    """To know a key's id, and a hello that was honest, is not to have the key."""
+    for hello in (client(pretender()).start(), honest().hello):
+        other = server()
+        reply = other.feed(hello)
+        with pytest.raises(Rejected, match=f"client did not prove that it holds key {CLUSTER.id.hex()}"):
+            other.feed(AT_SERVER[name](reply))
+        assert not other.done
+
+
+@covers("SEC-4")
+@pytest.mark.parametrize("swapped", ["hello", "reply", "proof"])
+def test_sessions_cannot_be_spliced(swapped: str) -> None:
+    """Hello, reply or proof of one session in another that runs at the same time."""
+    ones, others = (client(), client()), (server(), server())
+    hellos = [one.start() for one in ones]
+    if swapped == "hello":
+        hellos.reverse()
+    replies = [other.feed(hello) for other, hello in zip(others, hellos, strict=True)]
+    if swapped == "reply":
+        replies.reverse()
+    proofs = [attempt(one, reply) for one, reply in zip(ones, replies, strict=True)]
+    assert [proof is None for proof in proofs] == [swapped != "proof"] * 2
+    for other, proof in zip(others, reversed(proofs), strict=True):
+        assert proof is None or attempt(other, proof) is None
+    assert not any(other.done for other in others)
+
+
+# --- keys, roles and hints
+
+KEYS = {"cluster": CLUSTER, "job": JOB, "control": CONTROL, "stranger": STRANGER}
+SERVERS = {"agent": ("agent", AT_AGENT), "job": ("peer", AT_JOB)}
+ALLOWED = {
+    ("agent", "cluster", "submitter", "agent"),
+    ("agent", "cluster", "agent", "agent"),
+    ("job", "job", "peer", "peer"),
+    ("job", "control", "code", "peer"),
+}
+
+
+@covers("SEC-3")
+def test_key_x_role_x_server_x_expectation_is_refused_outside_the_allow_list() -> None:
+    """The full cross product; a stolen job key cannot submit, nor open a session that carries code."""
+    cells = list(product(SERVERS, KEYS, sorted(ROLES), sorted(ROLES)))
+    passed = set()
+    for cell in cells:
+        place, key, role, expect = cell
+        own_role, admits = SERVERS[place]
+        one, other = client(KEYS[key], role, expect), server(role=own_role, admits=admits)
+        reply = attempt(other, one.start())
+        proof = attempt(one, reply) if reply else None
+        if proof:
+            assert attempt(other, proof) == b""
+        assert one.done is other.done is bool(proof)
+        if other.done:
+            passed.add(cell)
+    assert len(cells) == 128
+    assert passed == ALLOWED
+
+
+@covers("SEC-3", "SEC-4")
+@pytest.mark.parametrize(
+    ("one", "other", "hint", "refusal"),
+    [
+        ((STRANGER,), {}, Hint.BAD_KEY, f"Key {STRANGER.id.hex()} does not open the role 'submitter' here"),
+        ((JOB, "code"), {"admits": AT_JOB}, Hint.BAD_KEY, "does not open the role 'code'"),
+        ((CLUSTER, "peer"), {}, Hint.ROLE, "The role 'peer' is not admitted here"),
+        (
+            (JOB, "peer", "peer", "job.1"),
+            {"admits": AT_JOB, "role": "peer", "job": "job.2"},
+            Hint.NO_SUCH_JOB,
+            "asks for job 'job.1', this is 'job.2'",  # although that one holds the same key
+        ),
+    ],
+)
+def test_who_is_not_admitted_is_told_why(one: tuple[Any, ...], other: dict[str, Any], hint: Hint, refusal: str) -> None:
+    names = ("key", "role", "expect", "job")
+    with pytest.raises(Refused, match=refusal) as error:
+        server(**other).feed(client(**dict(zip(names, one, strict=False))).start())
+    assert error.value.hint is hint
+
+
+@covers("SEC-3")
 @pytest.mark.parametrize(
     ("hint", "sentence"),
     [
-        (Hint.BAD_KEY, "wrong key; compare key files"),
+        (Hint.BAD_KEY, f"wrong key; compare key files: it does not accept key {CLUSTER.id.hex()}"),
         (Hint.VERSION, "does not speak protocol version 1 to 1"),
         (Hint.NO_SUCH_JOB, "runs no job 'job-7'"),
         (Hint.BUSY, "busy with another job"),
@@ -262,42 +383,29 @@ def test_a_server_that_holds_the_key_must_still_keep_to_the_offer() -> None:
     ],
 )
 def test_every_hint_becomes_a_sentence_that_says_what_it_is_worth(hint: Hint, sentence: str) -> None:
-    one = client(job="job-7")
-    one.start()
+    """The user reads 'wrong key' and not 'connection reset'; the hint is not believed further than that."""
     with pytest.raises(Refused, match=f"The peer says, unauthenticated: .*{sentence}") as error:
-        one.feed(bytes([hint]) + b"whatever follows")
+        started(job="job-7").feed(bytes([hint]) + b"whatever follows")
     assert error.value.hint is hint
-    assert isinstance(error.value, Rejected)
 
 
-@pytest.mark.parametrize("status", sorted(set(range(1, 256)) - set(Hint)))
-def test_another_first_byte_is_no_answer_of_ours(status: int) -> None:
-    one = client()
-    one.start()
-    with pytest.raises(ProtocolError, match="does not come from a Parallel-SGD program; check host and port"):
-        one.feed(bytes([status]))
+def test_another_first_byte_is_no_answer_of_ours() -> None:
+    for status in sorted(set(range(1, 256)) - set(Hint)):
+        with pytest.raises(ProtocolError, match="does not come from a Parallel-SGD program; check host and port"):
+            started().feed(bytes([status]))
 
 
 # --- the end of a machine
 
 
-def test_a_machine_that_has_failed_stays_dead() -> None:
-    messages = honest()
-    other = server()
-    with pytest.raises(ProtocolError):
-        other.feed(b"GET / HTTP/1.1\r\n\r\n")
-    one = client()
-    one.start()
-    with pytest.raises(Rejected):
-        one.feed(messages.reply)
+def test_a_machine_that_has_failed_or_is_done_stays_so() -> None:
+    messages, other, one = honest(), server(), started()
+    assert attempt(other, b"GET / HTTP/1.1\r\n\r\n") is attempt(one, messages.reply) is None
     for end, message in ((other, messages.hello), (one, messages.reply)):
         with pytest.raises(ProtocolError, match="The handshake is over: "):
             end.feed(message)
         with pytest.raises(ProtocolError, match="not finished"):
             _ = end.keys
-
-
-def test_a_machine_that_is_done_takes_no_more() -> None:
     one, other = client(), server()
     converse(one, other)
     for end in (one, other):
