@@ -36,7 +36,8 @@ class JobFailed(RuntimeError):
         reason: str = "",
     ) -> None:
         self.verdicts = in_causal_order(verdicts)
-        ranks = {verdict.node: verdict.rank for verdict in self.verdicts}
+        # of several on one node the first cause counts: who is cut off may yet lose somebody who obeys the order to stop
+        ranks = {verdict.node: verdict.rank for verdict in reversed(self.verdicts)}
         self.failures = dict(sorted(failures.items(), key=lambda item: ranks.get(item[0], _rank(*item[1]))))
         self.files = dict(files)
         self.job_id = job_id

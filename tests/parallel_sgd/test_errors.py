@@ -77,3 +77,12 @@ def test_who_sends_what_cannot_be_used_is_the_culprit() -> None:
     follows = Verdict("j1", 2, 0, "crashed", "beta", 12, "step", 2, 3, 0.1, trace=LOST)
     error = JobFailed({2: ("failed", LOST), 0: ("failed", refusal)}, {}, "j1", [follows, refused])
     assert list(error.failures) == [0, 2] and error.culprits == [2]
+
+
+@covers("FLT-27")
+def test_who_is_cut_off_stays_the_culprit() -> None:
+    """Also when the peer at the other end of the dead link obeys the order to stop first, and is lost to it."""
+    cut = Verdict("j1", 2, 0, "cut", "beta", 12, "step", 2, 1, 2.3)
+    follows = Verdict("j1", 2, 0, "crashed", "beta", 12, "step", 2, 1, 2.6, trace=LOST)
+    failures = {2: ("failed", LOST), 0: ("stopped", cut.headline), 1: ("stopped", cut.headline)}
+    assert JobFailed(failures, {}, "j1", [cut, follows]).culprits == [2]

@@ -114,7 +114,6 @@ def test_links_that_swallow(agents: LocalNodes, tmp_path: Path, calm: bytes, cap
         assert re.search(rf"messages are lost on the way from (.*, )?{re.escape(link)} \(\d+ of \d+ came\)", told)
 
 
-@pytest.mark.alone  # beside busy processes a worker may leave before the verdict on its link comes, which costs one more
 @covers("FLT-27")
 @pytest.mark.parametrize("fault", ["swallow 0-2@e2.b1@a*", "swallow 0>2@e2.b1@a*"], ids=["both", "one"])
 def test_one_dead_link_costs_one_worker(
