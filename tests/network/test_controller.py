@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from network.controller import Controller
+from network.controller import WAIT_SECONDS, Controller
 from network.errors import ClosedByUs, NetworkError, PeerLost, TimedOut
 from network.frames import Message
 from network.session import INBOX_LIMIT
@@ -87,8 +87,10 @@ def test_what_one_sends_the_other_gets_in_order(kind: str, sealed: bool) -> None
         assert received(zero, 3) == [(1, "a"), (1, {"b": (1, None)}), (1, [2.5])]
         zero.send_one(1, "back")
         assert one.get_one() == (0, "back")
-        assert one.bytes_sent == zero.bytes_read
-        assert zero.bytes_sent == one.bytes_read
+        with pytest.raises(TypeError, match=r"builtins\.set cannot travel"):
+            one.send_one(0, {1})  # and the session goes on
+        assert one.get_one(blocking=False) is None
+        assert (one.bytes_sent, zero.bytes_sent) == (zero.bytes_read, one.bytes_read)
 
 
 def test_one_value_goes_to_many() -> None:
@@ -112,29 +114,50 @@ def test_get_one_is_fair_between_senders() -> None:
         assert all(sorted(senders[i : i + 3]) == [0, 1, 2] for i in range(0, 12, 3))
 
 
-def test_without_blocking_nothing_is_none() -> None:
-    with nodes("tcp") as (one, _):
-        assert one.get_one(blocking=False) is None
+class Sleeper:
+    """A waiter on which nothing ever happens, and what is seen of the waits."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.waits: list[float | None] = []
+        self.signs: list[str] = []
+
+    def __call__(self, reading: Sequence[Link], writing: Sequence[Link], timeout: float | None) -> None:
+        self.waits.append(timeout)
+        self.signs.append("asleep")
+        self.clock.advance(timeout or 0.0)
 
 
 def test_a_limit_says_whom_it_waited_for() -> None:
-    with talk() as ends:
-        clock = VirtualClock()
+    sleeper = Sleeper()
+    with talk() as ends, contextlib.closing(Controller(1, {0: ends.client}, clock=sleeper.clock, wait=sleeper)) as com:
+        with pytest.raises(TimedOut, match=r"^Timed out after 7 s waiting for a message from node 0 \(memory:b\)\.$"):
+            com.get_one(timeout=7.0)
+        assert sleeper.clock.monotonic() == 7.0
+        text = r"^Timed out after 3 s waiting for node 0 \(memory:b\) to take our data\.$"
+        with pytest.raises(TimedOut, match=text) as caught:
+            com.send_one(0, np.zeros(1 << 20), timeout=3.0)
+        assert caught.value.seconds == 3.0
+        assert isinstance(caught.value, TimeoutError)
+        ends.client.close()
 
-        def wait(reading: Sequence[Link], writing: Sequence[Link], timeout: float | None) -> None:
-            assert timeout is not None
-            clock.advance(timeout)
 
-        with contextlib.closing(Controller(1, {0: ends.client}, clock=clock, wait=wait)) as com:
-            with pytest.raises(TimedOut, match=r"^Timed out after 7 s waiting for a message from node 0 \(memory:b\)\.$"):
-                com.get_one(timeout=7.0)
-            assert clock.monotonic() == 7.0
-            text = r"^Timed out after 3 s waiting for node 0 \(memory:b\) to take our data\.$"
-            with pytest.raises(TimedOut, match=text) as caught:
-                com.send_one(0, np.zeros(1 << 20), timeout=3.0)
-            assert caught.value.seconds == 3.0
-            assert isinstance(caught.value, TimeoutError)
-            ends.client.close()
+@covers("FD-2")
+def test_a_node_that_waits_shows_that_it_lives() -> None:
+    """No slice of a wait is longer than a quarter of a second, and a sign comes before and after each; without signs it is
+    one."""
+    sleeper = Sleeper()
+    with Controller(0, {}, clock=sleeper.clock, wait=sleeper) as com:
+        com.pump(1.1)
+        com.on_wait, com.on_resume = lambda: sleeper.signs.append("wait"), lambda: sleeper.signs.append("resume")
+        with pytest.raises(TimedOut, match=r"Timed out after 1\.1 s waiting for nothing"):
+            com.wait_until(lambda: False, 1.1, lambda: "nothing")
+        com.pump(None)
+        com.pump(0.0)  # looks, and does not wait
+        with pytest.raises(NetworkError, match="every peer"):
+            com.get_one(timeout=LIMIT)
+    assert sleeper.waits == [1.1, *[WAIT_SECONDS] * 4, pytest.approx(0.1), WAIT_SECONDS]
+    assert sleeper.signs == ["asleep", *["wait", "asleep", "resume"] * 6]
 
 
 @pytest.mark.parametrize("kind", ["tcp", "unix"])
@@ -195,6 +218,21 @@ def test_blocks_are_handed_over_at_once_and_messages_wait() -> None:
         assert received(zero, 3) == [(1, f"message {n}") for n in range(3)]
 
 
+def test_blocks_that_came_before_the_handler_are_handed_over_without_waiting_for_more() -> None:
+    """And closing delivers what is in line."""
+    with nodes("tcp") as (one, zero):
+        one.send_one(0, "early", timeout=LIMIT)
+        one.post(0, np.zeros(50_000), (1,))
+        leaving = Background(one.close)
+        zero.wait_until(lambda: len(zero.sessions[1].inbox) == 2, LIMIT, lambda: "both")
+        blocks: list[Any] = []
+        zero.on_block = lambda _sender, message: blocks.append(message.head)
+        zero.wait_until(lambda: bool(blocks), 1.0, lambda: "the block")
+        assert zero.get_one(timeout=LIMIT) == (1, "early")
+        zero.close()
+        leaving.result()
+
+
 def test_a_handler_that_fails_or_sends_leaves_the_other_messages_in_order() -> None:
     with nodes() as (one, zero):
         seen: list[Any] = []
@@ -220,20 +258,6 @@ def test_a_handler_that_fails_or_sends_leaves_the_other_messages_in_order() -> N
         assert sorted(seen) == [f"block {n}" for n in range(6)]
 
 
-def test_blocks_that_came_before_the_handler_are_handed_over_without_waiting_for_more() -> None:
-    with nodes("tcp") as (one, zero):
-        one.send_one(0, "early", timeout=LIMIT)
-        one.post(0, "early block", (1,))
-        one.flush()
-        zero.wait_until(lambda: len(zero.sessions[1].inbox) == 2, LIMIT, lambda: "both")
-        blocks: list[Any] = []
-        zero.on_block = lambda _sender, message: blocks.append(message.value)
-        start = time.monotonic()
-        zero.wait_until(lambda: bool(blocks), LIMIT, lambda: "the block")
-        assert time.monotonic() - start < 1
-        assert zero.get_one(timeout=LIMIT) == (1, "early")
-
-
 def test_arrays_that_are_kept_do_not_change_when_more_arrive() -> None:
     """Memory of received arrays is used again, but not while somebody holds them."""
     with nodes("tcp") as (one, zero):
@@ -245,16 +269,6 @@ def test_arrays_that_are_kept_do_not_change_when_more_arrive() -> None:
             kept.append(found[1][10:20] if number % 2 else found[1])
             sender.result()
         assert all((array == number).all() for number, array in enumerate(kept))
-
-
-def test_a_session_that_is_lost_already_is_told_too() -> None:
-    with nodes("tcp") as (one, _), talk("tcp") as ends:
-        ends.server.close()
-        ends.wait([ends.client.link], [], LIMIT)
-        ends.client.receive()
-        one.admit(0, ends.client)
-        with pytest.raises(PeerLost, match=r"Node\(0\) at"):
-            one.get_one(timeout=LIMIT)
 
 
 def test_arrays_may_change_when_everything_is_flushed() -> None:
@@ -315,29 +329,6 @@ def test_a_farewell_is_no_loss() -> None:
         leaving.result()
 
 
-def test_closing_delivers_what_is_in_line() -> None:
-    with nodes("tcp") as (one, zero):
-        for number in range(20):
-            one.post(0, [number, np.zeros(50_000)])
-        leaving = Background(one.close)
-        assert [value[0] for _, value in received(zero, 20)] == list(range(20))
-        zero.close()
-        leaving.result()
-
-
-def test_a_closed_controller_says_so() -> None:
-    with nodes() as (one, _):
-        one.close(graceful=False)
-        one.close()
-        with pytest.raises(ClosedByUs, match="was closed by this side"):
-            one.send_one(0, "x")
-
-
-def test_unknown_peers_are_named() -> None:
-    with nodes() as (one, _), pytest.raises(PeerLost, match=r"Node\(5\) at .*: node 1 has no connection with it"):
-        one.send_one(5, "x")
-
-
 @covers("SUB-36")
 def test_a_peer_that_breaks_the_protocol_is_lost_and_named() -> None:
     with nodes("tcp") as (one, zero):
@@ -346,48 +337,51 @@ def test_a_peer_that_breaks_the_protocol_is_lost_and_named() -> None:
             zero.get_one(timeout=LIMIT)
 
 
-def test_what_cannot_travel_is_refused_and_the_session_goes_on() -> None:
-    with nodes() as (one, zero):
-        with pytest.raises(TypeError, match=r"builtins\.set cannot travel"):
-            one.send_one(0, {1})
-        one.send_one(0, "fine")
-        assert zero.get_one(timeout=LIMIT) == (1, "fine")
-
-
 class Stop(Exception):
     pass
 
 
 @covers("SUB-14")
+@pytest.mark.parametrize("action", ["get", "get with a message", "send"])
 @pytest.mark.parametrize("kind", sorted(WIRES))
-def test_an_interruption_wakes_a_blocked_get(kind: str) -> None:
-    """At the next receive, also when it is already waiting."""
-    with nodes(kind) as (one, _):
-        waiting = Background(one.get_one)
+def test_an_interruption_wakes_whoever_waits(kind: str, action: str) -> None:
+    """At the next receive or send, also when it is already waiting; it comes before messages that wait; the first one wins."""
+    with nodes(kind) as (one, zero):
+        if action == "get with a message":
+            zero.send_one(1, "late")
+            one.pump(0.1)
+            one.interrupt(Stop("first"))
+        waiting = Background(lambda: one.send_one(0, np.zeros(4_000_000)) if action == "send" else one.get_one())
         one.interrupt(Stop("first"))
         one.interrupt(Stop("second"))
         with pytest.raises(Stop, match="first"):
             waiting.result()
-        for action in (one.get_one, lambda: one.send_one(0, "x"), one.flush, lambda: one.pump(0.0)):
+        for then in (one.get_one, lambda: one.send_one(0, "x"), one.flush, lambda: one.pump(0.0)):
             with pytest.raises(Stop, match="first"):
-                action()
+                then()
 
 
-def test_an_interruption_comes_before_messages_that_wait() -> None:
-    with nodes() as (one, zero):
-        zero.send_one(1, "late")
-        one.pump(0.0)
-        one.interrupt(Stop())
-        with pytest.raises(Stop):
-            one.get_one()
+def test_who_cannot_be_talked_to_is_named() -> None:
+    """A peer that nobody knows, and one whose session is lost already."""
+    with nodes("tcp") as (one, _), talk("tcp") as ends:
+        with pytest.raises(PeerLost, match=r"Node\(5\) at .*: node 1 has no connection with it"):
+            one.send_one(5, "x")
+        ends.server.close()
+        ends.wait([ends.client.link], [], LIMIT)
+        ends.client.receive()
+        one.admit(0, ends.client)
+        with pytest.raises(PeerLost, match=r"Node\(0\) at"):
+            one.get_one(timeout=LIMIT)
 
 
-def test_an_interruption_wakes_a_blocked_send() -> None:
-    with nodes("tcp") as (one, _):
-        sending = Background(lambda: one.send_one(0, np.zeros(4_000_000)))
-        one.interrupt(Stop())
-        with pytest.raises(Stop):
-            sending.result()
+def test_a_closed_controller_says_so_and_takes_no_newcomer() -> None:
+    with nodes() as (one, _), talk() as ends:
+        one.close(graceful=False)
+        one.close()
+        with pytest.raises(ClosedByUs, match="was closed by this side"):
+            one.send_one(0, "x")
+        one.admit(7, ends.client)
+        assert isinstance(ends.client.lost, ClosedByUs)
 
 
 def test_a_newcomer_is_admitted_while_others_are_waited_for() -> None:
@@ -414,18 +408,3 @@ def test_a_peer_that_comes_back_replaces_its_old_session_and_bytes_stay_counted(
         assert one.lost == {}
         assert one.available_clients == [0]
         assert (one.bytes_sent, one.bytes_read) == (sent + more[0], read + more[1])
-
-
-def test_a_newcomer_of_a_closed_controller_is_closed() -> None:
-    with nodes() as (one, _), talk() as ends:
-        one.close(graceful=False)
-        one.admit(7, ends.client)
-        assert isinstance(ends.client.lost, ClosedByUs)
-
-
-def test_without_anybody_there_is_nothing_to_wait_for() -> None:
-    with contextlib.closing(Controller(0, {})) as com:
-        start = time.monotonic()
-        with pytest.raises(NetworkError, match="every peer"):
-            com.get_one(timeout=LIMIT)
-        assert time.monotonic() - start < 1

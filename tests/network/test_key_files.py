@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from network.errors import NetworkError
 from network.key_files import create_key_file, default_key_path, find_keys, load_key_file, take_key_from_environment
 from network.keys import KeyFileError, Keyring, format_keyring
 
@@ -19,45 +18,22 @@ from .keys import KEY, OTHER, line, secret_forms, write
 
 
 @covers("SEC-14")
-def test_a_created_file_can_be_loaded_and_belongs_to_its_owner_alone(tmp_path: Path) -> None:
-    """File mode 0600 and the directory's 0700, whatever the umask."""
+@pytest.mark.parametrize("umask", [0, 0o277])
+def test_a_created_file_can_be_loaded_and_belongs_to_its_owner_alone(tmp_path: Path, umask: int) -> None:
+    """File mode 0600 and the directory's 0700, whatever the umask; an existing one is never overwritten."""
     path = tmp_path / "psgd" / "key"
-    old = os.umask(0o277)
+    if umask:  # which would keep us out of a directory of our own
+        path.parent.mkdir(mode=0o700)
+    old = os.umask(umask)
     try:
-        (tmp_path / "psgd").mkdir(mode=0o700)
-        (tmp_path / "psgd").chmod(0o700)
         ring = create_key_file(path)
     finally:
         os.umask(old)
-    assert load_key_file(path) == ring
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [entry.name for entry in path.parent.iterdir()] == ["key"]
-
-
-@covers("SEC-14")
-def test_a_missing_directory_is_made_private(tmp_path: Path) -> None:
-    """The directory that is made for a key lets nobody else in."""
-    old = os.umask(0)
-    try:
-        create_key_file(tmp_path / "psgd" / "key")
-    finally:
-        os.umask(old)
-    assert stat.S_IMODE((tmp_path / "psgd").stat().st_mode) == 0o700
-
-
-def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    ring = create_key_file(path)
     with pytest.raises(KeyFileError, match="exists already and is kept"):
         create_key_file(path)
     assert load_key_file(path) == ring
-    assert [entry.name for entry in tmp_path.iterdir()] == ["key"]
-
-
-def test_a_place_that_cannot_hold_a_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(KeyFileError, match=r"file/key cannot be written: .*; name another with --key-file"):
-        create_key_file(tmp_path / "file" / "key")
+    assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
+    assert [entry.name for entry in path.parent.iterdir()] == ["key"]
 
 
 @covers("SEC-15")
@@ -80,48 +56,45 @@ def test_a_file_of_another_owner_is_refused(tmp_path: Path, monkeypatch: pytest.
         load_key_file(path)
 
 
-def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
-    target = write(tmp_path / "target", line(KEY))
-    (tmp_path / "key").symlink_to(target)
-    with pytest.raises(KeyFileError, match="symbolic link; name the file itself"):
-        load_key_file(tmp_path / "key")
-
-
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+@pytest.fixture
+def faulty(tmp_path: Path) -> Path:
+    """A folder with what is no key file."""
+    write(tmp_path / "empty", "")
+    (tmp_path / "link").symlink_to(write(tmp_path / "target", line(KEY)))
     os.mkfifo(tmp_path / "pipe", 0o600)
     (tmp_path / "folder").mkdir(mode=0o700)
-    for name in ("pipe", "folder"):
-        with pytest.raises(KeyFileError, match=f"{name} must be a regular file"):
-            load_key_file(tmp_path / name)
+    for number, content in enumerate((b"\xff" * 100, b"a" * 5000, b"\0" * 1024, os.urandom(900))):
+        (tmp_path / f"content{number}").write_bytes(content)
+        (tmp_path / f"content{number}").chmod(0o600)
+    return tmp_path
 
 
-def test_a_missing_file_comes_with_the_way_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(KeyFileError, match=r"does not exist; copy it .*'psgd-worker --new-key --key-file .*'"):
-        load_key_file(tmp_path / "key")
-    with pytest.raises(KeyFileError, match="does not exist"):
-        load_key_file(write(tmp_path / "file", "") / "key")
-
-
-@pytest.mark.parametrize("content", [b"\xff" * 100, b"a" * 5000, b"\0" * 1024, os.urandom(900)])
-def test_a_file_of_something_else_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "key"
-    path.write_bytes(content)
-    path.chmod(0o600)
-    with pytest.raises(KeyFileError, match="key"):
-        load_key_file(path)
-
-
-def test_refusing_leaves_no_descriptor_open(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe", 0o600)
-    loose = write(tmp_path / "loose", line(KEY), 0o644)
-    probe = os.open(loose, os.O_RDONLY)
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("link", "symbolic link; name the file itself"),
+        ("pipe", "pipe must be a regular file"),
+        ("folder", "folder must be a regular file"),
+        ("key", r"does not exist; copy it .*'psgd-worker --new-key --key-file .*'"),
+        ("empty/key", "does not exist"),
+        ("empty", "holds no key"),
+        *((f"content{number}", "key") for number in range(4)),
+    ],
+)
+def test_what_is_no_key_file_is_refused_at_once(faulty: Path, name: str, fault: str) -> None:
+    """And leaves no descriptor open."""
+    probe = os.open(faulty / "target", os.O_RDONLY)
     os.close(probe)
-    for path in (tmp_path / "pipe", tmp_path, loose, write(tmp_path / "empty", "")):
-        with pytest.raises(KeyFileError):
-            load_key_file(path)
-    again = os.open(loose, os.O_RDONLY)
+    with pytest.raises(KeyFileError, match=fault):
+        load_key_file(faulty / name)
+    again = os.open(faulty / "target", os.O_RDONLY)
     os.close(again)
     assert again == probe
+
+
+def test_a_place_that_cannot_hold_a_file_is_named(faulty: Path) -> None:
+    with pytest.raises(KeyFileError, match=r"empty/key cannot be written: .*; name another with --key-file"):
+        create_key_file(faulty / "empty" / "key")
 
 
 # --- where keys are found
@@ -166,32 +139,26 @@ def test_a_source_that_is_named_but_faulty_is_not_passed_over(tmp_path: Path, pl
     assert find_keys(None, {**config, "PSGD_KEY_FILE": ""}, create=False) == places["default"]
 
 
-def test_the_default_file_is_made_at_the_first_use(tmp_path: Path) -> None:
-    environ = {"HOME": str(tmp_path)}
+@covers("SEC-15")
+def test_the_default_file_is_made_at_the_first_use_and_not_anew_when_it_is_faulty(tmp_path: Path) -> None:
+    """a default key of mode 0644 is refused, not replaced."""
+    environ, path = {"HOME": str(tmp_path)}, tmp_path / ".config" / "psgd" / "key"
     with pytest.raises(KeyFileError, match="does not exist"):
         find_keys(None, environ, create=False)
     ring = find_keys(None, environ, create=True)
-    assert find_keys(None, environ, create=False) == ring
-    assert load_key_file(tmp_path / ".config" / "psgd" / "key") == ring
-
-
-@covers("SEC-15")
-def test_the_default_file_is_not_made_anew_when_it_is_faulty(tmp_path: Path) -> None:
-    """a default key of mode 0644 is refused, not replaced."""
-    (tmp_path / "psgd").mkdir()
-    path = write(tmp_path / "psgd" / "key", line(KEY), 0o644)
+    assert find_keys(None, environ, create=False) == load_key_file(path) == ring
+    path.chmod(0o644)
     with pytest.raises(KeyFileError, match="chmod 600"):
-        find_keys(None, {"XDG_CONFIG_HOME": str(tmp_path)}, create=True)
-    assert path.read_text() == line(KEY)
+        find_keys(None, environ, create=True)
+    assert path.read_text() == format_keyring(ring)
 
 
-def test_the_configuration_directory(tmp_path: Path) -> None:
+def test_the_configuration_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without a home is told what to give."""
     assert default_key_path({"XDG_CONFIG_HOME": "/etc/here", "HOME": "/h"}) == Path("/etc/here/psgd/key")
     assert default_key_path({"XDG_CONFIG_HOME": "relative", "HOME": "/h"}) == Path("/h/.config/psgd/key")
     assert default_key_path({"HOME": "/h"}) == Path("/h/.config/psgd/key")
 
-
-def test_a_user_without_a_home_is_told_what_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -212,10 +179,6 @@ def test_the_variable_is_gone_once_taken() -> None:
         take_key_from_environment(environ)
     assert environ == {"PATH": "/bin"}
     assert not any(form in str(refused.value) for form in secret_forms(KEY))
-
-
-def test_key_file_errors_are_network_errors() -> None:
-    assert issubclass(KeyFileError, NetworkError)
 
 
 FIRST_USE = """
