@@ -14,11 +14,10 @@ from .budget import OBJECT_BYTES
 from .errors import ProtocolError
 from .keys import MAC_SIZE, Opener
 from .memory import SlabPool
-from .metadata_cache import LONGEST, MAX_HEAD, Known, KnownTails
 from .values import Array, decode
-from .wire import HEADER, KINDS, Kind, Limits, allocate, as_bytes, split, unpack
+from .wire import HEADER, KINDS, LONGEST, MAX_HEAD, Kind, Known, KnownTails, Limits, allocate, as_bytes, split, unpack
 
-SCRATCH_BYTES = 1 << 16
+SCRATCH_BYTES = 1 << 18
 ARRAY_BYTES = 1 << 11  # of an array in line beside its content: it takes some 200, and a message may hold 100,000
 DIRECT_BYTES = 1 << 13  # a gap of at least this size is read straight into its destination
 _INTEGERS = frozenset({int})  # not bool
@@ -199,7 +198,8 @@ class FrameReader:
             unread = unread[:0]
         while True:
             while self._fresh and self._opener is None and len(unread) >= HEADER.size:
-                unread = self._take_start(unread)
+                unread = self._take_known(unread)
+                unread = self._take_start(unread) if len(unread) >= HEADER.size else unread
             if self._fresh and not unread:
                 return
             unread = self._drain(unread)
@@ -207,26 +207,33 @@ class FrameReader:
                 return
             self._step()
 
-    def _take_start(self, unread: memoryview) -> memoryview:
-        """Read header and, where it has come whole, meta of an unsealed frame in place; return what follows them.
+    def _take_known(self, unread: memoryview) -> memoryview:
+        """Make the messages in front whose like has come before, as most of a training step are; return what follows them."""
+        at, size = 0, len(unread)
+        if self._missing or self._expect_ready or self.ended or self.place:
+            return unread
+        while size - at >= HEADER.size:
+            kind, flags, reserved, meta_bytes, data_bytes = HEADER.unpack_from(unread, at)
+            end = at + HEADER.size + meta_bytes
+            stop = end + data_bytes
+            if kind != _MESSAGE or flags or reserved or stop > size or not 0 < data_bytes <= self._limits.data:
+                break
+            found = self._tails.find(unread[end - meta_bytes : end].tobytes())
+            if found is None or found[1].size != data_bytes:
+                break
+            head, known = found
+            array = np.ndarray(known.shape, known.dtype, unread, end).copy()
+            content = (*known.integers, array) if known.integers else array
+            self.messages.append(Message(head, content, data_bytes, end - at))
+            self.completed += 1
+            at = stop
+        return unread[at:]
 
-        A small message whose like has come before, as most messages of a training step, is made at once if it is all there.
-        """
-        kind, flags, reserved, meta_bytes, data_bytes = HEADER.unpack_from(unread)
-        end = HEADER.size + meta_bytes
-        stop = end + data_bytes
-        plain = kind == _MESSAGE and not (flags or reserved or self._missing or self._expect_ready or self.ended or self.place)
-        if plain and stop <= len(unread) and 0 < data_bytes <= self._limits.data:
-            found = self._tails.find(unread[HEADER.size : end])
-            if found is not None and found[1].size == data_bytes:
-                head, known = found
-                array = np.frombuffer(unread, known.dtype, known.length, end).reshape(known.shape).copy()
-                content = (*known.integers, array) if known.integers else array
-                self.messages.append(Message(head, content, data_bytes, end))
-                self.completed += 1
-                return unread[stop:]
+    def _take_start(self, unread: memoryview) -> memoryview:
+        """Read header and, where it has come whole, meta of an unsealed frame in place; return what follows them."""
         self._fresh = False
-        self._check_header(kind, flags, reserved, meta_bytes, data_bytes)
+        meta_bytes = self._check_header(*HEADER.unpack_from(unread))
+        end = HEADER.size + meta_bytes
         if len(unread) < end:
             self._await_meta(meta_bytes)
             return unread[HEADER.size :]
@@ -293,12 +300,12 @@ class FrameReader:
         self._step = self._on_data
 
     def _open_meta(self, metadata: bytes | bytearray | memoryview) -> None:
-        known = self._tails.find(metadata)
-        if known is not None:
-            self._head, self._known = known
-            self._arrays = [self._place_for(self._known)]
-        else:
+        found = self._tails.find(bytes(metadata)) if len(metadata) <= LONGEST else None
+        if found is None:
             self._open_unknown(metadata)
+        else:
+            self._head, self._known = found
+            self._arrays = [self._place_for(self._known)]
         self._sinks = deque([as_bytes(a) for a in self._arrays if a.nbytes])
         self._missing = sum(map(len, self._sinks))
 
@@ -306,12 +313,12 @@ class FrameReader:
         """Where the array of a message goes whose metadata came before."""
         if self.place is not None:
             found = self.place(self._head)
-            if found is not None and found.dtype == known.dtype and list(found.shape) == known.shape:
+            if found is not None and found.dtype == known.dtype and found.shape == known.shape:
                 return found
         return self._pool.empty(known.shape, known.dtype, known.size)
 
     def _open_unknown(self, metadata: bytes | bytearray | memoryview) -> None:
-        head, layout, self._tree = split(metadata)
+        head, layout, self._tree, tail_at = split(metadata)
         if type(head) is not list or len(head) > MAX_HEAD or not _INTEGERS.issuperset(map(type, head)):
             raise ProtocolError("A received message has a malformed head.")
         self._head = tuple(head)
@@ -321,7 +328,7 @@ class FrameReader:
         else:
             self._arrays = allocate(layout, self._limits.message, self._pool)
         if len(metadata) <= LONGEST:
-            self._tails.note(metadata, unpack(self._tree), self._arrays)
+            self._tails.note(bytes(metadata[tail_at:]), unpack(self._tree), self._arrays)
 
     def _take(self, count: int) -> list[memoryview]:
         """The next `count` bytes of the message's arrays, as targets."""

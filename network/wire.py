@@ -9,6 +9,10 @@
 `tree` is the value with places for the arrays (see `values`). A message whose arrays exceed one frame continues in MORE
 frames. Arrays go out from their own memory and come in straight into new arrays; limits are checked on the header before
 anything is allocated, and on a sealed connection nothing is decoded before its MAC verified.
+
+A training step sends a few dozen messages that are one array, or a few integers and one array, of the same shapes every time.
+Of these both ends keep what follows the head in the meta, the *tail*: the sender the bytes, the receiver what it found in them
+after it had checked everything. Whatever looks otherwise takes the long way. Both tables are bounded.
 """
 
 from __future__ import annotations
@@ -25,11 +29,14 @@ from .budget import OBJECT_BYTES, check_sent, check_tree
 from .errors import ProtocolError
 from .keys import MAC_SIZE, Sealer
 from .memory import SlabPool
-from .metadata_cache import MAX_HEAD, tail_of
 from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
 
 HEADER = struct.Struct("!BBHIQ")
+MAX_HEAD = 8  # integers in the head of a message
+MOST_KNOWN = 512  # tails
+LONGEST = 256  # bytes of meta whose tail is worth keeping
 _THREE = b"\x93"  # msgpack: a list of three follows
+_INT = frozenset({int})  # not bool
 SEALED_BYTES = 1 << 20  # data of a frame we seal: what is hashed at both ends stays in their caches
 
 
@@ -52,6 +59,9 @@ class Limits(NamedTuple):
     data: int = 8 << 20
     message: int = 2 << 30
 
+
+_packer = msgpack.Packer()  # for heads: it makes as much effort to begin as to pack one
+_tails: dict[tuple[Any, ...], bytes] = {}  # of what was sent
 
 Frame = list[bytes | memoryview]  # header, meta and data, without the seal
 
@@ -96,7 +106,7 @@ def pack(
     known = tail_of(value)
     if known is not None:
         tail, array = known
-        meta, arrays = _THREE + msgpack.packb(list(head)) + tail, [array]
+        meta, arrays = _THREE + _packer.pack(list(head)) + tail, [array]
     else:
         tree, arrays = encode(value, classes)
         try:
@@ -127,6 +137,99 @@ def pack(
         frames.append([part for part in (header, first, *chunk) if len(part)])
         overhead += HEADER.size + len(first) + seal
     return Packed(frames, raw, overhead)
+
+
+def tail_of(value: object) -> tuple[bytes, Array] | None:
+    """What follows the head in the meta of `value`, and its array; None where it takes the long way."""
+    integers: tuple[Any, ...] = ()
+    if type(value) is np.ndarray:
+        array = value
+    elif type(value) is tuple and 1 < len(value) <= 4 and type(value[-1]) is np.ndarray:
+        array, integers = value[-1], value[:-1]
+    else:
+        return None
+    if not array.flags.c_contiguous:
+        return None
+    key = (array.dtype, array.shape, integers)
+    try:
+        tail = _tails.get(key)
+    except TypeError:  # something among the integers that cannot be a key is no integer
+        return None
+    if tail is None:
+        tail = _make_tail(array, integers)
+        if tail is None:
+            return None
+        if len(_tails) < MOST_KNOWN:
+            _tails[key] = tail
+    # equal keys may differ in type: True for 1, 1.0 for 1
+    return (tail, array) if _INT.issuperset(map(type, integers)) else None
+
+
+def _make_tail(array: Array, integers: tuple[Any, ...]) -> bytes | None:
+    code = array.dtype.str
+    small = all(type(number) is int and -(1 << 63) <= number < 1 << 64 for number in integers)
+    if code not in DTYPES or array.ndim > MAX_DIMENSIONS or not small:
+        return None
+    place: Any = {"a": 0}
+    tree = {"t": [*integers, place]} if integers else place
+    return bytes(msgpack.packb([[code, *array.shape]])) + bytes(msgpack.packb(tree))
+
+
+class Known(NamedTuple):
+    """What the receiver has found in a tail: the type, shape and bytes of the one array, and the integers before it."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    size: int
+    integers: tuple[int, ...]  # (): the value is the array itself
+
+    def value(self, array: Array) -> Any:
+        return (*self.integers, array) if self.integers else array
+
+
+class KnownTails:
+    """Those of one connection."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Known] = {}
+        self._lengths: tuple[int, ...] = ()
+
+    def find(self, meta: bytes) -> tuple[tuple[int, ...], Known] | None:
+        """Head and tail of meta whose tail was there before, or None."""
+        for length in self._lengths:
+            known = self._known.get(meta[-length:])
+            if known is not None and meta[0] == 0x93 and len(meta) <= LONGEST:
+                try:
+                    head = msgpack.unpackb(meta[1:-length], use_list=False)
+                except (ValueError, TypeError, msgpack.UnpackException):  # not one thing: the tail is another, longer one
+                    continue
+                if type(head) is tuple and len(head) <= MAX_HEAD and _INT.issuperset(map(type, head)):
+                    return head, known
+        return None
+
+    def note(self, tail: bytes, tree: Any, arrays: list[Array]) -> None:
+        """Keep a tail that was found right, if it is one of the simple ones."""
+        if len(arrays) != 1 or len(self._known) >= MOST_KNOWN:
+            return
+        integers = _integers_of(tree)
+        if integers is not False:
+            array = arrays[0]
+            self._known[tail] = Known(array.dtype, array.shape, array.nbytes, integers)
+            self._lengths = tuple(dict.fromkeys((*self._lengths, len(tail))))
+
+
+def _integers_of(tree: Any) -> Any:
+    """The integers before the array in a tree, () for the array alone, False for any other tree."""
+    if _is_place(tree):
+        return ()
+    if type(tree) is not tuple or len(tree) < 2:
+        return False
+    *integers, place = tree
+    return tuple(integers) if _is_place(place) and _INT.issuperset(map(type, integers)) else False
+
+
+def _is_place(item: Any) -> bool:
+    return type(item) is Tag and item[0] == "a" and type(item[1]) is int and item[1] == 0
 
 
 def as_bytes(array: Array) -> memoryview:
@@ -176,8 +279,8 @@ def unpack(meta: bytes | bytearray | memoryview, budget: int = OBJECT_BYTES) -> 
         raise ProtocolError(f"A received message is no valid msgpack: {error}.") from error
 
 
-def split(meta: bytes | bytearray | memoryview) -> tuple[Any, Any, bytes]:
-    """Head and layout of a message's meta, decoded, and its tree as bytes.
+def split(meta: bytes | bytearray | memoryview) -> tuple[Any, Any, bytes, int]:
+    """Head and layout of a message's meta, decoded, its tree as bytes, and where its tail begins.
 
     Raises: ProtocolError for anything that has not three parts.
     """
@@ -189,14 +292,14 @@ def split(meta: bytes | bytearray | memoryview) -> tuple[Any, Any, bytes]:
     try:
         unpacker.feed(meta)
         parts = unpacker.read_array_header()
-        head, layout = unpacker.unpack(), unpacker.unpack()
+        head, tail_at, layout = unpacker.unpack(), unpacker.tell(), unpacker.unpack()
     except ProtocolError:
         raise
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
         raise ProtocolError(f"A received message is no valid msgpack: {error}.") from error
     if parts != 3:
         raise ProtocolError("A received message is malformed.")
-    return head, layout, bytes(memoryview(meta)[unpacker.tell() :])
+    return head, layout, bytes(memoryview(meta)[unpacker.tell() :]), tail_at
 
 
 def _one_tag(pairs: list[tuple[Any, Any]]) -> Tag | tuple[Any, ...]:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from network.errors import ProtocolError
 from network.frames import FrameReader
-from network.metadata_cache import MAX_HEAD, MOST_KNOWN, KnownTails, head_end, tail_of
 from network.values import encode
-from network.wire import HEADER, Kind, pack, unpack
+from network.wire import HEADER, LONGEST, MAX_HEAD, MOST_KNOWN, Kind, KnownTails, pack, split, tail_of, unpack
 
 from ..statements import covers
 
@@ -79,19 +78,30 @@ def test_arrays_that_take_the_long_way(array: Any) -> None:
     assert tail_of((1, array)) is None
 
 
+TAIL = msgpack.packb([["<f4", 2]]) + msgpack.packb({"a": 0})
+
+
+def note(tails: KnownTails, meta: bytes, shape: int) -> None:
+    tails.note(meta[split(meta)[3] :], unpack(meta)[2], [np.zeros(shape, np.float32)])
+
+
 @given(st.binary(max_size=300))
-def test_any_metadata_has_a_head_that_ends_or_none(meta: bytes) -> None:
-    end = head_end(meta)
-    if end is not None:
-        assert 2 <= end < len(meta)
-        assert all(type(number) is int for number in msgpack.unpackb(meta[1:end]))
+def test_whatever_stands_before_a_known_tail_is_a_head_or_the_tail_is_not_found(front: bytes) -> None:
+    tails = KnownTails()
+    note(tails, b"\x93\x90" + TAIL, 2)
+    for meta in (front + TAIL, b"\x93" + front + TAIL, front):
+        found = tails.find(meta)
+        if found is not None:
+            assert len(meta) <= LONGEST and len(found[0]) <= MAX_HEAD
+            assert all(type(number) is int for number in found[0])
+            assert split(meta)[:2] == (list(found[0]), [["<f4", 2]])
 
 
 def test_what_was_wrong_is_not_known() -> None:
     """A tail with a false place is refused each time it comes."""
     meta = msgpack.packb([[1], [["<f4", 2]], {"a": False}])
     tails = KnownTails()
-    tails.note(meta, unpack(meta)[2], [np.zeros(2, np.float32)])
+    note(tails, meta, 2)
     assert tails.find(meta) is None
     frame = b"\x02" + bytes(3) + len(meta).to_bytes(4, "big") + (8).to_bytes(8, "big") + meta + bytes(8)
     for _ in range(2):
@@ -104,7 +114,7 @@ def test_the_tables_are_bounded() -> None:
     tails = KnownTails()
     for size in range(MOST_KNOWN + 100):
         meta = msgpack.packb([[1], [["<f4", size]], {"a": 0}])
-        tails.note(meta, unpack(meta)[2], [np.zeros(size, np.float32)])
+        note(tails, meta, size)
     found = [tails.find(msgpack.packb([[7, 300], [["<f4", size]], {"a": 0}])) for size in range(MOST_KNOWN + 100)]
     assert sum(known is not None for known in found) == MOST_KNOWN
     first = found[0]
