@@ -101,11 +101,9 @@ class LedgerTable:
         self._waiting.append(stretch)
 
     def save(self) -> None:
-        """Bring the rows into the file."""
         self.table().save()
 
     def table(self) -> Table:
-        """The file, with the rows that have come."""
         for stretch in self._waiting:
             self._table.add(self._rows(stretch))
         self._waiting.clear()

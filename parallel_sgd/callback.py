@@ -24,21 +24,16 @@ class MonitorCallback(Callback):
         self._epoch = 0
 
     def on_epoch_begin(self, epoch: int) -> None:
-        """An epoch begins."""
         self._epoch = self.model.epochs_trained
 
     def on_batch_begin(self, batch: int) -> None:
-        """BEGIN."""
         self._monitor.batch_begin(self._epoch, batch)
 
     def on_batch_end(self, batch: int, logs: Mapping[str, float]) -> None:
-        """END."""
         self._monitor.batch_end()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """EPOCH."""
         self._monitor.epoch_end()
 
     def on_train_end(self, logs: Mapping[str, float]) -> None:
-        """TRAIN END."""
         self._monitor.train_end()

@@ -75,7 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _do(options: argparse.Namespace) -> int:
-    """The one thing that the options ask for."""
     if options.post_mortem:
         return post_mortem(options)
     if options.retrieve is not None:

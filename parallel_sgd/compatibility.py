@@ -27,7 +27,7 @@ from rpc.logs import SUBMIT_LOGGER, get_logger
 from .batches import Batches
 from .channel import Parameter_Server
 from .codec import compose
-from .codec.choice import CodecChoice, choose_codecs, choose_server_codecs
+from .codec.choice import choose_codecs, choose_server_codecs
 from .codec.interfaces import Codec
 from .codec.parameters import check_parameters
 from .codec.settings import GlobalSettings, JobSettings, MissingParameter
@@ -39,7 +39,7 @@ from .training import Samples
 _PACKAGE = __name__.partition(".")[0]
 
 
-def check_parts(plan: WorkerPlan, model: Model, has_server: bool, server_codec: CodecChoice) -> None:
+def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
     """Check that optimizer, rule, codecs, sync type and assignment of a job can work together.
 
     Warns with CodecWarning of a codec that is known to train badly with the rule.
@@ -47,28 +47,28 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool, server_codec: 
     Raises: ValueError or TypeError naming both parts and what to take instead; MissingParameter where a codec needs one that
         the job does not give; whatever else of these a codec's constructor raises.
     """
-    op_type, variables = plan.optimizer.op_type, len(model.trainable_variables())
+    op_type, sync_type, variables = plan.options.op_type, plan.options.sync_type, len(model.trainable_variables())
     kinds = choose_codecs(plan.codec, plan.default_codec, variables)
-    servers = choose_server_codecs(server_codec, plan.codec, plan.default_codec, variables) if has_server else []
+    servers = choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables) if has_server else []
     check_exchanges(op_type)
     op_type.admit(plan.optimizer.rule())
-    check_sharded(op_type, plan.codec, plan.sync_type, has_server)
+    check_sharded(op_type, plan.codec, sync_type, has_server)
     for kind in dict.fromkeys(kinds):
         if kind.needs_server and not has_server:
             raise ValueError(f"'codec' {kind.__name__} needs a parameter server among the nodes: parse_worker(n, ps=True)")
         check_meaning(op_type, kind)
-        if kind.asynchronous and plan.sync_type.staleness == 0:
+        if kind.asynchronous and sync_type.staleness == 0:
             raise ValueError(
-                f"'codec' {kind.__name__} takes packets of any batch, but 'sync_type' {plan.sync_type.__name__} keeps batches "
+                f"'codec' {kind.__name__} takes packets of any batch, but 'sync_type' {sync_type.__name__} keeps batches "
                 f"apart: take AsynchronizedSGD or StaleSynchronous(s) with s of at least 1"
             )
-        plan.sync_type.admit(kind, op_type)
+        sync_type.admit(kind, op_type)
         if hasattr(kind, "composition"):
             for text in compose.check(kind, plan.optimizer.rule(), op_type):
-                warnings.warn(text, compose.CodecWarning, stacklevel=4)
+                warnings.warn(text, compose.CodecWarning, stacklevel=5)
     check_copies(op_type, plan.assignment, kinds, bool(model.store.buffers))
-    sync_type = plan.sync_type if isinstance(plan.sync_type, type) else type(plan.sync_type)
-    check_parameters(plan.codec_parameters, [*kinds, *servers, sync_type, op_type, plan.optimizer.gd_type])
+    kind_of_sync = sync_type if isinstance(sync_type, type) else type(sync_type)
+    check_parameters(plan.codec_parameters, [*kinds, *servers, kind_of_sync, op_type, plan.options.gd_type])
     if not op_type.by_shard:
         copy_context().run(_try_codecs, plan, model, kinds, servers)
 
@@ -146,7 +146,9 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
     values = [variable.value for variable in model.store.variables]
     first = plan.assignment.nodes[0]
     for node, classes, own in ((first, kinds, values), (Parameter_Server, servers, [])):
-        settings = JobSettings(plan.assignment, plan.codec_parameters, values=own, rule=plan.optimizer.rule, seed=plan.seed)
+        settings = JobSettings(
+            plan.assignment, plan.codec_parameters, values=own, rule=plan.optimizer.rule, seed=plan.options.seed
+        )
         GlobalSettings.install(settings)
         for kind in dict.fromkeys(classes):
             settings.codec, settings.variable = kind.__name__, classes.index(kind)
@@ -176,7 +178,7 @@ def check_data(
 
     Raises: ValueError or TypeError naming what does not fit; whatever a transform of one's own raises.
     """
-    block_size, block_count, seed = plan.block_size, plan.assignment.block_count, plan.seed
+    block_size, block_count, seed = plan.options.block_size, plan.assignment.block_count, plan.options.seed
     given = _views(arrays)
     bad = [
         _bad_row(part, array, model.dtype, partial(_origin, data, given, part))
@@ -188,7 +190,9 @@ def check_data(
         if not whole:
             Batches(len(given[0]), block_size, block_count)
             try:
-                _check(model, _transformed(transform, _some(given, block_size * block_count), seed), "", plan.class_weight)
+                _check(
+                    model, _transformed(transform, _some(given, block_size * block_count), seed), "", plan.options.class_weight
+                )
                 return
             except (OSError, ImportError):
                 raise
@@ -198,7 +202,7 @@ def check_data(
     except (OSError, ImportError) as error:
         _log.info("The transform cannot be tried here, so its samples are checked on the workers: %s", error)
         return
-    _check(model, made, found, plan.class_weight)
+    _check(model, made, found, plan.options.class_weight)
     Batches(len(made[0]), block_size, block_count)  # refuses too few samples
 
 

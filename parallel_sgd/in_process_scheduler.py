@@ -26,7 +26,6 @@ Link = Callable[[int, int, Key], Sequence[float]]
 
 
 def reliable(_sender: int, _receiver: int, _key: Key) -> Sequence[float]:
-    """The link of an ordinary job."""
     return (0.0,)
 
 
@@ -120,7 +119,6 @@ class MemoryChannel:
         self.node_id = node_id
 
     def peers(self) -> set[int]:
-        """All other nodes that have not left."""
         return self._fabric.peers(self.node_id)
 
     def suspects(self) -> tuple[int, ...]:
@@ -128,7 +126,6 @@ class MemoryChannel:
         return ()
 
     def post(self, target: int, key: Key, content: object) -> Sent:
-        """Queue one packet."""
         return self._fabric.post(self.node_id, target, key, content)
 
     def flush(self) -> None:
@@ -138,7 +135,6 @@ class MemoryChannel:
         """Nothing to do: what has arrived is handed over at the begin of every turn."""
 
     def flushed(self) -> bool:
-        """Always: posting copied the arrays."""
         return True
 
 
@@ -163,11 +159,9 @@ class SkippingClock:
         self._skipped = 0.0
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start; never goes back."""
         return self._monotonic() + self._skipped
 
     def advance_to(self, moment: float) -> None:
-        """Skip to `moment`; one that has passed changes nothing."""
         while self.monotonic() < moment:
             self._skipped += moment - self.monotonic()
 
@@ -220,7 +214,6 @@ def run_in_process(
 
 
 def _turn(scheduled: _ScheduledNode, fabric: Fabric, clock: JumpingClock) -> bool:
-    """Let one participant run until it waits again; False when it could not move."""
     if scheduled.result is not None:
         return False
     _deliver(scheduled, fabric)

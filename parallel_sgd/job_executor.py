@@ -7,10 +7,13 @@ import os
 import platform
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from network.clock import SystemClock
+from network.nodes import NodeAssignment
 from nn.threads import describe_blas
 from rpc import AbsExecutable, Communication, ReplyPackage
 from rpc.files import keep_configuration
@@ -23,6 +26,8 @@ from .checkpoint.snapshot import versions
 from .checkpoint.state import ModelFile, Resumption
 from .exchange import Participant
 from .fault_injection import FaultInjector, injected
+from .option_fields import CODE
+from .options import JobOptions, options
 from .plan import WorkerPlan, reassigned
 from .socket_channel import can_do_without, close_gracefully, run_process
 
@@ -46,7 +51,6 @@ class JobExecutor(AbsExecutable):
         self._accounts = NodeAccounts((), Times(0.0, 0.0, 0.0, 0.0, 0.0), {})
 
     def requests(self) -> Sequence[str]:
-        """The parts that every executor of its kind needs."""
         self._asked = list(self.first_requests)
         return self._asked
 
@@ -61,28 +65,19 @@ class JobExecutor(AbsExecutable):
         return (CHECKPOINT,) if self._parts[MISC]["sends_checkpoint"] and CHECKPOINT not in self._parts else ()
 
     def ready(self) -> bool:
-        """Whether everything has come."""
         return TRANSFER in self._parts
 
+    @cached_property
+    def _options(self) -> JobOptions:
+        """Those of the job: plain values, objects that came with their code, and the parameters of its codecs."""
+        parameters = dict(zip(self.shipped["codec_parameters"], self._parts[EXTRA], strict=True))
+        code = {name: self.shipped[name] for name, about in options() if about.travels == CODE}
+        return replace(options_of(self._parts), **code, codec_extra_parameters=parameters)
+
     def _plan(self) -> WorkerPlan:
-        setting, misc, shipped = self._parts[SETTING], self._parts[MISC], self.shipped
-        return WorkerPlan(
-            reassigned(shipped["assignment"], setting["workers"]),
-            setting["block_size"],
-            misc["epochs"],
-            setting["seed"],
-            shipped["optimizer"],
-            shipped["codec"],
-            shipped["default_codec"],
-            dict(zip(shipped["codec_parameters"], self._parts[EXTRA], strict=True)),
-            shipped["sync_type"],
-            misc["timeout_ms"],
-            setting["attempt"],
-            misc["checkpoint_every"],
-            misc["commit_every"],
-            setting["order"],
-            setting["class_weight"],
-        )
+        setting = self._parts[SETTING]
+        assignment = reassigned(self.shipped["assignment"], setting["workers"])
+        return WorkerPlan(assignment, self._options, self.shipped["default_codec"], setting["order"], setting["attempt"])
 
     def _describe_itself(self, com: Communication, plan: WorkerPlan) -> None:
         """Leave in the folder of the job what is to be known of this node if it fails."""
@@ -103,7 +98,7 @@ class JobExecutor(AbsExecutable):
 
     def _injected(self, com: Communication) -> AbstractContextManager[FaultInjector | None]:
         """The faults that the job asks for, if any, while the block runs."""
-        return injected(self._parts[MISC]["fault"], self._parts[SETTING]["seed"], com)
+        return injected(str(self._options.fault), self._options.seed, com)
 
     def _suspects(self, com: Communication) -> Callable[[], Collection[int]]:
         """About whom the failure detector will say more: those that it suspects; where something follows from its verdicts,
@@ -114,10 +109,9 @@ class JobExecutor(AbsExecutable):
 
     def _keeper(self, com: Communication, plan: WorkerPlan) -> Keeper | None:
         """Who takes this node's checkpoints, if there are any to be taken."""
-        if plan.checkpoint_every is None:
+        if plan.options.checkpoint_every is None:
             return None
-        header = plan.header(com.job, self.node_id, self._parts[MISC]["title"])
-        return Keeper(own_store(com), header, self._model_file(com))
+        return Keeper(own_store(com), plan.header(com.job, self.node_id), self._model_file(com))
 
     def _model_file(self, com: Communication) -> ModelFile | None:
         """Where the model of each checkpoint goes; a parameter server has none."""
@@ -159,8 +153,12 @@ class JobExecutor(AbsExecutable):
             self.logger.info(line)
 
     def done(self) -> ReplyPackage:
-        """The last evaluation, the accounts, and the nodes from which more may have come afterwards."""
         return ReplyPackage(self._result)
+
+
+def options_of(resources: Mapping[str, Any]) -> JobOptions:
+    """The options of a job that are plain values, from its resources; the others have their defaults."""
+    return JobOptions(NodeAssignment(), **resources[SETTING]["options"])
 
 
 _LARGE: Final = ("net_model", "data_samples", "net_checkpoint", "extra_package")  # no settings, or values without their names
@@ -175,7 +173,7 @@ def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: Worke
         "attempt": attempt,
         "settings": {name: part for name, part in parts.items() if name not in _LARGE},
         "codec_parameters": {k if isinstance(k, str) else repr(k): value for k, value in plan.codec_parameters.items()},
-        "gradient_descent": {"type": plan.optimizer.gd_type.__name__, "exchange": plan.optimizer.op_type.__name__},
+        "gradient_descent": {"type": plan.options.gd_type.__name__, "exchange": plan.options.op_type.__name__},
         "assignment": {
             "type": type(assignment).__name__,
             "redundancy": assignment.redundancy,

@@ -64,12 +64,10 @@ class Ledger:
 
     @property
     def committed(self) -> Table:
-        """The rows of the copies that went into the weights."""
         found: Table = self.rows[self.rows[:, COMMITTED] == 1]
         return found
 
     def save(self) -> None:
-        """Write the file."""
         text = [",".join(COLUMNS), *(",".join(map(str, row)) for row in self.rows.tolist())]
         self.path.write_text("\n".join(text) + "\n", "utf-8")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nn.model import Model
 from nn.threads import limited_to_one_thread
+from rpc import new_job_id
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.shipping import pack
 from rpc.submit import RunFolder, node_folder
@@ -15,6 +16,7 @@ from rpc.submit import RunFolder, node_folder
 from .batches import Batches
 from .channel import Parameter_Server
 from .checkpoint import CheckpointError, Keeper, Resumption, Store
+from .checkpoint.keeper import Checkpointing
 from .checkpoint.locate import FOLDER
 from .checkpoint.resume import IN_PROCESS
 from .checkpoint.state import ModelFile
@@ -22,29 +24,29 @@ from .codec.parameters import warn_of_unread
 from .exchange import Participant
 from .in_process_scheduler import Build, MemoryChannel, SkippingClock, run_in_process
 from .ledger import collect
-from .options import JobSpec
 from .parameter_server import Server, build_server
+from .plan import likes_of
 from .report import TrainingReport, model_name
 from .run import JobResult, new_run
-from .training import Samples
-from .unusable import likes_of
+from .spec import JobSpec
+from .training import Hooks, Samples
 from .worker import Worker, build_worker
 
 START_SECONDS = 1.0  # for nodes that are here already
 _log = get_logger(SUBMIT_LOGGER)
 
 
-def run_here(spec: JobSpec, arrays: Samples, job_id: str, directory: Path, has_server: bool = False) -> JobResult:
-    """Run the job on `in_process` nodes; the same results, reports and bits as on agents."""
-    with contextlib.closing(new_run(spec, directory, job_id, IN_PROCESS)) as run:
-        return _run_in(run, spec, arrays, job_id, has_server)
+def run_here(spec: JobSpec, arrays: Samples) -> JobResult:
+    job_id = new_job_id()
+    with contextlib.closing(new_run(spec, job_id, IN_PROCESS)) as run:
+        return _run_in(run, spec, arrays, job_id)
 
 
-def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, has_server: bool) -> JobResult:
+def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobResult:
     shipped = spec.shipped()
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
-    samples = arrays if spec.transform is None else spec.transform(*arrays, seed=spec.plan.seed)
-    content = spec.model.to_bytes()
+    samples = arrays if spec.transform is None else spec.transform(*arrays, seed=spec.options.seed)
+    content, title = spec.model.to_bytes(), spec.options.mission_title
     clock = SkippingClock()
     workers: dict[int, Worker] = {}
     participants: dict[int, Participant] = {}
@@ -58,18 +60,15 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, has_ser
         folder = make_folder(node)
         resumption = resumptions.get(node)
         earlier = None if resumption is None else resumption.earlier()
-        report = reports[node] = TrainingReport(folder, spec.title, node, [metric.name for metric in model.metrics], earlier)
+        report = reports[node] = TrainingReport(folder, title, node, [metric.name for metric in model.metrics], earlier)
         participants[node] = workers[node] = build_worker(
             spec.plan,
             model,
             samples,
             channel,
             clock.monotonic,
-            report=report,
-            resumption=resumption,
-            keeper=keeper(node, folder),
-            server_keeps=server_keeps,
-            job=job_id,
+            Hooks(report),
+            Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
         )
         return workers[node]
 
@@ -80,31 +79,32 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, has_ser
         return folder
 
     def keeper(node: int, folder: Path) -> Keeper | None:
-        if spec.plan.checkpoint_every is None:
+        if spec.options.checkpoint_every is None:
             return None
-        model = ModelFile(content, shipped["custom_objects"], folder / model_name(spec.title, node)) if node >= 0 else None
-        return Keeper(Store(folder / FOLDER, job_id), spec.plan.header(job_id, node, spec.title), model)
+        model = ModelFile(content, shipped["custom_objects"], folder / model_name(title, node)) if node >= 0 else None
+        return Keeper(Store(folder / FOLDER, job_id), spec.plan.header(job_id, node), model)
 
     def build_ps(channel: MemoryChannel) -> Server:
         server = build_server(
             spec.plan,
-            spec.server_codec,
             likes_of(spec.model.store),
             channel,
             clock.monotonic,
-            start_limit=START_SECONDS,
+            START_SECONDS,
             has_buffers=bool(spec.model.store.buffers),
-            resumption=resumptions.get(Parameter_Server),
-            keeper=keeper(Parameter_Server, make_folder(Parameter_Server)) if server_keeps else None,
+            checkpointing=Checkpointing(
+                resumptions.get(Parameter_Server),
+                keeper(Parameter_Server, make_folder(Parameter_Server)) if server_keeps else None,
+            ),
         )
         participants[Parameter_Server] = server
         return server
 
     builds: dict[int, Build] = {node: partial(build, node) for node in spec.plan.assignment.nodes}
-    if has_server:
+    if spec.options.nodes.has_parameter_server:
         builds[Parameter_Server] = build_ps
     # the nodes take turns, each with as many threads as a worker would have; with more than one the machine's setting stays
-    with limited_to_one_thread() if spec.blas_threads == 1 else contextlib.nullcontext():
+    with limited_to_one_thread() if spec.options.blas_threads == 1 else contextlib.nullcontext():
         results = run_in_process(builds, clock, classes=classes)
     figures = {node: results[node] for node in workers}
     accounts = {
@@ -114,14 +114,14 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, has_ser
     warn_of_unread(spec.plan.codec_parameters, unread, spec.codecs())
     files: dict[int, list[Path]] = {node: [] for node in builds}
     for node, worker in workers.items():
-        path = folders[node] / model_name(spec.title, node)
+        path = folders[node] / model_name(title, node)
         worker.model.save(path)
         reports[node].accounts(accounts[node], worker.exchange.sync.names)
         reports[node].close()
         files[node] = [*reports[node].paths, path]
     models = {node: worker.model for node, worker in workers.items()}
-    batches = Batches(len(samples[0]), spec.plan.block_size, spec.plan.assignment.block_count)
-    ledger = collect(spec.title, files, spec.grid(batches.count))
+    batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
+    ledger = collect(title, files, spec.grid(batches.count))
     return JobResult(figures, models, files, accounts, job_id, ledger=ledger)
 
 

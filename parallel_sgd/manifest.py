@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,13 @@ from rpc.submit import FAIL, REDUNDANT, Recovery, pack_executable
 from .channel import Parameter_Server
 from .codec.choice import CodecChoice
 from .codec.interfaces import Codec
-from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER
-from .options import JobSpec
+from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, options_of
+from .option_fields import VALUE
+from .options import JobOptions
+from .plan import likes_of
 from .server_executor import ServerExecutor
+from .spec import JobSpec
 from .training import Samples
-from .unusable import likes_of
 from .worker_executor import WorkerExecutor
 
 Resources = Mapping[str, Any]
@@ -46,23 +49,21 @@ class JobManifest:
     """
 
     job: str
-    title: str
     policy: str
-    max_restarts: int
     min_workers: int
     is_elastic: bool
-    bandwidth: float
-    blas_threads: int
-    stall: float
     holders: Sequence[Sequence[int]]
     workers: Bundle
     server: Bundle
     recipe: bytes
     resources: Resources
 
+    @cached_property
+    def options(self) -> JobOptions:
+        return options_of(self.resources)
+
     @property
     def block_2_node(self) -> Sequence[Sequence[int]]:
-        """The workers that hold each block, as in an assignment."""
         return self.holders
 
     def to_bytes(self) -> bytes:
@@ -102,14 +103,9 @@ def make_manifest(spec: JobSpec, samples_size: int, job: str) -> JobManifest:
     objects = spec.shipped()
     return JobManifest(
         job,
-        spec.title,
-        spec.on_failure,
-        spec.max_restarts,
+        spec.policy,
         spec.min_workers,
         spec.discovery is not None,
-        spec.bandwidth,
-        spec.blas_threads,
-        spec.stall_timeout,
         spec.plan.assignment.block_2_node,
         pack_executable(WorkerExecutor, objects),
         pack_executable(ServerExecutor, objects),
@@ -128,11 +124,9 @@ class AttemptState:
 
     @classmethod
     def of(cls, attempt: int, nodes: NodeAssignment, recovery: Recovery) -> AttemptState:
-        """The state of an attempt that has started."""
         return cls(attempt, {str(node): str(address) for node, address in nodes.items()}, recovery.state_dict())
 
     def to_json(self) -> str:
-        """As a text."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -144,7 +138,6 @@ class AttemptState:
         return cls(**parsed(json.loads, text))
 
     def assignment(self) -> NodeAssignment:
-        """The nodes and where they are."""
         made = NodeAssignment()
         for node, address in self.nodes.items():
             made.add(int(node), Address.parse(address))
@@ -153,35 +146,28 @@ class AttemptState:
 
 def job_resources(spec: JobSpec, samples_size: int) -> Resources:
     """By request, what all attempts have in common: plain data and arrays. The samples themselves are not among it."""
-    plan = spec.plan
+    plan, options = spec.plan, spec.options
     return {
         SETTING: {
-            "block_size": plan.block_size,
-            "seed": plan.seed,
+            "options": options.travelling(VALUE),
             "order": plan.order,
-            "class_weight": None if plan.class_weight is None else dict(plan.class_weight),
             "variables": [[*like.shape, like.dtype.str] for like in likes_of(spec.model.store)],
             "has_buffers": bool(spec.model.store.buffers),
             "server_keeps": spec.server_keeps,
         },
         MODEL: np.frombuffer(spec.model.to_bytes(), np.uint8),
-        OPTIMIZER: {"op_type": plan.optimizer.op_type.__name__, "gd_type": plan.optimizer.gd_type.__name__},
+        OPTIMIZER: {"op_type": options.op_type.__name__, "gd_type": options.gd_type.__name__},
         DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": samples_size},
         MISC: {
-            "title": spec.title,
-            "epochs": plan.epochs,
-            "timeout_ms": plan.timeout_ms,
-            "carries_on": spec.on_failure == REDUNDANT,
-            "awaits_verdict": spec.on_failure != FAIL,
-            "fault": str(spec.fault),
-            "checkpoint_every": plan.checkpoint_every,
-            "commit_every": plan.commit_every,
+            "epochs": options.epoch,  # for who reads a post-mortem
+            "carries_on": spec.policy == REDUNDANT,
+            "awaits_verdict": spec.policy != FAIL,
             "resume": [] if spec.resume is None else list(spec.resume.jobs),
             "sends_checkpoint": spec.resume is not None and spec.resume.local is not None,
         },
         EXTRA: list(plan.codec_parameters.values()),
-        TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": plan.sync_type.__name__},
-        SERVER_TRANSFER: {"codec": _names(spec.server_codec, plan.default_codec)},
+        TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": options.sync_type.__name__},
+        SERVER_TRANSFER: {"codec": _names(plan.server_codec, plan.default_codec)},
         CHECKPOINT: _checkpoints(spec),
     }
 
@@ -195,7 +181,6 @@ def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
 
 
 def package_bytes(resources: Resources) -> int:
-    """What is sent to each worker at most."""
     return int(resources[DATA]["bytes"]) + len(resources[MODEL])
 
 
@@ -224,7 +209,6 @@ def attempt_resources(
 
 
 def _names(codec: CodecChoice, default: type[Codec]) -> str:
-    """For the log."""
     if isinstance(codec, Mapping):
         return str({variable: kind.__name__ for variable, kind in codec.items()})
     return (codec or default).__name__

@@ -37,7 +37,6 @@ class SameNodes:
         return ""
 
     def settle(self, failed: JobFailed) -> str:
-        """All go on."""
         return ""
 
     def close(self) -> None:

@@ -11,10 +11,9 @@ from network.frames import Message, unpacked
 
 from .accounts import Accounts
 from .channel import Channel, Key, Wait, await_verdict, until
-from .checkpoint.keeper import MARK, Keeper, ServerKeeper
-from .checkpoint.state import Resumption, restore_codecs
+from .checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper
+from .checkpoint.state import restore_codecs
 from .codec.bank import CodecBank
-from .codec.choice import CodecChoice
 from .codec.interfaces import Codec
 from .codec.settings import JobSettings
 from .plan import WorkerPlan, server_codecs
@@ -182,35 +181,34 @@ class Server:
 
 def build_server(
     plan: WorkerPlan,
-    codec: CodecChoice,
     likes: Sequence[Like],
     channel: Channel,
     clock: Callable[[], float],
-    *,
     start_limit: float,
+    *,
     has_buffers: bool = False,
-    resumption: Resumption | None = None,
-    keeper: Keeper | None = None,
+    checkpointing: Checkpointing = NO_CHECKPOINTS,
     faults: Faults | None = None,
 ) -> Server:
-    """Build the parameter server `channel.node_id` for a model like this (`likes_of`); it runs `codec`.
+    """Build the parameter server `channel.node_id` for a model like this (`likes_of`).
 
-    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds. With `resumption` it goes
-    on from there; `keeper` takes checkpoints when the workers do, if its codecs remember anything. `faults` is called whenever
-    the first packet of a later batch has come.
+    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds. Checkpoints are taken when
+    the workers take theirs, if the server's codecs remember anything. `faults` is called whenever the first packet of a later
+    batch has come.
 
     Raises: ValueError or TypeError when codecs and model do not fit, CheckpointError for a `resumption` of something else;
         whatever a codec's constructor raises.
     """
-    kinds = server_codecs(plan, codec, len(likes) - has_buffers, has_buffers)
-    settings = JobSettings(plan.assignment, plan.codec_parameters, rule=plan.optimizer.rule, seed=plan.seed)
+    resumption, keeper = checkpointing.resumption, checkpointing.keeper
+    kinds = server_codecs(plan, len(likes) - has_buffers, has_buffers)
+    settings = JobSettings(plan.assignment, plan.codec_parameters, rule=plan.optimizer.rule, seed=plan.options.seed)
     bank = CodecBank(kinds, settings, channel, plan.attempt)
     bank.expect(likes)
     if resumption is not None and resumption.whole:
         restore_codecs(bank, resumption.snapshot)
-    staleness = plan.sync_type.staleness
+    staleness = plan.options.sync_type.staleness
     keeps = None if keeper is None else ServerKeeper(keeper, bank, staleness)
-    server = ParameterServer(bank, channel, plan.timeout_ms / 1000, start_limit, clock, staleness, keeps, faults)
+    server = ParameterServer(bank, channel, plan.timeout, start_limit, clock, staleness, keeps, faults)
     return Server(server, bank.accounts.watch.timed(server.run()))
 
 
@@ -239,7 +237,6 @@ class ReadGate:
 
     @property
     def waiting(self) -> bool:
-        """Whether a read waits."""
         return bool(self._waiting)
 
     def arrived(self, node: int, step: Step) -> None:

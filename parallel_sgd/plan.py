@@ -2,81 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, cast
 
-from nn.gradient_descent import ADAMOptimizer
-from nn.optimizer import OpContainer, PSGDOptimizer
+from nn.optimizer import OpContainer
+from nn.value.store import VariableStore
 
-from .batch_sync.sync.asynchronous import SyncChoice
-from .batch_sync.sync.synchronized import SynchronizedSGD
+from .batch_sync.sync.interface import SyncChoice
 from .batches import ORDERS, SHUFFLED
-from .checkpoint.schedule import NEVER, Every
 from .checkpoint.snapshot import Header
 from .codec import compose
 from .codec.choice import CodecChoice, choose_codecs, choose_server_codecs
 from .codec.interfaces import Codec
 from .codec.plain import DummyCodec, Plain
+from .options import JobOptions
 from .profiles import FixedBlockAssignment, ISetting
 from .progress import Progress
+from .unusable import Like
 
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """What all workers of a job agree on. `timeout_ms` is `ssgd_timeout_limit`; the other names are those of `parallel()`.
-    `commit_every` is 0 where nobody starts again, `order` is one of `batches.ORDERS`, `class_weight` what `Model.fit` takes.
+    """What all nodes of a job agree on: who computes which blocks, the options, in which nothing is left open, and what follows
+    from them. `order` is one of `batches.ORDERS`.
 
-    Raises: ValueError when a number is out of range.
+    Raises: ValueError for another one.
     """
 
     assignment: ISetting
-    block_size: int = 64
-    epochs: int = 10
-    seed: int = 0
-    optimizer: OpContainer = field(default_factory=lambda: OpContainer(PSGDOptimizer, ADAMOptimizer))
-    codec: CodecChoice = None
+    options: JobOptions
     default_codec: type[Codec] = Plain
-    codec_parameters: Mapping[Any, Any] = field(default_factory=dict)
-    sync_type: SyncChoice = SynchronizedSGD
-    timeout_ms: float = 10_000
-    attempt: int = 0
-    checkpoint_every: Every = None
-    commit_every: int = NEVER
     order: str = SHUFFLED
-    class_weight: Mapping[int, float] | None = None
+    attempt: int = 0
 
-    def header(self, job: str, node: int, title: str) -> Header:
+    @cached_property
+    def optimizer(self) -> OpContainer:
+        return OpContainer(self.options.op_type, self.options.gd_type, self.options.gd_params)
+
+    @property
+    def codec(self) -> CodecChoice:
+        return cast("CodecChoice", self.options.codec)
+
+    @property
+    def server_codec(self) -> CodecChoice:
+        return cast("CodecChoice", self.options.ps_codec)
+
+    @property
+    def codec_parameters(self) -> Mapping[Hashable, Any]:
+        """What codecs may ask for."""
+        return self.options.codec_extra_parameters or {}
+
+    @property
+    def timeout(self) -> float:
+        """Seconds after which a result is overdue."""
+        return self.options.ssgd_timeout_limit / 1000
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ValueError(f"'order' must be one of {', '.join(ORDERS)}, got {self.order!r}")
+
+    def header(self, job: str, node: int) -> Header:
         """What all checkpoints of a node of the job have in common."""
         assignment = self.assignment
         return Header(
             job=job,
             attempt=self.attempt,
             node=node,
-            title=title,
-            seed=self.seed,
+            title=self.options.mission_title,
+            seed=self.options.seed,
             order=self.order,
             progress=Progress(),
             personal=True,
             blocks=[[int(block) for block in blocks] for blocks in assignment.node_2_block],
-            optimizer=self.optimizer.op_type.__name__,
-            rule=self.optimizer.gd_type.__name__,
+            optimizer=self.options.op_type.__name__,
+            rule=self.options.gd_type.__name__,
         )
 
-    def __post_init__(self) -> None:
-        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int) or self.epochs < 1:
-            raise ValueError(f"'epoch' must be a positive integer, got {self.epochs!r}")
-        if not self.timeout_ms > 0:
-            raise ValueError(f"'ssgd_timeout_limit' must be a positive number of milliseconds, got {self.timeout_ms!r}")
-        if self.order not in ORDERS:
-            raise ValueError(f"'order' must be one of {', '.join(ORDERS)}, got {self.order!r}")
 
-
-def server_codecs(plan: WorkerPlan, codec: CodecChoice, variables: int, has_buffers: bool) -> list[type[Codec]]:
+def server_codecs(plan: WorkerPlan, variables: int, has_buffers: bool) -> list[type[Codec]]:
     """The codec of each variable on the server, and of the buffers where they go there."""
-    kinds = choose_server_codecs(codec, plan.codec, plan.default_codec, variables)
+    kinds = choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables)
     workers = choose_codecs(plan.codec, plan.default_codec, variables)
-    buffers = buffers_codec(workers, plan.default_codec, plan.sync_type)
+    buffers = buffers_codec(workers, plan.default_codec, plan.options.sync_type)
     if has_buffers and buffers.serves:
         kinds.append(buffers)
     return kinds
@@ -96,6 +105,12 @@ def reassigned(assignment: ISetting, workers: int) -> ISetting:
         raise ValueError(f"A batch of {blocks} blocks cannot be dealt to {workers} workers; each needs a block")
     fitting: Collection[int] = [r for r in range(1, assignment.redundancy + 1) if workers % r == 0]
     return FixedBlockAssignment(workers, max(fitting), blocks)
+
+
+def likes_of(store: VariableStore) -> list[Like]:
+    """What is put for each variable of a model, and for its buffers, if it has any, last."""
+    buffers = [store.buffer_values] if store.buffers else []
+    return [Like.of(value) for value in (*(variable.value for variable in store.variables), *buffers)]
 
 
 #: Stands for a variable's name in accounts and messages.

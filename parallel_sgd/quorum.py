@@ -43,7 +43,6 @@ class Quorum:
 
     @property
     def term(self) -> int:
-        """That of the newest claim."""
         return self._election.term
 
     @property

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from network.nodes import NodeAssignment
 from network.request import Request
 from nn.model import Model
 from rpc import Coordinator, Deposed, new_job_id
@@ -26,27 +24,28 @@ from .ledger import collect
 from .manifest import make_manifest
 from .membership import Membership, SameNodes, Survivors
 from .nodes import LocalNodes
-from .options import JobSpec
 from .restart_loop import RestartLoop
 from .run import JobResult, keep_checkpoints, new_run, place_work
+from .spec import JobSpec
 from .training import Samples
 
 _log = get_logger(SUBMIT_LOGGER)
 
 
-def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directory: Path) -> JobResult:
-    """Submit the job, wait for its end, bring the files home; after a failure do as `spec.on_failure` says.
+def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
+    """Submit the job, wait for its end, bring the files home; after a failure do as `on_failure` says.
 
     Agents that this process has started end with it; all others are given what they need to go on with the job without it.
     Raises: SubmissionError when it could not be started, JobFailed when it did not end well, Deposed (a NetworkError) when its
     agents had lost us and drive it themselves, NetworkError, KeyboardInterrupt.
     """
+    nodes = spec.options.nodes
     nodes.check_open()
     job = new_job_id()
     is_local = isinstance(nodes, LocalNodes)
     manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job)
     agents = nodes.agents if isinstance(nodes, LocalNodes) else None
-    run = new_run(spec, directory, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
+    run = new_run(spec, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
     if spec.resume is not None and spec.resume.local is not None:
         _log.info("%s", spec.resume.local.choice.said)
     with contextlib.ExitStack() as at_end:
@@ -55,11 +54,11 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
             place_work(run, job, agents)
         else:
             at_end.callback(run.close)
-        membership = at_end.enter_context(contextlib.closing(_membership(spec, nodes, job)))
+        membership = at_end.enter_context(contextlib.closing(_membership(spec, job)))
         loop = RestartLoop(
             manifest,
             membership,
-            Recovery(spec.on_failure, spec.max_restarts),
+            Recovery(spec.policy, spec.options.max_restarts),
             Request(nodes.key_file),
             lambda: arrays,
             run,
@@ -77,10 +76,11 @@ def run_on_agents(spec: JobSpec, arrays: Samples, nodes: NodeAssignment, directo
     return result
 
 
-def _membership(spec: JobSpec, nodes: NodeAssignment, job: str) -> Membership:
+def _membership(spec: JobSpec, job: str) -> Membership:
+    nodes = spec.options.nodes
     if spec.discovery is not None:
         return ElasticMembership(nodes, spec.discovery, spec.min_workers, spec.max_workers, job)
-    return Survivors(nodes, spec.min_workers) if spec.on_failure == SHRINK else SameNodes(nodes)
+    return Survivors(nodes, spec.min_workers) if spec.policy == SHRINK else SameNodes(nodes)
 
 
 def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any], restarts: int) -> JobResult:
@@ -103,7 +103,7 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
     for remark in filter(None, (content.get("remark") for content in results.values())):
         _log.warning("%s", remark)
     batches = max(content["batches"] for node, content in results.items() if node >= 0)
-    ledger = collect(spec.title, coordinator.files, spec.grid(batches))
+    ledger = collect(spec.options.mission_title, coordinator.files, spec.grid(batches))
     return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures, restarts, ledger)
 
 

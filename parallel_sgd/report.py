@@ -126,7 +126,6 @@ class TrainingReport:
             table.close()
 
     def _tables(self) -> list[Table]:
-        """All of them, with the rows that have come."""
         self._steps.add(self._rows)
         self._rows.clear()
         tables = [self._steps, self._evaluations, self._epochs, self._packets]

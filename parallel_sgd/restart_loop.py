@@ -152,14 +152,14 @@ class RestartLoop:
         manifest = self._manifest
         return Coordinator(
             com,
-            manifest.bandwidth,
+            manifest.options.network_bandwidth,
             _log,
-            title=manifest.title,
-            blas_threads=manifest.blas_threads,
+            title=manifest.options.mission_title,
+            blas_threads=manifest.options.thread_count,
             directory=self._run or ".",
             job=manifest.job,
             attempt=attempt,
-            stall=manifest.stall,
+            stall=manifest.options.stall_timeout or 0.0,
             driver=self._driver,
             term=self._term,
             attempt_state=AttemptState.of(attempt, nodes, self.recovery).to_json() if self._driver else "",
@@ -177,7 +177,9 @@ class RestartLoop:
             coordinator.submit_single(manifest.server, Parameter_Server, size)
         coordinator.submit_group(manifest.workers, workers, size)
         coordinator.resources_dispatch(
-            attempt_resources(manifest.resources, coordinator.attempt, len(workers), manifest.bandwidth, self._samples)
+            attempt_resources(
+                manifest.resources, coordinator.attempt, len(workers), manifest.options.network_bandwidth, self._samples
+            )
         )
         _log.info("Submission sent %s bytes and read %s bytes.", coordinator.bytes_sent, coordinator.bytes_read)
 

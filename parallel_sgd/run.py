@@ -23,7 +23,7 @@ from .checkpoint.choose import choose
 from .checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, works_of
 from .checkpoint.resume import NODES, RESUMES
 from .ledger import Ledger
-from .options import JobSpec
+from .spec import JobSpec
 
 
 class JobResult(dict[str, float]):
@@ -61,17 +61,17 @@ class JobResult(dict[str, float]):
 _log = get_logger(SUBMIT_LOGGER)
 
 
-def new_run(spec: JobSpec, directory: Path, job: str, nodes: str) -> RunFolder:
+def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
     """The folder of a run that is about to be submitted to `nodes` (`checkpoint.given.ON_AGENTS`, ...).
 
     Raises: ValueError where it cannot be made.
     """
     resumes = {} if spec.resume is None else {RESUMES: spec.resume.name}
-    run = RunFolder(directory, job, spec.title, {NODES: nodes, **resumes})
+    run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, {NODES: nodes, **resumes})
     try:
         run.make()
     except OSError as error:
-        shown = str(directory)[:200]
+        shown = str(spec.options.directory)[:200]
         raise ValueError(f"'directory' must be a folder that can be written to, got {shown!r}: {error.strerror}") from error
     return run
 

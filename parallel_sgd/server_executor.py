@@ -10,6 +10,7 @@ from network.clock import SystemClock
 from rpc import Communication
 from rpc.monitor import job_monitor
 
+from .checkpoint.keeper import Checkpointing
 from .fault_injection import FaultInjector
 from .job_executor import EXTRA, MISC, SETTING, TRANSFER, JobExecutor
 from .parameter_server import build_server
@@ -23,7 +24,6 @@ class ServerExecutor(JobExecutor):
     first_requests: ClassVar[tuple[str, ...]] = (SETTING, MISC, EXTRA)
 
     def start(self, com: Communication) -> None:
-        """Serve the workers."""
         with self._injected(com) as faults:
             self._serve(com, faults)
 
@@ -33,14 +33,12 @@ class ServerExecutor(JobExecutor):
         resumption = self._resume(com, plan)
         server = build_server(
             plan,
-            self.shipped["server_codec"],
             [Like(tuple(shape), np.dtype(code)) for *shape, code in self._parts[SETTING]["variables"]],
             SocketChannel(com.controller, self._suspects(com)),
             SystemClock().monotonic,
-            start_limit=self._parts[MISC]["start_seconds"],
+            self._parts[MISC]["start_seconds"],
             has_buffers=self._parts[SETTING]["has_buffers"],
-            resumption=resumption,
-            keeper=self._keeper(com, plan) if self._server_keeps else None,
+            checkpointing=Checkpointing(resumption, self._keeper(com, plan) if self._server_keeps else None),
             faults=faults,
         )
         workers = list(plan.assignment.nodes)

@@ -132,7 +132,7 @@ class StandbyDriver:
         state, manifest, granted = self._state, self._manifest, candidacy.election.granted
         nodes, missing = state.assignment(), candidacy.missing
         _log.warning("Job %s: Node(%s) drives it from now on, attempt %s.", manifest.job, self.node, state.attempt + 1)
-        recovery = Recovery(manifest.policy, manifest.max_restarts)
+        recovery = Recovery(manifest.policy, manifest.options.max_restarts)
         recovery.load_state_dict(state.recovery)
         loop = RestartLoop(
             manifest,

@@ -31,7 +31,6 @@ class Table:
         self.save()
 
     def add(self, rows: Iterable[Sequence[object]]) -> None:
-        """More rows, for the next `save`."""
         self._rows.extend(rows)
 
     def save(self) -> None:

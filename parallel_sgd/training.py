@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,10 +20,11 @@ from nn.value import Variable
 from rpc.logs import get_logger
 from rpc.monitor import Monitor
 
-from .batches import SHUFFLED, Batches, BlockFeeder
+from .batches import Batches, BlockFeeder
 from .block_history import Recorder
 from .channel import Wait
 from .exchange import BlockExchange
+from .plan import WorkerPlan
 from .progress import History, Position, Progress
 from .report import TrainingReport
 
@@ -62,16 +64,45 @@ class Checkpoints(Protocol):
         """Wait until everything is saved."""
 
 
+@dataclass(frozen=True)
+class Hooks:
+    """Whom the loop tells what happens, and who may spoil it.
+
+    `progress` is told 0..100 after every epoch. `monitor` gets the signals of the failure detector. `faults` is called at the
+    beginning of every batch, whose samples it spoils by returning True.
+    """
+
+    report: TrainingReport | None = None
+    progress: Callable[[int, str], None] | None = None
+    monitor: Monitor = field(default_factory=Monitor)
+    faults: Faults | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker computes: its `blocks` of every batch of the samples."""
+
+    data: Samples
+    batches: Batches
+    blocks: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Continuity:
+    """Where training begins, who saves its state, and who is told of every batch that was applied."""
+
+    start: Progress = field(default_factory=Progress)
+    checkpoints: Checkpoints | None = None
+    recorder: Recorder | None = None
+
+
 class TrainingProcess:
     """Trains `model` on this worker's blocks of every batch, together with the workers behind `exchange`.
 
-    `seed` keys every random draw by (seed, epoch, batch, block), and every epoch's `order`, one of `batches.ORDERS`, by (seed,
-    epoch); so the bits depend on neither the number of workers nor a restart. `clock` returns monotonic seconds. `progress` is
-    told 0..100 after every epoch. `class_weight` multiplies the losses of the training samples of each class. With `start`
-    training goes on from there, to the same number of epochs in all; `checkpoints` save its state. `monitor` gets the signals
-    of the failure detector; that of an epoch when it need not be computed again: with `checkpoints`, when a state after it is
-    saved. `faults` is called at the beginning of every batch, whose samples it spoils by returning True. `recorder` is told of
-    every batch that was applied.
+    The job's seed keys every random draw by (seed, epoch, batch, block), and every epoch's order by (seed, epoch); so the bits
+    depend on neither the number of workers nor a restart. `clock` returns monotonic seconds. Training goes on from
+    `continuity.start`, to the same number of epochs in all. The monitor gets the signal of an epoch when it need not be
+    computed again: with checkpoints, when a state after it is saved.
 
     In the last batch of an epoch, the tail that fills no batch, gradients that are exchanged are multiplied by (samples of the
     block) * blocks / samples, so that their mean over blocks is the mean over samples. Updates and parameters are not: under an
@@ -80,50 +111,40 @@ class TrainingProcess:
 
     def __init__(
         self,
+        plan: WorkerPlan,
         model: Model,
         optimizer: IOptimizer,
         exchange: BlockExchange,
-        data: Samples,
-        batches: Batches,
-        blocks: Sequence[int],
-        *,
-        epochs: int,
-        seed: int,
-        order: str = SHUFFLED,
-        class_weight: Mapping[int, float] | None = None,
+        work: Work,
         clock: Callable[[], float],
-        report: TrainingReport | None = None,
-        progress: Callable[[int, str], None] | None = None,
-        start: Progress | None = None,
-        checkpoints: Checkpoints | None = None,
-        monitor: Monitor | None = None,
-        faults: Faults | None = None,
-        recorder: Recorder | None = None,
+        hooks: Hooks,
+        continuity: Continuity,
     ) -> None:
+        options, blocks, batches = plan.options, work.blocks, work.batches
         self._model = model
         self._optimizer = optimizer
         self._exchange = exchange
-        self._data = data
+        self._data = work.data
         self._batches = batches
         self._blocks = tuple((block, partial(optimizer.gradient_ready, block_id=block)) for block in blocks)
-        self._epochs = epochs
-        self._seed = seed
-        self._order = order
-        self._class_weight = class_weight
+        self._epochs = options.epoch
+        self._seed = options.seed
+        self._order = plan.order
+        self._class_weight = options.class_weight
         scaled = getattr(optimizer, "puts", "") == "gradients"  # what a worker makes of its own samples is its own mean
         self._tail_factors = batches.tail_factors(range(batches.block_count) if scaled else blocks)
         self._steps_of_epoch = batches.count * len(blocks) - batches.idle(blocks)
         self._clock = clock
-        self._report = report
-        self._progress = progress
-        self._from = start or Progress()
-        self._checkpoints = checkpoints
-        self._monitor = monitor or Monitor()
-        self._faults = faults
-        self._recorder = recorder
+        self._report = hooks.report
+        self._progress = hooks.progress
+        self._from = continuity.start
+        self._checkpoints = continuity.checkpoints
+        self._monitor = hooks.monitor
+        self._faults = hooks.faults
+        self._recorder = continuity.recorder
         self._unsaved: list[int] = []  # epochs that are over and not told
         self._applied = self._from.position
-        self._current: tuple[int, int, int, Array] = (0, 0, 0, data[0][:0])  # epoch, batch, and block with its samples
+        self._current: tuple[int, int, int, Array] = (0, 0, 0, work.data[0][:0])  # epoch, batch, and block with its samples
         self._whole = True  # False while the results of a batch are being applied
         self._steps = self._from.steps
         self._start = 0.0

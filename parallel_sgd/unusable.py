@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network.values import fields_of
-from nn.value.store import VariableStore
 
 
 class Like(NamedTuple):
@@ -21,22 +20,14 @@ class Like(NamedTuple):
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> Like:
-        """Those of an array."""
         return cls(array.shape, array.dtype)
 
     @property
     def size(self) -> int:
-        """The number of elements."""
         return math.prod(self.shape)
 
     def __str__(self) -> str:
         return f"{self.dtype} {self.shape}"
-
-
-def likes_of(store: VariableStore) -> list[Like]:
-    """What is put for each variable of a model, and for its buffers, if it has any, last."""
-    buffers = [store.buffer_values] if store.buffers else []
-    return [Like.of(value) for value in (*(variable.value for variable in store.variables), *buffers)]
 
 
 class Unusable(ValueError):

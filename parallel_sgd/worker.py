@@ -9,14 +9,13 @@ from functools import partial
 from nn.model import Model
 from nn.optimizer import IOptimizer
 from rpc.logs import get_logger
-from rpc.monitor import Monitor
 
 from .accounts import Accounts
 from .batch_sync.sync.interface import ISyncType
 from .batches import Batches
 from .block_history import Recorder
 from .channel import Channel, Parameter_Server
-from .checkpoint.keeper import MARK, Commits, Keeper, WorkerKeeper
+from .checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, Commits, WorkerKeeper
 from .checkpoint.schedule import Schedule
 from .checkpoint.state import (
     Resumption,
@@ -32,12 +31,10 @@ from .codec.bank import CodecBank
 from .codec.choice import choose_codecs
 from .codec.settings import JobSettings
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
-from .plan import BUFFERS, WorkerPlan, buffers_codec
+from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
 from .progress import Position, Progress
-from .report import TrainingReport
 from .sharded_exchange import shard_codecs
-from .training import Faults, Samples, Training, TrainingProcess
-from .unusable import likes_of
+from .training import Continuity, Hooks, Samples, Training, TrainingProcess, Work
 
 _log = get_logger("parallel_sgd.checkpoint")
 
@@ -57,53 +54,46 @@ def build_worker(
     data: Samples,
     channel: Channel,
     clock: Callable[[], float],
-    *,
-    report: TrainingReport | None = None,
-    progress: Callable[[int, str], None] | None = None,
-    resumption: Resumption | None = None,
-    keeper: Keeper | None = None,
-    server_keeps: bool = False,
-    monitor: Monitor | None = None,
-    faults: Faults | None = None,
-    job: str = "",
+    hooks: Hooks | None = None,
+    checkpointing: Checkpointing = NO_CHECKPOINTS,
 ) -> Worker:
-    """Build the worker `channel.node_id`; it trains `model`, which is set up, from its current weights or from `resumption`.
+    """Build the worker `channel.node_id`; it trains `model`, which is set up, from its current weights or from a checkpoint.
 
-    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds. `keeper` takes the
-    checkpoints that the plan asks for, `server_keeps` says that the parameter server takes some of its own; `monitor`
-    and `faults` are those of `TrainingProcess`. `job` is the job's id: its later attempts are no other job to the ledger.
+    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds.
 
     Raises: ValueError or TypeError when plan, model and data do not fit, CheckpointError (a ValueError) for a `resumption` of
         something else; whatever a codec's constructor raises.
     """
+    hooks = hooks or Hooks()
+    options, resumption, keeper = plan.options, checkpointing.resumption, checkpointing.keeper
     blocks = plan.assignment.node_2_block[channel.node_id]
-    batches = Batches(len(data[0]), plan.block_size, plan.assignment.block_count)
+    batches = Batches(len(data[0]), options.block_size, plan.assignment.block_count)
     start = Progress()
     if resumption is not None:
-        resumption.check(batches, plan.order, plan.seed, plan.epochs)
+        resumption.check(batches, plan.order, options.seed, options.epoch)
         restore_values(model, resumption.snapshot)  # before the codecs are made, which look at them
-        start = resumption.progress(batches, blocks, job)
-        for remark in resumption.remarks(plan.seed):
+        start = resumption.progress(batches, blocks, checkpointing.job)
+        for remark in resumption.remarks(options.seed):
             _log.warning("%s", remark)
     names = tuple(variable.name for variable in model.store.variables)
     kinds = choose_codecs(plan.codec, plan.default_codec, len(names))
-    if plan.optimizer.op_type.by_shard:
+    if options.op_type.by_shard:
         kinds, names = shard_codecs(plan.assignment)
     if model.store.buffers:
-        kinds.append(buffers_codec(kinds, plan.default_codec, plan.sync_type))
+        kinds.append(buffers_codec(kinds, plan.default_codec, options.sync_type))
         names += (BUFFERS,)
     settings = JobSettings(
         plan.assignment,
         plan.codec_parameters,
         values=[variable.value for variable in model.store.variables],
         rule=plan.optimizer.rule,
-        seed=plan.seed,
+        seed=options.seed,
     )
     bank = CodecBank(kinds, settings, channel, plan.attempt)
-    if not plan.optimizer.op_type.by_shard:
+    if not options.op_type.by_shard:
         bank.expect(likes_of(model.store))
-    sync = plan.sync_type(bank, plan.timeout_ms / 1000, clock, names)
-    op_type, replaced = plan.optimizer.op_type, None
+    sync = options.sync_type(bank, plan.timeout, clock, names)
+    op_type, replaced = options.op_type, None
     shown = zip(kinds, settings.values, strict=False)  # there are fewer kinds under a sharded rule, and one more for buffers
     doubtful = [variable for variable, (kind, _) in enumerate(shown) if is_doubtful(op_type, kind)]
     if doubtful and channel.node_id == plan.assignment.nodes[0]:  # one worker tells it
@@ -113,36 +103,18 @@ def build_worker(
     if resumption is not None:
         _restore(optimizer, bank, resumption)
     checkpoints = None
-    if keeper is not None and plan.checkpoint_every is not None:
+    if keeper is not None and options.checkpoint_every is not None:
         keeper.describe(batches)
-        schedule = Schedule(plan.checkpoint_every, plan.epochs, batches.count, clock)
-        mark = partial(_mark, channel, plan.attempt, bank.accounts) if server_keeps else None
+        schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock)
+        mark = partial(_mark, channel, plan.attempt, bank.accounts) if checkpointing.server_keeps else None
         capture = partial(_capture, model, optimizer, bank, sync)
-        checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(plan.commit_every))
+        checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
     recorder = None
     if is_common(optimizer, bank, sync):
-        table = None if report is None else report.ledger(blocks, start.history)
+        table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
         recorder = Recorder(bank, plan.attempt, start.history, table)
-    process = TrainingProcess(
-        model,
-        optimizer,
-        exchange,
-        data,
-        batches,
-        blocks,
-        epochs=plan.epochs,
-        seed=plan.seed,
-        order=plan.order,
-        class_weight=plan.class_weight,
-        clock=clock,
-        report=report,
-        progress=progress,
-        start=start,
-        checkpoints=checkpoints,
-        monitor=monitor,
-        faults=faults,
-        recorder=recorder,
-    )
+    continuity = Continuity(start, checkpoints, recorder)
+    process = TrainingProcess(plan, model, optimizer, exchange, Work(data, batches, blocks), clock, hooks, continuity)
     return Worker(model, exchange, bank.accounts.watch.timed(process.run()))
 
 

@@ -21,6 +21,7 @@ from rpc.files import when_there_is_room
 from rpc.monitor import job_monitor
 
 from .batches import Batches
+from .checkpoint.keeper import Checkpointing
 from .checkpoint.state import ModelFile
 from .fault_injection import FaultInjector
 from .job_executor import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, JobExecutor
@@ -29,7 +30,7 @@ from .progress import START
 from .report import TrainingReport, model_name
 from .socket_channel import SocketChannel
 from .table import Earlier
-from .training import Samples
+from .training import Hooks, Samples
 from .worker import build_worker
 
 
@@ -45,7 +46,6 @@ class WorkerExecutor(JobExecutor):
         self._files: list[Path] = []
 
     def _further_requests(self) -> Sequence[str]:
-        """The samples, if they are not here already."""
         samples = () if self._find_samples() or SAMPLES in self._parts else (SAMPLES,)
         return *samples, *super()._further_requests()
 
@@ -82,22 +82,20 @@ class WorkerExecutor(JobExecutor):
             self._samples = arrays
         transform = self.shipped["transform"]
         if transform is not None:
-            self._samples = transform(*self._samples, seed=self._parts[SETTING]["seed"])
+            self._samples = transform(*self._samples, seed=self._options.seed)
         self._model = Model.from_bytes(self._parts[MODEL].tobytes(), self.shipped["custom_objects"])
 
     def start(self, com: Communication) -> None:
-        """Train with the other workers."""
         with self._injected(com) as faults:
             self._train(com, faults)
 
     def _train(self, com: Communication, faults: FaultInjector | None) -> None:
         plan = self._plan()
         self._describe_itself(com, plan)
-        title = self._parts[MISC]["title"]
         resumption = self._resume(com, plan)
         earlier = resumption.earlier() if resumption is not None else self._undone(com)
         metrics = [metric.name for metric in self._model.metrics]
-        report = TrainingReport(com.output_directory, title, self.node_id, metrics, earlier)
+        report = TrainingReport(com.output_directory, self._options.mission_title, self.node_id, metrics, earlier)
         if self._samples is None:
             raise RuntimeError("start() was called before prepare().")
         worker = build_worker(
@@ -106,19 +104,13 @@ class WorkerExecutor(JobExecutor):
             self._samples,
             SocketChannel(com.controller, self._suspects(com)),
             SystemClock().monotonic,
-            report=report,
-            progress=com.report_progress,
-            resumption=resumption,
-            keeper=self._keeper(com, plan),
-            server_keeps=self._server_keeps,
-            monitor=job_monitor,
-            faults=faults,
-            job=com.job,
+            Hooks(report, com.report_progress, job_monitor, faults),
+            Checkpointing(resumption, self._keeper(com, plan), self._server_keeps, com.job),
         )
         self._files = [*report.paths, self._model_path(com)]
-        batches = Batches(len(self._samples[0]), plan.block_size, plan.assignment.block_count)
+        batches = Batches(len(self._samples[0]), plan.options.block_size, plan.assignment.block_count)
         self.logger.info("Computing with %s.", describe_blas())
-        self.logger.info("Training begins: %s epochs, %s.", plan.epochs, self._describe(plan))
+        self.logger.info("Training begins: %s epochs, %s.", plan.options.epoch, self._describe(plan))
         result = self._run(com, plan, worker)
         self._result |= {"batches": batches.count, "remark": worker.exchange.remark}
         report.accounts(self._accounts, worker.exchange.sync.names)
@@ -129,7 +121,7 @@ class WorkerExecutor(JobExecutor):
         self._log_accounts(com)
 
     def _model_path(self, com: Communication) -> Path:
-        return com.output_directory / model_name(self._parts[MISC]["title"], self.node_id)
+        return com.output_directory / model_name(self._options.mission_title, self.node_id)
 
     def _model_file(self, com: Communication) -> ModelFile | None:
         return ModelFile(self._parts[MODEL].tobytes(), self.shipped["custom_objects"], self._model_path(com))

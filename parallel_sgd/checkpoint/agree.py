@@ -90,7 +90,6 @@ def begin(
 
 
 def _jobs_folder(com: Communication) -> Path:
-    """Where the agent keeps the folders of all jobs."""
     return com.output_directory.parent.parent
 
 

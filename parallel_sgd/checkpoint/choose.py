@@ -22,13 +22,11 @@ class CheckpointOffer(NamedTuple):
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> CheckpointOffer:
-        """What a snapshot is."""
         header, size = snapshot.header, sum(array.nbytes for array in snapshot.arrays.values())
         return cls(header.node, *header.position, header.personal, header.workers, size)
 
     @property
     def position(self) -> Position:
-        """Where training stood."""
         return Position(self.epoch, self.batch)
 
 
@@ -55,7 +53,6 @@ class Choice:
 
     @property
     def said(self) -> str:
-        """In words."""
         return f"{self.reason}{' ' if self.reason else ''}Training goes on after {self.position}, with {self.position.next}."
 
 

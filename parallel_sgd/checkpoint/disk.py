@@ -21,11 +21,9 @@ class Disk:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def names(self, folder: Path) -> list[str]:
-        """What lies in a folder; nothing where there is none."""
         return os.listdir(folder) if folder.is_dir() else []
 
     def write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-        """Make a new file and return when the device has all of it."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             for piece in pieces:
@@ -41,7 +39,6 @@ class Disk:
         os.replace(source, target)
 
     def sync_folder(self, folder: Path) -> None:
-        """Return when the device knows the names in a folder."""
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -49,7 +46,6 @@ class Disk:
             os.close(descriptor)
 
     def remove(self, path: Path) -> None:
-        """Remove a file, if it is there."""
         path.unlink(missing_ok=True)
 
     def read(self, path: Path) -> bytes:

@@ -14,7 +14,7 @@ from parallel_sgd.codec.interfaces import Codec
 from ..progress import Position, Progress
 from .schedule import NEVER, Schedule
 from .snapshot import CODEC, Header, Snapshot
-from .state import COUNTER, ModelFile, State, state_of
+from .state import COUNTER, ModelFile, Resumption, State, state_of
 from .store import Store
 from .writer import Copies, Writer
 
@@ -85,9 +85,25 @@ class Keeper:
         self.writer.submit(Snapshot(header, self._copies.take(arrays), numbers))
 
     def close(self) -> None:
-        """Wait until everything is saved."""
         self.writer.close()
         self._copies.close()
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """What a node goes on from, and who takes its checkpoints.
+
+    `server_keeps` says that the parameter server takes some of its own. `job` is the job's id: its later attempts are no other
+    job to the ledger.
+    """
+
+    resumption: Resumption | None = None
+    keeper: Keeper | None = None
+    server_keeps: bool = False
+    job: str = ""
+
+
+NO_CHECKPOINTS: Final = Checkpointing()
 
 
 @dataclass
@@ -112,11 +128,9 @@ class WorkerKeeper:
         return self.schedule.due(position)
 
     def gathers(self, position: Position) -> bool:
-        """Whether the workers bring together first what is spread over them: where all do so, between two epochs."""
         return position.batch == 0 and self.schedule.fixed
 
     def keep(self, progress: Progress) -> None:
-        """Save the state, and let the server save its own."""
         state, personal = self.capture()
         if self.mark is not None:
             self.mark(progress.position, progress.evaluation.get("Loss") if progress.position.batch == 0 else None)
@@ -133,7 +147,6 @@ class WorkerKeeper:
         return self._personal
 
     def commit(self, progress: Progress) -> None:
-        """Copy the state, in memory."""
         self.commits.take(progress, self.capture()[0])
 
     def leave(self, progress: Progress) -> None:
@@ -153,12 +166,10 @@ class WorkerKeeper:
         self.keeper.keep(progress, False, (arrays, counted))
 
     def settled(self, position: Position) -> bool:
-        """Whether a checkpoint at this position or a later one is on the disk, or was refused by it."""
         tried = self.keeper.writer.tried
         return tried is not None and tried >= position
 
     def close(self) -> None:
-        """Wait until everything is saved."""
         self.keeper.close()
 
 
@@ -189,15 +200,12 @@ class ServerKeeper:
             self._keeper.keep(Progress(moment, evaluation=evaluation), True, server_state(self._bank))
 
     def close(self) -> None:
-        """Wait until everything is saved."""
         self._keeper.close()
 
 
 def server_state(bank: CodecBank) -> State:
-    """What the codecs of a server remember."""
     return state_of({CODEC: bank.state_dict()})
 
 
 def keeps_state(kinds: Sequence[type[Codec]]) -> bool:
-    """Whether codecs of these kinds remember anything, so that a server that runs them takes part in checkpoints."""
     return any(kind.state_dict is not Codec.state_dict for kind in kinds)

@@ -72,7 +72,6 @@ class HeldCheckpoints:
 
 
 def _node_of(folder: Path) -> int | None:
-    """The node whose folder it is, by its name."""
     match = _RETRIEVED.fullmatch(folder.name)
     if match:
         return int(match[1])

@@ -48,7 +48,6 @@ class OtherJob(CheckpointError):
 
 
 def versions() -> dict[str, str]:
-    """What computed a state."""
     return {"parallel_sgd": VERSION, "numpy": np.__version__, "python": platform.python_version()}
 
 
@@ -86,7 +85,6 @@ class Header:
 
     @property
     def workers(self) -> int:
-        """How many there were."""
         return len(self.blocks)
 
     @property

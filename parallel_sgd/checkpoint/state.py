@@ -165,12 +165,10 @@ class Resumption:
 
     @property
     def position(self) -> Position:
-        """Where training goes on."""
         return self.snapshot.header.position
 
     @property
     def owner(self) -> int:
-        """The node whose state it is."""
         return self.snapshot.header.node
 
     def progress(self, batches: Batches, blocks: Collection[int], job: str = "") -> Progress:

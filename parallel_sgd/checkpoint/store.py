@@ -35,7 +35,6 @@ def position_of(name: str) -> Position | None:
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a file has the name of a checkpoint."""
     return _NAME.fullmatch(path.name) is not None
 
 
@@ -91,13 +90,11 @@ class Store:
         return [snapshot.header for snapshot in self.snapshots()]
 
     def snapshots(self, *, warns_of_others: bool = True) -> Iterator[Snapshot]:
-        """All valid checkpoints, the newest first."""
         for position in self._positions():
             with contextlib.suppress(CheckpointError):
                 yield self._load(position, warns_of_others)
 
     def newest(self) -> Snapshot | None:
-        """The newest valid checkpoint."""
         return next(self.snapshots(), None)
 
     def load(self, position: Position) -> Snapshot:

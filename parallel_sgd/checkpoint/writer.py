@@ -154,7 +154,6 @@ class Copies:
         self._free.append(rooms)
 
     def take(self, live: Mapping[str, Array]) -> dict[str, Array]:
-        """A copy of every array."""
         rooms = self._free.pop() if self._free else {}
         copies: dict[str, Array] = {}
         for name, array in live.items():
@@ -170,6 +169,5 @@ class Copies:
         self._free.append(copies)
 
     def close(self) -> None:
-        """End the thread; idempotent."""
         if self._preparing is not None:
             self._preparing.join()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, fields
+from types import ModuleType
+from typing import Any, Final
 
 import nn
 from network import VERSION
@@ -17,13 +20,13 @@ from nn.optimizer import IOptimizer
 from nn.tensor_files import ModelFileError
 from rpc import OptionParser
 from rpc.logs import NORMAL, QUIET, VERBOSE
-from rpc.submit import POLICIES
 
 from .. import batch_sync, codec, profiles
-from ..batch_sync import ISyncType, StaleSynchronous
-from ..checkpoint.schedule import AUTO
+from ..batch_sync import ISyncType
 from ..codec.interfaces import Codec
 from ..names import UnknownName, find_class, known_classes, make_object, split_objects
+from ..options import JobOptions
+from ..options import options as known_options
 from ..profiles.blockassignment.abstract import AbsBlockAssignment
 from .output import program_name
 
@@ -58,9 +61,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     nodes.add_argument("--ps", action="store_true", help="use a parameter server too")
     nodes.add_argument("--key-file", metavar="FILE", help="the cluster's key (default: in your configuration directory)")
-    nodes.add_argument(
-        "--wait", type=float, default=0.0, metavar="SECONDS", help="wait this long for busy workers (default: 0)"
-    )
     data = parser.add_argument_group("data")
     data.add_argument(
         "--dataset",
@@ -75,87 +75,14 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="NAME[:KEY=VALUE,..],..",
         help="applied in order, such as shuffle,imagecls:flatten=false,channels=true, or none (default: shuffle,imagecls)",
     )
-    data.add_argument(
-        "--no-shuffle",
-        action="store_true",
-        help="deal the samples in the same order in every epoch (default: a new one in each)",
-    )
     training = parser.add_argument_group("training")
-    training.add_argument("--epochs", type=int, default=10, help="default: 10")
-    training.add_argument("--batch-size", type=int, default=64, help="samples of one block (default: 64)")
-    training.add_argument(
-        "--class-weight", metavar="CLASS=WEIGHT,..", help="multiplies the losses of the samples of a class (default: 1 each)"
-    )
-    training.add_argument("--redundancy", type=int, default=1, help="workers that compute each block (default: 1)")
-    training.add_argument(
-        "--block-assignment", default="iid", help="iid, duplicate, cyclic, fixed:BLOCKS, or module.Class (default: iid)"
-    )
-    training.add_argument(
-        "--psgd",
-        "--sync-type",
-        default="ssgd",
-        metavar="TYPE",
-        help="how workers wait for each other: ssgd, asgd, stale:BATCHES, or module.Class (default: ssgd)",
-    )
-    training.add_argument("--ssgd-timeout", type=float, default=10000, metavar="MS", help="default: 10000")
-    training.add_argument("--optimizer", "--op-type", default="psgd", help="what is exchanged (default: psgd, raw gradients)")
-    training.add_argument("--gradient-descent", default="adam", metavar="RULE", help="default: adam")
     training.add_argument("--learn-rate", type=float, help="first parameter of the rule (default: the rule's)")
-    training.add_argument(
-        "--gd-params", default="", metavar="A,B", help="further parameters of the rule, after the learning rate"
-    )
-    training.add_argument("--seed", type=int, default=0, help="of every random draw (default: 0)")
-    training.add_argument("--codec", help="what is sent, to whom, how it is merged: plain, or module.Class, file.py:Class")
-    training.add_argument("--server-codec", metavar="CODEC", help="likewise, on the parameter server")
-    training.add_argument(
-        "--codec-params",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="for the codecs, which say what they read; repeatable",
-    )
-    training.add_argument("--network-bandwidth", type=float, default=1048576, metavar="BYTES_PER_S", help="default: 1048576")
-    training.add_argument("--blas-threads", default="1", help="per worker, or auto (default: 1)")
     faults = parser.add_argument_group("faults")
-    faults.add_argument(
-        "--on-failure", choices=POLICIES, help="what follows when a node dies (default: fail, or redundant where that works)"
-    )
-    faults.add_argument(
-        "--stall-timeout", type=float, metavar="SECONDS", help="a node that takes longer for a batch is stuck (default: adapts)"
-    )
-    faults.add_argument(
-        "--min-workers", type=int, metavar="N", help="with --on-failure shrink: fewest to go on with (default: 1)"
-    )
-    faults.add_argument("--max-restarts", type=int, default=3, help="restarts after which the job fails (default: 3)")
-    faults.add_argument(
-        "--checkpoint-every",
-        default=AUTO,
-        metavar="WHEN",
-        help="epoch, a number of batches, seconds as in 30s, or off (default: epoch where --on-failure starts again and with "
-        "--local, else off)",
-    )
-    faults.add_argument(
-        "--commit-every",
-        type=int,
-        default=1,
-        metavar="BATCHES",
-        help="how often a worker whose state no other has copies it, to go on from when all start again (default: 1)",
-    )
-    faults.add_argument("--max-workers", type=int, metavar="N", help="with --discovery: most that the job may grow to")
-    faults.add_argument(
-        "--discovery",
-        metavar="FILE",
-        help="a script that prints 'host[:port] [slots=n]' lines, a worker.json "
-        "or a folder of --rendezvous to watch, or the word launcher for what --launch finds",
-    )
-    faults.add_argument("--fault", default="", metavar="PLAN", help="what shall go wrong, as 'kill 1@e1.b3; +500ms 0>1'")
-    faults.add_argument(
-        "--resume",
-        metavar="last|JOB|PATH",
-        help="go on, up to --epochs: the newest run here, an ended job, or the path of a run or a checkpoint",
-    )
     output = parser.add_argument_group("output")
-    output.add_argument("--title", default="P-SGD", help="part of the names of the result files (default: P-SGD)")
+    groups = {"nodes": nodes, "data": data, "training": training, "faults": faults, "output": output}
+    for field in fields(JobOptions):
+        if field.metadata["option"].flag is not None:
+            _add_flag(groups, field)
     output.add_argument("--json", action="store_true", help="print one JSON object on standard output")
     shown = output.add_mutually_exclusive_group()
     shown.add_argument("-q", "--quiet", action="store_true", help="show warnings and errors only, and no progress")
@@ -183,6 +110,21 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_flag(groups: Mapping[str, Any], field: Field[Any]) -> None:
+    """The argument of an option, whose default is that of `parallel()` unless the flag has one of its own, as a text."""
+    about = field.metadata["option"]
+    flag, settings = about.flag, {"default": field.default, **about.flag.settings}
+    said = flag.help or about.text.rstrip(".")
+    if field.name in _KINDS:
+        said = said.format(forms=", ".join(_KINDS[field.name].forms()))
+    if "(default: " not in said and settings["default"] not in (None, "", []):
+        shown = settings["default"]
+        said += f" (default: {shown:g})" if isinstance(shown, float) else f" (default: {shown})"
+    if "action" not in settings and "choices" not in settings:
+        settings.setdefault("metavar", flag.names[0].strip("-").upper().replace("-", "_"))
+    groups[flag.group].add_argument(*flag.names, dest=field.name, help=said, **settings)
+
+
 def _job_id(text: str) -> str:
     """An empty one, as of a shell variable that is not set, would mean any job."""
     if not text:
@@ -190,60 +132,32 @@ def _job_id(text: str) -> str:
     return text
 
 
-_SYNC_FORMS = ("ssgd", "asgd", "stale:N")
-_ASSIGNMENT_FORMS = ("iid", "duplicate", "cyclic", "fixed:BLOCKS")
-_SYNC_NAMES = {"ssgd": "synchronizedsgd", "asgd": "asynchronizedsgd"}
-
-
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `ParallelSGD.parallel` beside the nodes.
 
     Raises: ValueError naming the option.
     """
-    codecs = known_classes(codec, Codec)
-    rules = known_classes(nn.gradient_descent, IGradientDescent)
-    optimizers = {name: kind for name, kind in known_classes(nn.optimizer, IOptimizer).items() if kind.exchanges}
-    further = [_parameter("--gd-params", part) for part in options.gd_params.split(",") if part.strip()]
-    if further and options.learn_rate is None:
+    given = {name: getattr(options, name) for name, about in known_options() if about.flag is not None}
+    given |= {name: read(given[name]) for name, read in _READERS.items()}
+    if given["gd_params"] and options.learn_rate is None:
         raise ValueError("--gd-params come after the learning rate: give --learn-rate too.")
-    threads = options.blas_threads
-    return {
-        "redundancy": options.redundancy,
-        "block_size": options.batch_size,
-        "epoch": options.epochs,
-        "assignment_type": _assignment(options.block_assignment),
-        "sync_type": _sync_type(options.psgd),
-        "op_type": find_class(_with_suffix(options.optimizer, optimizers), IOptimizer, optimizers, "--optimizer"),
-        "gd_type": find_class(_with_suffix(options.gradient_descent, rules), IGradientDescent, rules, "--gradient-descent"),
-        "gd_params": () if options.learn_rate is None else (options.learn_rate, *further),
-        "codec": find_class(options.codec, Codec, codecs, "--codec") if options.codec else None,
-        "ps_codec": find_class(options.server_codec, Codec, codecs, "--server-codec") if options.server_codec else None,
-        "network_bandwidth": options.network_bandwidth,
-        "mission_title": options.title,
-        "ssgd_timeout_limit": options.ssgd_timeout,
-        "codec_extra_parameters": dict(_pair(text) for text in options.codec_params),
-        "seed": options.seed,
-        "shuffle": not options.no_shuffle,
-        "class_weight": _class_weight(options.class_weight),
-        "wait": options.wait,
-        "verbose": verbosity_of(options),
-        "on_failure": options.on_failure,
-        "max_restarts": options.max_restarts,
-        "stall_timeout": options.stall_timeout,
-        "min_workers": options.min_workers,
-        "max_workers": options.max_workers,
-        "discovery": options.discovery,
-        "fault": options.fault,
-        "checkpoint_every": int(options.checkpoint_every) if options.checkpoint_every.isdecimal() else options.checkpoint_every,
-        "commit_every": options.commit_every,
-        "resume": options.resume,
-        "blas_threads": threads if threads == "auto" else _integer("--blas-threads", threads),
-    }
+    if options.learn_rate is not None:
+        given["gd_params"] = (options.learn_rate, *given["gd_params"])
+    return {**given, "verbose": verbosity_of(options)}
 
 
 def verbosity_of(options: argparse.Namespace) -> int:
-    """The `verbose` that --quiet and --verbose stand for."""
     return QUIET if options.quiet else VERBOSE if options.verbose else NORMAL
+
+
+def _optimizer(text: str) -> Any:
+    known = {name: kind for name, kind in known_classes(nn.optimizer, IOptimizer).items() if kind.exchanges}
+    return find_class(_with_suffix(text, known), IOptimizer, known, "--optimizer")
+
+
+def _rule(text: str) -> Any:
+    known = known_classes(nn.gradient_descent, IGradientDescent)
+    return find_class(_with_suffix(text, known), IGradientDescent, known, "--gradient-descent")
 
 
 def _with_suffix(text: str, known: Any) -> str:
@@ -251,20 +165,100 @@ def _with_suffix(text: str, known: Any) -> str:
     return f"{text}optimizer" if f"{text}optimizer".lower() in known else text
 
 
-def _sync_type(text: str) -> Any:
-    kind, _, staleness = text.partition(":")
-    if kind in ("stale", "ssp"):
-        return StaleSynchronous(math.inf if staleness == "inf" else _integer(f"--psgd {kind}:", staleness))
-    return find_class(_SYNC_NAMES.get(text, text), ISyncType, known_classes(batch_sync, ISyncType), "--psgd", _SYNC_FORMS)
+def _codec(option: str) -> Callable[[str | None], Any]:
+    return lambda text: find_class(text, Codec, known_classes(codec, Codec), option) if text else None
 
 
-def _assignment(text: str) -> Any:
-    if text == "fixed" or text.startswith("fixed:"):
-        blocks = text.partition(":")[2] or "4"
-        return profiles.FixedBlockAssignment.of(blocks=_integer("--block-assignment fixed:", blocks))
-    known = known_classes(profiles, AbsBlockAssignment)
-    full = f"{text}blockassignment" if f"{text}blockassignment" in known else f"{text}assignment"
-    return find_class(full if full in known else text, AbsBlockAssignment, known, "--block-assignment", _ASSIGNMENT_FORMS)
+@dataclass(frozen=True)
+class _Kinds:
+    """The classes of a package that an option takes, and the words they have for it: `ssgd`, or `stale:N` with a number."""
+
+    option: str
+    package: ModuleType
+    base: Any
+    default: Any
+
+    def forms(self, listed: int | None = 1) -> dict[str, Any]:
+        """By form, what it stands for; of each kind so many forms, the default first, those that take a number last."""
+        kinds = [getattr(self.package, name) for name in self.package.__all__]
+        found = {form: kind for kind in kinds for form in getattr(kind, "__dict__", {}).get("forms", ())[:listed]}
+        return dict(sorted(found.items(), key=lambda item: (":" in item[0], item[1] is not self.default)))
+
+    def read(self, text: str) -> Any:
+        """What the text stands for.
+
+        Raises: UnknownName.
+        """
+        word, colon, number = text.partition(":")
+        for form, kind in self.forms(None).items():
+            name, takes_number, _ = form.partition(":")
+            if word == name and bool(colon) == bool(takes_number):
+                if not colon:
+                    return kind
+                return kind(math.inf if number == "inf" else _integer(f"{self.option} {word}:", number))
+        return find_class(text, self.base, known_classes(self.package, self.base), self.option, tuple(self.forms()))
+
+
+def _pair(text: str) -> tuple[str, float | int | str]:
+    key, separator, value = text.partition("=")
+    if not key or not separator:
+        raise ValueError(f"--codec-params must be KEY=VALUE, got {text!r}.")
+    try:
+        return key, _number(value)
+    except ValueError:
+        return key, value
+
+
+def _class_weight(text: str | None) -> dict[int, float] | None:
+    if text is None:
+        return None
+    pairs = [part.partition("=") for part in text.split(",")]
+    try:
+        return {int(number): float(weight) for number, _, weight in pairs}
+    except ValueError:
+        raise UnknownName(f"--class-weight must be CLASS=WEIGHT with commas between them, got {text!r}.") from None
+
+
+def _number(text: str) -> float | int:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _rule_parameters(text: str) -> tuple[float | int, ...]:
+    for part in filter(str.strip, text.split(",")):
+        try:
+            _number(part)
+        except ValueError:
+            raise UnknownName(f"--gd-params must be numbers with commas between them, got {part!r}.") from None
+    return tuple(_number(part) for part in text.split(",") if part.strip())
+
+
+def _integer(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UnknownName(f"{option} must be an integer, got {text!r}.") from None
+
+
+_KINDS: Final = {
+    "assignment_type": _Kinds("--block-assignment", profiles, AbsBlockAssignment, JobOptions.assignment_type),
+    "sync_type": _Kinds("--psgd", batch_sync, ISyncType, JobOptions.sync_type),
+}
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **{name: kinds.read for name, kinds in _KINDS.items()},
+    "op_type": _optimizer,
+    "gd_type": _rule,
+    "codec": _codec("--codec"),
+    "gd_params": _rule_parameters,
+    "ps_codec": _codec("--server-codec"),
+    "codec_extra_parameters": lambda pairs: dict(map(_pair, pairs)),
+    "blas_threads": lambda text: text if text == "auto" else _integer("--blas-threads", text),
+    "checkpoint_every": lambda text: int(text) if text.isdecimal() else text,
+    "class_weight": _class_weight,
+}
+"""What makes a value of the text that the command line gives for an option; any other option is what argparse makes of it."""
 
 
 def load_model(path: str) -> Model:
@@ -304,44 +298,3 @@ def make_transform(text: str) -> AbsTransformer | None:
     for step in steps[1:]:
         chain = chain.add(step)
     return chain
-
-
-def _pair(text: str) -> tuple[str, float | int | str]:
-    key, separator, value = text.partition("=")
-    if not key or not separator:
-        raise ValueError(f"--codec-params must be KEY=VALUE, got {text!r}.")
-    try:
-        return key, _number(value)
-    except ValueError:
-        return key, value
-
-
-def _class_weight(text: str | None) -> dict[int, float] | None:
-    if text is None:
-        return None
-    pairs = [part.partition("=") for part in text.split(",")]
-    try:
-        return {int(number): float(weight) for number, _, weight in pairs}
-    except ValueError:
-        raise UnknownName(f"--class-weight must be CLASS=WEIGHT with commas between them, got {text!r}.") from None
-
-
-def _number(text: str) -> float | int:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
-
-
-def _parameter(option: str, text: str) -> float | int:
-    try:
-        return _number(text)
-    except ValueError:
-        raise UnknownName(f"{option} must be numbers with commas between them, got {text!r}.") from None
-
-
-def _integer(option: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise UnknownName(f"{option} must be an integer, got {text!r}.") from None

@@ -13,6 +13,8 @@ from typing import Any
 from rpc.job import users_traceback
 from rpc.logs import clean_text
 
+from ..options import options as known_options
+
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_NOT_STARTED, EXIT_NETWORK, EXIT_NODE_LOST = range(6)
 EXIT_INTERRUPTED = 130
 
@@ -29,25 +31,13 @@ def program_name() -> str:
 
 
 def print_json(content: Mapping[str, Any]) -> None:
-    """One JSON object on a line of its own."""
     sys.stdout.write(json.dumps(content) + "\n")
-
-
-_OPTIONS = {
-    "epoch": "--epochs",
-    "block_size": "--batch-size",
-    "worker_cnt": "-n",
-    "ssgd_timeout_limit": "--ssgd-timeout",
-    "mission_title": "--title",
-    "assignment_type": "--block-assignment",
-    "codec_extra_parameters": "--codec-params",
-}
-"""Arguments whose options have another name; others differ by dashes only, or are none."""
 
 
 def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None:
     """Say what went wrong; to machines also as JSON, with `more`. A wrong argument goes by the name of its option."""
-    names = {**_OPTIONS, "count": "-n" if options.local is None else "--local"}
+    flags = {name: about.flag.names[0] for name, about in known_options() if about.flag is not None}
+    names = {**flags, "worker_cnt": "-n", "count": "-n" if options.local is None else "--local"}
     said = re.sub(
         r"^(?:parallel\(\) )?'(\w+)'(?= must )",
         lambda found: names.get(found[1]) or (f"--{found[1].replace('_', '-')}" if found[1] in options else found[0]),
@@ -62,5 +52,4 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
 
 
 def paths_of(files: Mapping[int, Sequence[Path]]) -> dict[str, list[str]]:
-    """Saved files of each node, as texts."""
     return {str(node): [str(path) for path in paths] for node, paths in files.items()}

@@ -60,7 +60,6 @@ class NodeCase:
 
     @classmethod
     def read(cls, found: NodeDiagnostics) -> NodeCase:
-        """From the files that the agent has sent."""
         read = (RECORD_COPY, CONFIGURATION, EVENT_LOG, KEPT)
         large = [path.name for path in found.files if path.name in read and not _is_small(path)]
         files = {path.name: path for path in found.files if path.name not in large}
@@ -72,7 +71,6 @@ class NodeCase:
 
     @property
     def name(self) -> str:
-        """For people."""
         return f"node {self.found.node} at {self.found.address}"
 
     @property
@@ -98,7 +96,6 @@ class Case:
 
     @classmethod
     def read(cls, job: str, gathered: Diagnostics) -> Case:
-        """From what was gathered."""
         nodes = sorted((NodeCase.read(found) for found in gathered.found), key=lambda case: (case.found.node, case.name))
         return cls(job, nodes, dict(gathered.unreached), list(gathered.strangers))
 
@@ -169,7 +166,6 @@ class KeptState:
     loss: float | None = None
 
     def describe(self) -> str:
-        """In one line."""
         verdict = {True: "valid", False: "NOT VALID", None: "not checked"}[self.valid]
         loss = "" if self.loss is None else f", Loss {self.loss:.6g}"
         whose = ", of this worker alone" if self.personal else ""

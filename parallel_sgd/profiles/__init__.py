@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from .blockassignment import AbsBlockAssignment, CyclicAssignment, DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
+from .blockassignment import (
+    AbsBlockAssignment,
+    CyclicAssignment,
+    DuplicateAssignment,
+    FixedBlockAssignment,
+    FixedBlocks,
+    IIDBlockAssignment,
+)
 from .interface import ISetting
 
 __all__ = [
@@ -10,6 +17,7 @@ __all__ = [
     "CyclicAssignment",
     "DuplicateAssignment",
     "FixedBlockAssignment",
+    "FixedBlocks",
     "IIDBlockAssignment",
     "ISetting",
 ]

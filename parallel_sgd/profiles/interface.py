@@ -36,12 +36,10 @@ class ISetting(ABC):
 
     @property
     def nodes(self) -> range:
-        """All workers."""
         return range(self.node_count)
 
     @property
     def blocks(self) -> range:
-        """All blocks."""
         return range(self.block_count)
 
     def get_adversary(self, block: int) -> list[int]:

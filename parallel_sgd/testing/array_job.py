@@ -39,7 +39,6 @@ def gradient(batch: int, block: int, variable: int, shapes: Shapes = SHAPES) -> 
 
 
 def start(variable: int, shapes: Shapes = SHAPES) -> Array:
-    """The value of a variable before the first batch."""
     return np.random.default_rng(variable).standard_normal(shapes[variable]).astype(np.float32)
 
 

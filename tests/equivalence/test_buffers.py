@@ -25,10 +25,9 @@ from parallel_sgd import ParallelSGD, Parameter_Server, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.codec import BlockWeight, Codec, DiLoCo, DummyCodec, GlobalSettings, Plain, netEncapsulation
 from parallel_sgd.codec.fedavg import FedAvg, LocalSGD
-from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, ISetting
 from tests.parallel_sgd.dealing import dealt, factors
-from tests.parallel_sgd.digits_job import DigitsJob, digits
+from tests.parallel_sgd.digits_job import DigitsJob, digits, plan_of
 
 BLOCK, BLOCKS, EPOCHS, SEED = 16, 4, 1, 11
 BATCHES = EPOCHS * -(-1500 // (BLOCK * BLOCKS))
@@ -63,14 +62,14 @@ class Job(DigitsJob):
     ) -> None:
         given = {
             "block_size": BLOCK,
-            "epochs": EPOCHS,
+            "epoch": EPOCHS,
             "seed": SEED,
             "optimizer": OpContainer(kind, MomentumOptimizer, (0.02,)),
             **changes,
         }
         x, y, *test = digits()
         super().__init__(
-            WorkerPlan(assignment, **given),  # type: ignore[arg-type]
+            plan_of(assignment, **given),  # type: ignore[arg-type]
             residual(),
             data=(x[:samples], y[:samples], *test),
             classes={"Residual": Residual},

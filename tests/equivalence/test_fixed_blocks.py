@@ -15,7 +15,7 @@ from parallel_sgd.codec import DummyCodec
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from tests.parallel_sgd.dealing import dealt, factors
-from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp
+from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp, plan_of
 
 from ..statements import covers
 
@@ -44,8 +44,8 @@ def assignment_of(nodes: int) -> ISetting:
 
 
 def plan(assignment: ISetting, **changes: object) -> WorkerPlan:
-    given = {"block_size": BLOCK, "epochs": EPOCHS, "seed": SEED, "optimizer": ADAM, **changes}
-    return WorkerPlan(assignment, **given)  # type: ignore[arg-type]
+    given = {"block_size": BLOCK, "epoch": EPOCHS, "seed": SEED, "optimizer": ADAM, **changes}
+    return plan_of(assignment, **given)  # type: ignore[arg-type]
 
 
 @covers("SUB-20")

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 from nn.model import Model
 from parallel_sgd.channel import Wait
 from parallel_sgd.checkpoint import Keeper, Resumption
+from parallel_sgd.checkpoint.keeper import Checkpointing
 from parallel_sgd.codec import Plain, SyncPS
 from parallel_sgd.exchange import Participant
 from parallel_sgd.parameter_server import build_server
-from parallel_sgd.plan import WorkerPlan
+from parallel_sgd.plan import WorkerPlan, likes_of
 from parallel_sgd.profiles import FixedBlockAssignment
-from parallel_sgd.unusable import likes_of
+from parallel_sgd.training import Hooks
 from parallel_sgd.worker import build_worker
 from rpc.liveness.recorder import Recorder
 from rpc.messages import Progress
 from rpc.monitor import Monitor
+from tests.parallel_sgd.digits_job import plan_of
 from tests.processes.training.jobs import line_data, line_model
 
 from .channel import MARKED_STEP, SimChannel, read_frames
@@ -49,35 +51,38 @@ class SimWork:
     @property
     def _plan(self) -> WorkerPlan:
         server = -2 in self._life.nodes
-        return WorkerPlan(
+        return plan_of(
             FixedBlockAssignment(len(self._process.workers), 1, BLOCKS),
-            BLOCK_SIZE,
-            EPOCHS,
+            block_size=BLOCK_SIZE,
+            epoch=EPOCHS,
             default_codec=SyncPS if server else Plain,
-            timeout_ms=_LONG_MILLISECONDS,
+            ssgd_timeout_limit=_LONG_MILLISECONDS,
             attempt=self._process.order.attempt,
             checkpoint_every="epoch",
         )
 
     def _serve(self, _resumption: Resumption | None) -> Participant:
         variables, channel, clock = likes_of(self.model.store), SimChannel(self._process), self._life.clock.monotonic
-        made = build_server(self._plan, None, variables, channel, clock, start_limit=60.0)
+        made = build_server(self._plan, variables, channel, clock, start_limit=60.0)
         self._monitor.batch_begin()  # one long batch, as its executor does
         return made
 
     def _train(self, resumption: Resumption | None) -> Participant:
         process, order = self._process, self._process.order
-        self._keeper = Keeper(process.store(), self._plan.header(order.job, order.node, "title"))
+        self._keeper = Keeper(process.store(), self._plan.header(order.job, order.node))
         return build_worker(
             self._plan,
             self.model,
             line_data().load(),
             SimChannel(process),
             self._life.clock.monotonic,
-            resumption=resumption,
-            keeper=self._keeper,
-            monitor=self._monitor,
-            progress=lambda percent, _: self._life.send(process.name, process.agent, Progress(order.job, order.node, percent)),
+            Hooks(
+                progress=lambda percent, _: self._life.send(
+                    process.name, process.agent, Progress(order.job, order.node, percent)
+                ),
+                monitor=self._monitor,
+            ),
+            Checkpointing(resumption, self._keeper),
         )
 
     def deliver(self, peer: int, frames: bytes) -> None:

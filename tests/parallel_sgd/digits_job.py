@@ -4,20 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import nn
+from network import NodeAssignment
 from network.testing import VirtualClock
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import ADAMOptimizer
 from nn.model import Model, SequentialModel
 from nn.optimizer import OpContainer, PSGDOptimizer
+from parallel_sgd.batches import SHUFFLED
+from parallel_sgd.checkpoint.schedule import NEVER
+from parallel_sgd.codec import Codec
+from parallel_sgd.codec.plain import Plain
 from parallel_sgd.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
+from parallel_sgd.options import JobOptions
 from parallel_sgd.plan import WorkerPlan
+from parallel_sgd.profiles import ISetting
 from parallel_sgd.report import TrainingReport
-from parallel_sgd.training import Samples
+from parallel_sgd.training import Hooks, Samples
 from parallel_sgd.worker import Worker, build_worker
 
 ADAM = OpContainer(PSGDOptimizer, ADAMOptimizer, gd_params=(1e-3,))
+
+
+def plan_of(
+    assignment: ISetting,
+    *,
+    optimizer: OpContainer = ADAM,
+    default_codec: type[Codec] = Plain,
+    order: str = SHUFFLED,
+    attempt: int = 0,
+    **options: Any,
+) -> WorkerPlan:
+    """The plan of a job with these options of `parallel()`, which nobody starts again."""
+    decided = {"op_type": optimizer.op_type, "gd_type": optimizer.gd_type, "gd_params": optimizer.gd_params}
+    decided |= {"checkpoint_every": None, "commit_every": NEVER, **options}
+    return WorkerPlan(assignment, JobOptions(NodeAssignment(), **decided), default_codec, order, attempt)
 
 
 def digits() -> Samples:
@@ -74,7 +97,6 @@ class DigitsJob:
             self.data,
             channel,
             self.clock.monotonic,
-            report=report,
-            progress=lambda percent, _: self.progress[node].append(percent),
+            Hooks(report, lambda percent, _: self.progress[node].append(percent)),
         )
         return self.workers[node]

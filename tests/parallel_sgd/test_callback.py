@@ -12,12 +12,12 @@ from network.testing import VirtualClock
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd import MonitorCallback
 from parallel_sgd.in_process_scheduler import MemoryChannel, run_in_process
-from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment
+from parallel_sgd.training import Hooks
 from parallel_sgd.worker import Worker, build_worker
 from rpc.liveness.recorder import Kind, Reader, Recorder, make_memory
 from rpc.monitor import Monitor
-from tests.parallel_sgd.digits_job import ADAM, digits, mlp
+from tests.parallel_sgd.digits_job import ADAM, digits, mlp, plan_of
 
 from ..statements import covers
 
@@ -86,12 +86,14 @@ def test_callback_outside_a_job() -> None:
 @covers("FD-1")
 def test_workers_signal_by_themselves(listeners: list[Listener]) -> None:
     """Every worker of a job signals each batch, each epoch and the end, epochs and batches as they are counted."""
-    plan = WorkerPlan(FixedBlockAssignment.of(blocks=2)(2, 1), block_size=16, epochs=2, optimizer=ADAM)
+    plan = plan_of(FixedBlockAssignment.of(blocks=2)(2, 1), block_size=16, epoch=2, optimizer=ADAM)
     x, y, test_x, test_y = digits()
     data, model, clock = (x[:96], y[:96], test_x[:10], test_y[:10]), mlp(), VirtualClock()
 
     def build(channel: MemoryChannel, monitor: Monitor) -> Worker:
-        return build_worker(plan, type(model).from_bytes(model.to_bytes()), data, channel, clock.monotonic, monitor=monitor)
+        return build_worker(
+            plan, type(model).from_bytes(model.to_bytes()), data, channel, clock.monotonic, Hooks(monitor=monitor)
+        )
 
     run_in_process({node: partial(build, monitor=listener.monitor) for node, listener in enumerate(listeners)}, clock)
     assert [listener.heard() for listener in listeners] == [expected(range(2), 3)] * 2

@@ -14,8 +14,8 @@ from nn.dataset.transforms import AbsTransformer, ImageCls, OneHot, Shuffle, Tru
 from parallel_sgd import ParallelSGD, compatibility, in_process
 from parallel_sgd.batches import Batches, BlockFeeder
 from parallel_sgd.compatibility import check_data
-from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import IIDBlockAssignment
+from tests.parallel_sgd.digits_job import plan_of
 
 from ..statements import covers
 
@@ -47,7 +47,7 @@ def of(inputs: list[int], outputs: int = 3, loss: nn.loss.Loss | None = None) ->
 
 
 def check(model: nn.model.Model, data: Any, transform: AbsTransformer | None = None, weights: Any = None) -> None:
-    check_data(model, data, transform, WorkerPlan(IIDBlockAssignment(2), block_size=4, class_weight=weights))
+    check_data(model, data, transform, plan_of(IIDBlockAssignment(2), block_size=4, class_weight=weights))
 
 
 def parts(x: Any = ROWS, y: Any = KINDS) -> Any:

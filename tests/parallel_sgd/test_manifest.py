@@ -14,10 +14,10 @@ from parallel_sgd.codec.plain import Plain
 from parallel_sgd.job import ParallelSGD
 from parallel_sgd.job_executor import MISC, MODEL, SAMPLES, SETTING, TRANSFER
 from parallel_sgd.manifest import AttemptState, JobManifest, attempt_resources, make_manifest
-from parallel_sgd.options import JobSpec
 from parallel_sgd.plan import reassigned
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.socket_channel import can_do_without
+from parallel_sgd.spec import JobSpec
 from rpc.submit.recovery import DETERMINISTIC, Recovery
 from tests.parallel_sgd.digits_job import mlp
 
@@ -51,7 +51,7 @@ def test_it_travels_unchanged(spec: JobSpec, tmp_path: Path) -> None:
     )
     assert b"Mine" in read.workers.code  # the user's code is bytes here; nobody has loaded it
     assert read.to_bytes() == content
-    assert (read.job, read.policy, read.title) == ("job-1", "redundant", "P-SGD")
+    assert (read.job, read.policy, read.options.mission_title) == ("job-1", "redundant", "P-SGD")
     assert can_do_without(read, {1}) and not can_do_without(read, {0, 1})
 
 

@@ -17,11 +17,10 @@ from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import DummyCodec, GlobalSettings
 from parallel_sgd.in_process_scheduler import Link, reliable
-from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.sharded_exchange import GradientShard, ParameterShard
 from parallel_sgd.unusable import Unusable
-from tests.parallel_sgd.digits_job import DigitsJob, mlp
+from tests.parallel_sgd.digits_job import DigitsJob, mlp, plan_of
 from tests.processes.training.jobs import digits_job
 
 from ..statements import covers
@@ -30,7 +29,9 @@ TIMEOUT_MS = 500.0
 
 
 def job_of(assignment: ISetting, link: Link = reliable, kind: type[Any] = ShardedPSGDOptimizer) -> DigitsJob:
-    plan = WorkerPlan(assignment, 32, 1, 7, OpContainer(kind, ADAMOptimizer), timeout_ms=TIMEOUT_MS)
+    plan = plan_of(
+        assignment, block_size=32, epoch=1, seed=7, optimizer=OpContainer(kind, ADAMOptimizer), ssgd_timeout_limit=TIMEOUT_MS
+    )
     return DigitsJob(plan, mlp(), link=link).run()
 
 

@@ -12,10 +12,9 @@ from nn.gradient_descent import ADAMOptimizer
 from nn.optimizer import GDOptimizer, OpContainer
 from parallel_sgd.batches import ORDERS
 from parallel_sgd.channel import Key
-from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from tests.parallel_sgd.dealing import dealt
-from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp
+from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp, plan_of
 
 from ..statements import covers
 
@@ -28,7 +27,7 @@ def rows_of(path: Path) -> list[list[str]]:
 @covers("SUB-17")
 def test_tables_of_a_job(tmp_path: Path) -> None:
     """One TR row per block step, one EV row per epoch; people count from 1."""
-    plan = WorkerPlan(FixedBlockAssignment(2, 1, 4), block_size=64, epochs=2, optimizer=ADAM)
+    plan = plan_of(FixedBlockAssignment(2, 1, 4), block_size=64, epoch=2, optimizer=ADAM)
     job = DigitsJob(plan, mlp(), directory=tmp_path).run()
     head, *rows = rows_of(tmp_path / "TR-digits-N(1).csv")
     assert head == ["Time", "Epochs", "Batches", "in", "Total", "Loss", "accuracy"]
@@ -44,7 +43,7 @@ def test_tables_of_a_job(tmp_path: Path) -> None:
 
 
 def test_rows_say_what_the_block_step_gave(tmp_path: Path) -> None:
-    plan = WorkerPlan(IIDBlockAssignment(1), block_size=100, epochs=1, optimizer=ADAM)
+    plan = plan_of(IIDBlockAssignment(1), block_size=100, epoch=1, optimizer=ADAM)
     DigitsJob(plan, mlp(), directory=tmp_path).run()
     x, y, _, _ = digits()
     model, places = mlp(), dealt(1500, 100, 1, 0, seed=0)[0][0]
@@ -58,7 +57,7 @@ def test_rows_say_what_the_block_step_gave(tmp_path: Path) -> None:
 def test_a_block_without_samples_makes_no_step(tmp_path: Path) -> None:
     """The tail is one sample, which the last of four blocks has."""
     x, y, *test = digits()
-    plan = WorkerPlan(FixedBlockAssignment(2, 1, 4), block_size=50, epochs=2, optimizer=ADAM)
+    plan = plan_of(FixedBlockAssignment(2, 1, 4), block_size=50, epoch=2, optimizer=ADAM)
     DigitsJob(plan, mlp(), directory=tmp_path, data=(x[:201], y[:201], *test)).run()
     tables = [rows_of(tmp_path / f"TR-digits-N({node}).csv")[1:] for node in (0, 1)]
     places = [[row[1:5] for row in table] for table in tables]
@@ -70,7 +69,7 @@ def test_a_block_without_samples_makes_no_step(tmp_path: Path) -> None:
 @covers("SUB-12")
 def test_the_result_is_the_last_evaluation_and_progress_goes_to_100() -> None:
     """Progress 0..100 after every epoch."""
-    job = DigitsJob(WorkerPlan(IIDBlockAssignment(2), block_size=50, epochs=3, optimizer=ADAM), mlp()).run()
+    job = DigitsJob(plan_of(IIDBlockAssignment(2), block_size=50, epoch=3, optimizer=ADAM), mlp()).run()
     _, _, test_x, test_y = digits()
     assert job.results[0] == job.models[0].evaluate(test_x, test_y)
     assert list(job.results[0]) == ["Loss", "accuracy"]
@@ -79,7 +78,7 @@ def test_the_result_is_the_last_evaluation_and_progress_goes_to_100() -> None:
 
 
 def test_training_learns() -> None:
-    job = DigitsJob(WorkerPlan(IIDBlockAssignment(2), block_size=16, epochs=10, optimizer=ADAM), mlp(units=64)).run()
+    job = DigitsJob(plan_of(IIDBlockAssignment(2), block_size=16, epoch=10, optimizer=ADAM), mlp(units=64)).run()
     assert job.results[1]["accuracy"] > 0.9
 
 
@@ -87,14 +86,14 @@ def test_training_learns() -> None:
 def test_a_set_smaller_than_a_batch_is_refused() -> None:
     """With the needed number."""
     with pytest.raises(ValueError, match=r"at least one batch of 2048 samples \(block_size 512 x 4 blocks\), got 1500"):
-        DigitsJob(WorkerPlan(FixedBlockAssignment(2, 1, 4), block_size=512), mlp()).run()
+        DigitsJob(plan_of(FixedBlockAssignment(2, 1, 4), block_size=512), mlp()).run()
 
 
 @covers("SUB-31")
 @pytest.mark.parametrize("dead", range(4))
 def test_one_of_two_copies_may_die_in_mid_epoch(dead: int) -> None:
     """No time-out, unchanged weights."""
-    plan = WorkerPlan(DuplicateAssignment(4, 2), block_size=64, epochs=2, optimizer=ADAM)
+    plan = plan_of(DuplicateAssignment(4, 2), block_size=64, epoch=2, optimizer=ADAM)
     whole = DigitsJob(plan, mlp()).run()
     silent = []
 
@@ -111,7 +110,7 @@ def test_one_of_two_copies_may_die_in_mid_epoch(dead: int) -> None:
 
 
 def test_a_time_out_ends_the_job_and_keeps_the_rows(tmp_path: Path) -> None:
-    plan = WorkerPlan(IIDBlockAssignment(2), block_size=64, epochs=2, optimizer=ADAM, timeout_ms=1500)
+    plan = plan_of(IIDBlockAssignment(2), block_size=64, epoch=2, optimizer=ADAM, ssgd_timeout_limit=1500)
     link = lambda s, r, key: () if key[:3] >= (0, 0, 4) else (0.0,)  # noqa: E731
     job = DigitsJob(plan, mlp(), directory=tmp_path, link=link)
     with pytest.raises(TimeoutError, match=r"Waited 3 s for variable 5 \(dense_3/bias\) of epoch 1, batch 5"):
@@ -122,7 +121,7 @@ def test_a_time_out_ends_the_job_and_keeps_the_rows(tmp_path: Path) -> None:
 
 def test_an_optimizer_without_exchange_runs_alone() -> None:
     """The process asks its optimizer what to wait for; this one waits for nobody."""
-    plan = WorkerPlan(IIDBlockAssignment(2), block_size=64, epochs=1, optimizer=OpContainer(GDOptimizer, ADAMOptimizer))
+    plan = plan_of(IIDBlockAssignment(2), block_size=64, epoch=1, optimizer=OpContainer(GDOptimizer, ADAMOptimizer))
     job = DigitsJob(plan, mlp()).run()
     assert len(set(job.weights())) == 2
     assert job.workers[0].exchange.accounts.entries() == []
@@ -131,15 +130,15 @@ def test_an_optimizer_without_exchange_runs_alone() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"epochs": 0}, "'epoch' must be a positive integer, got 0"),
-        ({"epochs": 1.5}, "'epoch' must be a positive integer, got 1.5"),
+        ({"epoch": 0}, "'epoch' must be a positive integer, got 0"),
+        ({"epoch": 1.5}, "'epoch' must be a positive integer, got 1.5"),
         ({"order": "sorted"}, "'order' must be one of fixed, shuffled, shuffled in blocks, got 'sorted'"),
-        ({"timeout_ms": 0}, "'ssgd_timeout_limit' must be a positive number of milliseconds, got 0"),
+        ({"ssgd_timeout_limit": 0}, "'ssgd_timeout_limit' must be a number > 0, got 0"),
     ],
 )
 def test_a_wrong_plan_is_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        WorkerPlan(IIDBlockAssignment(1), **changes)  # type: ignore[arg-type]
+        plan_of(IIDBlockAssignment(1), **changes).options.checked()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("sample", [0, 1499])
@@ -148,7 +147,7 @@ def test_labels_are_checked_before_the_first_batch(sample: int, tmp_path: Path) 
     x, y, test_x, test_y = digits()
     wrong = y.copy()
     wrong[sample] = 0.5
-    plan = WorkerPlan(FixedBlockAssignment(2, 1, 2), block_size=75, epochs=1, optimizer=ADAM)
+    plan = plan_of(FixedBlockAssignment(2, 1, 2), block_size=75, epoch=1, optimizer=ADAM)
     job = DigitsJob(plan, mlp(), directory=tmp_path, data=(x, wrong, test_x, test_y))
     with pytest.raises(ValueError, match=rf"label rows must hold probabilities that sum to 1, got row {sample} sums to 5"):
         job.run()
@@ -162,7 +161,7 @@ def test_samples_that_fill_no_batch_are_checked_too(order: str) -> None:
     x, y, test_x, test_y = digits()
     wrong = y.copy()
     wrong[1499] = 0.5
-    plan = WorkerPlan(IIDBlockAssignment(2), block_size=350, epochs=1, order=order)
+    plan = plan_of(IIDBlockAssignment(2), block_size=350, epoch=1, order=order)
     with pytest.raises(ValueError, match="label rows must hold probabilities that sum to 1, got row 1499 sums to 5"):
         DigitsJob(plan, mlp(), data=(x, wrong, test_x, test_y)).run()
     assert DigitsJob(plan, mlp()).run().results[0]["Loss"] > 0

@@ -1,6 +1,7 @@
 """Sync types. Their names stand here alone: `batch_sync` and `--psgd` take them from this list.
 
-To add one: a class in a new file, with the methods of `ISyncType` (`interface` says when each is called), and its name below.
+To add one: a class in a new file, with the methods of `ISyncType` (`interface` says when each is called), and its name below;
+`forms` are its words for `--psgd`. One that takes arguments is made by a `SyncSetting`.
 `RescuingSync` brings the wait with its limits and the rescue, so that `receive` and `ready` are left to write; a type by which
 workers go on without each other's batches derives from `AsynchronizedSGD`. What it needs to be told is a parameter of the job
 (`GlobalSettings.get_params`, given as `codec_extra_parameters` or `--codec-params`). It gets a row in
@@ -9,8 +10,8 @@ workers go on without each other's batches derives from `AsynchronizedSGD`. What
 
 from __future__ import annotations
 
-from .asynchronous import AsynchronizedSGD, StaleSynchronous, SyncChoice
-from .interface import ISyncType
+from .asynchronous import AsynchronizedSGD, StaleSynchronous
+from .interface import ISyncType, SyncChoice, SyncSetting
 from .synchronized import SynchronizedSGD
 
-__all__ = ["AsynchronizedSGD", "ISyncType", "StaleSynchronous", "SyncChoice", "SynchronizedSGD"]
+__all__ = ["AsynchronizedSGD", "ISyncType", "StaleSynchronous", "SyncChoice", "SyncSetting", "SynchronizedSGD"]

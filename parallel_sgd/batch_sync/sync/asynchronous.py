@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from network.frames import unpacked
 from nn import arguments
@@ -15,7 +16,7 @@ from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.merge import BlockMean
 
-from .interface import ISyncType, Step
+from .interface import ISyncType, Step, SyncSetting
 from .synchronized import TIMED_OUT, RescuingSync, SynchronizedSGD, listed
 
 
@@ -29,6 +30,7 @@ class AsynchronizedSGD(RescuingSync):
     """
 
     staleness = math.inf
+    forms: ClassVar[tuple[str, ...]] = ("asgd",)
 
     @classmethod
     def admit(cls, codec: type[Codec], op_type: type[IOptimizer]) -> None:
@@ -48,7 +50,6 @@ class AsynchronizedSGD(RescuingSync):
         self._early: list[tuple[int, Step, int, object]] = []
 
     def begin(self, step: Step) -> None:
-        """Forget the own values of the batch before; hand over what came before the first one."""
         super().begin(step)
         self._passes = any(own is not None for own in self._own)
         for own in self._own:
@@ -59,14 +60,12 @@ class AsynchronizedSGD(RescuingSync):
             self.receive(*message)
 
     def put(self, variable: int, block_id: int, content: Array) -> None:
-        """Add to the own value, then to the codec."""
         own, place = self._own[variable], self._place[block_id]
         if own is not None:
             self._local[variable] = own.mean_with((place, place + 1), content, stays=place == len(self._place) - 1)
         super().put(variable, block_id, content)
 
     def receive(self, sender: int, step: Step, variable: int, content: object) -> None:
-        """Straight to the codec."""
         if self.codecs.closed:
             self.late += 1
         elif self._step == (-1, -1):
@@ -125,9 +124,9 @@ def check_asynchronous(name: str, codec: type[Codec], op_type: type[IOptimizer])
 
 
 @dataclass(frozen=True)
-class StaleSynchronous:
-    """`sync_type=StaleSynchronous(3)`: plain data that makes the sync type of each worker (Ho et al., "More effective
-    distributed ML via a stale synchronous parallel parameter server", NIPS 2013).
+class StaleSynchronous(SyncSetting):
+    """`sync_type=StaleSynchronous(3)` (Ho et al., "More effective distributed ML via a stale synchronous parallel parameter
+    server", NIPS 2013).
 
     A worker's clock c counts the batches that it has computed and sent. It may go on iff c - min over workers of c <= s. So
     what it computes the next batch with contains every update of the first c - s batches of all workers; s = 0 is
@@ -137,6 +136,7 @@ class StaleSynchronous:
     """
 
     staleness: float
+    forms: ClassVar[tuple[str, ...]] = ("stale:N", "ssp:N")
 
     def __post_init__(self) -> None:
         if self.staleness != math.inf:
@@ -144,13 +144,11 @@ class StaleSynchronous:
 
     @property
     def __name__(self) -> str:
-        """For logs and messages."""
         return f"StaleSynchronous({self.staleness})"
 
     def __call__(
         self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]
     ) -> StaleSynchronizedSGD:
-        """The sync type of one worker."""
         return StaleSynchronizedSGD(codecs, timeout, clock, names, self.staleness)
 
     def admit(self, codec: type[Codec], op_type: type[IOptimizer]) -> None:
@@ -160,10 +158,6 @@ class StaleSynchronous:
         """
         if self.staleness > 0:
             check_asynchronous(self.__name__, codec, op_type)
-
-
-#: What `sync_type` may be.
-SyncChoice = type[ISyncType] | StaleSynchronous
 
 
 class StaleSynchronizedSGD(ISyncType):
@@ -191,16 +185,13 @@ class StaleSynchronizedSGD(ISyncType):
         self._clocks = dict.fromkeys(codecs.assignment.nodes, 0)
 
     def begin(self, step: Step) -> None:
-        """A new batch begins."""
         self._told = not self.codecs.hears_peers
         self._inner.begin(step)
 
     def put(self, variable: int, block_id: int, content: Array) -> None:
-        """A block of this worker is computed."""
         self._inner.put(variable, block_id, content)
 
     def receive(self, sender: int, step: Step, variable: int, content: object) -> None:
-        """Another worker's clock, or a message for a codec."""
         if variable < len(self.codecs.codecs):
             self._inner.receive(sender, step, variable, content)
             self.late = self._inner.late
@@ -229,7 +220,6 @@ class StaleSynchronizedSGD(ISyncType):
             raise TimeoutError(f"{TIMED_OUT}. Waited {seconds:g} s for {self._describe()}.")
 
     def get(self, variable: int) -> Array:
-        """What there is."""
         return self._inner.get(variable)
 
     def _behind(self) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 from nn.optimizer import IOptimizer
 from parallel_sgd.channel import Wait
@@ -24,6 +25,8 @@ class ISyncType(ABC):
     #: 0 also promises that a result holds every block of its batch, on all workers: one worker's checkpoint may stand for all
     #: then, and buffers travel losslessly. A type that goes on without some blocks has more: `math.inf`, as AsynchronizedSGD.
     staleness: float = 0
+    #: What `--psgd` calls it, the first of which is listed; a subclass does not inherit these.
+    forms: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def admit(cls, codec: type[Codec], op_type: type[IOptimizer]) -> None:
@@ -66,3 +69,30 @@ class ISyncType(ABC):
     @abstractmethod
     def get(self, variable: int) -> Array:
         """The result of a ready variable; valid until the next batch begins."""
+
+
+class SyncSetting(ABC):
+    """Plain data that makes the sync type of each worker, for one that takes arguments: `sync_type=StaleSynchronous(3)`.
+
+    Of a `form` such as `stale:N` the command line makes one by the number that stands for N.
+    """
+
+    staleness: float
+    forms: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    @abstractmethod
+    def __name__(self) -> str:
+        """For logs and messages."""
+
+    @abstractmethod
+    def __call__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> ISyncType:
+        """The sync type of one worker."""
+
+    @abstractmethod
+    def admit(self, codec: type[Codec], op_type: type[IOptimizer]) -> None:
+        """As `ISyncType.admit`."""
+
+
+#: What `sync_type` may be.
+SyncChoice = type[ISyncType] | SyncSetting

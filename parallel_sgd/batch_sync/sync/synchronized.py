@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from parallel_sgd.channel import Wait, await_verdict, until
 from parallel_sgd.codec.bank import CodecBank
@@ -29,13 +29,11 @@ class RescuingSync(ISyncType):
         self._taken = [True] * len(names)
 
     def begin(self, step: Step) -> None:
-        """Open all variables for the new batch."""
         self._step = step
         self._heard.clear()
         self._taken = [False] * len(self.names)
 
     def put(self, variable: int, block_id: int, content: Array) -> None:
-        """Straight to the codec."""
         self.codecs.update(variable, block_id, content)
 
     def wait(self, variable: int) -> Iterator[Wait]:
@@ -99,7 +97,6 @@ class RescuingSync(ISyncType):
 
 
 def listed(numbers: list[int]) -> str:
-    """Numbers for a message."""
     return ", ".join(map(str, numbers))
 
 
@@ -112,6 +109,8 @@ class SynchronizedSGD(RescuingSync):
     the awaited one sends something, one more T is waited.
     """
 
+    forms: ClassVar[tuple[str, ...]] = ("ssgd",)
+
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
         self._previous: Step = (-1, -1)
@@ -119,7 +118,6 @@ class SynchronizedSGD(RescuingSync):
         self._arrived = False  # whether the stash may hold what the codecs can take now: `ready` is asked often
 
     def begin(self, step: Step) -> None:
-        """Open all variables for the new batch."""
         self._previous = self._step
         self._arrived = bool(self._stash)
         super().begin(step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from parallel_sgd.profiles.interface import ISetting
 
@@ -13,6 +14,9 @@ class AbsBlockAssignment(ISetting):
 
     Raises: ValueError when the numbers do not fit, before anything is sent anywhere.
     """
+
+    #: What `--block-assignment` calls it; a subclass does not inherit these.
+    forms: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, node_count: int, redundancy: int = 1) -> None:
         name = type(self).__name__
@@ -42,25 +46,20 @@ class AbsBlockAssignment(ISetting):
 
     @property
     def node_count(self) -> int:
-        """The number of workers."""
         return self._node_count
 
     @property
     def redundancy(self) -> int:
-        """How many workers compute each block."""
         return self._redundancy
 
     @property
     def block_count(self) -> int:
-        """The number of blocks in a batch."""
         return len(self._block_2_node)
 
     @property
     def node_2_block(self) -> list[list[int]]:
-        """The blocks of each worker, in the order in which it computes them."""
         return self._node_2_block
 
     @property
     def block_2_node(self) -> list[list[int]]:
-        """The workers that hold each block, in ascending order."""
         return self._block_2_node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import ClassVar
 
 from parallel_sgd.merge import Span, halves
 
@@ -16,8 +17,9 @@ class IIDBlockAssignment(AbsBlockAssignment):
     With redundancy 1 worker i computes block i. n=4, r=2: 6 blocks, `[[0, 1, 2], [0, 3, 4], [1, 3, 5], [2, 4, 5]]`.
     """
 
+    forms: ClassVar[tuple[str, ...]] = ("iid",)
+
     def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
-        """The blocks of each worker, block ids in the lexicographic order of the groups."""
         dealt: list[list[int]] = [[] for _ in range(node_count)]
         for block, group in enumerate(combinations(range(node_count), redundancy)):
             for node in group:
@@ -27,6 +29,8 @@ class IIDBlockAssignment(AbsBlockAssignment):
 
 class DuplicateAssignment(AbsBlockAssignment):
     """n/r blocks, one per worker; groups of r neighbours hold the same one. n=4, r=2: `[[0], [0], [1], [1]]`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("duplicate",)
 
     def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
         """The one block of each worker.
@@ -47,8 +51,9 @@ class CyclicAssignment(AbsBlockAssignment):
     n. n=4, r=2: `[[0, 1], [1, 2], [2, 3], [0, 3]]`. The codec `GradCode` sends one coded sum per worker instead of its blocks.
     """
 
+    forms: ClassVar[tuple[str, ...]] = ("cyclic",)
+
     def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
-        """The blocks of each worker, in ascending order."""
         return [sorted((node + ahead) % node_count for ahead in range(redundancy)) for node in range(node_count)]
 
 
@@ -58,6 +63,8 @@ class FixedBlockAssignment(AbsBlockAssignment):
     Shares are whole subtrees of the merge tree where that keeps them even, so most workers send one sum per variable.
     4 blocks, n=2, r=1: `[[0, 1], [2, 3]]`; 4 blocks, n=3: `[[0, 1], [2], [3]]`.
     """
+
+    forms: ClassVar[tuple[str, ...]] = ("fixed",)
 
     def __init__(self, node_count: int, redundancy: int = 1, blocks: int = 4) -> None:
         if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks < 1:
@@ -94,6 +101,7 @@ class FixedBlocks:
     """`FixedBlockAssignment` with its number of blocks: plain data that can be called with `(node_count, redundancy)`."""
 
     blocks: int = 4
+    forms: ClassVar[tuple[str, ...]] = ("fixed:BLOCKS",)
 
     def __call__(self, node_count: int, redundancy: int = 1) -> FixedBlockAssignment:
         """The assignment for these workers.

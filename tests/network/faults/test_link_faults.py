@@ -8,10 +8,9 @@ import pytest
 
 from network.faults.plan import FaultPlan
 from network.testing import VirtualClock
-from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment
 from tests.network.link_faults import LinkFaults
-from tests.parallel_sgd.digits_job import ADAM, DigitsJob, mlp
+from tests.parallel_sgd.digits_job import ADAM, DigitsJob, mlp, plan_of
 
 from ...statements import covers
 
@@ -109,7 +108,7 @@ def test_delays_and_duplicates_change_no_bit_of_a_training() -> None:
     weights = []
     for text in ("", "+500ms~50ms 0>1@e1.b2 for 2s; duplicate 1-2; duplicate 2>0; reorder 0-2"):
         link, clock = links(text)
-        plan = WorkerPlan(FixedBlockAssignment(3, 1, 4), block_size=32, epochs=3, optimizer=ADAM)
+        plan = plan_of(FixedBlockAssignment(3, 1, 4), block_size=32, epoch=3, optimizer=ADAM)
         weights += DigitsJob(plan, mlp(), link=link, clock=clock).run().weights()
         assert all(itertools.chain(link.messages.values(), link.plan.counts.values())), "a fault has not fired"
     assert len(weights) == 6 and len(set(weights)) == 1

@@ -17,10 +17,9 @@ from nn.optimizer import (
     ParameterAveragingOptimizer,
     PSGDOptimizer,
 )
-from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment
 from rpc.shipping import load, pack
-from tests.parallel_sgd.digits_job import DigitsJob, mlp
+from tests.parallel_sgd.digits_job import DigitsJob, mlp, plan_of
 
 SEED, EPOCHS, BLOCK = 11, 2, 32
 BATCHES = EPOCHS * -(-1500 // (4 * BLOCK))
@@ -41,7 +40,7 @@ def trained(
     kind: type[IOptimizer], rule: type[IGradientDescent], rate: float | Cosine, workers: int, **arguments: float
 ) -> tuple[Array, ...]:
     container = OpContainer(kind, rule, {"learn_rate": rate, **arguments})
-    plan = WorkerPlan(FixedBlockAssignment(workers, 1, 4), BLOCK, EPOCHS, SEED, container)
+    plan = plan_of(FixedBlockAssignment(workers, 1, 4), block_size=BLOCK, epoch=EPOCHS, seed=SEED, optimizer=container)
     job = DigitsJob(plan, mlp(dropout=0.25)).run()
     return tuple(np.frombuffer(weights, np.float32) for weights in job.weights())
 

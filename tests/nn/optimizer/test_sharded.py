@@ -15,9 +15,8 @@ from nn.gradient_descent import ADAMOptimizer, Cosine, IGradientDescent, LAMBOpt
 from nn.optimizer import IOptimizer, OpContainer, PSGDOptimizer, ShardedPSGDOptimizer
 from nn.optimizer.sharded import ALIGNMENT, shard_bounds
 from nn.value import Variable, VariableStore
-from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, ISetting
-from tests.parallel_sgd.digits_job import DigitsJob, mlp
+from tests.parallel_sgd.digits_job import DigitsJob, mlp, plan_of
 
 BLOCK, EPOCHS = 32, 1
 
@@ -26,7 +25,7 @@ BLOCK, EPOCHS = 32, 1
 def trained(
     kind: type[IOptimizer], rule: type[IGradientDescent], assignment: ISetting, units: int = 32, **arguments: Any
 ) -> tuple[bytes, ...]:
-    plan = WorkerPlan(assignment, BLOCK, EPOCHS, 7, OpContainer(kind, rule, arguments))
+    plan = plan_of(assignment, block_size=BLOCK, epoch=EPOCHS, seed=7, optimizer=OpContainer(kind, rule, arguments))
     return tuple(DigitsJob(plan, mlp(units=units)).run().weights())
 
 

@@ -23,20 +23,21 @@ from parallel_sgd import Parameter_Server, codec
 from parallel_sgd.accounts import Times
 from parallel_sgd.checkpoint import CheckpointError, Keeper, Position, Resumption, Snapshot, Store
 from parallel_sgd.checkpoint.disk import Disk
+from parallel_sgd.checkpoint.keeper import Checkpointing
 from parallel_sgd.checkpoint.state import restore_values
 from parallel_sgd.checkpoint.store import file_name
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.in_process_scheduler import run_in_process
-from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.report import TrainingReport
 from parallel_sgd.table import Earlier
+from parallel_sgd.training import Hooks
 from parallel_sgd.worker import build_worker
 from rpc.monitor import Monitor
 from tests.parallel_sgd.checkpoint.jobs import BATCHES, bits, network, positions, rows, run, throw_back
 from tests.parallel_sgd.checkpoint.test_store import FailingDisk
 from tests.parallel_sgd.checkpoint.test_writer import GatedDisk
-from tests.parallel_sgd.digits_job import digits, mlp
+from tests.parallel_sgd.digits_job import digits, mlp, plan_of
 
 from ...statements import covers
 
@@ -47,7 +48,7 @@ def one_worker(
     folder: Path, *, epochs: int = 3, every: Any = "epoch", disk: Disk | None = None, resumption: Resumption | None = None
 ) -> list[tuple[int, list[Position]]]:
     """Train in this process; returns each epoch that was told, with the checkpoints that were on the disk then."""
-    plan = WorkerPlan(IIDBlockAssignment(1), 128, epochs, seed=4, checkpoint_every=every)
+    plan = plan_of(IIDBlockAssignment(1), block_size=128, epoch=epochs, seed=4, checkpoint_every=every)
     told: list[tuple[int, list[Position]]] = []
 
     class Told(Monitor):
@@ -56,16 +57,15 @@ def one_worker(
             told.append((epoch + 1, [h.position for h in Store(folder, "a-job").headers()]))
 
     def build(channel: Any) -> Any:
-        keeper = Keeper(Store(folder, "a-job", disk=disk), plan.header("a-job", 0, "P-SGD"))
+        keeper = Keeper(Store(folder, "a-job", disk=disk), plan.header("a-job", 0))
         return build_worker(
             plan,
             mlp(),
             DATA,
             channel,
             clock.monotonic,
-            resumption=resumption,
-            keeper=keeper,
-            monitor=Told(),
+            Hooks(monitor=Told()),
+            Checkpointing(resumption, keeper),
         )
 
     clock = VirtualClock()

@@ -15,16 +15,16 @@ from nn.model import Model
 from parallel_sgd.channel import Key, Parameter_Server
 from parallel_sgd.checkpoint import Keeper, Resumption, Store
 from parallel_sgd.checkpoint.choose import choose
+from parallel_sgd.checkpoint.keeper import Checkpointing
 from parallel_sgd.checkpoint.locate import FOLDER, HeldCheckpoints, stores_of
-from parallel_sgd.codec import SyncPS
 from parallel_sgd.in_process_scheduler import Build, MemoryChannel, run_in_process
 from parallel_sgd.ledger import Grid, Ledger, collect
 from parallel_sgd.parameter_server import Server, build_server
-from parallel_sgd.plan import WorkerPlan, reassigned
+from parallel_sgd.plan import WorkerPlan, likes_of, reassigned
 from parallel_sgd.progress import START
 from parallel_sgd.report import TrainingReport
 from parallel_sgd.table import Earlier
-from parallel_sgd.unusable import likes_of
+from parallel_sgd.training import Hooks
 from parallel_sgd.worker import Worker, build_worker
 from tests.parallel_sgd.digits_job import digits, mlp
 
@@ -74,9 +74,9 @@ class Cluster:
                     shutil.rmtree(disk)
             self._run(number, attempt)
         files = {node: sorted(self._out(host, node).glob("*.csv")) for node, host in enumerate(attempts[-1].hosts)}
-        batches = len(self._data[0]) // (self.plan.block_size * self.plan.assignment.block_count)
+        batches = len(self._data[0]) // (self.plan.options.block_size * self.plan.assignment.block_count)
         assignment = self.plan.assignment
-        return collect("job", files, Grid(self.plan.epochs, batches, assignment.block_count, assignment.redundancy))
+        return collect("job", files, Grid(self.plan.options.epoch, batches, assignment.block_count, assignment.redundancy))
 
     def values(self) -> set[bytes]:
         """The different weights that the workers of the last attempt have."""
@@ -124,14 +124,12 @@ class Cluster:
             self._data,
             channel,
             self.clock.monotonic,
-            report=TrainingReport(out, "job", node, ["accuracy"], earlier),
-            resumption=resumption,
-            keeper=Keeper(Store(out.parent / FOLDER, JOB), plan.header(JOB, node, "job")),
-            job=JOB,
+            Hooks(TrainingReport(out, "job", node, ["accuracy"], earlier)),
+            Checkpointing(resumption, Keeper(Store(out.parent / FOLDER, JOB), plan.header(JOB, node)), job=JOB),
         )
 
     def _server(self, plan: WorkerPlan, channel: MemoryChannel) -> Server:
-        return build_server(plan, SyncPS, likes_of(mlp().store), channel, self.clock.monotonic, start_limit=1.0)
+        return build_server(plan, likes_of(mlp().store), channel, self.clock.monotonic, start_limit=1.0)
 
     def _resumptions(self, hosts: str, plan: WorkerPlan) -> dict[int, Resumption]:
         """What the workers of an attempt agree on."""

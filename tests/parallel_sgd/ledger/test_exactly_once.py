@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from parallel_sgd.codec import Codec, Plain, SyncPS, TopK
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import FixedBlockAssignment, ISetting
-from tests.parallel_sgd.digits_job import ADAM
+from tests.parallel_sgd.digits_job import plan_of
 from tests.parallel_sgd.ledger.cluster import Attempt, Cluster
 
 from ...statements import covers
@@ -19,8 +19,8 @@ from ...statements import covers
 BLOCKS, EPOCHS, BATCHES, VARIABLES = 4, 3, 5, 6
 
 
-def plan(assignment: ISetting, codec: type[Codec]) -> WorkerPlan:
-    return WorkerPlan(assignment, 75, EPOCHS, 3, ADAM, codec, checkpoint_every="epoch")
+def plan(assignment: ISetting, codec: type[Codec], **options: Any) -> WorkerPlan:
+    return plan_of(assignment, block_size=75, epoch=EPOCHS, seed=3, codec=codec, checkpoint_every="epoch", **options)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_commits_of_workers_that_differ(tmp_path: Path, every: int) -> None:
     back, with the bits of a calm run; the checkpoint is five batches apart."""
     calm = Cluster(plan(FixedBlockAssignment(2, 1, BLOCKS), TopK), tmp_path / "calm")
     calm.run([Attempt("ab")])
-    cluster = Cluster(replace(plan(FixedBlockAssignment(2, 1, BLOCKS), TopK), commit_every=every), tmp_path / "ended")
+    cluster = Cluster(plan(FixedBlockAssignment(2, 1, BLOCKS), TopK, commit_every=every), tmp_path / "ended")
     ledger = cluster.run([Attempt("ab", 105, kills=False), Attempt("ab")])
     assert ledger is not None and ledger.problems == () and cluster.ended == 1
     assert cluster.values() == calm.values()

@@ -1,0 +1,220 @@
+"""What a job is: the arguments of `parallel()`, checked before anything is sent, in the parts that travel."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from network.faults.plan import FaultPlan
+from nn.dataset import ArrayDataset
+from nn.dataset.interface import AbsDataset
+from nn.dataset.transforms.abstract import AbsTransformer
+from nn.model import Model
+from nn.optimizer import OpContainer
+from nn.registry import custom_classes
+from rpc.elastic import Discovery, discovery_of
+from rpc.submit import AGAIN, FAIL, REDUNDANT, SHRINK, checked_policy
+
+from .batches import FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS
+from .channel import Parameter_Server
+from .checkpoint.keeper import keeps_state
+from .checkpoint.resume import ResumePoint, checked_resume
+from .checkpoint.schedule import AUTO, EPOCH, NEVER, Every
+from .codec.choice import by_size, choose_codecs, shown
+from .codec.interfaces import Codec
+from .codec.parameter_server import SyncPS
+from .codec.plain import Plain
+from .compatibility import check_parts
+from .ledger import Grid
+from .nodes import InProcessNodes, LocalNodes
+from .option_fields import CODE
+from .options import AssignmentType, JobOptions
+from .plan import WorkerPlan, server_codecs
+from .profiles.interface import ISetting
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A checked job; `plan` is what all workers agree on."""
+
+    plan: WorkerPlan
+    model: Model
+    data: AbsDataset
+    transform: AbsTransformer | None
+    policy: str
+    min_workers: int
+    max_workers: int | None
+    discovery: Discovery | None
+    server_keeps: bool
+    resume: ResumePoint | None
+    is_local: bool
+
+    @property
+    def options(self) -> JobOptions:
+        """Those of the job; what was left open in them is decided."""
+        return self.plan.options
+
+    def grid(self, batches: int) -> Grid:
+        """What the job has to apply, with so many batches to an epoch; a transform decides on that."""
+        assignment = self.plan.assignment
+        return Grid(self.options.epoch, batches, assignment.block_count, assignment.redundancy, self.resume is not None)
+
+    def codecs(self) -> list[type[Codec]]:
+        chosen = [
+            kinds.values() if isinstance(kinds, Mapping) else [kinds] for kinds in (self.plan.codec, self.plan.server_codec)
+        ]
+        return [self.plan.default_codec, *(kind for kinds in chosen for kind in kinds if kind is not None)]
+
+    def shipped(self) -> dict[str, Any]:
+        """The objects that need code: built-in ones go by name and configuration, a user's own with their code."""
+        return {
+            **self.options.travelling(CODE),
+            "assignment": self.plan.assignment,
+            "default_codec": self.plan.default_codec,
+            "codec_parameters": list(self.plan.codec_parameters),  # the keys, which may be of the user's classes
+            "transform": self.transform,
+            "dataset": self._dataset_recipe(),
+            "custom_objects": custom_classes(
+                self.model, self.model.loss, *self.model.metrics, self.model.rule, self.model.op_type
+            ),
+        }
+
+    def _dataset_recipe(self) -> tuple[type[AbsDataset], dict[str, Any]] | None:
+        """How a worker can make the data set by itself; None where only the samples describe it."""
+        kind = type(self.data)
+        built_in = kind.__module__.startswith("nn.dataset.") and kind is not ArrayDataset
+        return (kind, self.data.get_config()) if built_in else None
+
+
+def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, given: JobOptions) -> JobSpec:
+    """What the options ask for with this model and data; all that can be wrong with them is found here.
+
+    Raises: ValueError or TypeError naming the argument, the expectation and what came.
+    """
+    options, nodes = given.checked(), given.nodes
+    if nodes.worker_ids != list(range(len(nodes.worker_ids) or 1)):
+        raise ValueError(f"'nodes' must hold the workers 0..n-1, got {nodes.worker_ids}")
+    worker_count, has_server = len(nodes.worker_ids), nodes.has_parameter_server
+    # those of this program whose checkpoints outlive them
+    is_local = isinstance(nodes, LocalNodes) and nodes.agents is not None
+    assignment = _assign(options.assignment_type, worker_count, options.redundancy)
+    names = [variable.name for variable in model.trainable_variables()]
+    sizes = [variable.value.size for variable in model.trainable_variables()]
+    codec, server_codec = by_size(options.codec, names, sizes), by_size(options.ps_codec, names, sizes, "ps_codec")
+    default_codec = SyncPS if has_server else Plain
+    kinds = choose_codecs(codec, default_codec, len(names))
+    choose_codecs(server_codec, Plain, len(names), "ps_codec")
+    if options.ps_codec is not None and not has_server:
+        raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
+    OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
+    found = None if options.discovery is None else discovery_of(options.discovery)
+    policy = _policy(SHRINK if options.on_failure is None and found is not None else options.on_failure, assignment, kinds)
+    if found is not None and policy != SHRINK:
+        raise ValueError(f"'discovery' finds other nodes, so 'on_failure' can only be 'shrink', got {policy!r}")
+    fewest = _fewest(options.min_workers, worker_count, policy)
+    every = _default_every(policy, is_local) if options.checkpoint_every == AUTO else options.checkpoint_every
+    plan = WorkerPlan(
+        assignment,
+        replace(
+            options,
+            codec=codec,
+            ps_codec=server_codec,
+            on_failure=policy,
+            checkpoint_every=every,
+            commit_every=options.commit_every if policy in AGAIN else NEVER,
+            min_workers=fewest,
+        ),
+        default_codec,
+        order=_order(options.shuffle, transform),
+    )
+    check_parts(plan, model, has_server)
+    server_keeps = has_server and keeps_state(server_codecs(plan, len(names), bool(model.store.buffers)))
+    fault = FaultPlan.parse(str(options.fault))
+    fault.check([*assignment.nodes, *([Parameter_Server] if has_server else [])])
+    for name, asked in (("fault", fault.faults and given.fault), ("discovery", given.discovery)):
+        if asked and isinstance(nodes, InProcessNodes):
+            raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {asked!r}")
+    return JobSpec(
+        plan,
+        model,
+        data,
+        transform,
+        policy,
+        fewest,
+        _most(options.max_workers, assignment, found),
+        found,
+        server_keeps,
+        checked_resume(
+            options.resume, model, assignment.nodes, Parameter_Server if server_keeps else None, Path(options.directory)
+        ),
+        is_local,
+    )
+
+
+def _assign(assignment_type: AssignmentType, worker_count: int, redundancy: int) -> ISetting:
+    if inspect.isabstract(assignment_type):
+        raise TypeError(f"'assignment_type' must be a complete class derived from ISetting, got {shown(assignment_type)}")
+    if not callable(assignment_type):
+        raise TypeError(f"'assignment_type' must be a class or a callable (node_count, redundancy), got {assignment_type!r}")
+    try:
+        assignment = assignment_type(worker_count, redundancy)
+    except TypeError as error:
+        raise TypeError(f"'assignment_type' must be callable with (node_count, redundancy), got {error}") from error
+    if not isinstance(assignment, ISetting):
+        raise TypeError(f"'assignment_type' must give an ISetting, got {type(assignment).__qualname__}")
+    if assignment.node_count != worker_count:
+        raise ValueError(f"'assignment_type' must deal to {worker_count} workers, got one for {assignment.node_count}")
+    return assignment
+
+
+def _order(shuffle: bool, transform: AbsTransformer | None) -> str:
+    if not shuffle:
+        return FIXED
+    return SHUFFLED_IN_BLOCKS if transform is not None and transform.deals_blocks else SHUFFLED
+
+
+def _policy(on_failure: str | None, assignment: ISetting, codecs: Sequence[type[Codec]]) -> str:
+    """The policy that is meant: by default what redundancy offers."""
+    offered = assignment.redundancy > 1 and all(codec.takes_first_copy for codec in codecs)
+    if on_failure is None:
+        return REDUNDANT if offered else FAIL
+    if checked_policy(on_failure) == REDUNDANT and not offered:
+        raise ValueError("'on_failure' can be 'redundant' with 'redundancy' of 2 or more and codecs such as Plain or FirstCopy")
+    return on_failure
+
+
+def _default_every(policy: str, is_local: bool) -> Every:
+    """A job that is started again goes on from somewhere, and so does who tries something on this machine and breaks it off."""
+    return EPOCH if policy in AGAIN or is_local else None
+
+
+def _fewest(min_workers: int | None, workers: int, policy: str) -> int:
+    """With how many workers the job may go on."""
+    if min_workers is None:
+        return 1 if policy == SHRINK else workers
+    if isinstance(min_workers, bool) or not isinstance(min_workers, int) or not 1 <= min_workers <= workers:
+        raise ValueError(f"'min_workers' must be an integer from 1 to the number of workers, {workers}, got {min_workers!r}")
+    if policy != SHRINK:
+        raise ValueError(f"'min_workers' needs on_failure='shrink', got {policy!r}")
+    return min_workers
+
+
+def _most(max_workers: int | None, assignment: ISetting, discovery: Discovery | None) -> int | None:
+    """How many workers the job may have at most; each needs a block of its own."""
+    if discovery is None:
+        if max_workers is not None:
+            raise ValueError(f"'max_workers' needs 'discovery', which finds more workers, got {max_workers!r} without one")
+        return None
+    low, blocks = assignment.node_count, assignment.block_count
+    most = low if max_workers is None else max_workers
+    if isinstance(most, bool) or not isinstance(most, int) or most < low:
+        raise ValueError(f"'max_workers' must be an integer of {low} or more, the number of workers, got {max_workers!r}")
+    if most > blocks:
+        raise ValueError(
+            f"'max_workers' can be at most the number of blocks in a batch, {blocks}, got {most}; "
+            f"use assignment_type=FixedBlockAssignment.of(blocks={most})"
+        )
+    return most
