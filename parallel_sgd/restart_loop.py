@@ -15,7 +15,7 @@ from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
 from rpc import Coordinator, Deposed, SubmissionError, limits
-from rpc.lease import Handoff, Office
+from rpc.lease import Candidacy, Candidate, Handoff, NoMajority
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.messages import MAX_TEXT
 from rpc.submit import AGAIN, REDUNDANT, RUNS, SHRINK, WAIT, Recovery, Retry, RunFolder, jobs_known
@@ -25,7 +25,6 @@ from .errors import JobFailed, describe_failures, places_of, report_of
 from .job_executor import MISC
 from .manifest import STANDBY, AttemptState, JobManifest, attempt_resources, package_bytes
 from .membership import Membership
-from .quorum import NoMajority, Quorum
 from .socket_channel import can_do_without
 from .training import Samples
 
@@ -78,7 +77,7 @@ class RestartLoop:
         self._content = manifest.to_bytes() if driver else b""
         self._sha256 = hashlib.sha256(self._content).hexdigest()
         self._running: RunningAttempt | None = None
-        self._quorum: Quorum | None = None  # of the attempt that runs, once it is asked
+        self._candidacy: Candidacy | None = None  # for going on from the attempt that runs, once its nodes are asked
 
     def drive(
         self, taken_over: RunningAttempt | None = None, *, stop_on_interrupt: bool = False
@@ -103,8 +102,8 @@ class RestartLoop:
                     self._name_successor()
                     raise
         finally:
-            if self._quorum is not None:
-                self._quorum.close()
+            if self._candidacy is not None:
+                self._candidacy.close()
             if self._running is not None:
                 self._running.com.close()
 
@@ -127,10 +126,10 @@ class RestartLoop:
         before, self._running = self._running, RunningAttempt(com, coordinator, nodes, self._term)
         self._hand_off(self._running)
         if before is not None:  # only now, so that somebody could go on if we died in between
-            if self._quorum is not None:
-                self._quorum.leave(self._left_out(before.nodes), f"Attempt {coordinator.attempt + 1} goes on.")
-                self._quorum.close()
-                self._quorum = None
+            if self._candidacy is not None:
+                self._candidacy.conclude(self._left_out(before.nodes), "left", f"Attempt {coordinator.attempt + 1} goes on.")
+                self._candidacy.close()
+                self._candidacy = None
             before.com.close()
         return self._running
 
@@ -214,35 +213,35 @@ class RestartLoop:
 
     # ---- between attempts
 
-    def _ask(self, running: RunningAttempt) -> Quorum:
+    def _ask(self, running: RunningAttempt) -> Candidacy:
         """Those who say whether we may go on from this attempt."""
-        if self._quorum is None:
+        if self._candidacy is None:
             coordinator, manifest = running.coordinator, self._manifest
-            office = Office(not running.is_ours, manifest.is_elastic, self.recovery.policy == SHRINK)
-            self._quorum = Quorum(
-                self._request,
-                running.nodes,
+            candidate = Candidate(
                 manifest.job,
                 self._driver,
                 self._sha256,
-                office,
+                self._term,
                 since=(running.term, coordinator.attempt),
-                term=self._term,
-                lost=[node for node, (state, _) in coordinator.failures.items() if state == "lost"],
-                known_dead=coordinator.known_dead,
+                is_standby=not running.is_ours,
+                is_elastic=manifest.is_elastic,
+                leaves_out=self.recovery.policy == SHRINK,
             )
-        return self._quorum
+            lost = [node for node, (state, _) in coordinator.failures.items() if state == "lost"]
+            dead = coordinator.known_dead
+            self._candidacy = Candidacy(self._request, running.nodes, candidate, _log, lost=lost, known_dead=dead)
+        return self._candidacy
 
     def _agree(self, running: RunningAttempt) -> None:
         """The nodes of the last attempt agree to the next one.
 
         Raises: NoMajority, Deposed.
         """
-        quorum = self._ask(running)
+        candidacy = self._ask(running)
         state = AttemptState.of(self._attempt, self._membership.nodes, self.recovery)
         staying = set(running.nodes).difference(self._left_out(running.nodes))
-        quorum.agree(self._attempt, state.to_json(), staying)
-        self._term = quorum.term
+        candidacy.agree(self._attempt, state.to_json(), staying)
+        self._term = candidacy.election.term
 
     def _end_well(self, running: RunningAttempt) -> None:
         """The job is done. Where it did without somebody who is silent, others may be going on with it, too.
@@ -306,8 +305,9 @@ class RestartLoop:
                 _log.warning("The job may go on without us, which 'psgd-submit --attach %s' would show. %s", job, error)
         failed = self._failed(coordinator, reason)
         coordinator.conclude(outcome, str(failed), report_of(failed.verdicts))
-        if self._quorum is not None:
-            self._quorum.tell(outcome, str(failed)[:MAX_TEXT], told=coordinator.connected)
+        if self._candidacy is not None:
+            untold = self._candidacy.election.granted.keys() - set(coordinator.connected)
+            self._candidacy.conclude(untold, outcome, str(failed)[:MAX_TEXT])
         return failed
 
     def _again(self, failed: JobFailed) -> RunningAttempt:

@@ -22,16 +22,7 @@ from nn.dataset.interface import AbsDataset
 from rpc import limits, shipping
 from rpc.agent import ATTEMPT_STATE, MANIFEST
 from rpc.files import parsed, read_regular
-from rpc.lease import (
-    OVER,
-    Candidacy,
-    Decision,
-    Election,
-    Newer,
-    Office,
-    later_term,
-    new_driver,
-)
+from rpc.lease import OVER, Candidacy, Candidate, Decision, Newer, later_term, new_driver
 from rpc.logs import CleanFormatter, get_logger
 from rpc.messages import NO_CODE
 from rpc.submit import SHRINK, Recovery
@@ -78,7 +69,7 @@ class StandbyDriver:
                 if decision is Decision.PAUSE and time.monotonic() - begin > limits.WAIT_SECONDS:
                     reason = f"It could not go on within {limits.WAIT_SECONDS:g} s. {candidacy.reasons}"
                     _log.error("Giving up: %s", reason)
-                    candidacy.leave(candidacy.election.granted, "left", reason)
+                    candidacy.conclude(candidacy.election.granted, "left", reason)
                     return None
             if decision is Decision.NEWER and self._state.attempt != before:
                 continue
@@ -90,11 +81,18 @@ class StandbyDriver:
 
     def _candidacy(self) -> Candidacy:
         """For the job as it stands by our state of the attempt."""
-        nodes, manifest = self._state.assignment(), self._manifest
-        office = Office(is_standby=True, is_elastic=manifest.is_elastic, leaves_out=manifest.policy == SHRINK)
-        content = (manifest.job, self._driver, self._sha256, set(nodes))
-        election = Election(*content, office, term=self._term, since=self._since)
-        return Candidacy(self._request, nodes, election, manifest.job, _log)
+        manifest = self._manifest
+        candidate = Candidate(
+            manifest.job,
+            self._driver,
+            self._sha256,
+            self._term,
+            self._since,
+            is_standby=True,
+            is_elastic=manifest.is_elastic,
+            leaves_out=manifest.policy == SHRINK,
+        )
+        return Candidacy(self._request, self._state.assignment(), candidate, _log)
 
     def _claim(self, candidacy: Candidacy) -> Decision:
         """One round. Where the job has gone on, or was about to, ours is the newer state afterwards."""
@@ -104,7 +102,7 @@ class StandbyDriver:
             return self._follow(candidacy, election.newer)
         if decision is Decision.OVER:
             outcome = next(answer.outcome for answer in election.denied.values() if answer.outcome in OVER)
-            candidacy.leave(election.granted, outcome, "")  # who does not know yet that the job is over hears of it
+            candidacy.conclude(election.granted, outcome, "")  # who does not know yet that the job is over hears of it
         if decision is not Decision.DRIVE:
             self._say(f"{decision.value}. {candidacy.reasons}".strip())
         return decision
@@ -118,7 +116,7 @@ class StandbyDriver:
             raise ProtocolError(f"A node has a state of the attempt that cannot be read: {error}") from error
         if not places:
             self._say(f"attempt {state.attempt + 1} goes on without this node")
-            candidacy.leave([self.node], "left", f"Attempt {state.attempt + 1} goes on.")
+            candidacy.conclude([self.node], "left", f"Attempt {state.attempt + 1} goes on.")
             return Decision.YIELD
         self._state, self._since, self.node = state, (newer.agreed, state.attempt), places[0]
         return Decision.NEWER

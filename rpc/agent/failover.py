@@ -124,7 +124,7 @@ class DriverLeases:
 
     def _decide(self, entry: _NodeLease, event: object) -> who.Deny | who.Agree | who.Grant:
         """The answer to a driver. What it promises is on disk before anybody hears of it."""
-        answer: who.Deny | who.Agree | who.Grant = who.Deny("", "")
+        answer: who.Deny | who.Agree | who.Grant = who.Deny("")
         before: who.Promise | None = None
         for action in entry.lease.handle(event, self._clock.monotonic()):
             if isinstance(action, who.Keep):
@@ -139,7 +139,7 @@ class DriverLeases:
                 if not isinstance(event, who.Begun):  # who takes part in it, does, and has agreed to it before
                     is_new = isinstance(answer, who.Grant) and answer.is_new
                     entry.lease.restore(before, gone=is_new)
-                    return who.Deny("", f"it cannot be kept here: {error.strerror or error}")
+                    return who.Deny(f"it cannot be kept here: {error.strerror or error}")
         if isinstance(answer, who.Grant) and answer.is_new:
             entry.sessions.clear()
         return answer
@@ -175,11 +175,11 @@ class DriverLeases:
             if other.record.attempt < order.attempt and other is not entry:
                 self._supersede(other, entry)
         self._keep(entry, session)
-        self._decide(entry, who.HandedOff(order.place, order.attempt, order.term, order.attempt_state))
+        self._decide(entry, order)
         self._announce(entry, order.driver)
         try:
             if entry.standby.keep(order, session):
-                self._handle(entry, who.ManifestComplete())
+                self._handle(entry, who.Event.MANIFEST_COMPLETE)
         except OSError as error:
             self._complain(entry, error)
         return ManifestKept(order.job, order.node, entry.standby.whole == order.sha256)
@@ -189,7 +189,7 @@ class DriverLeases:
         driver."""
         if old.standby.process is not None and new.standby.process is None:
             new.standby.process, old.standby.process = old.standby.process, None
-            self._handle(new, who.StandbyHere())
+            self._handle(new, who.Event.STANDBY_HERE)
         old.record.outcome = "left"  # nobody is told: whoever watches hears of the new number
         self._clear(old.record)
         self._drop(old)
@@ -208,7 +208,7 @@ class DriverLeases:
         except OSError as error:
             self._complain(entry, error)
             return None
-        self._handle(entry, who.ManifestComplete())
+        self._handle(entry, who.Event.MANIFEST_COMPLETE)
         return ManifestKept(part.job, part.node, True)
 
     def claim(self, claim: ClaimJob, session: Session, key: Key) -> list[Granted | Denied | Verdict]:
@@ -223,7 +223,7 @@ class DriverLeases:
         if order is not None and order.sha256 != claim.sha256:
             self._audit.write("refused", f"{claim.driver} claims job {entry.record.name} with another manifest")
             return [denied(job, node, entry.lease, "the job has another manifest")]
-        answer = self._decide(entry, who.Claimed(claim.driver, claim.term))
+        answer = self._decide(entry, claim)
         refusal = answer.reason if isinstance(answer, who.Deny) else ""
         self._audit.write("claim", f"job {record.name} by {claim.driver}: {refusal or 'granted'}")
         if not isinstance(answer, who.Grant):
@@ -241,7 +241,7 @@ class DriverLeases:
         if entry is None:
             entry = self._add(record, key, self._lease_of(record))
             if record.outcome:
-                self._handle(entry, who.Concluded())
+                self._handle(entry, who.Event.CONCLUDED)
         return entry
 
     def propose(self, proposal: ProposeAttempt, session: Session) -> Agreed | Denied:
@@ -253,8 +253,7 @@ class DriverLeases:
         entry = None if record is None else self._entries.get((record.job, record.node))
         if entry is None or (session not in entry.sessions and entry.lease.driver == proposal.driver):
             raise ProtocolError(f"An attempt at job {clean(proposal.job)} was proposed by who had not claimed it here.")
-        event = who.Proposed(proposal.driver, proposal.term, proposal.attempt, proposal.attempt_state)
-        answer = self._decide(entry, event)
+        answer = self._decide(entry, proposal)
         if isinstance(answer, who.Deny):
             return denied(proposal.job, proposal.node, entry.lease, answer.reason, entry.record.outcome)
         self._audit.write("agreed", f"job {entry.record.name}: attempt {proposal.attempt} of {proposal.driver}")
@@ -282,7 +281,7 @@ class DriverLeases:
     def _end(self, record: JobRecord, outcome: str, detail: str, report: str = "") -> None:
         entry = self._entries.get((record.job, record.node))
         if entry is not None:
-            self._handle(entry, who.Concluded())
+            self._handle(entry, who.Event.CONCLUDED)
             entry.standby.abandon_upload()
             entry.standby.whole = ""
         record.outcome, record.outcome_detail = outcome, detail[:MOST_DETAIL]
@@ -332,8 +331,8 @@ class DriverLeases:
             standby = entry.standby
             if standby.process is not None and standby.process.ended:
                 standby.process = None
-                self._handle(entry, who.StandbyGone())
-            self._handle(entry, who.Tick())
+                self._handle(entry, who.Event.STANDBY_GONE)
+            self._handle(entry, who.Event.TICK)
             if standby.process is None:
                 if entry.lease.over:  # the record tells all there is to know
                     self._drop(entry)
@@ -358,7 +357,7 @@ class DriverLeases:
             process = entry.standby.start(entry.key)
         except OSError as error:
             self._complain(entry, error)
-            self._handle(entry, who.StandbyGone())
+            self._handle(entry, who.Event.STANDBY_GONE)
             return
         if process is not None:
             self._audit.write("standby", f"job {entry.record.name}, process {process.pid}")

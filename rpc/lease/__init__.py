@@ -6,11 +6,11 @@ from network.names import lazily
 
 if TYPE_CHECKING:
     from .candidacy import Candidacy as Candidacy
+    from .candidacy import NoMajority as NoMajority
     from .election import OVER as OVER
+    from .election import Candidate as Candidate
     from .election import Decision as Decision
-    from .election import Election as Election
     from .election import Newer as Newer
-    from .election import Office as Office
     from .election import later_term as later_term
     from .handoff import Handoff as Handoff
     from .handoff import new_driver as new_driver
@@ -20,11 +20,11 @@ __getattr__, __dir__ = lazily(
     {
         "OVER": "election",
         "Candidacy": "candidacy",
+        "Candidate": "election",
         "Decision": "election",
-        "Election": "election",
         "Handoff": "handoff",
         "Newer": "election",
-        "Office": "election",
+        "NoMajority": "candidacy",
         "later_term": "election",
         "new_driver": "handoff",
     },

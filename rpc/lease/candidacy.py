@@ -17,10 +17,11 @@ from network.request import Request
 from network.session import Session, close_gracefully
 from network.transport import wait_sockets
 
+from ..errors import Deposed
 from ..liveness.limits import ANSWER_SECONDS
 from ..logs import clean
 from ..messages import FROM_AGENT, Agreed, Conclude, Denied, Granted, Operation, operations
-from .election import Ask, Decision, Election, Missing, Propose, Said, Send, Settled, Tick
+from .election import Ask, Candidate, Decision, Election, Missing, Propose, Said, Send, Settled, Tick
 
 _REFUSED = os.strerror(errno.ECONNREFUSED)
 
@@ -30,28 +31,63 @@ def is_refusal(error: NetworkError) -> bool:
     return isinstance(error, PeerLost) and _REFUSED in error.reason
 
 
-class Candidacy:
-    """The rounds of one `election` among `nodes`. A node holds what it has granted while the connection with it stands.
+class NoMajority(NetworkError):
+    """Too many nodes are silent, so somebody else may be going on with the job."""
 
-    Attribute: `early`, what agents have said besides, for whoever goes on with their connections.
+
+class Candidacy:
+    """The rounds of one election among `nodes`. A node holds what it has granted while the connection with it stands.
+
+    `lost` are the nodes that the candidate has lost, `known_dead` those of them whose agents it saw end. Attributes:
+    `election`; `early`, what agents have said besides, for whoever goes on with their connections.
     """
 
     def __init__(
         self,
         request: Request,
         nodes: NodeAssignment,
-        election: Election,
-        job: str,
+        candidate: Candidate,
         logger: logging.Logger,
+        *,
+        lost: Collection[int] = (),
+        known_dead: Collection[int] = (),
         clock: Clock | None = None,
     ) -> None:
-        self.election = election
+        self.election = Election(candidate, set(nodes), known_dead)
         self.early: list[tuple[int, Operation]] = []
-        self._request, self._nodes, self._job, self._logger = request, nodes, job, logger
+        self._request, self._nodes, self._job, self._logger = request, nodes, candidate.job, logger
+        self._lost = set(lost)
         self._clock = clock or SystemClock()
         self._sessions: dict[int, Session] = {}
         self._key: Key | None = None
         self._names = {node: f"Node({node}) at {address}" for node, address in nodes.items()}
+
+    def require(self) -> None:
+        """See that the job may go on from here, or be ended.
+
+        Raises: NoMajority, Deposed when somebody else drives the job, or it is over.
+        """
+        self._check(self.ask_near())
+
+    def agree(self, attempt: int, attempt_state: str, staying: Collection[int]) -> None:
+        """See that this attempt may begin, with the nodes `staying`; those that are left out know of it then, too.
+
+        Raises: as `require`.
+        """
+        self._check(self.ask_near(staying))
+        self._check(self.propose(attempt, attempt_state))
+
+    def _check(self, decision: Decision) -> None:
+        if decision is Decision.PAUSE:
+            raise NoMajority(self.reasons or "Too few nodes of the last attempt agree.")
+        if decision is not Decision.DRIVE:
+            raise Deposed(f"The job is not driven from here any more: {clean(self.reasons or decision.value).rstrip('.')}.")
+
+    def ask_near(self, needed: Collection[int] = ()) -> Decision:
+        """As `ask`. Who is lost, and is not needed, is asked only where the others are not enough: a silent host takes its
+        time."""
+        decision = self.ask(set(self._nodes) - self._lost.difference(needed))
+        return self.ask() if decision is Decision.PAUSE else decision
 
     def ask(self, nodes: Collection[int] | None = None) -> Decision:
         """One round: whether the job may go on from here, by the word of these nodes (default: of all)."""
@@ -75,7 +111,7 @@ class Candidacy:
         gone = {node: f"{self._names[node]} cannot be reached." for node in (*election.silent, *election.refused)}
         return {**gone, **{node: answer.reason for node, answer in election.denied.items()}}
 
-    def leave(self, nodes: Collection[int], outcome: str, detail: str) -> None:
+    def conclude(self, nodes: Collection[int], outcome: str, detail: str) -> None:
         """Tell those of `nodes` that can be told how the job has ended for them."""
         for node in nodes:
             self._tell(node, Conclude(self._job, node, outcome, detail, ""))

@@ -47,11 +47,19 @@ class Decision(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Office:
-    """In which capacity somebody asks. `is_standby`: somebody else has begun the last attempt. `is_elastic`: others than its
-    nodes may go on with the job. `leaves_out`: nodes that failed are left out of the next attempt, so who has lost all others
-    must not count on agents alone that were started again."""
+class Candidate:
+    """Who asks for a job, with what manifest, and in which capacity.
 
+    `term` is that of its newest claim, `since` the term and the number of the last attempt. `is_standby`: somebody else has
+    begun that one. `is_elastic`: others than its nodes may go on with the job. `leaves_out`: nodes that failed are left out of
+    the next attempt, so who has lost all others must not count on agents alone that were started again.
+    """
+
+    job: str
+    driver: str
+    sha256: str
+    term: int
+    since: tuple[int, int]
     is_standby: bool
     is_elastic: bool = False
     leaves_out: bool = False
@@ -132,24 +140,12 @@ class Election(Machine):
     has proposed, the nodes are asked to agree to it now.
     """
 
-    def __init__(
-        self,
-        job: str,
-        driver: str,
-        sha256: str,
-        nodes: Collection[int],
-        office: Office,
-        *,
-        term: int,
-        since: tuple[int, int],
-        known_dead: Collection[int] = (),
-    ) -> None:
+    def __init__(self, candidate: Candidate, nodes: Collection[int], known_dead: Collection[int] = ()) -> None:
         super().__init__()
-        self._job, self._driver, self._sha256, self._office = job, driver, sha256, office
+        self._candidate = candidate
         self._nodes = tuple(nodes)
-        self._since = since  # term and number of the last attempt
         self._known_dead = set(known_dead)
-        self.term = term
+        self.term = candidate.term
         self.granted: dict[int, Granted] = {}
         self.denied: dict[int, Denied] = {}
         self.refused: set[int] = set()
@@ -190,14 +186,15 @@ class Election(Machine):
     def _claim(self, nodes: set[int], now: float) -> list[object]:
         self._claims += 1
         self._asked, self.deadline = set(nodes), now + ANSWER_SECONDS
-        return [Send(node, ClaimJob(self._job, node, self._driver, self._sha256, self.term)) for node in sorted(nodes)]
+        who = self._candidate
+        return [Send(node, ClaimJob(who.job, node, who.driver, who.sha256, self.term)) for node in sorted(nodes)]
 
     def _propose(self, event: Propose, now: float) -> list[object]:
         self._proposal, self._agreed = (event.attempt, event.attempt_state), set()
         self._asked = {node for node, answer in self.granted.items() if answer.voice != NONE}
         self.deadline = now + ANSWER_SECONDS
-        content = (self._driver, self.term, event.attempt, event.attempt_state)
-        return [Send(node, ProposeAttempt(self._job, node, *content)) for node in sorted(self._asked)]
+        content = (self._candidate.driver, self.term, event.attempt, event.attempt_state)
+        return [Send(node, ProposeAttempt(self._candidate.job, node, *content)) for node in sorted(self._asked)]
 
     def _hear(self, event: Said) -> None:
         node, answer = event.node, event.answer
@@ -234,7 +231,9 @@ class Election(Machine):
         latest = max((answer.term for answer in denials if answer.outcome not in OVER), default=0)
         if self._proposal is None and not is_driven and latest >= self.term and self._claims < _MOST_CLAIMS:
             known = {*self.granted, *self.denied}
-            self.term = later_term(latest, self._driver)  # somebody has claimed the job since, and is not there any more
+            self.term = later_term(
+                latest, self._candidate.driver
+            )  # somebody has claimed the job since, and is not there any more
             self.granted, self.denied = {}, {}
             return self._claim(known, now)
         if self._proposal is None:
@@ -257,7 +256,9 @@ class Election(Machine):
         agreed. No other one has the same terms."""
         known = [(True, answer.own, answer.own_attempt, answer.own_state) for answer in told]
         known += [(False, answer.agreed, answer.newest, answer.attempt_state) for answer in told if not answer.begun]
-        return max((entry for entry in known if entry[1:3] > self._since and entry[1] not in self._ours), default=None)
+        return max(
+            (entry for entry in known if entry[1:3] > self._candidate.since and entry[1] not in self._ours), default=None
+        )
 
     @property
     def _others(self) -> set[int]:
@@ -271,7 +272,7 @@ class Election(Machine):
         is_enough = self._is_enough()
         if self.newer is not None and (is_enough or self._proposal is None):
             return Decision.NEWER
-        if self._is_behind or (self._office.is_standby and others):
+        if self._is_behind or (self._candidate.is_standby and others):
             return Decision.YIELD
         if is_enough:
             return Decision.DRIVE
@@ -283,11 +284,11 @@ class Election(Machine):
             grants &= self._agreed
         votes = 2 * (len(grants) + len(self.refused & self._known_dead))
         is_living = any(self.granted[node].voice == LIVING for node in grants)
-        if votes > len(self._nodes) or (votes == len(self._nodes) and not self._office.is_standby):
-            return is_living or not self._office.leaves_out or self._office.is_elastic
+        if votes > len(self._nodes) or (votes == len(self._nodes) and not self._candidate.is_standby):
+            return is_living or not self._candidate.leaves_out or self._candidate.is_elastic
         unknown = self.silent or self.refused - self._known_dead
         open_ = {node for node, answer in self.granted.items() if answer.voice != NONE} - grants
-        return is_living and not (self._office.is_elastic or unknown or self._others or open_)
+        return is_living and not (self._candidate.is_elastic or unknown or self._others or open_)
 
     def describe(self, names: dict[int, str]) -> str:
         """Who keeps us from going on."""

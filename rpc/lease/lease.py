@@ -12,10 +12,12 @@ knows it; but it may have been counted as dead meanwhile, so it speaks only for 
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, replace
 
 from ..liveness.limits import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 from ..machine import Machine
+from .messages import ClaimJob, KeepManifest, ProposeAttempt
 
 LIVING, RESTARTED, NONE = "living", "restarted", "none"
 """The voice of a node for a claimant: its agent has lived all the time; it was started again, but had promised itself to the
@@ -40,41 +42,7 @@ class Promise:
     own_state: str = ""
 
 
-# ---- events
-
-
-@dataclass(frozen=True)
-class HandedOff:
-    """The driver has told the node what its standby driver must know, and its place in seniority; `term` is that of the
-    attempt."""
-
-    place: int
-    attempt: int
-    term: int
-    attempt_state: str
-
-
-@dataclass(frozen=True)
-class ManifestComplete:
-    """The manifest is here as a whole: a standby driver could take over."""
-
-
-@dataclass(frozen=True)
-class Claimed:
-    """Somebody wants to drive the job."""
-
-    by: str
-    term: int
-
-
-@dataclass(frozen=True)
-class Proposed:
-    """The driver wants to begin `attempt`, with this node or without it."""
-
-    by: str
-    term: int
-    attempt: int
-    attempt_state: str
+# ---- events; besides those a driver's ClaimJob, ProposeAttempt and KeepManifest
 
 
 @dataclass(frozen=True)
@@ -82,7 +50,7 @@ class Begun:
     """The node takes part in an attempt from now on: a majority has agreed to it. It need not have been among them, so it is
     told the attempt state, too."""
 
-    by: str
+    driver: str
     term: int
     attempt: int
     attempt_state: str
@@ -92,27 +60,17 @@ class Begun:
 class DriverGone:
     """The last connection of a driver has ended."""
 
-    by: str
+    driver: str
 
 
-@dataclass(frozen=True)
-class StandbyGone:
-    """The standby driver that was started here has ended."""
+class Event(enum.Enum):
+    """What needs no further words."""
 
-
-@dataclass(frozen=True)
-class StandbyHere:
-    """A standby driver that was started here for this job, when the node had another number."""
-
-
-@dataclass(frozen=True)
-class Concluded:
-    """The driver says that the job is over, or the user that it shall be."""
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
+    MANIFEST_COMPLETE = "the manifest is here as a whole, so a standby driver could take over"
+    STANDBY_GONE = "the standby driver that was started here has ended"
+    STANDBY_HERE = "one that was started for this job, when the node had another number, is ours"
+    CONCLUDED = "the driver says that the job is over, or the user that it shall be"
+    TICK = "time has passed"
 
 
 # ---- actions
@@ -134,7 +92,6 @@ class Keep:
 class Grant:
     """The claimant drives; `is_new` unless it has done so already. `voice` is what the grant counts."""
 
-    by: str
     is_new: bool
     voice: str = LIVING
 
@@ -148,7 +105,6 @@ class Agree:
 class Deny:
     """It does not drive, or the attempt may not begin."""
 
-    by: str
     reason: str
 
 
@@ -183,33 +139,32 @@ class DriverLease(Machine):
             self.driver = ""
 
     def _decide(self, event: object, now: float) -> list[object]:
-        if isinstance(event, Claimed):
+        if isinstance(event, ClaimJob):
             return self._on_claim(event)
-        if isinstance(event, Proposed):
+        if isinstance(event, ProposeAttempt):
             return self._on_proposal(event)
         if isinstance(event, Begun):
             return self._on_begin(event)
-        if isinstance(event, StandbyGone):
+        if isinstance(event, KeepManifest):
+            self._place = event.place
+            attempt = (event.term, event.attempt, event.attempt_state)
+            return self._change(_begun(self.promise.term, self.promise.driver, *attempt))
+        if isinstance(event, DriverGone):
+            if event.driver == self.driver:
+                self.driver = ""
+                self._wait(now + self._place * PLACE_SECONDS)
+        elif event is Event.MANIFEST_COMPLETE:
+            self._has_manifest = True
+            self._wait(now + self._place * PLACE_SECONDS)
+        elif event is Event.STANDBY_GONE:
             self._standby = False
             self._wait(now + self._pause)
             self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
-        elif isinstance(event, DriverGone):
-            if event.by == self.driver:
-                self.driver = ""
-                self._wait(now + self._place * PLACE_SECONDS)
-        elif isinstance(event, HandedOff):
-            self._place = event.place
-            known = self.promise
-            own = (event.term, event.attempt, event.attempt_state)
-            return self._change(Promise(known.term, known.driver, event.attempt, event.term, True, event.attempt_state, *own))
-        elif isinstance(event, StandbyHere):
+        elif event is Event.STANDBY_HERE:
             self._standby = True
-        elif isinstance(event, ManifestComplete):
-            self._has_manifest = True
-            self._wait(now + self._place * PLACE_SECONDS)
-        elif isinstance(event, Concluded):
+        elif event is Event.CONCLUDED:
             self.over, self.deadline = True, None
-        elif isinstance(event, Tick):
+        elif event is Event.TICK:
             return self._on_tick(now)
         else:
             raise self._impossible(event)
@@ -219,39 +174,41 @@ class DriverLease(Machine):
         before, self.promise = self.promise, promise
         return [Keep(before)] if promise != before else []
 
-    def _on_claim(self, event: Claimed) -> list[object]:
-        reason = "the job is over" if self.over else self.objection(event.by, event.term)
+    def _on_claim(self, event: ClaimJob) -> list[object]:
+        reason = "the job is over" if self.over else self.objection(event.driver, event.term)
         if reason:
-            return [Deny(event.by, reason)]
-        voice = LIVING if not self.restarted else RESTARTED if event.by == self.promise.driver else NONE
-        is_new = self.driver != event.by
-        self.driver, self.deadline = event.by, None
-        kept = [] if voice == NONE else self._change(replace(self.promise, term=event.term, driver=event.by))
-        return [*kept, Grant(event.by, is_new, voice)]
+            return [Deny(reason)]
+        voice = LIVING if not self.restarted else RESTARTED if event.driver == self.promise.driver else NONE
+        kept = [] if voice == NONE else self._change(replace(self.promise, term=event.term, driver=event.driver))
+        return [*kept, self._grant(event.driver, voice)]
 
-    def _on_proposal(self, event: Proposed) -> list[object]:
+    def _grant(self, driver: str, voice: str = LIVING) -> Grant:
+        is_new = self.driver != driver
+        self.driver, self.deadline = driver, None
+        return Grant(is_new, voice)
+
+    def _on_proposal(self, event: ProposeAttempt) -> list[object]:
         known = self.promise
-        reason = "the job is over" if self.over else self.objection(event.by, event.term)
-        if not reason and (self.driver, known.driver, known.term) != (event.by, event.by, event.term):
+        reason = "the job is over" if self.over else self.objection(event.driver, event.term)
+        if not reason and (self.driver, known.driver, known.term) != (event.driver, event.driver, event.term):
             reason = "it has not claimed the job here"
         if not reason and (event.term, event.attempt) < (known.agreed, known.attempt):
             reason = f"attempt {known.attempt} is known here"
         if reason:
-            return [Deny(event.by, reason)]
+            return [Deny(reason)]
         begun = known.begun and (known.attempt, known.attempt_state) == (event.attempt, event.attempt_state)
-        own = (known.own, known.own_attempt, known.own_state)
-        agreed = Promise(event.term, event.by, event.attempt, event.term, begun, event.attempt_state, *own)
+        number, state = event.attempt, event.attempt_state
+        agreed = replace(known, attempt=number, agreed=event.term, begun=begun, attempt_state=state)
         return [*self._change(agreed), Agree()]
 
     def _on_begin(self, event: Begun) -> list[object]:
-        reason = self.objection(event.by, event.term)
+        reason = self.objection(event.driver, event.term)
         if reason:
-            return [Deny(event.by, reason)]
-        is_new = self.driver != event.by
-        self.driver, self.deadline, self.over, self.restarted = event.by, None, False, False
-        own = (event.term, event.attempt, event.attempt_state)
-        begun = Promise(event.term, event.by, event.attempt, event.term, True, event.attempt_state, *own)
-        return [*self._change(begun), Grant(event.by, is_new)]
+            return [Deny(reason)]
+        self.over = self.restarted = False
+        grant = self._grant(event.driver)
+        attempt = (event.term, event.attempt, event.attempt_state)
+        return [*self._change(_begun(event.term, event.driver, *attempt)), grant]
 
     def _wait(self, until: float) -> None:
         """Begin to wait, if there is anything that this node could do afterwards. A living standby driver tries again by
@@ -264,6 +221,11 @@ class DriverLease(Machine):
             return []
         self._standby, self.deadline = True, None
         return [StartStandby()]
+
+
+def _begun(term: int, driver: str, agreed: int, attempt: int, attempt_state: str) -> Promise:
+    """The promise of a node that takes part in an attempt."""
+    return Promise(term, driver, attempt, agreed, True, attempt_state, agreed, attempt, attempt_state)
 
 
 def who(driver: str) -> str:

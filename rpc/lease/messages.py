@@ -96,12 +96,11 @@ class ManifestKept(Operation):
 
 
 @dataclass(frozen=True)
-class Granted(Operation):
-    """You drive, by the claim of the term `claim`; `voice` is what that counts (see `lease`).
+class Promised(Operation):
+    """Base of the answers that tell what the node has promised (see `lease.Promise`).
 
-    Then the newest attempt that the node has agreed to, -1 for none: in which term, whether it has begun, its
-    attempt state; then the newest that has begun here, its term, number and attempt state; and what the node was told last: the
-    attempt that its process is of, and its state.
+    First the newest attempt that it has agreed to, -1 for none: in which term, whether it has begun, its attempt state; then
+    the newest that has begun here, its term, number and attempt state.
     """
 
     job: str
@@ -113,6 +112,15 @@ class Granted(Operation):
     own: Term
     own_attempt: Annotated[int, range(-1, 1 << 31)]
     own_state: str
+
+
+@dataclass(frozen=True)
+class Granted(Promised):
+    """You drive, by the claim of the term `claim`; `voice` is what that counts (see `lease`).
+
+    Last is what the node was told last: the attempt that its process is of, and its state.
+    """
+
     claim: Term
     voice: Annotated[str, ("living", "restarted", "none")]
     attempt: Attempt
@@ -121,19 +129,10 @@ class Granted(Operation):
 
 
 @dataclass(frozen=True)
-class Denied(Operation):
+class Denied(Promised):
     """You do not drive, or the attempt may not begin: somebody else drives now (`is_driven`), or has claimed the job by the
-    claim of the `term`, or the job is over: then `outcome` says how. The newest attempt is told as by `Granted`."""
+    claim of the `term`, or the job is over: then `outcome` says how."""
 
-    job: str
-    node: Node
-    newest: Annotated[int, range(-1, 1 << 31)]
-    agreed: Term
-    begun: bool
-    attempt_state: str
-    own: Term
-    own_attempt: Annotated[int, range(-1, 1 << 31)]
-    own_state: str
     term: Term
     is_driven: bool
     reason: str

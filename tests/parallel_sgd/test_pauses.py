@@ -13,9 +13,9 @@ from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.testing import VirtualClock
 from parallel_sgd import JobFailed, restart_loop
-from parallel_sgd.quorum import NoMajority
 from parallel_sgd.restart_loop import RestartLoop
 from rpc.errors import Deposed
+from rpc.lease import NoMajority
 from rpc.liveness.limits import DEPOSED_SECONDS, RETURN_SECONDS, WAIT_SECONDS
 from rpc.submit import restarts
 from rpc.submit.recovery import AGAIN, SHRINK, WAIT, Recovery
@@ -38,7 +38,8 @@ class Loop(RestartLoop):
         self.recovery, self.ended = Recovery(policy, 3), ""
         self._driver, self._collects = "127.0.0.1:1/7", False
         self._running: Any = SimpleNamespace(coordinator=coordinator, nodes=nodes)
-        self._quorum: Any = SimpleNamespace(require=lambda: agree(self.seconds), tell=lambda *_, **__: None)
+        election = SimpleNamespace(granted={})
+        self._candidacy: Any = SimpleNamespace(require=lambda: agree(self.seconds), conclude=lambda *_: None, election=election)
         self._manifest: Any = SimpleNamespace(job="job")
         self._run, self._clock, self._begun = None, clock, clock.monotonic()
         self._agrees, self._starts = agree, start

@@ -26,7 +26,7 @@ from rpc.agent.failover import DriverLeases
 from rpc.agent.store import JobFolders, JobRecord
 from rpc.agent.subscribers import Subscribers
 from rpc.files import write_private
-from rpc.lease.handoff import PART_BYTES, Handoff, ManifestSender
+from rpc.lease.handoff import PART_BYTES, Handoff, HandoffTracker
 from rpc.lease.lease import Promise
 from rpc.liveness.limits import SILENT_DRIVER_SECONDS
 from rpc.messages import (
@@ -93,10 +93,11 @@ class Place:
             if isinstance(answer, ManifestKept):
                 answers.append(answer)
 
-        sender = ManifestSender(JOB, attempt, Handoff(driver, "parallel_sgd.standby", content, "{}"), [node], tell, lambda _: 0)
-        while sender.open:
-            sender.take(node, answers[-1])
-            sender.send()
+        tracker = HandoffTracker(JOB, attempt, tell, lambda _: 0)
+        tracker.hand_off(Handoff(driver, "parallel_sgd.standby", content, "{}"), [node])
+        while tracker.lacking:
+            tracker.take(node, answers[-1])
+            tracker.send()
         return answers
 
     @property

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rpc import messages
 from rpc.lease import lease as who
 from rpc.lease.election import Newer
 from rpc.messages import Agreed, ClaimJob, Denied, Granted, ProposeAttempt
@@ -104,7 +105,7 @@ class Agent:
 
     def _tick(self, life: int) -> None:
         if self.up and life == self.lives:
-            self.feed(who.Tick())
+            self.feed(who.Event.TICK)
 
     def content(self) -> tuple[Any, ...]:
         known = self.lease.promise
@@ -121,7 +122,7 @@ class Agent:
         elif isinstance(message, ClaimJob) and self.begun < 0:
             self.say(connection, Granted(*self.content(), message.term, who.NONE, 0, "unknown", ""))
         elif isinstance(message, ClaimJob):
-            answer = self.feed(who.Claimed(message.driver, message.term))[-1]
+            answer = self.feed(message)[-1]
             if isinstance(answer, who.Grant):
                 self.drop_others(connection)
                 told = (message.term, answer.voice, max(self.begun, 0), "running", "")
@@ -129,8 +130,7 @@ class Agent:
             else:
                 self.say(connection, self.denied(answer))
         elif isinstance(message, ProposeAttempt):
-            event = who.Proposed(message.driver, message.term, message.attempt, message.attempt_state)
-            answer = self.feed(event)[-1]
+            answer = self.feed(message)[-1]
             agreed = Agreed(JOB, self.host, message.term, message.attempt)
             self.say(connection, agreed if isinstance(answer, who.Agree) else self.denied(answer))
         elif isinstance(message, CanCommit):
@@ -138,13 +138,13 @@ class Agent:
         elif isinstance(message, KeepManifest):
             if self.lease.driver == driver.name and not self.lease.over:
                 self.attempt_state = message.config
-                self.feed(
-                    who.HandedOff(message.place, message.config.attempt, message.config.term, message.config.attempt_state)
-                )
-                self.feed(who.ManifestComplete())
+                config = message.config
+                order = (config.attempt, config.term, driver.name, message.place, "", 0, "", config.attempt_state)
+                self.feed(messages.KeepManifest(JOB, self.host, *order))
+                self.feed(who.Event.MANIFEST_COMPLETE)
         elif isinstance(message, Conclude) and self.lease.driver == driver.name and not self.lease.over:
             self.outcome = message.outcome
-            self.feed(who.Concluded())
+            self.feed(who.Event.CONCLUDED)
             if message.config is not None and message.outcome != "left":
                 self.world.note_end(self.host, message)
 
@@ -186,4 +186,4 @@ class Agent:
     def standby_ended(self, standby: Driver) -> None:
         if self.up and self.standby is standby:
             self.standby = None
-            self.feed(who.StandbyGone())
+            self.feed(who.Event.STANDBY_GONE)

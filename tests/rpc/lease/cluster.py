@@ -260,7 +260,7 @@ class Cluster:
             agent.up, agent.lives, agent.attempt_state = True, agent.lives + 1, None
             agent.lease = who.DriverLease(agent.disk, restarted=True)
             if agent.outcome:
-                agent.feed(who.Concluded())
+                agent.feed(who.Event.CONCLUDED)
 
     def kill_submitter(self) -> None:
         if self.submitter.alive:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rpc.lease.election import Ask, Decision, Election, Missing, Office, Propose, Said, Send, Settled, Tick, later_term
+from rpc.lease.election import Ask, Candidate, Decision, Election, Missing, Propose, Said, Send, Settled, Tick, later_term
 from rpc.messages import Agreed, Denied, Granted
 
 from .agent import JOB, CanCommit, Conclude, Config, Connection, KeepManifest, Refused
@@ -126,11 +126,10 @@ class Driver:
 
     def ask(self, hosts: set[int], then: Callable[[Decision], None]) -> None:
         if self.election is None:
-            office = Office(self.is_standby, self.world.elastic, self.world.shrinks)
             since = (self.config.term, self.config.attempt)
-            self.election = self.world.electorate(
-                JOB, self.name, SHA, self.config.hosts, office, term=self.term, since=since, known_dead=self.known_dead
-            )
+            standing = (self.is_standby, self.world.elastic, self.world.shrinks)
+            candidate = Candidate(JOB, self.name, SHA, self.term, since, *standing)
+            self.election = self.world.electorate(candidate, self.config.hosts, self.known_dead)
         self._then = then
         missing = {host: how for host in sorted(hosts) if (how := self.call(host))}
         actions = self.election.handle(Ask(tuple(sorted(hosts))), self.world.now)

@@ -7,14 +7,15 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from network import NodeAssignment, Request
 from network.keys import new_key
 from rpc.lease import candidacy, election
-from rpc.lease.candidacy import Candidacy
-from rpc.lease.election import Decision, Election, Office
+from rpc.lease.candidacy import Candidacy, NoMajority
+from rpc.lease.election import Candidate, Decision
 from tests.processes.harness import Cluster, cluster
 
 from ...statements import covers
@@ -27,6 +28,7 @@ class Hosts:
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
+        self._socks: list[socket.socket] = []
 
     def nodes(self, kinds: str) -> NodeAssignment:
         """One node for each letter: `g`one, `s`ilent."""
@@ -34,10 +36,19 @@ class Hosts:
         for node, kind in enumerate(kinds):
             sock = self._stack.enter_context(socket.socket())
             sock.bind(("127.0.0.1", 0))  # bound, so that nobody else gets the port; who does not listen refuses
+            self._socks.append(sock)
             if kind == "s":
                 sock.listen(8)
+                sock.setblocking(False)
             made.add(node, f"127.0.0.1:{sock.getsockname()[1]}")
         return made
+
+    def has_been_called(self, host: int) -> bool:
+        try:
+            self._socks[host].accept()[0].close()
+        except BlockingIOError:
+            return False
+        return True
 
 
 @pytest.fixture
@@ -53,18 +64,26 @@ def pair(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-def made(request: Request, nodes: NodeAssignment, **further: object) -> Candidacy:
-    machine = Election(
-        JOB,
-        "The submitter/0123456789abcdef",
-        SHA,
-        set(nodes),
-        Office(is_standby=False),
-        term=0,
-        since=(0, 0),
-        **further,  # type: ignore[arg-type]
-    )
-    return Candidacy(request, nodes, machine, JOB, logging.getLogger("candidacy test"))
+def made(request: Request, nodes: NodeAssignment, *, is_standby: bool = False, **further: Any) -> Candidacy:
+    candidate = Candidate(JOB, "The submitter/0123456789abcdef", SHA, 0, (0, 0), is_standby)
+    return Candidacy(request, nodes, candidate, logging.getLogger("candidacy test"), **further)
+
+
+@covers("FLT-21", "FLT-25")
+@pytest.mark.processes
+def test_a_silent_host_is_asked_only_where_the_others_are_not_enough(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would cost 1.5 s of the five after which training goes on without it. Who is asked and does not answer is named."""
+    for module in (candidacy, election):
+        monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
+    nodes = hosts.nodes("gs")
+    further = {"lost": [1], "known_dead": [0]}
+    with closing(made(Request(key=new_key()), nodes, **further)) as asking:
+        asking.require()
+        assert not hosts.has_been_called(1)
+    with closing(made(Request(key=new_key()), nodes, is_standby=True, **further)) as asking:
+        with pytest.raises(NoMajority, match=rf"Node\(1\) at {nodes[1]} cannot be reached, and may be going on without us"):
+            asking.require()
+        assert hosts.has_been_called(1)
 
 
 @covers("FLT-25")

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rpc.errors import InvalidTransition
-from rpc.lease.election import Ask, Decision, Election, Missing, Newer, Office, Propose, Said, Send, Settled, Tick, later_term
+from rpc.lease.election import (
+    Ask,
+    Candidate,
+    Decision,
+    Election,
+    Missing,
+    Newer,
+    Propose,
+    Said,
+    Send,
+    Settled,
+    Tick,
+    later_term,
+)
 from rpc.liveness.limits import ANSWER_SECONDS
 from rpc.messages import Agreed, ClaimJob, Denied, Granted, ProposeAttempt
 
@@ -16,11 +31,12 @@ from ...statements import covers
 JOB, ME, SHA = "job", "Node(0)/000000000000000a", "0f" * 32
 Known = tuple[int, int, bool, str, int, int, str]
 FIRST: Known = (0, 0, True, "first", 0, 0, "first")  # newest, agreed, begun, attempt state, and what has begun here
-SUBMITTER, STANDBY = Office(is_standby=False, leaves_out=True), Office(is_standby=True, leaves_out=True)
+SUBMITTER = Candidate(JOB, ME, SHA, 1, (0, 0), is_standby=False, leaves_out=True)
+STANDBY = replace(SUBMITTER, is_standby=True)
 
 
-def election(nodes: int, office: Office, **further: Any) -> Election:
-    return Election(JOB, ME, SHA, range(nodes), office, **{"term": 1, "since": (0, 0), **further})
+def election(nodes: int, candidate: Candidate, known_dead: Collection[int] = (), term: int = 1) -> Election:
+    return Election(replace(candidate, term=term), range(nodes), known_dead)
 
 
 def grant(node: int, claim: int = 1, voice: str = "living", known: Known = FIRST) -> Said:
@@ -100,7 +116,7 @@ def test_who_counts(
 
 @covers("INV-14")
 @pytest.mark.parametrize(("office", "expected"), [(SUBMITTER, DRIVE), (STANDBY, YIELD)])
-def test_a_standby_that_hears_of_another_driver_does_not_drive(office: Office, expected: Decision) -> None:
+def test_a_standby_that_hears_of_another_driver_does_not_drive(office: Candidate, expected: Decision) -> None:
     """Even with a majority; who has begun the attempt needs no more than that."""
     answers = (grant(0), grant(1), deny(2, is_driven=True))
     assert decision(round_of(election(3, office), *answers)) is expected
@@ -112,7 +128,7 @@ def test_an_agent_that_was_started_again_has_a_voice_for_one_driver_only() -> No
     assert decision(round_of(election(3, SUBMITTER), grant(0), grant(1, voice="restarted"))) is DRIVE
     alone = [grant(node, voice="restarted") for node in range(3)]
     assert decision(round_of(election(3, SUBMITTER), *alone)) is PAUSE  # others may go on where these were left out
-    assert decision(round_of(election(3, Office(is_standby=False)), *alone)) is DRIVE  # here nobody ever was
+    assert decision(round_of(election(3, replace(SUBMITTER, leaves_out=False)), *alone)) is DRIVE  # here nobody ever was
 
 
 def test_who_keeps_it_from_going_on_is_named() -> None:

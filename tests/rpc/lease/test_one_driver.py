@@ -196,7 +196,7 @@ class NobodyWaitsForTheDead(Election):
     def _is_enough(self) -> bool:
         grants = {node for node in self.granted if self._proposal is None or node in self._agreed}
         is_living = any(self.granted[node].voice == LIVING for node in grants)
-        is_calm = not (self._office.is_elastic or self.silent or self._others or self.granted.keys() - grants)
+        is_calm = not (self._candidate.is_elastic or self.silent or self._others or self.granted.keys() - grants)
         return super()._is_enough() or (is_living and is_calm)
 
 
