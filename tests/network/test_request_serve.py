@@ -20,7 +20,7 @@ from network import Controller, NetworkError, NodeAssignment, PeerLost, Request,
 from network.errors import NotReached
 from network.key_files import create_key_file
 from network.keys import KeyFileError
-from network.transport import wait_sockets
+from network.testing import Proxy
 
 from ..statements import covers
 
@@ -32,49 +32,6 @@ def key_file(tmp_path: Path) -> Path:
     path = tmp_path / "key"
     create_key_file(path)
     return path
-
-
-class CountingProxy:
-    """Forwards TCP to `target` and counts the bytes of each direction."""
-
-    def __init__(self, target: tuple[str, int]) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self.up = self.down = 0
-        self._target = target
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        near, _ = self._listener.accept()
-        with near, socket.create_connection(self._target) as far:
-            other = {near: far, far: near}
-            while other:
-                wait_sockets(list(other), [], LIMIT)
-                for source in list(other):
-                    source.setblocking(False)
-                    try:
-                        data = source.recv(1 << 16)
-                    except BlockingIOError:
-                        continue
-                    except ConnectionError:
-                        data = b""
-                    sink = far if source is near else near
-                    if not data:
-                        del other[source]
-                        with contextlib.suppress(OSError):
-                            sink.shutdown(socket.SHUT_WR)
-                        continue
-                    sink.setblocking(True)
-                    sink.sendall(data)
-                    if source is near:
-                        self.up += len(data)
-                    else:
-                        self.down += len(data)
-
-    def join(self) -> None:
-        self._thread.join(LIMIT)
-        self._listener.close()
 
 
 @contextlib.contextmanager
@@ -119,9 +76,10 @@ def test_a_submitter_and_a_server_talk(key_file: Path) -> None:
 @pytest.mark.parametrize("kilobytes", [0, 20_000])
 def test_bytes_are_what_a_proxy_counts(key_file: Path, kilobytes: int) -> None:
     """Bytes sent and read, handshake and farewell included, equal a proxy's own count to the byte."""
-    with Serve(key_file=key_file) as serve:
-        proxy = CountingProxy(("127.0.0.1", serve.address.port))
-        com, served = connect(serve, key_file, proxy.port)
+    with Serve(key_file=key_file) as serve, Proxy() as proxy:
+        route = proxy.route(serve.address)
+        assert route.address is not None
+        com, served = connect(serve, key_file, route.address.port)
         for value in (None, {"a": 1}, np.zeros(kilobytes * 1024, np.uint8)):
             sender = threading.Thread(target=com.send_one, args=(5, value))
             sender.start()
@@ -131,10 +89,8 @@ def test_bytes_are_what_a_proxy_counts(key_file: Path, kilobytes: int) -> None:
             com.get_one(timeout=LIMIT)
         with in_background(com):
             served.close()
-        proxy.join()
-    assert proxy.up == com.bytes_sent == served.bytes_read
-    assert proxy.down == com.bytes_read == served.bytes_sent
-    assert proxy.up > kilobytes * 1024
+        assert route.there.passed == com.bytes_sent == served.bytes_read > kilobytes * 1024
+        assert route.back.passed == com.bytes_read == served.bytes_sent
 
 
 CHILD = """
@@ -189,7 +145,7 @@ def test_the_wrong_key_names_the_address_and_what_to_compare(key_file: Path, tmp
     with Serve(key_file=key_file) as serve:
 
         def wait_in_vain() -> None:
-            with pytest.raises(TimedOut):
+            with pytest.raises(TimedOut, match=r"after 0\.3 s waiting for a submitter to connect"):
                 serve.acquire(0.3)
 
         thread = threading.Thread(target=wait_in_vain)
@@ -200,13 +156,9 @@ def test_the_wrong_key_names_the_address_and_what_to_compare(key_file: Path, tmp
         thread.join()
 
 
-def test_a_missing_key_file_is_named(tmp_path: Path) -> None:
-    nodes = NodeAssignment().add(0, "127.0.0.1")
+def test_what_cannot_be_called_is_refused(key_file: Path, tmp_path: Path) -> None:
     with pytest.raises(KeyFileError, match="absent does not exist"):
-        Request(tmp_path / "absent").request(nodes)
-
-
-def test_an_empty_assignment_is_refused(key_file: Path) -> None:
+        Request(tmp_path / "absent").request(NodeAssignment().add(0, "127.0.0.1"))
     with pytest.raises(ValueError, match="needs at least one node, got an empty NodeAssignment"):
         Request(key_file).request(NodeAssignment())
 
@@ -223,11 +175,6 @@ def test_off_loopback_with_a_key_file_it_listens(key_file: Path) -> None:
         com, served = connect(serve, key_file)
         com.close(graceful=False)
         served.close(graceful=False)
-
-
-def test_waiting_for_a_submitter_has_a_limit(key_file: Path) -> None:
-    with Serve(key_file=key_file) as serve, pytest.raises(TimedOut, match=r"after 0\.05 s waiting for a submitter to connect"):
-        serve.acquire(0.05)
 
 
 @covers("SEC-1", "SEC-9")

@@ -252,27 +252,22 @@ def exchanged(sealed: bool, **faults: int) -> tuple[list[bytes], list[bytes], Sh
     return parts, [piece for _, piece in out], shape
 
 
-@covers("FLT-10")
-def test_messages_are_duplicated() -> None:
-    """Whole, at their place; the handshake is never touched."""
-    parts, out, shape = exchanged(False, duplicate=2)
-    assert out == [*parts[:3], parts[2], parts[3], parts[3], *parts[4:]]
-    assert shape.counts == {"duplicate": 2}
+#: the order in which the parts arrive: 0 and 1 are the handshake, which is never touched, 2 to 6 the messages, 7 the end
+FAULTS: dict[str, tuple[bool, int, list[int], int]] = {
+    "duplicate": (False, 2, [0, 1, 2, 2, 3, 3, 4, 5, 6, 7], 2),
+    "reorder": (True, 2, [0, 1, 3, 2, 5, 4, 6, 7], 2),
+    "lose": (False, 1, [0, 1, 7], 5),
+}
 
 
-@covers("FLT-10")
-def test_messages_are_reordered() -> None:
-    """Pairs change places."""
-    parts, out, shape = exchanged(True, reorder=2)
-    assert out == [*parts[:2], parts[3], parts[2], parts[5], parts[4], *parts[6:]]
-    assert shape.counts == {"reorder": 2}
-
-
-@covers("FLT-8")
-def test_messages_are_lost() -> None:
-    """No byte of them arrives, and those around them do."""
-    parts, out, shape = exchanged(False, lose=1)
-    assert out == [*parts[:2], parts[-1]] and shape.counts == {"lose": 5}
+@covers("FLT-8", "FLT-10")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_messages_come_twice_in_another_order_or_not_at_all(fault: str) -> None:
+    """Whole: no byte of a lost one arrives."""
+    sealed, argument, order, count = FAULTS[fault]
+    parts, out, shape = exchanged(sealed, **{fault: argument})
+    assert out == [parts[number] for number in order]
+    assert shape.counts == {fault: count}
 
 
 def test_half_a_pair_leaves_at_the_end() -> None:
