@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from executor import ClusterExecutor
-from executor.tasks import TaskFuture
 from network import NodeAssignment
 
 from .calls import LIMIT, add, await_path, begin_and_await
@@ -22,7 +22,7 @@ def quick_or_slow(begun: str, gate: str) -> int:
 
 
 @pytest.fixture
-def crowded(agents: NodeAssignment, tmp_path: Path) -> Iterator[tuple[ClusterExecutor, list[TaskFuture[int]], Path]]:
+def crowded(agents: NodeAssignment, tmp_path: Path) -> Iterator[tuple[ClusterExecutor, list[Future[int]], Path]]:
     """A function that was quick is slow now, so that nodes hold many calls of it; two of them have begun."""
     with ClusterExecutor(agents) as executor:
         try:
@@ -31,7 +31,7 @@ def crowded(agents: NodeAssignment, tmp_path: Path) -> Iterator[tuple[ClusterExe
             futures = [executor.submit(quick_or_slow, str(path), str(tmp_path / "gate")) for path in paths]
             for path in paths[:2]:
                 await_path(path)
-            yield executor, futures, tmp_path  # type: ignore[misc]
+            yield executor, futures, tmp_path
         finally:
             (tmp_path / "gate").touch()
 
@@ -40,7 +40,7 @@ def begun(folder: Path) -> int:
     return len(list(folder.glob("begun-*")))
 
 
-def test_what_lies_in_a_line_can_be_cancelled(crowded: tuple[ClusterExecutor, list[TaskFuture[int]], Path]) -> None:
+def test_what_lies_in_a_line_can_be_cancelled(crowded: tuple[ClusterExecutor, list[Future[int]], Path]) -> None:
     """It is no more running than one that was not sent: cancel withdraws it from its node, and True is a promise."""
     executor, futures, folder = crowded
     assert sum(future.running() for future in futures) == 2
@@ -52,7 +52,7 @@ def test_what_lies_in_a_line_can_be_cancelled(crowded: tuple[ClusterExecutor, li
     assert begun(folder) == 2
 
 
-def test_shutdown_cancels_what_lies_in_a_line(crowded: tuple[ClusterExecutor, list[TaskFuture[int]], Path]) -> None:
+def test_shutdown_cancels_what_lies_in_a_line(crowded: tuple[ClusterExecutor, list[Future[int]], Path]) -> None:
     """`cancel_futures` takes back what no node has begun; nobody waits for it."""
     executor, futures, folder = crowded
     ended: list[object] = []

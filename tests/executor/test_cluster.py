@@ -20,15 +20,14 @@ import numpy as np
 import pytest
 
 from executor import ClusterExecutor, RemoteError, RemoteTraceback
-from executor.tasks import Task
 from network import NodeAssignment
 from tests.processes.harness import wait_for
+from tests.sources import ROOT
 
 from . import calls
 from .calls import LIMIT, Point, add, await_path, begin_and_await
 
 pytestmark = pytest.mark.processes
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +64,7 @@ def test_functions_of_every_kind(shared: ClusterExecutor) -> None:
 
 
 def test_data_of_every_kind(shared: ClusterExecutor) -> None:
-    """Arguments come as they are, and so do results."""
+    """Arguments come as they are, and so do results; one may be more than what a node may hold of small ones."""
     data: list[Any] = [None, True, 2**70, 1.5, "ä", b"\x00" * 9000, (1, [2, {"k": (3,)}]), {1: "x"}, Point(1, 2), np.float32(2)]
     assert shared.submit(calls.arguments, *data, key=data).result(LIMIT) == (tuple(data), {"key": data})
     assert shared.submit(calls.mirrored, Point(1, 2)).result(LIMIT) == Point(2, 1)
@@ -73,14 +72,10 @@ def test_data_of_every_kind(shared: ClusterExecutor) -> None:
     found = shared.submit(lambda a: (a, a.T), array).result(LIMIT)
     np.testing.assert_array_equal(found[0], array)
     np.testing.assert_array_equal(found[1], array.T)
-    numbers = list(range(400_000))  # more than a message may hold beside arrays
-    assert shared.submit(lambda x: x, numbers).result(LIMIT) == numbers
-
-
-def test_a_large_argument(shared: ClusterExecutor) -> None:
-    """More than what a node may hold of small ones, and than a frame."""
     large = np.arange(12_500_000, dtype=np.float64)
     assert shared.submit(lambda a: (a.nbytes, float(a[-1])), large).result(LIMIT) == (100_000_000, 12_499_999.0)
+    numbers = list(range(400_000))  # more than a message may hold beside arrays
+    assert shared.submit(lambda x: x, numbers).result(LIMIT) == numbers
 
 
 def test_results_are_not_changed_by_later_tasks(shared: ClusterExecutor) -> None:
@@ -113,45 +108,25 @@ def test_what_cannot_travel_is_refused_at_submit(shared: ClusterExecutor) -> Non
     assert shared.submit(add, 1, 1).result(LIMIT) == 2
 
 
-def test_results_that_are_no_data(shared: ClusterExecutor) -> None:
-    """The future raises a TypeError that names the function and the type."""
-    error = shared.submit(object).exception(LIMIT)
-    assert isinstance(error, TypeError)
-    assert "object is no data: builtins.object cannot travel: send numbers, texts, dates, arrays, DataFrames" in str(error)
-
-
-def test_exceptions_of_classes_that_only_the_node_has(shared: ClusterExecutor) -> None:
-    """They come as RemoteError with name, text and traceback."""
-
-    def raise_new() -> None:
-        raise type("Fresh", (Exception,), {"__module__": "made.there"})("text")
-
-    error = shared.submit(raise_new).exception(LIMIT)
-    assert isinstance(error, RemoteError)
-    assert str(error) == "made.there.Fresh: text"
-    assert isinstance(error.__cause__, RemoteTraceback)
-    assert "in raise_new" in error.__cause__.text
-
-
 def test_an_exception_that_fails_itself(shared: ClusterExecutor) -> None:
-    """Deep recursion, and no memory: the worker survives."""
-    assert isinstance(shared.submit(grown, 100_000).exception(LIMIT), RecursionError)
-    memory = shared.submit(np.zeros, 1 << 50).exception(LIMIT)
-    assert isinstance(memory, MemoryError)
-    assert "Unable to allocate 8.00 PiB" in str(memory)
-    assert shared.submit(add, 1).result(LIMIT) == 1
-
-
-def test_a_full_disk_on_the_node(shared: ClusterExecutor) -> None:
-    """The error of the system comes back with its number."""
+    """Deep recursion, no memory, a full disk, a class that only the node has: the worker survives."""
 
     def fill() -> None:
         with open("/dev/full", "w", encoding="utf-8") as file:
             file.write("x" * 100_000)
 
-    error = shared.submit(fill).exception(LIMIT)
-    assert isinstance(error, OSError)
-    assert error.errno == errno.ENOSPC
+    def raise_new() -> None:
+        raise type("Fresh", (Exception,), {"__module__": "made.there"})("text")
+
+    full, fresh = shared.submit(fill).exception(LIMIT), shared.submit(raise_new).exception(LIMIT)
+    assert isinstance(full, OSError) and full.errno == errno.ENOSPC
+    assert isinstance(fresh, RemoteError) and str(fresh) == "made.there.Fresh: text"
+    assert isinstance(fresh.__cause__, RemoteTraceback) and "in raise_new" in fresh.__cause__.text
+    assert isinstance(shared.submit(grown, 100_000).exception(LIMIT), RecursionError)
+    memory = shared.submit(np.zeros, 1 << 50).exception(LIMIT)
+    assert isinstance(memory, MemoryError)
+    assert "Unable to allocate 8.00 PiB" in str(memory)
+    assert shared.submit(add, 1).result(LIMIT) == 1
 
 
 def test_many_functions(agents: NodeAssignment) -> None:
@@ -162,19 +137,10 @@ def test_many_functions(agents: NodeAssignment) -> None:
         assert [future.result(LIMIT) for future in found] == list(range(12))
 
 
-def test_broadcast_values(shared: ClusterExecutor) -> None:
-    """Sent once to every node, named by tasks, and gone after unpersist."""
-    table = shared.broadcast(np.arange(5.0))
-    pairs = list(shared.map(lambda n: (float(table.value[n]), calls.own_pid()), range(5), timeout=LIMIT))
-    assert [value for value, _ in pairs] == [0.0, 1.0, 2.0, 3.0, 4.0]
-    table.unpersist()
-    assert isinstance(shared.submit(lambda: float(table.value[0]) + 1).exception(LIMIT), LookupError)
-    with pytest.raises(TypeError, match="cannot travel"):
-        shared.broadcast(object())
-
-
 def test_a_broadcast_value_is_unpacked_once_by_each_node(agents: NodeAssignment) -> None:
     """All functions that name it share the object, threads of a task too; after unpersist none has it any more."""
+    with ClusterExecutor(agents) as executor, pytest.raises(TypeError, match="cannot travel"):
+        executor.broadcast(object())
 
     def places() -> list[int]:
         found = [id(table.value)]
@@ -189,6 +155,7 @@ def test_a_broadcast_value_is_unpacked_once_by_each_node(agents: NodeAssignment)
         found.add(executor.submit(lambda: id(table.value)).result(LIMIT))
         assert len(found) == 1
         table.unpersist()
+        assert isinstance(executor.submit(lambda: len(table.value)).exception(LIMIT), LookupError)
         assert isinstance(executor.submit(places).exception(LIMIT), LookupError)
 
 
@@ -290,7 +257,7 @@ def test_an_error_nobody_foresaw_breaks_the_executor(agents: NodeAssignment, mon
     with ClusterExecutor(alone(agents)) as executor:
         dispatcher, submit = executor._dispatcher, executor._dispatcher.submit
 
-        def submit_late(task: Task, near: Collection[int]) -> None:
+        def submit_late(task: Any, near: Collection[int]) -> None:
             monkeypatch.setattr(dispatcher, "_serve", fail)
             dispatcher._waker.wake()
             dispatcher.thread.join(0.5)  # it waits for us, or has failed all tasks before this one came

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rpc.agent.children import project_root
+from tests.sources import ROOT
 
 pytestmark = pytest.mark.processes
-FOLDER = Path(project_root()) / "examples" / "executor"
+FOLDER = ROOT / "examples" / "executor"
 
 
 def test_the_examples(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_the_examples(tmp_path: Path) -> None:
     assert set(runs) == {path.name for path in FOLDER.glob("*.py")}
     if importlib.util.find_spec("joblib") is None:
         del runs["hyper_parameter_search.py"]
-    environment = {**os.environ, "PYTHONPATH": project_root()}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = [
         subprocess.Popen(
             [sys.executable, "-W", "error", str(FOLDER / name), *options],

@@ -65,32 +65,6 @@ def test_one_that_raises_is_called_again() -> None:
             initializer.call(load)
 
 
-@pytest.mark.parametrize(
-    ("initializer", "initargs", "message"),
-    [
-        (5, (), "'initializer' must be a callable, got int"),
-        (fill, (threading.Lock(),), "An argument of the initializer fill cannot travel: .*lock"),
-    ],
-)
-def test_what_is_none_is_refused(initializer: Any, initargs: Any, message: str) -> None:
-    """By name, before anything is started."""
-    with pytest.raises(TypeError, match=message):
-        initializer_message(initializer, initargs)
-
-
-@pytest.mark.parametrize("initargs", [5, "path", None])
-def test_arguments_are_a_tuple(agents: NodeAssignment, initargs: Any) -> None:
-    """Else `initargs` is named; one text is no list of letters."""
-    with pytest.raises(TypeError, match=f"'initargs' must be a tuple of arguments, got {initargs!r}: write"):
-        ClusterExecutor(agents, initializer=fill, initargs=initargs)
-
-
-def test_arguments_without_an_initializer(agents: NodeAssignment) -> None:
-    """They would be of no use."""
-    with pytest.raises(ValueError, match="'initargs' are the arguments of an 'initializer', got 1 without one"):
-        ClusterExecutor(agents, initargs=(1,))
-
-
 class Wrapped:
     """No data: it holds a lock."""
 

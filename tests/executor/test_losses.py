@@ -16,9 +16,9 @@ import pytest
 from executor import ClusterExecutor, NodeLost
 from network import NodeAssignment, Rejected, Request
 from rpc import Reclaimer
-from rpc.agent.children import project_root
 from tests.proc import children_of, is_gone
 from tests.processes.harness import cluster, wait_for
+from tests.sources import ROOT
 
 from .calls import LIMIT, add, await_path, begin_and_await, die, own_pid
 
@@ -205,7 +205,7 @@ def program(text: str, agents: NodeAssignment) -> subprocess.Popen[str]:
         f"nodes = NodeAssignment(key_file={str(agents.key_file)!r}).add(0, {str(agents[0])!r})\n"
         "executor = ClusterExecutor(nodes)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": project_root()}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen([sys.executable, "-c", start + text], env=environment, text=True, stdout=subprocess.PIPE)
 
 
@@ -259,15 +259,3 @@ def test_nodes_that_take_no_code(tmp_path: Path) -> None:
             assert isinstance(error, Rejected)
             assert "--no-shipped-code" in str(error)
             assert isinstance(executor.submit(add, 2).exception(LIMIT), Rejected)
-
-
-def test_wrong_arguments() -> None:
-    """Nothing is started for them."""
-    with pytest.raises(ValueError, match="'retries' must be an integer from 0, got -1"):
-        ClusterExecutor(NodeAssignment(), retries=-1)
-    with pytest.raises(ValueError, match="'blas_threads' must be an integer from 0, got -1"):
-        ClusterExecutor(NodeAssignment(), blas_threads=-1)
-    with pytest.raises(TypeError, match="'nodes' must be a NodeAssignment, got list"):
-        ClusterExecutor(["127.0.0.1"])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'nodes' must have at least one worker, got none"):
-        ClusterExecutor(NodeAssignment().add(-2, "127.0.0.1"))

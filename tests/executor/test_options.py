@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from executor import ClusterExecutor, NodeLost
-from executor.keeper import Keeper
-from executor.options import NO_OPTIONS, ExecutorStatus
 from executor.parallel import Context
 from network import NodeAssignment
 
@@ -118,7 +118,6 @@ def test_retries_after_the_loss_of_a_node(agents: NodeAssignment, tmp_path: Path
 def test_collections_compute_with_options(shared: ClusterExecutor) -> None:
     """What has options is a Keeper as the executor is, so partitions stay on the nodes; it says what it is."""
     limited = shared.with_options(timeout=60).with_options(retries=1)
-    assert isinstance(limited, Keeper)
     assert limited.nodes == [0]
     kept = Context(limited).parallelize(range(100)).map(lambda n: n + 1).persist()
     assert (kept.count(), kept.reduce(max)) == (100, 100)
@@ -148,25 +147,78 @@ def test_what_an_executor_tells_of_itself(shared: ClusterExecutor, tmp_path: Pat
     assert shared.status().done - before >= 6
 
 
-def test_status_in_words() -> None:
+def restarted(executor: ClusterExecutor) -> bool:
+    """Whether it tells that its process is started again, while it is."""
+    told: set[str] = set()
+    deadline = time.monotonic() + LIMIT
+    while not any("restarting" in text for text in told) and time.monotonic() < deadline:
+        told.add(str(executor.status()))
+    return any(text.startswith("0 of 1 nodes live, 1 restarting, ") for text in told)
+
+
+@needs_nodes
+def test_status_in_words(agents: NodeAssignment) -> None:
     """One line, for people."""
-    told = str(ExecutorStatus((0, 1), (1,), {0: "gone"}, 3, 1, 9, True))
-    assert told == "1 of 2 nodes live, 3 tasks waiting, 1 running, 9 done, shut down"
-    told = str(ExecutorStatus((0, 1), (1,), {}, 0, 1, 9, False, (0,)))
-    assert told == "1 of 2 nodes live, 1 restarting, 0 tasks waiting, 1 running, 9 done"
+    with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
+        lost = executor.submit(os._exit, 1)
+        assert restarted(executor)
+        assert isinstance(lost.exception(LIMIT), NodeLost)
+        assert executor.submit(add, 1).result(LIMIT) == 1
+    assert str(executor.status()) == "1 of 1 nodes live, 0 tasks waiting, 0 running, 2 done, shut down"
 
 
-@pytest.mark.parametrize("timeout", [0, -1, True, float("nan"), float("inf")])
-def test_wrong_limits(timeout: float) -> None:
-    """A limit is a number of seconds."""
-    with pytest.raises(ValueError, match="with_options 'timeout' must be seconds from above 0"):
-        NO_OPTIONS.changed(timeout, None, ())
+@needs_nodes
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        *(
+            ({"timeout": timeout}, ValueError, "with_options 'timeout' must be seconds from above 0")
+            for timeout in (0, -1, True, float("nan"), float("inf"))
+        ),
+        ({"retries": -1}, ValueError, "with_options 'retries' must be an integer from 0, got -1"),
+        (
+            {"retry_on": "OSError"},
+            TypeError,
+            "with_options 'retry_on' must be an exception class or a tuple of them, got 'OSError'",
+        ),
+    ],
+)
+def test_wrong_options_are_named(
+    shared: ClusterExecutor, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        shared.with_options(**options)
+    assert repr(shared.with_options(retry_on=OSError)).endswith("retry_on=(<class 'OSError'>,))>")
 
 
-def test_wrong_retries() -> None:
-    """Counts and exception classes."""
-    with pytest.raises(ValueError, match="with_options 'retries' must be an integer from 0, got -1"):
-        NO_OPTIONS.changed(None, -1, ())
-    with pytest.raises(TypeError, match="with_options 'retry_on' must be an exception class or a tuple of them, got 'OSError'"):
-        NO_OPTIONS.changed(None, None, "OSError")  # type: ignore[arg-type]
-    assert NO_OPTIONS.changed(None, None, OSError).retry_on == (OSError,)
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"retries": -1}, ValueError, "'retries' must be an integer from 0, got -1"),
+        ({"keep_bytes": True}, ValueError, "'keep_bytes' must be an integer from 0, got True"),
+        ({"blas_threads": -1}, ValueError, "'blas_threads' must be an integer from 0, got -1"),
+        ({"nodes": ["127.0.0.1"]}, TypeError, "'nodes' must be a NodeAssignment, got list"),
+        ({"nodes": NodeAssignment().add(-2, "127.0.0.1")}, ValueError, "'nodes' must have at least one worker, got none"),
+        ({"output": "on"}, ValueError, "'output' must be one of 'off', 'inline', 'future', got 'on'"),
+        ({"trust_results": 1}, TypeError, "ClusterExecutor 'trust_results' must be True or False, got 1"),
+        ({"initializer": 5}, TypeError, "'initializer' must be a callable, got int"),
+        *(
+            (
+                {"initializer": add, "initargs": wrong},
+                TypeError,
+                f"'initargs' must be a tuple of arguments, got {wrong!r}: write",
+            )
+            for wrong in (5, "path", None)
+        ),
+        ({"initargs": (1,)}, ValueError, "'initargs' are the arguments of an 'initializer', got 1 without one"),
+        (
+            {"initializer": add, "initargs": (threading.Lock(),)},
+            TypeError,
+            "An argument of the initializer add cannot travel: .*lock",
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    """Before anything is started."""
+    with pytest.raises(error, match=message):
+        ClusterExecutor(**{"nodes": NodeAssignment(), **options})

@@ -150,12 +150,6 @@ def test_malformed_output_is_refused(entry: object) -> None:
         parse_from_node(["said", [entry]])
 
 
-def test_outputs_are_named(agents: NodeAssignment) -> None:
-    """Another one is refused before anything is started."""
-    with pytest.raises(ValueError, match=r"'output' must be one of 'off', 'inline', 'future', got 'on'"):
-        ClusterExecutor(agents, output="on")
-
-
 def speak(number: int) -> int:
     print("number", number)
     thread = threading.Thread(target=print, args=("in a thread",))

@@ -56,6 +56,7 @@ def check_collections(executor: Executor, text: Path) -> None:
         assert dict(data.map(lambda x: (x % 4, x)).reduce_by_key(max).collect()) == {
             k: max(x for x in plain if x % 4 == k) for k in range(4)
         }
+        assert sorted(data.map(abs).distinct().collect()) == sorted(set(map(abs, plain)))
         assert data.cache().take(2) == plain[:2]
         assert data.zip_with_index().collect() == list(zip(plain, range(40), strict=True))
         assert data.unpersist().fold(0, lambda a, b: a + b) == sum(plain)
@@ -69,6 +70,8 @@ def check_collections(executor: Executor, text: Path) -> None:
             lambda place: float(table.value["big"][place]) + table.value["small"]
         )
         assert named.collect() == [7.0, 12.0, 2_000_006.0]
+        assert table.value["small"] == 7
+        table.unpersist()
         table.unpersist()
         check_errors(context, text)
 

@@ -6,7 +6,6 @@ import enum
 import functools
 import itertools
 import pickle
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -18,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from executor.parallel import Context
-from executor.parallel.shuffle import SortPartition, stable_hash
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 numbers = st.lists(st.integers(-20, 20), max_size=40)
@@ -55,10 +53,12 @@ def test_two_partitions_for_each_worker_that_an_executor_tells_of(count: int, pa
 @quick
 @given(numbers, counts)
 def test_element_by_element(context: Context, data: list[int], parts: int) -> None:
-    """map, flat_map and filter, alone and in a row, keep the order."""
+    """map, flat_map and filter, alone and in a row, keep the order; partitions are contiguous and about equally long."""
     made = context.parallelize(data, parts)
-    assert made.partitions == parts
-    assert made.collect() == data
+    parted = made.map_partitions(lambda items: [list(items)]).collect()
+    assert len(parted) == made.partitions == parts
+    assert max(map(len, parted)) - min(map(len, parted)) <= 1
+    assert list(itertools.chain.from_iterable(parted)) == made.collect() == data
     assert made.map(lambda x: x * x).collect() == [x * x for x in data]
     assert made.flat_map(spell).collect() == [text for x in data for text in spell(x)]
     assert made.filter(lambda x: x % 2).collect() == [x for x in data if x % 2]
@@ -87,16 +87,6 @@ def test_reduce_and_fold(context: Context, data: list[str], parts: int) -> None:
     else:
         with pytest.raises(TypeError, match="empty collection"):
             made.reduce(lambda a, b: a + b)
-
-
-@quick
-@given(numbers, counts)
-def test_map_partitions_sees_every_partition_once(context: Context, data: list[int], parts: int) -> None:
-    """One iterator for each partition, the partitions contiguous and about equally long."""
-    parted = context.parallelize(data, parts).map_partitions(lambda items: [list(items)]).collect()
-    assert list(itertools.chain.from_iterable(parted)) == data
-    assert len(parted) == parts
-    assert max(map(len, parted)) - min(map(len, parted)) <= 1
 
 
 @quick
@@ -224,14 +214,6 @@ def test_progress_is_shown_on_request(threads: Executor, capsys: pytest.CaptureF
     assert capsys.readouterr().err == ""
 
 
-def test_the_error_of_a_task_is_raised(context: Context) -> None:
-    """An action raises what a function raised, and the context goes on."""
-    made = context.parallelize([4, 0, 2], 3)
-    with pytest.raises(ZeroDivisionError):
-        made.map(lambda x: 1 // x).collect()
-    assert made.count() == 3
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -262,6 +244,8 @@ def test_wrong_arguments_are_named(context: Context, call: Callable[[Context], o
         (lambda c: c.sort_by("key"), "sort_by needs a function, got str"),
         (lambda c: c.fold(0, "add"), "fold needs a function, got str"),
         (lambda c: c.join([(1, 2)]), "join needs another collection, got list"),
+        (lambda c: Context(4), "must be an Executor or nodes, got int"),
+        (lambda c: c.map(lambda x: (range(x), x)).group_by_key().count(), r"A key must be a number, str.* got range"),
     ],
 )
 def test_what_is_no_function_is_refused_at_once(context: Context, call: Callable[[object], object], message: str) -> None:
@@ -288,16 +272,6 @@ def test_sort_by_loses_nothing(context: Context, data: list[float], parts: int, 
     assert Counter(map(repr, made)) == Counter(map(repr, data))
 
 
-def test_a_context_needs_an_executor() -> None:
-    """A number is none."""
-    with pytest.raises(TypeError, match="must be an Executor or nodes, got int"):
-        Context(4)  # type: ignore[arg-type]
-
-
-class Color(enum.Enum):
-    RED = 1
-
-
 class Level(enum.IntEnum):
     LOW = 1
 
@@ -310,23 +284,6 @@ def test_members_of_an_enum_that_are_numbers_or_texts_are_the_same_keys(context:
     """As in a dict, whatever partitions they come from."""
     pairs = [(1, "x"), (Level.LOW, "y"), ("a", "z"), (Name.A, "w")]
     assert dict(context.parallelize(pairs, 4).group_by_key(7).collect()) == {1: ["x", "y"], "a": ["z", "w"]}
-    assert stable_hash(Color.RED) == zlib.crc32(b"Color.RED")
-
-
-@given(keys, keys)
-def test_equal_keys_have_equal_hashes(a: Any, b: Any) -> None:
-    """1, 1.0 and True are one key, as in a dict."""
-    assert stable_hash(1) == stable_hash(1.0) == stable_hash(True) == stable_hash(np.int8(1))
-    if a == b:
-        assert stable_hash(a) == stable_hash(b)
-
-
-def test_hashes_do_not_depend_on_the_process() -> None:
-    """Known values: those of str and bytes are CRC-32, which no seed changes."""
-    assert stable_hash("abc") == stable_hash(b"abc") == 0x352441C2
-    assert stable_hash((1, "abc")) == ((2 * 1_000_003 ^ 1) * 1_000_003 ^ 0x352441C2) & (2**64 - 1)
-    with pytest.raises(TypeError, match=r"A key must be a number, str.* got list"):
-        stable_hash([1])
 
 
 @settings(max_examples=30, deadline=None)
@@ -351,17 +308,6 @@ def test_sorted_partitions_are_about_as_long_as_each_other(context: Context) -> 
         assert sum(lengths) == len(data)
         assert max(lengths) < 1.2 * len(data) / 4
         assert made.take(5) == sorted(data)[:5]
-
-
-def test_sorted_runs_travel_without_an_object_for_each_number() -> None:
-    """Arrays of keys and of elements; where the elements are the keys, once."""
-    (numbers,) = SortPartition(None, False)(0, [3, 1, 2])
-    np.testing.assert_array_equal(numbers, np.array([1, 2, 3]))
-    keys, elements = SortPartition(abs, True)(0, [1.0, -2.0])
-    assert isinstance(keys, np.ndarray)
-    np.testing.assert_array_equal(elements, [-2.0, 1.0])
-    assert SortPartition(None, False)(0, [1 << 70, 2]) == [[2, 1 << 70]]
-    assert SortPartition(None, False)(0, [True, 2]) == [[True, 2]]
 
 
 def test_sort_by_calls_the_key_function_once_for_each_element(context: Context) -> None:

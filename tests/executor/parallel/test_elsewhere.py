@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from executor.parallel import Context
-from rpc.agent.children import project_root
 from tests.dask_cluster import dask
+from tests.sources import ROOT
 
 from . import elsewhere
 from .elsewhere import check_a_lost_worker, check_collections, check_futures
@@ -49,6 +49,6 @@ def test_on_mpi(tmp_path: Path) -> None:
     if mpiexec is None:
         pytest.skip("there is no mpiexec here")
     command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", str(elsewhere.__file__)]
-    environment = {**os.environ, "PYTHONPATH": project_root()}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     finished = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=90, check=False)
     assert (finished.returncode, finished.stdout) == (0, "right\n"), finished.stderr
