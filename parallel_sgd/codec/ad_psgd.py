@@ -102,7 +102,6 @@ class ADPSGD(Codec):
             self._settings.check_sender(self._open[content[0]])
 
     def receive_blocks(self, content: Any) -> netEncapsulation | None:
-        """Answer a question, on a passive worker; on an active one take the answer."""
         if not self._active:
             return self._answered(content)
         number, change = content
@@ -134,7 +133,6 @@ class ADPSGD(Codec):
         self._change = change.copy() if self._change is None else np.add(self._change, change)
 
     def state_dict(self) -> dict[str, Any]:
-        """What is to be added yet, and how many questions were asked."""
         change = {} if self._change is None else {"change": self._change}
         return {"asked": self._asked, **change}
 
@@ -153,7 +151,6 @@ class ADPSGD(Codec):
         super().load_state_dict(rest)
 
     def dispose(self) -> None:
-        """Let go of all arrays."""
         super().dispose()
         self._value = self._change = None
         self._mean.reset()

@@ -91,7 +91,6 @@ class AsyncPS(Codec):
             self._start: Array | None = GlobalSettings.get_value()
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
-        """Send the mean over the worker's blocks when the last one is computed."""
         content, block = block_weight
         place = self._place[block]
         mean = self._mean.mean_with((place, place + 1), content, stays=place == len(self._place) - 1)
@@ -107,7 +106,6 @@ class AsyncPS(Codec):
         self._settings.check_sender(content[0] if self.node_id == Parameter_Server else Parameter_Server)
 
     def receive_blocks(self, content: Any) -> None:
-        """Apply a gradient, on the server; on a worker take the parameters."""
         if self.node_id == Parameter_Server:
             self._apply(content)
         else:
@@ -153,7 +151,6 @@ class AsyncPS(Codec):
         return None if self._sent is None else iter((netEncapsulation(Parameter_Server, self._sent),))
 
     def get_result(self) -> Array | None:
-        """The parameters."""
         if self._result is not None:
             self._rounds[self.node_id] += 1
             self._sent = self._start = None
@@ -161,15 +158,10 @@ class AsyncPS(Codec):
         return super().get_result()
 
     def state_dict(self) -> dict[str, Any]:
-        """The rounds; on the server also the parameters, the state of the rule, and what the workers have read."""
         rounds = {f"round.{node}": count for node, count in self._rounds.items()}
         return rounds if self._served is None else rounds | self._served.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
-
-        Raises: ValueError where names or shapes do not fit.
-        """
         names = {f"round.{node}" for node in self._rounds}
         rest = {name: value for name, value in state.items() if name not in names}
         if not names <= state.keys() or (rest and self.node_id != Parameter_Server):
@@ -184,7 +176,6 @@ class AsyncPS(Codec):
             self._serve(np.asarray(rest.get("value", 0.0))).load_state_dict(rest)
 
     def dispose(self) -> None:
-        """Let go of parameters and gradients."""
         super().dispose()
         self._sent = self._served = None
         if self.node_id != Parameter_Server:
@@ -240,7 +231,6 @@ class ServedVariable:
         return copy
 
     def state_dict(self) -> dict[str, Any]:
-        """All that decides how it goes on, live."""
         state: dict[str, Any] = {"value": self.value, "applied": self._applied}
         for node, seen in self._seen.items():
             state[f"seen.{node}"], state[f"read.{node}"] = seen, self._read[node]
@@ -248,10 +238,6 @@ class ServedVariable:
         return state | {f"{_RULE}{name}": value for name, value in self.rule.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
-
-        Raises: ValueError where names or shapes do not fit.
-        """
         needed = {"value", "applied", *(f"{name}.{node}" for name in ("seen", "read") for node in self._seen)}
         arrays = [name for name in needed if name.startswith(("value", "read"))]
         if not needed <= state.keys() or any(np.shape(state[name]) != self.value.shape for name in arrays):
@@ -329,21 +315,15 @@ class DCASGD(AsyncPS):
         return result
 
     def state_dict(self) -> dict[str, Any]:
-        """That of AsyncPS, and MS on the server."""
         own = {} if self._mean_square is None else {_MEAN_SQUARE: self._mean_square}
         return super().state_dict() | own
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
-
-        Raises: ValueError where names or shapes do not fit.
-        """
         super().load_state_dict({name: value for name, value in state.items() if name != _MEAN_SQUARE})
         if _MEAN_SQUARE in state and self.node_id == Parameter_Server:
             self._mean_square = np.array(state[_MEAN_SQUARE])
 
     def dispose(self) -> None:
-        """Let go of all arrays."""
         super().dispose()
         self._mean_square = None
         self._compensated = self._scratch = np.empty(0)

@@ -76,7 +76,6 @@ class GradCode(Codec):
         self.late = 0
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
-        """Add a block; send the coded sum when the last one is computed."""
         if not self._encodes(block_weight):
             return None
         return netEncapsulation(Parameter_Server, (self._round, self.node_id, self._sent, False))
@@ -112,7 +111,6 @@ class GradCode(Codec):
             raise Unusable(f"it names the workers {str(named)[:80]}, and there are {len(self._workers)}")
 
     def receive_blocks(self, content: Any) -> netEncapsulation | None:
-        """A coded sum, on the server; on a worker its answer."""
         if self.node_id == Parameter_Server:
             return self._serve(content)
         self._take(content)
@@ -147,7 +145,6 @@ class GradCode(Codec):
         return netEncapsulation(Parameter_Server, (self._round, self.node_id, self._sent, True))
 
     def get_result(self) -> Array | None:
-        """The mean over all blocks."""
         if self._result is not None:
             self._round += 1
             self._sent = None
@@ -156,11 +153,9 @@ class GradCode(Codec):
         return super().get_result()
 
     def missing_nodes(self) -> Iterable[int]:
-        """The workers that the server had not heard of when it was asked."""
         return self._missing
 
     def dispose(self) -> None:
-        """Let go of all arrays."""
         super().dispose()
         self._sent = self._buffer = self._mean = None
         self._coded.clear()
@@ -191,7 +186,6 @@ class GradCodePeers(GradCode):
         self._before: tuple[int, Array | None] = (-1, None)
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
-        """Add a block; send the coded sum to all when the last one is computed."""
         if not self._encodes(block_weight) or self._sent is None:
             return None
         self._take_in(self.node_id, self._sent)
@@ -208,7 +202,6 @@ class GradCodePeers(GradCode):
         return netEncapsulation(node, (round_, self.node_id, own, False)) if asks and own is not None else None
 
     def receive_late(self, content: Any) -> netEncapsulation | None:
-        """Answer one that is a batch behind."""
         return self.receive_blocks(content)
 
     def _take_in(self, node: int, coded: Array) -> None:
@@ -225,18 +218,15 @@ class GradCodePeers(GradCode):
         return netEncapsulation(self.missing_nodes(), (self._round, self.node_id, self._sent, True))
 
     def get_result(self) -> Array | None:
-        """The mean over all blocks."""
         if self._result is not None:
             self._before = (self._round, self._sent)
             self._buffer = None  # one that asks late gets what was sent
         return super().get_result()
 
     def missing_nodes(self) -> Iterable[int]:
-        """The workers whose sums are not there."""
         return tuple(node for node in self._others if node not in self._coded)
 
     def dispose(self) -> None:
-        """Let go of all arrays."""
         super().dispose()
         self._before = (-1, None)
 
@@ -344,7 +334,6 @@ class WeightedSum:
         self.terms = 0
 
     def add(self, coefficient: float, array: Array) -> None:
-        """Add a term; the first one decides on the shape."""
         if self.terms == 0:
             if self._total.shape != array.shape:
                 self._total = np.empty(array.shape)
@@ -364,5 +353,4 @@ class WeightedSum:
         return out
 
     def reset(self) -> None:
-        """Begin anew."""
         self.terms = 0

@@ -63,7 +63,6 @@ class SyncPS(Codec):
         self.late = 0
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
-        """Send the sum of a subtree to the server as soon as its last block is computed."""
         content, block = block_weight
         whole = self._sums.add((block, block + 1), content, stays=block == self._last)
         if whole is None:
@@ -91,7 +90,6 @@ class SyncPS(Codec):
             raise Unusable(f"it names the blocks {str(content)[:80]}, and there are {self._block_count}")
 
     def receive_blocks(self, content: Any) -> netEncapsulation | None:
-        """A sum, on the server; on a worker its answer."""
         if self.node_id == Parameter_Server:
             return self._serve(content)
         self._take(content)
@@ -129,7 +127,6 @@ class SyncPS(Codec):
         return (netEncapsulation(Parameter_Server, (self._round, *s, total, self.node_id)) for s, total in self._sent.items())
 
     def get_result(self) -> Array | None:
-        """The mean over all blocks."""
         if self._result is not None:
             self._round += 1
             self._sent.clear()
@@ -138,11 +135,9 @@ class SyncPS(Codec):
         return super().get_result()
 
     def missing_blocks(self) -> Iterable[int]:
-        """The blocks that the server lacked when it was asked."""
         return self._missing
 
     def dispose(self) -> None:
-        """Let go of all sums."""
         super().dispose()
         self._sent.clear()
         self._sums.reset()

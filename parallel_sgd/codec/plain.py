@@ -53,11 +53,9 @@ class Plain(Codec):
 
     @property
     def duplicates(self) -> int:
-        """Packets whose blocks were there already."""
         return self._all.duplicates
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
-        """Send the sum of a subtree as soon as its last block is computed."""
         content, block = block_weight
         span, total = (block, block + 1), content
         if self._own is not None:
@@ -127,7 +125,6 @@ class Plain(Codec):
         return self._all.missing()
 
     def dispose(self) -> None:
-        """Let go of all sums."""
         super().dispose()
         self._sent.clear()
         if self._own is not None:
@@ -158,7 +155,6 @@ class DummyCodec(Codec):
         self._sum = BlockMean(len(mine))
 
     def update_blocks(self, block_weight: BlockWeight) -> None:
-        """Add the block; the last one completes the result."""
         content, block = block_weight
         place = self._place[block]
         mean = self._sum.mean_with((place, place + 1), content, stays=place == len(self._place) - 1)
@@ -179,6 +175,5 @@ class DummyCodec(Codec):
         return super().get_result()
 
     def dispose(self) -> None:
-        """Let go of the sums."""
         super().dispose()
         self._sum.reset()

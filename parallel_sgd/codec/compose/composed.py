@@ -83,14 +83,12 @@ class Composed(Codec):
 
     @property
     def complete(self) -> bool:
-        """Whether all own blocks of the batch are there."""
         return self._own is not None and self._own.complete
 
     def _grain(self) -> Grain:
         return self.composition.grain(self.parts)
 
     def update_blocks(self, block_weight: BlockWeight) -> list[netEncapsulation] | None:
-        """Take a block; send what is complete, if the trigger says so."""
         content, block = block_weight
         if self._own is None:
             raise TypeError(f"{type(self).__name__} on the parameter server computes no blocks")
@@ -117,7 +115,6 @@ class Composed(Codec):
         return self._posted()
 
     def _outgoing(self, value: Array) -> Array:
-        """Return what is sent of a contribution."""
         if self._local is not None:
             value = self._local.step(value)
         if self.composition.send == "delta":
@@ -185,7 +182,6 @@ class Composed(Codec):
         return self._posted()
 
     def receive_late(self, content: Any) -> list[netEncapsulation] | None:
-        """Take a packet whose batch is over for this node; its sender may ask for something."""
         return self.receive_blocks(content)
 
     def post(self, targets: list[int], packet: Packet) -> None:
@@ -210,7 +206,6 @@ class Composed(Codec):
         return flat.reshape(self.shape)
 
     def _changed(self, value: Array) -> Array:
-        """Return what has changed since the last exchange."""
         if self._reference is None:
             self._reference = np.zeros_like(value)
         self._difference = room_for(value, self._difference)
@@ -231,7 +226,6 @@ class Composed(Codec):
         return {"batches": self._batches, **reference, **prefixed("local", local)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         rest = dict(state)
         self._batches = int(rest.pop("batches", 0))
         reference = rest.pop("reference", None)
@@ -243,7 +237,6 @@ class Composed(Codec):
         super().load_state_dict(rest)
 
     def dispose(self) -> None:
-        """Let go of sums and packets."""
         super().dispose()
         self._outbox.clear()
         if self._own is not None:

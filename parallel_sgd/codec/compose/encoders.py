@@ -34,12 +34,10 @@ class Encoders:
 
     @property
     def dense_up(self) -> bool:
-        """Whether vectors go up as they are."""
         return self._up is None
 
     @property
     def dense_down(self) -> bool:
-        """Whether vectors come down as they are."""
         return self._down is None
 
     def size(self, round_: int, shape: Sequence[int], numbers: int, past: bool) -> int:
@@ -53,12 +51,10 @@ class Encoders:
         return sizes[round_]
 
     def start(self, contributor: int, x: Array, shape: Sequence[int], draw: Draw) -> Array:
-        """Return the vector that is to be cut into shards."""
         x = self._front(contributor, x, draw)
         return x if self.coder is None else self.coder.start(x, shape, draw)
 
     def proceed(self, mean: Array) -> tuple[Array, bool]:
-        """Take a merged vector; return the next one to send, or the result and True."""
         vector, complete = (mean, True) if self.coder is None else self.coder.proceed(mean)
         if complete and self.uploads is not None:
             self.uploads.observe(vector)
@@ -94,7 +90,6 @@ class Encoders:
         return self._down(shard).decode(payload, (size,), draw)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what all parts remember."""
         state: dict[str, Any] = {}
         for name, found in self._remembering().items():
             state |= prefixed(name, found.state_dict())
@@ -131,7 +126,6 @@ class Pipelines:
         self._made: dict[tuple[int, ...], Pipeline] = {}
 
     def __call__(self, *numbers: int) -> Pipeline:
-        """Return the pipeline of these numbers."""
         found = self._made.get(numbers)
         if found is None:
             found = self._made[numbers] = Pipeline(deepcopy(self._stage))
@@ -145,7 +139,6 @@ class Pipelines:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         parts: dict[tuple[int, ...], dict[str, Any]] = {}
         for key, value in state.items():
             numbers, _, name = key.partition(".")
@@ -169,11 +162,9 @@ class Fronts:
         return self._pipelines(contributor).stage.encode(x.astype("f4", copy=False), self._writer, draw)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the stages remember."""
         return {} if self._pipelines is None else self._pipelines.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         if self._pipelines is not None:
             self._pipelines.load_state_dict(state)
 
@@ -186,7 +177,6 @@ class StageCode(LinearCode):
         self._open: tuple[int, Draw] | None = None
 
     def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
-        """Return what the stage carries."""
         return (self._stage.carried(numbers),)
 
     def start(self, x: Array, shape: Sequence[int], draw: Draw) -> Array:
@@ -209,7 +199,6 @@ class StageCode(LinearCode):
         return values
 
     def proceed(self, mean: Array) -> tuple[Array, bool]:
-        """Return the decoded mean."""
         if self._open is None:
             raise RuntimeError(f"{self._stage!r} has no batch under way")
         n, draw = self._open
@@ -217,9 +206,7 @@ class StageCode(LinearCode):
         return self._stage.decode(np.ascontiguousarray(mean, np.float32), side, n), True
 
     def state_dict(self) -> dict[str, Any]:
-        """Return that of the stage."""
         return self._stage.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Give it to the stage."""
         self._stage.load_state_dict(state)

@@ -37,7 +37,6 @@ class Units:
 
     @property
     def tree(self) -> BlockTree:
-        """The tree over the contributions."""
         return block_tree(self.count)
 
     def holders(self, unit: int) -> list[int]:
@@ -84,7 +83,6 @@ class OwnBlocks:
         self._mean: Array | None = None
 
     def add(self, block: int, content: Array) -> tuple[Span, Array] | None:
-        """Take a block; return a contribution and what it holds when this completed one."""
         flat = content.reshape(-1)
         self._left -= 1
         whole = self._sums.add((block, block + 1), flat, stays=self._stays and block == self._last)
@@ -98,7 +96,6 @@ class OwnBlocks:
 
     @property
     def complete(self) -> bool:
-        """Whether all blocks of the batch are there."""
         return self._left == 0
 
     def mean(self) -> Array:
@@ -114,7 +111,6 @@ class OwnBlocks:
         return np.divide(self._mean, self._count, out=self._mean)
 
     def reset(self) -> None:
-        """Make ready for the next batch."""
         self._sums.reset()
         self._tops.clear()
         self._left = self._count
@@ -156,11 +152,9 @@ class SpanCollector(Collector):
 
     @property
     def duplicates(self) -> int:  # type: ignore[override]
-        """Spans that were there already."""
         return self._mean.duplicates
 
     def add(self, span: Span, value: Array, stays: bool) -> bool:
-        """Add a sum."""
         if self._done is None:
             self._done = self._mean.mean_with(span, value, stays)
             return self._done is not None
@@ -168,21 +162,17 @@ class SpanCollector(Collector):
         return False
 
     def has(self, unit: int) -> bool:
-        """Whether a block is in a sum."""
         return unit not in self._mean.missing()
 
     def missing(self) -> list[int]:
-        """The blocks that no sum holds."""
         return self._mean.missing()
 
     def merged(self) -> Array:
-        """The mean."""
         if self._done is None:
             raise RuntimeError(f"There is no mean over {self._units} blocks before all of them are there")
         return self._done
 
     def reset(self) -> None:
-        """Forget the sums."""
         self._mean.reset()
         self._done = None
 
@@ -198,7 +188,6 @@ class Gatherer(Collector):
         self.duplicates = 0
 
     def add(self, span: Span, value: Array, stays: bool) -> bool:
-        """Copy a contribution."""
         unit = span[0]
         if unit in self._here:
             self.duplicates += 1
@@ -209,11 +198,9 @@ class Gatherer(Collector):
         return len(self._here) == len(self._weights)
 
     def has(self, unit: int) -> bool:
-        """Whether it has been copied."""
         return unit in self._here
 
     def missing(self) -> list[int]:
-        """Those that were not copied."""
         return [unit for unit in range(len(self._weights)) if unit not in self._here]
 
     def share(self) -> float:
@@ -226,7 +213,6 @@ class Gatherer(Collector):
         return self._rule.combine([self._rooms[unit] for unit in here], [self._weights[unit] for unit in here])
 
     def reset(self) -> None:
-        """Forget all."""
         self._here.clear()
 
 
@@ -247,7 +233,6 @@ class Merging:
 
     @property
     def duplicates(self) -> int:
-        """Contributions that were there already."""
         return sum(found.duplicates for found in self._made)
 
     def collector(self, place: int) -> Collector:
@@ -259,7 +244,6 @@ class Merging:
         return self._made[-1]
 
     def take_back(self, collectors: dict[int, Collector]) -> None:
-        """Take collectors that are not needed any more out of a dict by place."""
         for place, found in collectors.items():
             found.reset()
             self._free.setdefault(place, []).append(found)
@@ -281,7 +265,6 @@ class Merging:
         return rest
 
     def clear(self) -> None:
-        """Let go of all buffers."""
         self._free.clear()
         self._made.clear()
 

@@ -41,7 +41,6 @@ class Lazy(Trigger):
         self.most = arguments.integer(self, "most", most, minimum=1)
 
     def uploads(self) -> LastUploads:
-        """Return the memory of one node."""
         return LastUploads(self)
 
     def __repr__(self) -> str:
@@ -98,18 +97,15 @@ class LastUploads:
         return upload
 
     def observe(self, result: Array) -> None:
-        """Take note of a result."""
         self._results.append(_square(result))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the uploads, by contributor, and what the next decision depends on."""
         uploads = {f"upload.{contributor}": value for contributor, value in self._uploads.items()}
         ages = {f"age.{contributor}": age for contributor, age in self._ages.items()}
         counts = {f"tau.{age}": count for age, count in self.staleness.items()}
         return {**uploads, **ages, **counts, "results": np.array(self._results), "age": self._age, "error": self._error}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         self._uploads = {int(name[7:]): np.array(value) for name, value in state.items() if name.startswith("upload.")}
         self._results = deque(np.asarray(state.get("results", ())).tolist(), maxlen=self._trigger.depth)
         self._age, self._error = int(state.get("age", 0)), float(state.get("error", 0))

@@ -31,7 +31,6 @@ class LocalRate:
         self._rule: IGradientDescent | None = None
 
     def next(self) -> float:
-        """Return that of the next step."""
         self.steps += 1
         if self.given is not None:
             return self.given
@@ -71,15 +70,12 @@ class Prox(LocalRule):
         self._before: Array | None = None
 
     def use(self, rule: RuleMaker | None) -> None:
-        """Take its learning rate, unless one was given."""
         self._rate.maker = rule
 
     def begin(self, parameters: Array) -> None:
-        """Fasten the spring."""
         self._global, self._before = parameters.copy(), parameters.copy()
 
     def step(self, value: Array) -> Array:
-        """Pull."""
         if not self.mu:
             return value
         if self._before is None or self._global is None:
@@ -91,12 +87,10 @@ class Prox(LocalRule):
         return self._before
 
     def state_dict(self) -> dict[str, Any]:
-        """Return both ends of the spring, and the number of steps."""
         ends = {"global": self._global, "before": self._before}
         return {"steps": self._rate.steps, **{name: value for name, value in ends.items() if value is not None}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         rest = dict(state)
         self._rate.steps = int(rest.pop("steps", 0))
         self._global, self._before = (
@@ -137,11 +131,9 @@ class Drift(LocalRule):
         self._common: Array | None = None
 
     def use(self, rule: RuleMaker | None) -> None:
-        """Take its learning rate, unless one was given."""
         self._rate.maker = rule
 
     def step(self, value: Array) -> Array:
-        """Go on by what the own gradient is estimated to lack."""
         rate = self._rate.next()
         self._way += rate
         if self._own is None or self._common is None:
@@ -151,7 +143,6 @@ class Drift(LocalRule):
         return np.add(value, correction, out=correction)
 
     def outgoing(self, value: Array, dense: bool) -> Array:
-        """Return what has changed in the parameters and in c_i, one after the other."""
         if self._own is None or self._common is None:
             self._own, self._common = np.zeros_like(value), np.zeros_like(value)
         both = np.empty(2 * value.size, value.dtype)
@@ -164,20 +155,17 @@ class Drift(LocalRule):
         return both
 
     def incoming(self, merged: Array, dense: bool) -> Array:
-        """Take over the mean change of c; return that of the parameters."""
         size = merged.size // 2
         if self._common is not None:
             np.add(self._common, merged[size:], out=self._common)
         return merged[:size]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return c_i and c, and how far the steps since the last exchange went."""
         both = {"own": self._own, "common": self._common}
         numbers = {"steps": self._rate.steps, "way": self._way}
         return {**numbers, **{name: value for name, value in both.items() if value is not None}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         rest = dict(state)
         self._rate.steps, self._way = int(rest.pop("steps", 0)), float(rest.pop("way", 0.0))
         self._own, self._common = (
@@ -208,12 +196,10 @@ class Elastic(LocalRule):
         self._own: Array = np.empty(0, np.float32)
 
     def outgoing(self, value: Array, dense: bool) -> Array:
-        """Keep the own parameters until the mean is there."""
         self._own = value.copy()
         return value
 
     def incoming(self, merged: Array, dense: bool) -> Array:
-        """Return the own parameters, drawn towards the mean."""
         result = np.subtract(merged, self._own)
         np.multiply(result, self.alpha, out=result)
         return np.add(self._own, result, out=result)
@@ -245,14 +231,12 @@ class FrozenAdam(LocalRule):
         self._frozen = 0
 
     def outgoing(self, value: Array, dense: bool) -> Array:
-        """Return the gradient, or the momentum that the worker would have by itself."""
         if dense:
             return value
         sent = np.multiply(self._momentum(value), self._rule.beta1)
         return np.add(sent, value, out=sent)
 
     def incoming(self, merged: Array, dense: bool) -> Array:
-        """Make a step; return it."""
         rule, step = self._rule, np.empty_like(merged, subok=False)
         if dense:
             rule.delta(merged, merged, step)  # without decay Adam looks at no parameters
@@ -278,11 +262,9 @@ class FrozenAdam(LocalRule):
         return momentum
 
     def state_dict(self) -> dict[str, Any]:
-        """Return that of Adam, and the step in which v was frozen."""
         return {**self._rule.state_dict(), "frozen": self._frozen}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         rest = dict(state)
         self._frozen = int(rest.pop("frozen", 0))
         self._rule.load_state_dict(rest)

@@ -80,7 +80,6 @@ class Mean(MergeRule):
     exact: ClassVar[bool] = True
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
-        """Return the mean."""
         return weighted_mean(parts, weights)
 
 
@@ -110,7 +109,6 @@ class WeightedMean(MergeRule):
             self.weights = [arguments.number(self, "weights", weight, 0, open_low=True) for weight in weights]
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
-        """Return the mean."""
         return weighted_mean(parts, weights)
 
     def __repr__(self) -> str:
@@ -123,7 +121,6 @@ class Sum(MergeRule):
     linear: ClassVar[bool] = True
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
-        """Return the sum."""
         for part, weight in zip(parts, weights, strict=True):
             if weight != 1:
                 part *= weight

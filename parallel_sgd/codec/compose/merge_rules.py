@@ -25,7 +25,6 @@ class Vote(MergeRule):
     votes: ClassVar[bool] = True
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
-        """Return the majority."""
         for part in parts:
             np.copyto(part, np.where(part < 0, part.dtype.type(-1), part.dtype.type(1)))
         total = tree_sum(parts)
@@ -53,7 +52,6 @@ class TrimmedMean(MergeRule):
         return self.trim
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
-        """Return the means of what is left."""
         trim, result = self._trimmed(len(parts)), parts[0]
         for start in range(0, result.size, CHUNK):
             piece = slice(start, start + CHUNK)
@@ -98,7 +96,6 @@ class Krum(MergeRule):
         self.keep = arguments.integer(self, "keep", keep, minimum=1)
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
-        """Return the chosen vector, or the mean of those."""
         count = len(parts)
         near = count - self.faulty - 2
         if count < 2 * self.faulty + 3 or self.keep > count - self.faulty:
@@ -134,7 +131,6 @@ class Adasum(MergeRule):
     whole: ClassVar[bool] = True
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
-        """Return the adaptive sum; it is in the first part then."""
         if len(parts) == 1:
             return parts[0]
         middle = (len(parts) + 1) // 2
@@ -178,11 +174,9 @@ class ServerOpt(MergeRule):
         self._step: Array = np.empty(0, np.float32)
 
     def use(self, send: str) -> None:
-        """The gradient leads uphill, a change of parameters downhill."""
         self.descends = send == "gradient"
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
-        """Return the step of the rule."""
         merged = self.merge.combine(parts, weights)
         if not self.descends:
             np.negative(merged, out=merged)
@@ -191,11 +185,9 @@ class ServerOpt(MergeRule):
         return self._step
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of both rules."""
         return dict(self._rule.state_dict()) | prefixed("merge", self.merge.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         merge, rule = split("merge", state)
         self._rule.load_state_dict(rule)
         self.merge.load_state_dict(merge)

@@ -75,16 +75,13 @@ class Gossip(Neighbours):
         self.matrix = a.tolist()
 
     def compose(self, **parts: Any) -> type[Codec]:
-        """Mixing."""
         return build(Mixing, self, **parts)
 
     def fit(self, workers: int) -> None:
-        """A matrix has its number of workers."""
         if self.matrix is not None and len(self.matrix) != workers:
             raise ValueError(f"Gossip 'matrix' is for {len(self.matrix)} workers, the job has {workers}")
 
     def weights(self, node: int, workers: int, draw: Draw) -> dict[int, float]:
-        """The positive entries of the worker's row."""
         if self.matrix is not None:
             return {other: a for other, a in enumerate(self.matrix[node]) if a > 0 or other == node}
         around = sorted({(node - 1) % workers, node, (node + 1) % workers})
@@ -105,11 +102,9 @@ class RandomPair(Neighbours):
     """
 
     def compose(self, **parts: Any) -> type[Codec]:
-        """Mixing."""
         return build(Mixing, self, **parts)
 
     def weights(self, node: int, workers: int, draw: Draw) -> dict[int, float]:
-        """One half for each of the pair."""
         order = draw._replace(variable=-1).generator(shared=True).permutation(workers).tolist()
         place = order.index(node)
         partner = place ^ 1
@@ -145,13 +140,11 @@ class Mixing(Retransmitting):
         return Grain.WORKERS
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
-        """Begin a batch."""
         super().open(step, dense)
         self._heard.clear()
         self._weights = self._pattern.weights(self.node_id, self.job.assignment.node_count, self.draw(step, 0))
 
     def contribute(self, span: Span, value: Array) -> None:
-        """Send the own parameters to the neighbours."""
         batch = self.under_way()
         targets = [node for node in self._weights if node != self.node_id]
         self._own_value = value
@@ -164,7 +157,6 @@ class Mixing(Retransmitting):
         self.accept(batch, packet)
 
     def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
-        """A worker sends what it has."""
         if packet.size != numbers:
             raise PayloadError(f"it is for {packet.size} numbers, and must be for {numbers}")
         if packet.place or packet.flags & (DOWN | RESULT | LACKING):
@@ -172,7 +164,6 @@ class Mixing(Retransmitting):
         self.check_contribution(packet)
 
     def accept(self, batch: Batch, packet: Packet) -> None:
-        """Keep what a neighbour sent; mix when all have."""
         node, payload = packet.low, packet.payload
         if batch is not self.batch or node in self._heard:
             self.repeated += 1
@@ -212,20 +203,16 @@ class Mixing(Retransmitting):
         return total
 
     def silent(self, batch: Batch) -> set[int]:
-        """The neighbours that were not heard."""
         return set(self._weights) - set(self._heard)
 
     def missing_units(self, batch: Batch) -> list[int]:
-        """Their numbers."""
         return sorted(self.silent(batch))
 
     def state_dict(self) -> dict[str, Any]:
-        """What the stages remember, beside what all composed codecs do."""
         up = {} if self._up is None else self._up.state_dict()
         return {**super().state_dict(), **prefixed("up", up)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         if self._up is not None:
             own, state = split("up", state)
             self._up.load_state_dict(own)

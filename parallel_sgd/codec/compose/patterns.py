@@ -23,7 +23,6 @@ class AllToAll(ExchangePattern):
     merges_first_copies: ClassVar[bool] = True
 
     def compose(self, **parts: Any) -> type[Codec]:
-        """Merging everywhere."""
         return build(Peers, self, **parts)
 
 
@@ -46,11 +45,9 @@ class PS(ExchangePattern):
         self.quorum = share(self, "quorum", quorum)
 
     def compose(self, **parts: Any) -> type[Codec]:
-        """Merging in one place."""
         return build(Serving, self, **parts)
 
     def refuse(self, composition: Composition, parts: Parts) -> None:
-        """A missing packet must not be one that has to be decoded."""
         if parts.trigger.late:
             raise ValueError(f"{parts.trigger!r} needs two batches under way: take AllToAll(), ShardedPS() or Ring()")
         needs_all = parts.code is not None or any(stage.needs_every_packet for stage in flat(parts.stage))
@@ -58,7 +55,6 @@ class PS(ExchangePattern):
             raise ValueError(f"PS(quorum={self.quorum}) may leave a packet out, but {parts.up!r} needs every one: use PS()")
 
     def shards(self, n: int, assignment: ISetting, variable: int) -> list[Shard]:
-        """All on the server."""
         return [Shard(0, n, Parameter_Server)]
 
     def __repr__(self) -> str:
@@ -84,12 +80,10 @@ class ShardedPS(ExchangePattern):
         return build(Peers, self, **parts)
 
     def refuse(self, composition: Composition, parts: Parts) -> None:
-        """What looks at vectors as a whole needs them in one place."""
         if parts.merge.whole:
             raise ValueError(f"{parts.merge!r} looks at vectors as a whole, but {self!r} cuts them: take AllToAll() or PS()")
 
     def shards(self, n: int, assignment: ISetting, variable: int) -> list[Shard]:
-        """As equal as possible."""
         count = max(1, min(assignment.node_count, n // self.smallest))
         cuts = [n * number // count for number in range(count + 1)]
         owners = [(variable + number) % assignment.node_count for number in range(count)]
@@ -112,7 +106,6 @@ class Ring(ShardedPS):
     rounds: ClassVar[bool] = True
 
     def refuse(self, composition: Composition, parts: Parts) -> None:
-        """Blocks are not averaged one by one."""
         super().refuse(composition, parts)
         if parts.merge.first_copy and parts.up is not None:
             raise ValueError(f"FirstCopy encodes every block by itself, but {self!r} averages payloads: take AllToAll()")

@@ -44,7 +44,6 @@ class Reducing(Retransmitting):
 
     @property
     def duplicates(self) -> int:
-        """Packets whose content was there already."""
         return self.repeated + self._merging.duplicates
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
@@ -59,7 +58,6 @@ class Reducing(Retransmitting):
         super().open(step, dense)
 
     def contribute(self, span: Span, value: Array) -> None:
-        """Send a contribution to where it is merged."""
         batch = self.under_way()
         if not batch.dense:
             value = self.encoders.start(span[0], value, self.shape, self.draw(batch.step, span[0]))
@@ -95,14 +93,12 @@ class Reducing(Retransmitting):
         return value.copy()
 
     def accept(self, batch: Batch, packet: Packet) -> None:
-        """Take a contribution, or what was merged."""
         if packet.flags & DOWN:
             self._fill(batch, packet.place, self._merged(batch, packet))
         else:
             self._collect(batch, packet)
 
     def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
-        """Contributions of their workers come to the owner of a shard, what is merged from it."""
         round_, number = divmod(packet.place, ROUND)
         size = self.encoders.size(round_, like.shape, numbers, bool(packet.flags & PAST))
         shards = self._cuts.get(size)
@@ -185,7 +181,6 @@ class Reducing(Retransmitting):
             self._send_up(batch, round_ + 1, (self.node_id, self.node_id + 1), vector)
 
     def finish(self, batch: Batch, result: Array) -> None:
-        """The batch is over."""
         batch.done, batch.result = True, result
         self.set_result(result)
 
@@ -197,13 +192,11 @@ class Reducing(Retransmitting):
         return np.empty(size, dtype)
 
     def silent(self, batch: Batch) -> set[int]:
-        """The owners of shards that are missing, and the holders of contributions that are."""
         owners = {assembly.shards[number].owner for assembly in batch.vectors.values() for number in assembly.left}
         holders = {node for unit in self.missing_units(batch) for node in self.units.holders(unit)}
         return {owner for owner in owners if owner is not None} | holders
 
     def missing_units(self, batch: Batch) -> list[int]:
-        """Those of shards that are merged here."""
         units: set[int] = set()
         for round_, assembly in batch.vectors.items():
             for number in assembly.left:
@@ -213,15 +206,12 @@ class Reducing(Retransmitting):
         return sorted(units)
 
     def state_dict(self) -> dict[str, Any]:
-        """What stages and rules remember, beside what all composed codecs do."""
         return {**super().state_dict(), **self.encoders.state_dict(), **self._merging.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         super().load_state_dict(self._merging.load_state_dict(self.encoders.load_state_dict(state)))
 
     def dispose(self) -> None:
-        """Let go of all buffers."""
         super().dispose()
         self._merging.clear()
         self._rooms.clear()
@@ -255,12 +245,10 @@ class Peers(Reducing):
         return packets
 
     def finish(self, batch: Batch, result: Array) -> None:
-        """The batch is over."""
         batch.done, batch.result = True, result
         self._deliver()
 
     def wanted(self) -> Batch | None:
-        """Return the batch whose result is waited for."""
         return self.before if self.parts.trigger.late else self.batch
 
     def _deliver(self) -> None:
@@ -283,7 +271,6 @@ class Peers(Reducing):
             super().check_part(packet, like, numbers)
 
     def accept(self, batch: Batch, packet: Packet) -> None:
-        """Take a packet, or a whole result."""
         if packet.flags & RESULT and packet.payload is not None:
             if packet.sender not in batch.asked:
                 raise PayloadError("it is a result, for which it was not asked")
@@ -321,14 +308,12 @@ class Serving(Reducing):
         super().take(packet)
 
     def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
-        """The server says what it lacks."""
         if not packet.flags & LACKING or packet.sender != Parameter_Server:
             super().check_part(packet, like, numbers)
         elif packet.payload is not None and not set(packet.payload.tolist()) <= set(self.job.assignment.blocks):
             raise PayloadError(f"it names other blocks than the {self.job.assignment.block_count} of the job")
 
     def accept(self, batch: Batch, packet: Packet) -> None:
-        """Take a packet; on a worker it may say what the server lacks."""
         if packet.flags & LACKING and packet.payload is not None:
             batch.lacking = [int(block) for block in packet.payload]
         else:

@@ -28,7 +28,6 @@ class Assembly:
 
     @property
     def size(self) -> int:
-        """The number of elements."""
         return self.shards[-1].stop
 
     def fill(self, shard: int, value: Array) -> Array | None:
@@ -66,7 +65,6 @@ class Batch:
 
     @property
     def under_way(self) -> list[int]:
-        """The places where contributions are missing."""
         return [place for place in self.collectors if place not in self.closed]
 
 
@@ -86,21 +84,17 @@ class Retransmitting(Composed):
 
     @property
     def duplicates(self) -> int:
-        """Packets whose content was there already."""
         return self.repeated
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
-        """Begin a batch."""
         self.before, self.batch = self.batch, Batch(step, dense)
 
     def under_way(self) -> Batch:
-        """Return the batch that was opened last."""
         if self.batch is None:
             raise RuntimeError(f"{type(self).__name__} has no batch under way")
         return self.batch
 
     def send(self, batch: Batch, targets: list[int], packet: Packet) -> None:
-        """Send a packet, and keep it."""
         if targets:
             batch.sent.append((targets, packet))
             self.post(targets, packet)
@@ -130,7 +124,6 @@ class Retransmitting(Composed):
                 self.post([node], packet)
 
     def wanted(self) -> Batch | None:
-        """Return the batch whose result is waited for."""
         return self.batch
 
     @abstractmethod
@@ -160,13 +153,11 @@ class Retransmitting(Composed):
         return Packet(self.fingerprint, flags, self.node_id, place, *span, 0, None)
 
     def missing_blocks(self) -> Iterable[int]:
-        """The blocks that this node lacks, or that the server lacked when it was asked."""
         batch = self.wanted()
         if batch is None or batch.done:
             return ()
         return batch.lacking or self.units.blocks(self.missing_units(batch))
 
     def dispose(self) -> None:
-        """Let go of all packets."""
         super().dispose()
         self.batch = self.before = None

@@ -31,11 +31,9 @@ class Tree(ExchangePattern):
     rounds: ClassVar[bool] = True
 
     def compose(self, **parts: Any) -> type[Codec]:
-        """Climbing."""
         return build(TreeReduction, self, **parts)
 
     def refuse(self, composition: Composition, parts: Parts) -> None:
-        """The mean over all, in the same batch."""
         if type(parts.merge) is not Mean:
             raise ValueError(f"Tree takes the mean over all blocks, got {parts.merge!r}: leave 'merge' out")
         if parts.trigger.late:
@@ -77,14 +75,12 @@ class TreeReduction(Retransmitting):
         return self._routes[node][min(self._routes[node])]
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
-        """Begin a batch."""
         super().open(step, dense)
         for sums in self._sums.values():
             sums.reset()
         self._means.clear()
 
     def contribute(self, span: Span, value: Array) -> None:
-        """Add an own sum, or the worker's mean as often as it has blocks."""
         batch = self.under_way()
         if not batch.dense:
             value = self._stages.start(span[0], value, self.shape, self.draw(batch.step, span[0]))
@@ -132,7 +128,6 @@ class TreeReduction(Retransmitting):
             self._add(batch, round_ + 1, (self.node_id, self.node_id + 1), self._weigh(vector))
 
     def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
-        """Sums come from the workers below, the mean from the one above."""
         size = self._stages.size(packet.place, like.shape, numbers, bool(packet.flags & PAST))
         if packet.size != size:
             raise PayloadError(f"it is for {packet.size} numbers, and must be for {size}")
@@ -145,7 +140,6 @@ class TreeReduction(Retransmitting):
             raise PayloadError(f"it is for the span {span}, of which node({node}) sends nothing here")
 
     def accept(self, batch: Batch, packet: Packet) -> None:
-        """Take a sum on its way up, or the mean on its way down."""
         payload = dense(packet.payload, packet.size)
         if packet.flags & DOWN:
             self._descend(batch, packet.place, payload)
@@ -153,7 +147,6 @@ class TreeReduction(Retransmitting):
             self._add(batch, packet.place, (packet.low, packet.high), payload)
 
     def silent(self, batch: Batch) -> set[int]:
-        """Where the mean comes from, and those whose sums are missing on the way up."""
         round_ = len(self._means)
         nodes = {self._parent(self.node_id)}
         sums = self._sums.get(round_)
@@ -163,7 +156,6 @@ class TreeReduction(Retransmitting):
         return nodes
 
     def missing_units(self, batch: Batch) -> list[int]:
-        """Those of the sums that this worker hands on."""
         sums = self._sums.get(len(self._means))
         missing = range(self.units.count) if sums is None else sums.missing()
         return [unit for unit in missing if any(low <= unit < high for low, high in self._routes[self.node_id])]
@@ -173,9 +165,7 @@ class TreeReduction(Retransmitting):
         return Grain.WORKERS if grain is Grain.BLOCKS else grain
 
     def state_dict(self) -> dict[str, Any]:
-        """What the stages remember, beside what all composed codecs do."""
         return {**super().state_dict(), **self._stages.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         super().load_state_dict(self._stages.load_state_dict(state))

@@ -74,7 +74,6 @@ class Every(Trigger):
 
     @property
     def always(self) -> bool:
-        """Whether it is every one."""
         return self.batches == 1
 
     def __repr__(self) -> str:
@@ -97,7 +96,6 @@ class Warmup(Trigger):
         return batch < self.batches or self.then.fires(batch - self.batches)
 
     def dense(self, batch: int) -> bool:
-        """In the warm-up."""
         return batch < self.batches or self.then.dense(batch - self.batches)
 
     @property

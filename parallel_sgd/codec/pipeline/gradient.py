@@ -29,11 +29,9 @@ class GradientStage(Stage):
     leads: ClassVar[bool] = True
 
     def side_bytes(self, n: int) -> int:
-        """Nothing."""
         return 0
 
     def carried(self, n: int) -> int:
-        """All of them."""
         return n
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
@@ -45,11 +43,9 @@ class GradientStage(Stage):
         """Return what becomes of `x`, which stays as it is; valid until the next call."""
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[None, int]:
-        """Read nothing."""
         return None, n
 
     def decode(self, values: Vector, side: None, n: int) -> Vector:
-        """Return the values."""
         return values
 
 
@@ -100,21 +96,15 @@ class RuleStage(GradientStage):
         self._result: Vector = np.empty(0, np.float32)
 
     def transform(self, x: Vector) -> Vector:
-        """Do one step of the rule."""
         if self._result.size != x.size:
             self._result = np.empty(x.size, np.float32)
         self._rule.delta(x, x, self._result)  # without decay no rule looks at the parameters
         return np.negative(self._result, out=self._result)
 
     def state_dict(self) -> State:
-        """Return the step count and the vectors of the rule."""
         return dict(self._rule.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
-
-        Raises: ValueError where names or sizes do not fit.
-        """
         self._rule.load_state_dict(state)
 
 

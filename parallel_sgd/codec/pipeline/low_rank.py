@@ -49,15 +49,12 @@ class PowerSGD(LinearCode):
         self._result: Matrix = np.empty((0, 0), np.float32)
 
     def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
-        """Return those of P and Q."""
         return self.rounds(shape)
 
     def start(self, x: NDArray[Any], shape: Sequence[int], draw: Draw) -> Vector:
-        """Return P."""
         return self.project(x.reshape(shape), draw)
 
     def proceed(self, mean: NDArray[Any]) -> tuple[Vector, bool]:
-        """Return Q, then the result."""
         if self._shape is not None and self.is_dense(self._shape):
             return mean, True
         if self._left is None:
@@ -155,7 +152,6 @@ class PowerSGD(LinearCode):
         self._shape = self._left = None
 
     def _start(self, shape: tuple[int, ...], draw: Draw) -> Matrix:
-        """Return the Q to begin a step with."""
         m, p = shape
         r = min(self.rank, m, p)
         right = self._right

@@ -57,19 +57,15 @@ class Memory(Stage):
         return self._last[1]
 
     def side_bytes(self, n: int) -> int:
-        """That of the stage that sends."""
         return self.sender(n).side_bytes(n)
 
     def carried(self, n: int) -> int:
-        """That of the stage that sends."""
         return self.sender(n).carried(n)
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
-        """Read what the stage that sends wrote."""
         return self.sender(n).parse(reader, n, draw)
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return what was sent."""
         return self.sender(n).decode(values, side, n)
 
     def send(self, x: Vector, writer: Writer, draw: Draw) -> tuple[Vector, Decoded]:
@@ -87,7 +83,6 @@ class Memory(Stage):
         return values, decoded(stage, values, side, x.size)
 
     def decoded(self, values: Vector, side: Any, n: int) -> Decoded:
-        """Return what was sent, sparse where it is."""
         return decoded(self.sender(n), values, side, n)
 
     def vector(self, name: str, n: int) -> Vector:
@@ -103,7 +98,6 @@ class Memory(Stage):
         return found
 
     def remembers(self, name: str) -> bool:
-        """Whether a vector may have this name."""
         return False
 
     def state_dict(self) -> State:
@@ -182,7 +176,6 @@ class ErrorFeedback(Memory):
                 raise ValueError(f"ErrorFeedback 'inner' must be a contraction, got {stage!r}; write scaled=False")
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Send x plus the residual, keep what the packet lacks."""
         p = self.vector("residual", x.size)
         for start in range(0, x.size, CHUNK):
             part = p[start : start + CHUNK]
@@ -194,7 +187,6 @@ class ErrorFeedback(Memory):
         return values
 
     def remembers(self, name: str) -> bool:
-        """The residual."""
         return name == "residual"
 
     def __repr__(self) -> str:
@@ -227,7 +219,6 @@ class DGCMemory(Memory):
             raise ValueError(f"DGCMemory 'inner' must begin with a sparsifier such as TopK(0.001), got {inner!r}")
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Send the accumulated velocities that the sparsifier chooses."""
         velocity, accumulated = self.vector("velocity", x.size), self.vector("accumulated", x.size)
         for start in range(0, x.size, VELOCITY_CHUNK):
             part = slice(start, start + VELOCITY_CHUNK)
@@ -243,7 +234,6 @@ class DGCMemory(Memory):
         return values
 
     def remembers(self, name: str) -> bool:
-        """The velocity and what of it was not sent."""
         return name in ("velocity", "accumulated")
 
     def __repr__(self) -> str:
@@ -277,7 +267,6 @@ class DiffRef(Memory):
         self._result: Vector = np.empty(0, np.float32)
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Send the difference from the reference, and move the reference as receivers do."""
         reference = self.vector("reference", x.size)
         if self._difference.size != x.size:
             self._difference = np.empty(x.size, np.float32)
@@ -286,12 +275,10 @@ class DiffRef(Memory):
         return values
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[tuple[int, Any], int]:
-        """Read what was sent, and by whom."""
         side, carried = super().parse(reader, n, draw)
         return (draw.node, side), carried
 
     def decode(self, values: Vector, side: tuple[int, Any], n: int) -> Vector:
-        """Move the sender's reference and return a copy of it."""
         node, inner = side
         reference = self.vector(f"{HEARD}{node}", n)
         self.decoded(values, inner, n).apply(np.add, reference)
@@ -301,5 +288,4 @@ class DiffRef(Memory):
         return self._result
 
     def remembers(self, name: str) -> bool:
-        """The own reference and those of others."""
         return name == "reference" or (name.startswith(HEARD) and name[len(HEARD) :].lstrip("-").isdecimal())

@@ -47,7 +47,6 @@ class TopK(Sparsifier):
 
     @property
     def density(self) -> float:
-        """The share that the next packet keeps."""
         if self._step >= self.warmup:
             return self.rho
         return float(self.rho ** ((1 + 4 * self._step // self.warmup) / 5))
@@ -65,7 +64,6 @@ class TopK(Sparsifier):
         return kept(self.rho**0.2 if self.warmup else self.rho, n)
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Write the indices, return the values at them."""
         indices = self._magnitudes.largest(x, kept(self.density, x.size))
         if self.warmup:
             self._step = min(self._step + 1, self.warmup)
@@ -86,15 +84,12 @@ class TopK(Sparsifier):
         return indices, indices.size
 
     def entries(self, values: Vector, side: Indices) -> tuple[Indices, Vector]:
-        """Return what was sent."""
         return side, values
 
     def state_dict(self) -> State:
-        """Return how many packets of the warm-up were sent."""
         return {"step": self._step} if self.warmup else {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
         rest = dict(state)
         if self.warmup:
             step = np.asarray(rest.pop("step", 0))[()]  # a checkpoint may hold numbers as arrays without axes
@@ -138,15 +133,12 @@ class RandomK(Sparsifier):
         return 1.0 if k == n else None if self.scaled else k / n
 
     def side_bytes(self, n: int) -> int:
-        """None are needed."""
         return 0
 
     def carried(self, n: int) -> int:
-        """Return k."""
         return kept(self.rho, n)
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Return the numbers at the places of this step."""
         indices = self._places(x.size, draw)
         if self._values.size != indices.size:
             self._values = np.empty(indices.size, np.float32)
@@ -154,12 +146,10 @@ class RandomK(Sparsifier):
         return _times(values, x.size / indices.size) if self.scaled and x.size else values
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Indices, int]:
-        """Draw the places of this step again."""
         indices = self._places(n, draw)
         return indices, indices.size
 
     def entries(self, values: Vector, side: Indices) -> tuple[Indices, Vector]:
-        """Return what was sent."""
         return side, values
 
     def _places(self, n: int, draw: Draw) -> Indices:
@@ -223,28 +213,23 @@ class Threshold(Sparsifier):
         self._magnitudes = Magnitudes()
 
     def side_bytes(self, n: int) -> int:
-        """Bytes where every number is sent, the most there can be."""
         return index_bytes(n, n) + -(-n // 8)
 
     def carried(self, n: int) -> int:
-        """Nothing goes on."""
         return 0
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Write indices and signs."""
         indices = self._magnitudes.where(x, np.greater, self._limit)
         write_indices(writer, indices, x.size)
         writer.write(np.packbits(np.signbit(x[indices])))
         return x[:0]
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[tuple[Indices, Array], int]:
-        """Read indices and signs."""
         indices = read_indices(reader, n)
         negative = np.unpackbits(reader.read(-(-indices.size // 8), np.uint8), count=indices.size)
         return (indices, negative), 0
 
     def entries(self, values: Vector, side: tuple[Indices, Array]) -> tuple[Indices, Vector]:
-        """Return tau with the signs that were sent."""
         indices, negative = side
         return indices, np.where(negative, -self._limit, self._limit)
 

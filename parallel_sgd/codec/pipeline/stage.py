@@ -174,7 +174,6 @@ class Chain(Stage):
         return result
 
     def side_bytes(self, n: int) -> int:
-        """Return the sum over the stages."""
         size = 0
         for stage in self.stages:
             size += stage.side_bytes(n)
@@ -182,7 +181,6 @@ class Chain(Stage):
         return size
 
     def carried(self, n: int) -> int:
-        """Return what the last stage leaves."""
         for stage in self.stages:
             n = stage.carried(n)
         return n
@@ -205,7 +203,6 @@ class Chain(Stage):
         return sides, n
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Run the stages backwards."""
         for stage, (own, count) in zip(reversed(self.stages), reversed(side), strict=True):
             values = stage.decode(values, own, count)
         return values
@@ -218,7 +215,6 @@ class Chain(Stage):
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
         rest = dict(state)
         for place, stage in enumerate(self.stages):
             own, rest = split(str(place), rest)
@@ -247,7 +243,6 @@ class Sparsifier(Stage):
         """Return the indices of a packet, ascending and each once, and the values at them."""
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return n numbers: the values at their indices, 0 elsewhere."""
         if self._decoded.size != n:
             self._decoded = np.empty(n, np.float32)
         self._decoded.fill(0)
@@ -324,7 +319,6 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """The number of bytes that were not read yet."""
         return int(self._payload.size) - self._at
 
     def read(self, count: int, dtype: DTypeLike) -> Array:
@@ -339,7 +333,6 @@ class Reader:
         return values if values.flags.aligned else values.copy()
 
     def finish(self) -> None:
-        """Raise PayloadError unless everything was read."""
         if self.left:
             raise PayloadError(f"a payload has {self.left} bytes too many")
 

@@ -36,11 +36,9 @@ class Cast(Quantizer):
         return 1 - _RELATIVE_ERROR[self.format] ** 2
 
     def side_bytes(self, n: int) -> int:
-        """Return 2 n."""
         return 2 * n
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Write the rounded values."""
         codes = self._room("codes", x.size, np.uint16)
         for piece in chunks(x.size):
             if self.format == "fp16":
@@ -66,11 +64,9 @@ class Cast(Quantizer):
             codes[codes == _INFINITY] -= 1
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
-        """Read n values of 16 bits."""
         return reader.read(n, np.float16 if self.format == "fp16" else np.uint16), 0
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return them as float32."""
         result: Vector = self._room("decoded", n, np.float32)
         if self.format == "fp16":
             np.copyto(result, side)
@@ -108,11 +104,9 @@ class Natural(Quantizer):
         self._table = np.concatenate([powers, -powers]).astype(np.float32)[:, None]
 
     def side_bytes(self, n: int) -> int:
-        """Return n."""
         return n
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Write a byte for each value."""
         codes = self._room("codes", x.size, np.uint8)
         dither = Dither(draw, x.size)
         for piece in chunks(x.size):
@@ -135,11 +129,9 @@ class Natural(Quantizer):
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
-        """Read n bytes."""
         return reader.read(n, np.uint8), 0
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return the powers of two."""
         result: Vector = self._room("decoded", n, np.float32)
         unpack(side, self._table, result)
         return result

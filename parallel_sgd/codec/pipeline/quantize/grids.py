@@ -36,11 +36,9 @@ class Int8(Quantizer):
         return _TOP**2 / (_TOP**2 + (max(1, min(n, self.block)) - 1) / 4)
 
     def side_bytes(self, n: int) -> int:
-        """Return n + 4 ceil(n / block)."""
         return n + 4 * count(n, self.block)
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Write the scales, then the codes."""
         scales = self._room("scales", count(x.size, self.block), np.float32)
         codes = self._room("codes", x.size, np.uint8)
         for group in groups(x.size, self.block):
@@ -67,7 +65,6 @@ class Int8(Quantizer):
         return (scales, codes), 0
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return codes times scales."""
         scales, codes = side
         result: Vector = self._room("decoded", n, np.float32)
         for group in groups(n, self.block):
@@ -106,11 +103,9 @@ class Grid(Quantizer):
         return delta if delta > 0 else None
 
     def side_bytes(self, n: int) -> int:
-        """Return ceil(n bits / 8) + 4."""
         return packed_size(n, self.bits) + 4
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Write R, then the codes."""
         radius = np.float32(0)
         for piece in chunks(x.size):
             room = self._rounder.room(piece.stop - piece.start).view(np.int32)
@@ -134,12 +129,10 @@ class Grid(Quantizer):
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
-        """Read R and the codes."""
         radius = self._scales(reader, 1)[0]
         return (radius, reader.read(packed_size(n, self.bits), np.uint8)), 0
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return the values of the codes."""
         radius, codes = side
         result: Vector = self._room("decoded", n, np.float32)
         unpack(codes, self._table * radius, result)

@@ -33,7 +33,6 @@ class Sign(Quantizer):
         return None if self.scale is None else 1 / max(n, 1)
 
     def side_bytes(self, n: int) -> int:
-        """Return ceil(n / 8), plus 4 with scale."""
         return packed_size(n, 1) + (0 if self.scale is None else 4)
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
@@ -53,12 +52,10 @@ class Sign(Quantizer):
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
-        """Read scale and bits."""
         scale = None if self.scale is None else self._scales(reader, 1)[0]
         return (scale, reader.read(packed_size(n, 1), np.uint8)), 0
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return plus or minus the scale."""
         scale, codes = side
         result: Vector = self._room("decoded", n, np.float32)
         unpack(codes, self._table if scale is None else self._table * scale, result)
@@ -84,7 +81,6 @@ class TwoMeans(Quantizer):
         return 1 / max(n, 1)
 
     def side_bytes(self, n: int) -> int:
-        """Return ceil(n / 8) + 8."""
         return packed_size(n, 1) + 8
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
@@ -113,7 +109,6 @@ class TwoMeans(Quantizer):
         return (means, reader.read(packed_size(n, 1), np.uint8)), 0
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return the mean of the side on which each value stands."""
         means, codes = side
         result: Vector = self._room("decoded", n, np.float32)
         unpack(codes, np.where(self._table > 0, means[1], means[0]), result)

@@ -36,7 +36,6 @@ class Quantizer(Stage):
         self._rooms: dict[str, NDArray[Any]] = {}
 
     def carried(self, n: int) -> int:
-        """Return 0."""
         return 0
 
     def _room(self, name: str, count: int, dtype: type[np.generic]) -> NDArray[Any]:

@@ -111,12 +111,10 @@ class Group(NamedTuple):
 
     @property
     def place(self) -> slice:
-        """Where the elements stand."""
         return slice(self.start, self.start + self.rows * self.width)
 
     @property
     def scales(self) -> slice:
-        """Where their scales stand."""
         return slice(self.first, self.first + self.rows)
 
     def pieces(self) -> Iterator[tuple[slice, tuple[int, int]]]:

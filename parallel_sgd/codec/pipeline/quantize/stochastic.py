@@ -66,11 +66,9 @@ class QSGD(Quantizer):
         self._rounder = Rounder()
 
     def side_bytes(self, n: int) -> int:
-        """Return ceil(n bits / 8) + 4 ceil(n / bucket)."""
         return packed_size(n, self.bits) + 4 * count(n, self._width(n))
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Write the norms, then the codes."""
         n = x.size
         scales = self._room("scales", count(n, self._width(n)), np.float32)
         codes = self._room("codes", packed_size(n, self.bits), np.uint8)
@@ -99,7 +97,6 @@ class QSGD(Quantizer):
         return (scales, codes), 0
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return levels times norms."""
         own_norms, codes = side
         scales = steps(own_norms, self._levels)
         result: Vector = self._room("decoded", n, np.float32)
@@ -173,7 +170,6 @@ class Tern(Quantizer):
         return 4 + (-(-n // _TRITS) if self.base3 else 2 * packed_size(n, 1))
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Write the scale, then the codes."""
         scale = self._scale(x)
         bound = np.float32(STEP)
         factor = bound / scale if scale else np.float32(0)
@@ -229,7 +225,6 @@ class Tern(Quantizer):
         return (scale, codes), 0
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return the scale where positive, minus it where negative, 0 elsewhere."""
         scale, codes = side
         table = self._table * scale
         result: Vector = self._room("decoded", n, np.float32)
@@ -282,11 +277,9 @@ class Levels(Quantizer):
         self._rounder = Rounder()
 
     def side_bytes(self, n: int) -> int:
-        """Return ceil(n bits / 8) + 4."""
         return packed_size(n, self.bits) + 4
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Write the scale, then the codes."""
         scale = np.float32(0)
         for piece in chunks(x.size):
             room = self._rounder.room(piece.stop - piece.start).view(np.int32)
@@ -320,7 +313,6 @@ class Levels(Quantizer):
         return (scale, codes), 0
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return the levels times the scale."""
         scale, codes = side
         result: Vector = self._room("decoded", n, np.float32)
         unpack(codes, self._table * scale, result)
