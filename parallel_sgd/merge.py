@@ -7,7 +7,7 @@ the gradients themselves. Any worker that holds a whole span may send its sum in
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -201,3 +201,23 @@ class BlockMean(TreeSum):
         if self._share is not None and total.dtype.kind == "f":
             return np.multiply(total, self._share, out=out)
         return np.divide(total, self._count, out=out)
+
+
+class OwnMean:
+    """The mean over all blocks of one worker, which come one by one."""
+
+    def __init__(self, blocks: Sequence[int]) -> None:
+        self._place = {block: place for place, block in enumerate(blocks)}
+        self._mean = BlockMean(len(blocks))
+
+    def add(self, block: int, content: Array) -> Array | None:
+        """Take a block; return the mean when this was the last one, valid until `reset`.
+
+        That block's content must remain unchanged as long, and the content of others need not.
+        """
+        place = self._place[block]
+        return self._mean.mean_with((place, place + 1), content, stays=place == len(self._place) - 1)
+
+    def reset(self) -> None:
+        """Make ready for the next batch."""
+        self._mean.reset()

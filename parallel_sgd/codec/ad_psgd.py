@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from nn.random import keyed
-from parallel_sgd.merge import BlockMean
+from parallel_sgd.merge import OwnMean
 from parallel_sgd.unusable import Like, Unusable
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
@@ -49,17 +49,14 @@ class ADPSGD(Codec):
         super().__init__(node_id)
         settings = self._settings = GlobalSettings.current()
         job = settings.assignment
-        if node_id not in job.nodes:
-            raise ValueError(f"ADPSGD runs on the workers {list(job.nodes)}, got node {node_id}")
+        settings.check_node(self)
         if job.redundancy > 1:
             raise ValueError(f"ADPSGD exchanges parameters of single workers, so 'redundancy' must be 1, got {job.redundancy}")
         self._passive = [node for node in job.nodes if node % 2]
         self._active = node_id % 2 == 0
         self.forms = ((int, np.ndarray), (int, type(None))) if self._active else ((int, int, np.ndarray),)
         self._seed, self._variable = settings.seed, settings.variable
-        mine = job.node_2_block[node_id]
-        self._place = {block: place for place, block in enumerate(mine)}
-        self._mean = BlockMean(len(mine))
+        self._mean = OwnMean(job.node_2_block[node_id])
         self._value: Array | None = None
         self._change: Array | None = None
         self._asked = 0
@@ -72,8 +69,7 @@ class ADPSGD(Codec):
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         """Add to the worker's own parameters what exchanges have changed; an active worker asks for the next exchange."""
         content, block = block_weight
-        place = self._place[block]
-        own = self._mean.mean_with((place, place + 1), content, stays=False)
+        own = self._mean.add(block, content)
         if own is None:
             return None
         self._mean.reset()

@@ -14,7 +14,7 @@ from nn import arguments
 from nn.gradient_descent.interface import IGradientDescent
 from nn.gradient_descent.numerics import flush_squares_to_zero
 from parallel_sgd.channel import Parameter_Server
-from parallel_sgd.merge import BlockMean
+from parallel_sgd.merge import OwnMean
 from parallel_sgd.unusable import Like
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
@@ -62,10 +62,7 @@ class AsyncPS(Codec):
         self.forms = _UP if node_id == Parameter_Server else _DOWN
         self._settings = GlobalSettings.current()
         name, job = type(self).__name__, self._settings.assignment
-        if node_id != Parameter_Server and node_id not in job.nodes:
-            raise ValueError(
-                f"{name} runs on the workers {job.nodes} and the parameter server {Parameter_Server}, got node {node_id}"
-            )
+        self._settings.check_node(self)
         if job.redundancy > 1:
             raise ValueError(
                 f"{name} applies every gradient that arrives, so each block must be on one worker: 'redundancy' must be 1, "
@@ -85,15 +82,12 @@ class AsyncPS(Codec):
                     f"{name} has a rule for each variable, so 'clip_norm' must be None, got {self._rule.clip_norm}"
                 )
         else:
-            mine = job.node_2_block[node_id]
-            self._place = {block: place for place, block in enumerate(mine)}
-            self._mean = BlockMean(len(mine))
+            self._mean = OwnMean(job.node_2_block[node_id])
             self._start: Array | None = GlobalSettings.get_value()
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         content, block = block_weight
-        place = self._place[block]
-        mean = self._mean.mean_with((place, place + 1), content, stays=place == len(self._place) - 1)
+        mean = self._mean.add(block, content)
         if mean is None:
             return None
         push = (self.node_id, self._rounds[self.node_id], mean)

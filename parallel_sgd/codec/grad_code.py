@@ -53,11 +53,7 @@ class GradCode(Codec):
         self.forms = _UP if self._hears_workers else _DOWN
         self._settings = GlobalSettings.current()
         job = self._settings.assignment
-        if node_id != Parameter_Server and node_id not in job.nodes:
-            raise ValueError(
-                f"{type(self).__name__} runs on the workers {job.nodes} and the parameter server {Parameter_Server}, "
-                f"got node {node_id}"
-            )
+        self._settings.check_node(self)
         count, copies = job.node_count, job.redundancy
         cyclic = [sorted((node + ahead) % count for ahead in range(copies)) for node in job.nodes]
         if [sorted(blocks) for blocks in job.node_2_block] != cyclic:

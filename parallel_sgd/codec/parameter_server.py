@@ -45,10 +45,7 @@ class SyncPS(Codec):
         self.forms = _UP if node_id == Parameter_Server else _DOWN
         self._settings = GlobalSettings.current()
         assignment = self._settings.assignment
-        if node_id != Parameter_Server and node_id not in assignment.nodes:
-            raise ValueError(
-                f"SyncPS runs on the workers {assignment.nodes} and the parameter server {Parameter_Server}, got node {node_id}"
-            )
+        self._settings.check_node(self)
         self._workers = assignment.nodes
         self._block_count = assignment.block_count
         tree = block_tree(assignment.block_count)

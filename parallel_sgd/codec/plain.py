@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parallel_sgd.merge import BlockMean, Copy, Span, TreeSum, block_tree
+from parallel_sgd.merge import BlockMean, Copy, OwnMean, Span, TreeSum, block_tree
 from parallel_sgd.unusable import Like, Unusable
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
@@ -35,8 +35,7 @@ class Plain(Codec):
         super().__init__(node_id)
         self._settings = GlobalSettings.current()
         assignment = self._settings.assignment
-        if node_id not in assignment.nodes:
-            raise ValueError(f"Plain exchanges among the workers {assignment.nodes}, it cannot run on node {node_id}")
+        self._settings.check_node(self)
         mine = assignment.node_2_block[node_id]
         tree = block_tree(assignment.block_count)
         spans = tree.cover(mine)
@@ -150,16 +149,13 @@ class DummyCodec(Codec):
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
-        mine = GlobalSettings.get_default().node_2_block[node_id]
-        self._place = {block: place for place, block in enumerate(mine)}
-        self._sum = BlockMean(len(mine))
+        settings = GlobalSettings.current()
+        settings.check_node(self)
+        self._own = OwnMean(settings.assignment.node_2_block[node_id])
 
     def update_blocks(self, block_weight: BlockWeight) -> None:
         content, block = block_weight
-        place = self._place[block]
-        mean = self._sum.mean_with((place, place + 1), content, stays=place == len(self._place) - 1)
-        if mean is not None:
-            self.set_result(mean)
+        self._result = self._own.add(block, content)
 
     def receive_blocks(self, content: Any) -> None:
         """Nobody sends to this codec.
@@ -171,9 +167,9 @@ class DummyCodec(Codec):
     def get_result(self) -> Array | None:
         """The mean over the own blocks; valid until the next batch's result is complete."""
         if self._result is not None:
-            self._sum.reset()
+            self._own.reset()
         return super().get_result()
 
     def dispose(self) -> None:
         super().dispose()
-        self._sum.reset()
+        self._own.reset()

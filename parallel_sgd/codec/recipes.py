@@ -39,6 +39,7 @@ class Recipes:
         if recipe is None:
             raise AttributeError(f"module {self._module!r} has no attribute {name!r}")
         kind = recipe(name)
+        kind.__module__ = self._module  # there the nodes find it by its name
         kind.__doc__ = f"{recipe.__doc__}\n\n    {kind.__doc__}"
         setattr(sys.modules[self._module], name, kind)
         return kind

@@ -8,11 +8,12 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from nn.gradient_descent.interface import IGradientDescent
+from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.merge import Span, block_tree
 from parallel_sgd.profiles.interface import ISetting
 from parallel_sgd.unusable import Unusable
 
-from .interfaces import Array
+from .interfaces import Array, Codec
 
 
 class _Required:
@@ -86,6 +87,16 @@ class JobSettings:
         self.sender: int | None = None
         self.spans: dict[int, frozenset[Span]] = {}  # that a node supplies, of those that `check_span` was asked for
 
+    def check_node(self, codec: Codec) -> None:
+        """See that a codec runs on a worker or, where it `serves`, on the parameter server.
+
+        Raises: ValueError naming its class and the node.
+        """
+        name, node, workers = type(codec).__name__, codec.node_id, list(self.assignment.nodes)
+        if node not in workers and not (codec.serves and node == Parameter_Server):
+            server = f" and the parameter server {Parameter_Server}" if codec.serves else ""
+            raise ValueError(f"{name} runs on the workers {workers}{server}, got node {node}")
+
     def check_sender(self, node: int) -> None:
         """See that what is being received comes from `node`; nothing is seen to where no sender is known, as without a bank.
 
@@ -122,7 +133,7 @@ class GlobalSettings:
 
         Raises: LookupError outside a job.
         """
-        return GlobalSettings._current().assignment
+        return GlobalSettings.current().assignment
 
     @staticmethod
     def get_params(key: Hashable, default: Any = 0) -> Any:
@@ -130,7 +141,7 @@ class GlobalSettings:
 
         Raises: MissingParameter when `default` is REQUIRED and the job does not give `key`; LookupError outside a job.
         """
-        settings = GlobalSettings._current()
+        settings = GlobalSettings.current()
         value = settings.parameters.get(key, default)
         if value is REQUIRED:
             raise MissingParameter(key, settings.codec)
@@ -142,7 +153,7 @@ class GlobalSettings:
 
         Raises: LookupError outside a job, and on a parameter server, which has no model.
         """
-        settings = GlobalSettings._current()
+        settings = GlobalSettings.current()
         if settings.variable >= len(settings.values):
             who = settings.codec or "A codec"
             raise LookupError(f"{who} asks for the value of variable {settings.variable}, which this node does not have")
@@ -156,7 +167,7 @@ class GlobalSettings:
 
         Raises: LookupError outside a job, or where the settings have none.
         """
-        settings = GlobalSettings._current()
+        settings = GlobalSettings.current()
         if settings.rule is None:
             raise LookupError(f"{settings.codec or 'A codec'} asks for the job's gradient-descent rule, which was not given")
         return settings.rule()
@@ -167,7 +178,13 @@ class GlobalSettings:
 
         Raises: LookupError outside a job.
         """
-        return GlobalSettings._current()
+        try:
+            return _CURRENT.get()
+        except LookupError:
+            raise LookupError(
+                "GlobalSettings is empty outside a job (a class body runs before it): read it in a codec's __init__ or "
+                "later, or open `with GlobalSettings.use(assignment):` in a test."
+            ) from None
 
     @staticmethod
     def install(settings: JobSettings) -> None:
@@ -190,13 +207,3 @@ class GlobalSettings:
             yield settings
         finally:
             _CURRENT.reset(token)
-
-    @staticmethod
-    def _current() -> JobSettings:
-        try:
-            return _CURRENT.get()
-        except LookupError:
-            raise LookupError(
-                "GlobalSettings is empty outside a job (a class body runs before it): read it in a codec's __init__ or "
-                "later, or open `with GlobalSettings.use(assignment):` in a test."
-            ) from None

@@ -151,7 +151,7 @@ def test_dispose_lets_go_of_everything() -> None:
 def test_plain_does_not_run_on_a_parameter_server() -> None:
     with (
         GlobalSettings.use(IIDBlockAssignment(2)),
-        pytest.raises(ValueError, match=r"among the workers range\(0, 2\), it cannot run on node -2"),
+        pytest.raises(ValueError, match=r"Plain runs on the workers \[0, 1\], got node -2"),
     ):
         Plain(-2)
 

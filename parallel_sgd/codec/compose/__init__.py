@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from .advice import Estimate, check, estimate
     from .builder import CodecWarning
     from .composed import Composed
-    from .lazy import Lazy
     from .local import Drift, Elastic, FrozenAdam, Prox
     from .merge import FirstCopy, Mean, MergeRule, Sum, WeightedMean
     from .merge_rules import Adasum, Krum, Median, ServerOpt, TrimmedMean, Vote
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from .parts import Composition, ExchangePattern, LocalRule, Shard
     from .patterns import PS, AllToAll, Ring, ShardedPS
     from .tree_reduce import Tree
-    from .trigger import Delay, Every, Trigger, Warmup
+    from .trigger import Delay, Every, Lazy, Trigger, Warmup
 
 __all__ = [
     "PS",
@@ -78,7 +77,7 @@ __getattr__, __dir__ = lazily(
         "FrozenAdam": "local",
         "Gossip": "mixing",
         "Krum": "merge_rules",
-        "Lazy": "lazy",
+        "Lazy": "trigger",
         "LocalRule": "parts",
         "Mean": "merge",
         "Median": "merge_rules",

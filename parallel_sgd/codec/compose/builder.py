@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -58,7 +57,7 @@ def build(
         "serves": exchange.needs_server,
         "agrees": exchange.agrees and (parts is None or parts.trigger.always),
         "takes": "parameters" if send != "gradient" else None,
-        "__module__": _caller(),
+        "__module__": "__main__",  # of no module: it travels by its parts; a shipped one belongs to that of its recipe
     }
     if parts is not None:
         members["takes_first_copy"] = exchange.merges_first_copies and composition.grain(parts).first_copy
@@ -98,19 +97,6 @@ def _default_name(exchange: ExchangePattern, parts: Parts | None) -> str:
             inner = getattr(part, "inner", None)
             todo[:0] = flat(inner) if isinstance(inner, Stage) else []
     return "".join(words)
-
-
-def _caller() -> str:
-    """Return the module in which a class is composed, to which it belongs then.
-
-    By its module a class is found on the nodes, or travels with the user's code. As with `collections.namedtuple`, nothing
-    but the stack tells it.
-    """
-    depth, module = 1, __name__
-    while module.startswith(f"{__package__}.") or module == Codec.__module__:
-        depth += 1
-        module = sys._getframe(depth).f_globals.get("__name__", "__main__")
-    return str(module)
 
 
 def refuse(composition: Composition, parts: Parts) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,25 +12,55 @@ import numpy as np
 from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
-from parallel_sgd.codec.pipeline.stage import prefixed, room_for, split
+from parallel_sgd.codec.pipeline.stage import Remembers, gathered, room_for, scattered
 from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.merge import Span
 from parallel_sgd.unusable import Like
 
 from .builder import refuse
-from .gather import OwnBlocks, Units
-from .packet import ASK, PAST, Packet, fingerprint_of
+from .gather import Assembly, Collector, OwnBlocks, Units
+from .packet import ASK, LACKING, PAST, RESULT, Packet, fingerprint_of
 from .parts import Composition, Grain
 from .trigger import Trigger
 
 _NOTHING = object()
 
 
+@dataclass(eq=False)
+class Batch:
+    """One exchange of one variable.
+
+    `dense`: past all stages. `closed`: the places that this node has merged. `lacking`: what the server said that it lacks.
+    `asked`: the nodes that were asked for what is missing. `rooms`: vectors of its own. `views`: packets refer to arrays that
+    the next batch changes.
+    """
+
+    step: tuple[int, int]
+    dense: bool
+    sent: list[tuple[list[int], Packet]] = field(default_factory=list)
+    collectors: dict[int, Collector] = field(default_factory=dict)
+    vectors: dict[int, Assembly] = field(default_factory=dict)
+    closed: set[int] = field(default_factory=set)
+    lacking: list[int] = field(default_factory=list)
+    asked: set[int] = field(default_factory=set)
+    rooms: list[Array] = field(default_factory=list)
+    views: bool = False
+    done: bool = False
+    result: Array | None = None
+
+    @property
+    def under_way(self) -> list[int]:
+        return [place for place in self.collectors if place not in self.closed]
+
+
 class Composed(Codec):
     """A codec made of parts by `Codec.of`.
 
     It puts the worker's own blocks together, asks the trigger, and hands over what is to be sent; subclasses exchange it.
-    `late` counts packets that came when their batch was over.
+
+    It keeps what it has sent in this batch and in the one before. A worker whose result is overdue sends its packets again to
+    those from whom something is missing, and asks for theirs. `late` counts packets that came when their batch was over,
+    `duplicates` those whose content was there already; both change nothing.
     """
 
     keeps_content = False
@@ -46,14 +77,14 @@ class Composed(Codec):
         self.variable = self.job.variable
         assignment = self.job.assignment
         serves = node_id == Parameter_Server
-        if node_id not in assignment.nodes and not (serves and self.serves):
-            nodes = [*assignment.nodes, Parameter_Server] if self.serves else list(assignment.nodes)
-            raise ValueError(f"{type(self).__name__} exchanges among the nodes {nodes}, it cannot run on node {node_id}")
+        self.job.check_node(self)
         self.parts = self.composition.make()
         refuse(self.composition, self.parts)
         self.fingerprint = fingerprint_of(self.composition.identity(self.parts))
         self.units = Units(self._grain(), assignment, self.parts.merge.weights)
-        self.late = 0
+        self.batch: Batch | None = None
+        self.before: Batch | None = None
+        self.repeated = self.late = 0
         self._title = f"{type(self).__name__} of variable {self.variable}"
         self._content: Any = _NOTHING
         self._seen: Packet = Packet(0, 0, 0, 0, 0, 0, 0, None)
@@ -80,6 +111,10 @@ class Composed(Codec):
             if self._reference is not None:
                 self._local.begin(self._reference)
         self._difference: Array = np.empty(0, np.float32)
+
+    @property
+    def duplicates(self) -> int:
+        return self.repeated
 
     @property
     def complete(self) -> bool:
@@ -121,17 +156,18 @@ class Composed(Codec):
             value = self._changed(value)
         return value if self._local is None else self._local.outgoing(value, self._dense)
 
-    @abstractmethod
     def open(self, step: tuple[int, int], dense: bool) -> None:
         """A batch with an exchange begins; `dense`: past all stages."""
+        self.before, self.batch = self.batch, Batch(step, dense)
+
+    def under_way(self) -> Batch:
+        if self.batch is None:
+            raise RuntimeError(f"{type(self).__name__} has no batch under way")
+        return self.batch
 
     @abstractmethod
     def contribute(self, span: Span, value: Array) -> None:
         """Send a contribution, a flat vector that stays unchanged until the batch is over."""
-
-    @abstractmethod
-    def take(self, packet: Packet) -> None:
-        """A packet of this batch has arrived, or of the one before."""
 
     def check(self, content: Any, like: Like | None) -> None:
         """Refuse packets that this composition does not send."""
@@ -189,6 +225,72 @@ class Composed(Codec):
         if targets:
             self._outbox.append(netEncapsulation(targets, tuple(packet)))
 
+    def send(self, batch: Batch, targets: list[int], packet: Packet) -> None:
+        """Send a packet, and keep it."""
+        if targets:
+            batch.sent.append((targets, packet))
+            self.post(targets, packet)
+
+    def take(self, packet: Packet) -> None:
+        """Take a packet of this batch or of the one before; answer one that asks."""
+        step = self.job.step
+        found = next((batch for batch in (self.batch, self.before) if batch is not None and batch.step == step), None)
+        if found is None or (found.done and not packet.flags & ASK):
+            self.late += 1
+            return
+        if packet.flags & ASK:
+            self.answer_again(found, packet.sender)
+            return
+        if not packet.flags & (RESULT | LACKING) and bool(packet.flags & PAST) != found.dense:
+            raise PayloadError(f"it {'passes' if found.dense else 'goes past'} the stages, and nothing else of its batch does")
+        self.accept(found, packet)
+
+    @abstractmethod
+    def accept(self, batch: Batch, packet: Packet) -> None:
+        """Take a packet of a batch that is not over."""
+
+    def answer_again(self, batch: Batch, node: int) -> None:
+        """Send again to `node` what it was sent in this batch."""
+        for targets, packet in batch.sent:
+            if node in targets:
+                self.post([node], packet)
+
+    def wanted(self) -> Batch | None:
+        """Return the batch whose result is waited for."""
+        return self.batch
+
+    @abstractmethod
+    def silent(self, batch: Batch) -> set[int]:
+        """Return the nodes from which something is missing."""
+
+    @abstractmethod
+    def missing_units(self, batch: Batch) -> list[int]:
+        """Return the contributions that are missing here."""
+
+    def do_something_to_save_yourself(self) -> Iterable[netEncapsulation] | None:
+        """Send again and ask, once."""
+        batch = self.wanted()
+        missing = set() if batch is None or batch.done else self.silent(batch) - {self.node_id}
+        return None if batch is None or not missing else self._rescue(batch, missing)
+
+    def _rescue(self, batch: Batch, missing: set[int]) -> Iterator[netEncapsulation]:
+        for targets, packet in batch.sent:
+            again = [node for node in targets if node in missing]
+            if again:
+                yield netEncapsulation(again, tuple(packet))
+        batch.asked |= missing
+        yield netEncapsulation(sorted(missing), tuple(self.packet(ASK, 0, (0, 0))))
+
+    def packet(self, flags: int, place: int, span: Span) -> Packet:
+        """Return a packet without a payload."""
+        return Packet(self.fingerprint, flags, self.node_id, place, *span, 0, None)
+
+    def missing_blocks(self) -> Iterable[int]:
+        batch = self.wanted()
+        if batch is None or batch.done:
+            return ()
+        return batch.lacking or self.units.blocks(self.missing_units(batch))
+
     def draw(self, step: tuple[int, int], contributor: int) -> Draw:
         """Return what the random numbers of a contribution depend on."""
         return Draw(self.job.seed, *step, self.variable, contributor)
@@ -217,27 +319,28 @@ class Composed(Codec):
         posted, self._outbox = self._outbox, []
         return posted
 
+    def within(self) -> dict[str, Remembers]:
+        """Return the parts that remember something, by their names in the state."""
+        return {} if self._local is None else {"local": self._local}
+
     def state_dict(self) -> dict[str, Any]:
-        """How many batches there were, what the local rule remembers, and the parameters after the last exchange where changes
-        of them are sent.
+        """How many batches there were, the parameters after the last exchange where changes of them are sent, and what the
+        parts remember.
         """
         reference = {} if self._reference is None else {"reference": self._reference}
-        local = {} if self._local is None else self._local.state_dict()
-        return {"batches": self._batches, **reference, **prefixed("local", local)}
+        return {"batches": self._batches, **reference, **gathered(self.within())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        rest = dict(state)
+        rest = scattered(self.within(), state)
         self._batches = int(rest.pop("batches", 0))
         reference = rest.pop("reference", None)
         if reference is not None:
             self._reference = np.array(reference)
-        if self._local is not None:
-            own, rest = split("local", rest)
-            self._local.load_state_dict(own)
         super().load_state_dict(rest)
 
     def dispose(self) -> None:
         super().dispose()
+        self.batch = self.before = None
         self._outbox.clear()
         if self._own is not None:
             self._own.reset()

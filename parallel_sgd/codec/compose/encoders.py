@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
-from parallel_sgd.codec.pipeline import Chain, Draw, LinearCode, PayloadError, Pipeline, Reader, Stage, Writer
-from parallel_sgd.codec.pipeline.stage import prefixed, split
+from parallel_sgd.codec.pipeline import Draw, LinearCode, PayloadError, Pipeline, Reader, Stage, Writer
+from parallel_sgd.codec.pipeline.stage import Remembers, State
 
-from .parts import Parts
+from .packet import DENSE
+from .parts import Copies, Parts
 
 
 class Encoders:
@@ -25,20 +25,13 @@ class Encoders:
 
     def __init__(self, parts: Parts, linear: bool, decoder: int) -> None:
         front, rest = parts.split()
-        self._front = Fronts(front)
+        self._front = Copies(front) if front.stages else None
+        self._writer = Writer()  # of the front, which writes nothing
         self.coder = parts.code or (StageCode(rest) if rest is not None and linear else None)
-        self._up = Pipelines(rest) if rest is not None and self.coder is None else None
-        self._down = None if parts.down is None else Pipelines(parts.down)
+        self._up = Copies(Pipeline(rest)) if rest is not None and self.coder is None else None
+        self._down = None if parts.down is None else Copies(Pipeline(parts.down))
         self.uploads = parts.trigger.uploads()
         self._decoder = decoder
-
-    @property
-    def dense_up(self) -> bool:
-        return self._up is None
-
-    @property
-    def dense_down(self) -> bool:
-        return self._down is None
 
     def size(self, round_: int, shape: Sequence[int], numbers: int, past: bool) -> int:
         """Return how many numbers the vector of a round has, for a variable of this shape of which `numbers` are sent.
@@ -51,7 +44,8 @@ class Encoders:
         return sizes[round_]
 
     def start(self, contributor: int, x: Array, shape: Sequence[int], draw: Draw) -> Array:
-        x = self._front(contributor, x, draw)
+        if self._front is not None:
+            x = self._front(contributor).encode(x.astype("f4", copy=False), self._writer, draw)
         return x if self.coder is None else self.coder.start(x, shape, draw)
 
     def proceed(self, mean: Array) -> tuple[Array, bool]:
@@ -60,12 +54,13 @@ class Encoders:
             self.uploads.observe(vector)
         return vector, complete
 
-    def encode_up(self, contributor: int, shard: int, x: Array, draw: Draw) -> Array | None:
-        """Return the payload of a shard; None where it is not worth sending. Not where it goes up dense."""
+    def encode_up(self, contributor: int, shard: int, x: Array, draw: Draw) -> tuple[Array | None, int]:
+        """Return the payload of a shard and its flag: `x` itself, DENSE, where it goes up as it is; None where it is not worth
+        sending."""
         if self._up is None:
-            raise RuntimeError("a vector that goes up as it is has no payload of its own")
+            return x, DENSE
         pipeline = self._up(contributor, shard)
-        return pipeline.encode(x, draw) if self.uploads is None else self.uploads.encode(contributor, x, pipeline, draw)
+        return (pipeline.encode(x, draw) if self.uploads is None else self.uploads.encode(contributor, x, pipeline, draw)), 0
 
     def decode_up(self, contributor: int, shard: int, payload: Array | None, size: int, draw: Draw) -> Array:
         """Return what a payload amounts to; valid until the next call."""
@@ -77,11 +72,9 @@ class Encoders:
                 return pipeline.decode(payload, (size,), draw)
         return dense(payload, size)
 
-    def encode_down(self, shard: int, x: Array, draw: Draw) -> Array:
-        """Return the payload of a merged shard. Not where it comes down dense."""
-        if self._down is None:
-            raise RuntimeError("a vector that comes down as it is has no payload of its own")
-        return self._down(shard).encode(x, draw)
+    def encode_down(self, shard: int, x: Array, draw: Draw) -> tuple[Array, int]:
+        """Return the payload of a merged shard and its flag, as `encode_up`."""
+        return (x, DENSE) if self._down is None else (self._down(shard).encode(x, draw), 0)
 
     def decode_down(self, shard: int, payload: Array | None, size: int, draw: Draw) -> Array:
         """Return what a payload amounts to; valid until the next call."""
@@ -89,21 +82,8 @@ class Encoders:
             return dense(payload, size)
         return self._down(shard).decode(payload, (size,), draw)
 
-    def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = {}
-        for name, found in self._remembering().items():
-            state |= prefixed(name, found.state_dict())
-        return state
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Take over a copy of what `state_dict` returned; return the names that are of nothing here."""
-        rest = dict(state)
-        for name, found in self._remembering().items():
-            own, rest = split(name, rest)
-            found.load_state_dict(own)
-        return rest
-
-    def _remembering(self) -> dict[str, Any]:
+    def within(self) -> dict[str, Remembers]:
+        """Return the parts that remember something, by their names in a codec's state."""
         parts = {"front": self._front, "coder": self.coder, "up": self._up, "down": self._down, "lazy": self.uploads}
         return {name: part for name, part in parts.items() if part is not None}
 
@@ -116,57 +96,6 @@ def dense(payload: Array | None, size: int) -> Array:
     if payload is None or payload.dtype.kind != "f" or payload.shape != (size,):
         raise PayloadError(f"a packet must have {size} numbers as they are, got {None if payload is None else payload.shape}")
     return payload
-
-
-class Pipelines:
-    """Copies of a stage, by numbers such as contributor and shard. What they remember is kept by these numbers."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._made: dict[tuple[int, ...], Pipeline] = {}
-
-    def __call__(self, *numbers: int) -> Pipeline:
-        found = self._made.get(numbers)
-        if found is None:
-            found = self._made[numbers] = Pipeline(deepcopy(self._stage))
-        return found
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what all remember, as `<number>,<number>.<name>`."""
-        state: dict[str, Any] = {}
-        for numbers, pipeline in self._made.items():
-            state |= prefixed(",".join(map(str, numbers)), pipeline.stage.state_dict())
-        return state
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        parts: dict[tuple[int, ...], dict[str, Any]] = {}
-        for key, value in state.items():
-            numbers, _, name = key.partition(".")
-            parts.setdefault(tuple(map(int, numbers.split(","))), {})[name] = value
-        self._made.clear()
-        for own, part in parts.items():
-            self(*own).stage.load_state_dict(part)
-
-
-class Fronts:
-    """The gradient's side of a pipeline, for each contributor by itself."""
-
-    def __init__(self, chain: Chain) -> None:
-        self._pipelines = Pipelines(chain) if chain.stages else None
-        self._writer = Writer()
-
-    def __call__(self, contributor: int, x: Array, draw: Draw) -> Array:
-        """Return what becomes of a vector; valid until the next call."""
-        if self._pipelines is None:
-            return x
-        return self._pipelines(contributor).stage.encode(x.astype("f4", copy=False), self._writer, draw)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {} if self._pipelines is None else self._pipelines.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if self._pipelines is not None:
-            self._pipelines.load_state_dict(state)
 
 
 class StageCode(LinearCode):
@@ -205,7 +134,7 @@ class StageCode(LinearCode):
         side, _ = self._stage.parse(Reader(np.empty(0, np.uint8)), n, draw)
         return self._stage.decode(np.ascontiguousarray(mean, np.float32), side, n), True
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return self._stage.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
-from parallel_sgd.codec.pipeline.stage import prefixed, room_for, split
+from parallel_sgd.codec.pipeline.stage import State, room_for
 from parallel_sgd.merge import BlockMean, BlockTree, Span, TreeSum, block_tree
 from parallel_sgd.profiles.interface import ISetting
 
 from .merge import MergeRule
-from .parts import Grain
+from .parts import Copies, Grain, Shard
 
 
 class Units:
@@ -116,34 +114,8 @@ class OwnBlocks:
         self._left = self._count
 
 
-class Collector(ABC):
-    """The contributions to one vector of one batch. Those that are there already change nothing and are counted."""
-
-    duplicates: int
-
-    @abstractmethod
-    def add(self, span: Span, value: Array, stays: bool) -> bool:
-        """Take what a span holds; True when nothing is missing any more. `stays`: it remains unchanged until `reset`."""
-
-    @abstractmethod
-    def has(self, unit: int) -> bool:
-        """Whether a contribution is there."""
-
-    @abstractmethod
-    def missing(self) -> list[int]:
-        """Return the contributions that are not there yet."""
-
-    @abstractmethod
-    def merged(self) -> Array:
-        """Return what becomes of those that are there; valid until the next one is merged."""
-
-    @abstractmethod
-    def reset(self) -> None:
-        """Make ready for another batch."""
-
-
-class SpanCollector(Collector):
-    """The exact mean over blocks, out of sums over spans."""
+class SpanCollector:
+    """The exact mean over blocks of one vector of one batch, out of sums over spans."""
 
     def __init__(self, units: Units) -> None:
         self._mean = BlockMean(units.count)
@@ -151,7 +123,7 @@ class SpanCollector(Collector):
         self._done: Array | None = None
 
     @property
-    def duplicates(self) -> int:  # type: ignore[override]
+    def duplicates(self) -> int:
         return self._mean.duplicates
 
     def add(self, span: Span, value: Array, stays: bool) -> bool:
@@ -177,8 +149,8 @@ class SpanCollector(Collector):
         self._done = None
 
 
-class Gatherer(Collector):
-    """Copies of all contributions, for any merge rule, in the order of their numbers."""
+class Gatherer:
+    """Copies of all contributions to one vector of one batch, for any merge rule, in the order of their numbers."""
 
     def __init__(self, units: Units, rule: MergeRule) -> None:
         self._weights = units.weights
@@ -216,9 +188,9 @@ class Gatherer(Collector):
         self._here.clear()
 
 
-def collector(units: Units, rule: MergeRule) -> Collector:
-    """Return what suits the grain of the contributions."""
-    return SpanCollector(units) if units.grain is Grain.SPANS else Gatherer(units, rule)
+#: Takes contributions: `add` is True when nothing is missing any more, `stays` says that the value remains unchanged until
+#: `reset`; what is there already changes nothing and is counted. `merged` is valid until the next vector is merged.
+Collector = SpanCollector | Gatherer
 
 
 class Merging:
@@ -226,8 +198,7 @@ class Merging:
 
     def __init__(self, units: Units, rule: MergeRule) -> None:
         self._units = units
-        self._pattern = rule
-        self._rules: dict[int, MergeRule] = {}
+        self._rules = Copies(rule)
         self._free: dict[int, list[Collector]] = {}
         self._made: list[Collector] = []
 
@@ -240,7 +211,8 @@ class Merging:
         free = self._free.get(place)
         if free:
             return free.pop()
-        self._made.append(collector(self._units, self._rule(place)))
+        exact = self._units.grain is Grain.SPANS
+        self._made.append(SpanCollector(self._units) if exact else Gatherer(self._units, self._rules(place)))
         return self._made[-1]
 
     def take_back(self, collectors: dict[int, Collector]) -> None:
@@ -249,27 +221,36 @@ class Merging:
             self._free.setdefault(place, []).append(found)
         collectors.clear()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return what the rules remember, as `merge.<place>.<name>`."""
-        state: dict[str, Any] = {}
-        for place, rule in self._rules.items():
-            state |= prefixed(f"merge.{place}", rule.state_dict())
-        return state
+    def state_dict(self) -> State:
+        return self._rules.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Take over a copy of what `state_dict` returned; return the names that are of nothing here."""
-        rest = dict(state)
-        for place in sorted({int(name.split(".")[1]) for name in rest if name.startswith("merge.")}):
-            own, rest = split(f"merge.{place}", rest)
-            self._rule(place).load_state_dict(own)
-        return rest
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._rules.load_state_dict(state)
+        self.clear()  # collectors have rules of before
 
     def clear(self) -> None:
         self._free.clear()
         self._made.clear()
 
-    def _rule(self, place: int) -> MergeRule:
-        found = self._rules.get(place)
-        if found is None:
-            found = self._rules[place] = deepcopy(self._pattern)
-        return found
+
+class Assembly:
+    """A vector that is merged in shards."""
+
+    def __init__(self, shards: list[Shard]) -> None:
+        self.shards = shards
+        self.left = set(range(len(shards)))
+        self.whole: Array | None = None
+
+    @property
+    def size(self) -> int:
+        return self.shards[-1].stop
+
+    def fill(self, shard: int, value: Array) -> Array | None:
+        """Take a merged shard; return the vector when it is complete. Of several shards, `whole` is the room for them."""
+        self.left.discard(shard)
+        if len(self.shards) == 1:
+            self.whole = value
+        elif self.whole is not None:
+            place = self.shards[shard]
+            np.copyto(self.whole[place.start : place.stop], value)
+        return None if self.left else self.whole

@@ -18,33 +18,44 @@ from .parts import LocalRule, RuleMaker
 __all__ = ["Drift", "Elastic", "FrozenAdam", "LocalRule", "Prox"]
 
 
-class LocalRate:
-    """The learning rate of the worker's own steps: a number, or that of the job's rule, step by step.
+class Stepping(LocalRule):
+    """Goes by the learning rate of the worker's own steps: `learn_rate`, or that of the job's rule, step by step.
 
-    Raises: LookupError where it is asked for without either.
+    Raises: TypeError, ValueError unless learn_rate > 0.
     """
 
-    def __init__(self, rate: float | None) -> None:
-        self.given = rate
-        self.steps = 0
-        self.maker: RuleMaker | None = None
+    sends: ClassVar[tuple[str, ...]] = ("delta",)
+
+    def __init__(self, learn_rate: float | None = None) -> None:
+        if learn_rate is not None:
+            learn_rate = arguments.number(self, "learn_rate", learn_rate, 0, open_low=True)
+        self.learn_rate = learn_rate
+        self._steps = 0
+        self._maker: RuleMaker | None = None
         self._rule: IGradientDescent | None = None
 
-    def next(self) -> float:
-        self.steps += 1
-        if self.given is not None:
-            return self.given
+    def use(self, rule: RuleMaker | None) -> None:
+        self._maker = rule
+
+    def next_rate(self) -> float:
+        """Return the learning rate of the next step.
+
+        Raises: LookupError where there is neither a number nor a rule.
+        """
+        self._steps += 1
+        if self.learn_rate is not None:
+            return self.learn_rate
         if self._rule is None:
-            if self.maker is None:
+            if self._maker is None:
                 raise LookupError(
                     "the learning rate of local steps is that of the job's rule, but there is none: pass 'learn_rate'"
                 )
-            self._rule = self.maker()
-        self._rule.step = self.steps - 1
+            self._rule = self._maker()
+        self._rule.step = self._steps - 1
         return self._rule.learn_rate
 
 
-class Prox(LocalRule):
+class Prox(Stepping):
     """Every local step also follows mu (w - w_global), the gradient of mu / 2 ||w - w_global||^2:
 
         w <- w - eta (g + mu (w - w_global))    with SGD; after other rules w <- w' - eta mu (w - w_global),
@@ -57,20 +68,14 @@ class Prox(LocalRule):
     Raises: TypeError, ValueError unless mu >= 0 and learn_rate > 0.
     """
 
-    sends: ClassVar[tuple[str, ...]] = ("delta",)
     means: ClassVar[bool] = False
+    keeps: ClassVar[tuple[str, ...]] = ("steps", "global", "before")
 
     def __init__(self, mu: float, learn_rate: float | None = None) -> None:
+        super().__init__(learn_rate)
         self.mu = arguments.number(self, "mu", mu, 0)
-        if learn_rate is not None:
-            learn_rate = arguments.number(self, "learn_rate", learn_rate, 0, open_low=True)
-        self.learn_rate = learn_rate
-        self._rate = LocalRate(learn_rate)
         self._global: Array | None = None
         self._before: Array | None = None
-
-    def use(self, rule: RuleMaker | None) -> None:
-        self._rate.maker = rule
 
     def begin(self, parameters: Array) -> None:
         self._global, self._before = parameters.copy(), parameters.copy()
@@ -82,27 +87,12 @@ class Prox(LocalRule):
             self.begin(np.zeros_like(value))
             return self.step(value)
         pull = np.subtract(self._before, self._global)
-        np.multiply(pull, self._rate.next() * self.mu, out=pull)
+        np.multiply(pull, self.next_rate() * self.mu, out=pull)
         self._before = np.subtract(value, pull, out=pull)
         return self._before
 
-    def state_dict(self) -> dict[str, Any]:
-        ends = {"global": self._global, "before": self._before}
-        return {"steps": self._rate.steps, **{name: value for name, value in ends.items() if value is not None}}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        rest = dict(state)
-        self._rate.steps = int(rest.pop("steps", 0))
-        self._global, self._before = (
-            None if value is None else np.array(value) for value in (rest.pop("global", None), rest.pop("before", None))
-        )
-        super().load_state_dict(rest)
-
-    def __repr__(self) -> str:
-        return f"Prox(mu={self.mu:g}, learn_rate={self.learn_rate})"
-
-
-class Drift(LocalRule):
+class Drift(Stepping):
     """Each worker i keeps c_i, an estimate of its own gradient, and all keep c, that of the mean of all workers:
 
         local step    y <- y - eta (g - c_i + c)
@@ -118,23 +108,17 @@ class Drift(LocalRule):
     Raises: TypeError, ValueError unless learn_rate > 0.
     """
 
-    sends: ClassVar[tuple[str, ...]] = ("delta",)
     width: ClassVar[int] = 2
+    keeps: ClassVar[tuple[str, ...]] = ("steps", "way", "own", "common")
 
     def __init__(self, learn_rate: float | None = None) -> None:
-        if learn_rate is not None:
-            learn_rate = arguments.number(self, "learn_rate", learn_rate, 0, open_low=True)
-        self.learn_rate = learn_rate
-        self._rate = LocalRate(learn_rate)
+        super().__init__(learn_rate)
         self._way = 0.0
         self._own: Array | None = None
         self._common: Array | None = None
 
-    def use(self, rule: RuleMaker | None) -> None:
-        self._rate.maker = rule
-
     def step(self, value: Array) -> Array:
-        rate = self._rate.next()
+        rate = self.next_rate()
         self._way += rate
         if self._own is None or self._common is None:
             return value
@@ -159,22 +143,6 @@ class Drift(LocalRule):
         if self._common is not None:
             np.add(self._common, merged[size:], out=self._common)
         return merged[:size]
-
-    def state_dict(self) -> dict[str, Any]:
-        both = {"own": self._own, "common": self._common}
-        numbers = {"steps": self._rate.steps, "way": self._way}
-        return {**numbers, **{name: value for name, value in both.items() if value is not None}}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        rest = dict(state)
-        self._rate.steps, self._way = int(rest.pop("steps", 0)), float(rest.pop("way", 0.0))
-        self._own, self._common = (
-            None if value is None else np.array(value) for value in (rest.pop("own", None), rest.pop("common", None))
-        )
-        super().load_state_dict(rest)
-
-    def __repr__(self) -> str:
-        return f"Drift(learn_rate={self.learn_rate})"
 
 
 class Elastic(LocalRule):
@@ -203,9 +171,6 @@ class Elastic(LocalRule):
         result = np.subtract(merged, self._own)
         np.multiply(result, self.alpha, out=result)
         return np.add(self._own, result, out=result)
-
-    def __repr__(self) -> str:
-        return f"Elastic(alpha={self.alpha:g})"
 
 
 class FrozenAdam(LocalRule):
@@ -268,7 +233,3 @@ class FrozenAdam(LocalRule):
         rest = dict(state)
         self._frozen = int(rest.pop("frozen", 0))
         self._rule.load_state_dict(rest)
-
-    def __repr__(self) -> str:
-        config = ", ".join(f"{name}={getattr(self._rule, name):g}" for name in ("learn_rate", "beta1", "beta2", "epsilon"))
-        return f"FrozenAdam({config})"

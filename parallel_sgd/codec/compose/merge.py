@@ -111,9 +111,6 @@ class WeightedMean(MergeRule):
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
         return weighted_mean(parts, weights)
 
-    def __repr__(self) -> str:
-        return "WeightedMean()" if self.weights is None else f"WeightedMean({self.weights})"
-
 
 class Sum(MergeRule):
     """The sum over all blocks, sum_i n_i x_i."""

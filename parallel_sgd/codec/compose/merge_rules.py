@@ -10,7 +10,7 @@ import numpy as np
 from nn import arguments
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
-from parallel_sgd.codec.pipeline.stage import prefixed, room_for, split
+from parallel_sgd.codec.pipeline.stage import gathered, room_for, scattered
 
 from .merge import MergeRule, WeightedMean, tree_sum, weighted_mean
 
@@ -60,9 +60,6 @@ class TrimmedMean(MergeRule):
             np.mean(values[trim : len(parts) - trim], axis=0, out=result[piece])
         return result
 
-    def __repr__(self) -> str:
-        return f"TrimmedMean({self.trim})"
-
 
 class Median(TrimmedMean):
     """For each element the median over workers, of an even number the mean of the two in the middle.
@@ -75,9 +72,6 @@ class Median(TrimmedMean):
 
     def _trimmed(self, count: int) -> int:
         return (count - 1) // 2
-
-    def __repr__(self) -> str:
-        return "Median()"
 
 
 class Krum(MergeRule):
@@ -107,9 +101,6 @@ class Krum(MergeRule):
         scores = np.sort(distances, axis=1)[:, 1 : near + 1].sum(axis=1)
         best = sorted(np.argsort(scores, kind="stable")[: self.keep].tolist())
         return weighted_mean([parts[i] for i in best], [1.0] * len(best))
-
-    def __repr__(self) -> str:
-        return f"Krum({self.faulty}, keep={self.keep})"
 
 
 def _squared_distance(a: Array, b: Array) -> float:
@@ -185,12 +176,7 @@ class ServerOpt(MergeRule):
         return self._step
 
     def state_dict(self) -> dict[str, Any]:
-        return dict(self._rule.state_dict()) | prefixed("merge", self.merge.state_dict())
+        return {**self._rule.state_dict(), **gathered({"merge": self.merge})}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        merge, rule = split("merge", state)
-        self._rule.load_state_dict(rule)
-        self.merge.load_state_dict(merge)
-
-    def __repr__(self) -> str:
-        return f"ServerOpt({type(self._rule).__name__}({self._rule.get_config()}), {self.merge!r})"
+        self._rule.load_state_dict(scattered({"merge": self.merge}, state))

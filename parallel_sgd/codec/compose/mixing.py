@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array, Codec
-from parallel_sgd.codec.pipeline import Draw, PayloadError
-from parallel_sgd.codec.pipeline.stage import prefixed, room_for, share, split
+from parallel_sgd.codec.pipeline import Draw, PayloadError, Pipeline
+from parallel_sgd.codec.pipeline.stage import Remembers, room_for, share
 from parallel_sgd.merge import Span
 from parallel_sgd.unusable import Like
 
 from .builder import build
-from .encoders import Pipelines, dense
+from .composed import Batch, Composed
+from .encoders import dense
 from .packet import DENSE, DOWN, LACKING, PAST, RESULT, Packet
-from .parts import ExchangePattern, Grain
-from .retransmission import Batch, Retransmitting
+from .parts import Copies, ExchangePattern, Grain
 
 
 class Neighbours(ExchangePattern):
@@ -63,7 +63,7 @@ class Gossip(Neighbours):
 
     def __init__(self, matrix: Sequence[Sequence[float]] | str = "ring", gamma: float = 1.0) -> None:
         super().__init__(gamma)
-        self.matrix: list[list[float]] | None = None
+        self.matrix: list[list[float]] | str = "ring"
         if isinstance(matrix, str):
             if matrix != "ring":
                 raise ValueError(f"Gossip 'matrix' must be 'ring' or a matrix, got {matrix!r}")
@@ -78,17 +78,14 @@ class Gossip(Neighbours):
         return build(Mixing, self, **parts)
 
     def fit(self, workers: int) -> None:
-        if self.matrix is not None and len(self.matrix) != workers:
+        if self.matrix != "ring" and len(self.matrix) != workers:
             raise ValueError(f"Gossip 'matrix' is for {len(self.matrix)} workers, the job has {workers}")
 
     def weights(self, node: int, workers: int, draw: Draw) -> dict[int, float]:
-        if self.matrix is not None:
+        if not isinstance(self.matrix, str):
             return {other: a for other, a in enumerate(self.matrix[node]) if a > 0 or other == node}
         around = sorted({(node - 1) % workers, node, (node + 1) % workers})
         return dict.fromkeys(around, 1 / len(around))
-
-    def __repr__(self) -> str:
-        return f"Gossip({'ring' if self.matrix is None else self.matrix!r}, gamma={self.gamma:g})"
 
 
 class RandomPair(Neighbours):
@@ -110,11 +107,8 @@ class RandomPair(Neighbours):
         partner = place ^ 1
         return {node: 0.5, order[partner]: 0.5} if partner < workers else {node: 1.0}
 
-    def __repr__(self) -> str:
-        return f"RandomPair(gamma={self.gamma:g})"
 
-
-class Mixing(Retransmitting):
+class Mixing(Composed):
     """x_i <- sum_j a_ij x_j over the worker and its neighbours, in the order of their ids.
 
     With a pipeline x_i <- x_i + gamma sum_j a_ij (y_j - y_i), where y are what receivers decode: with DiffRef these are the
@@ -129,7 +123,7 @@ class Mixing(Retransmitting):
         self._pattern = pattern
         self._pattern.fit(self.job.assignment.node_count)
         _, rest = self.parts.split()
-        self._up = None if rest is None else Pipelines(rest)
+        self._up = None if rest is None else Copies(Pipeline(rest))
         self._weights: dict[int, float] = {}
         self._heard: dict[int, Array] = {}
         self._rooms: dict[int, Array] = {}
@@ -208,12 +202,5 @@ class Mixing(Retransmitting):
     def missing_units(self, batch: Batch) -> list[int]:
         return sorted(self.silent(batch))
 
-    def state_dict(self) -> dict[str, Any]:
-        up = {} if self._up is None else self._up.state_dict()
-        return {**super().state_dict(), **prefixed("up", up)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if self._up is not None:
-            own, state = split("up", state)
-            self._up.load_state_dict(own)
-        super().load_state_dict(state)
+    def within(self) -> dict[str, Remembers]:
+        return super().within() if self._up is None else {**super().within(), "up": self._up}

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
-from inspect import signature
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from nn.arguments import Configurable
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Chain, LinearCode, Part, Stage
+from parallel_sgd.codec.pipeline.stage import Remembers, State, arguments_of, gathered, scattered
 from parallel_sgd.profiles.interface import ISetting
 
 from .merge import MergeRule
@@ -29,7 +29,6 @@ Up: TypeAlias = Stage | LinearCode | None
 RuleMaker: TypeAlias = Callable[[], IGradientDescent]
 
 SENDS = ("gradient", "weights", "delta")
-_ARGUMENTS: dict[type[Any], tuple[str, ...]] = {}  # names of the constructor's arguments: every codec object asks for them
 
 
 class Grain(Enum):
@@ -58,7 +57,7 @@ class Shard(NamedTuple):
     owner: int | None
 
 
-class ExchangePattern(ABC):
+class ExchangePattern(Part, ABC):
     """Who talks to whom. One object may serve many compositions; it is never changed."""
 
     needs_server: ClassVar[bool] = False
@@ -96,9 +95,6 @@ class ExchangePattern(ABC):
     def shards(self, n: int, assignment: ISetting, variable: int) -> list[Shard]:
         """Cut a vector of n elements, for patterns that merge it in one place or several."""
         return [Shard(0, n, None)]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
 
 class LocalRule(Part):
@@ -141,6 +137,34 @@ class LocalRule(Part):
     def incoming(self, merged: Array, dense: bool) -> Array:
         """Return what the result is made of, from what was merged."""
         return merged
+
+
+Copied = TypeVar("Copied", bound=Remembers)
+
+
+class Copies(Generic[Copied]):
+    """Copies of a part by numbers such as contributor and shard, made when they are first asked for. What they remember is kept
+    by these numbers: `<number>,<number>.<name>`.
+    """
+
+    def __init__(self, pattern: Copied) -> None:
+        self._pattern = pattern
+        self._made: dict[tuple[int, ...], Copied] = {}
+
+    def __call__(self, *numbers: int) -> Copied:
+        """Return the copy of these numbers."""
+        found = self._made.get(numbers)
+        if found is None:
+            found = self._made[numbers] = deepcopy(self._pattern)
+        return found
+
+    def state_dict(self) -> State:
+        return gathered({",".join(map(str, numbers)): copy for numbers, copy in self._made.items()})
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._made.clear()
+        names = dict.fromkeys(key.partition(".")[0] for key in state)
+        scattered({name: self(*map(int, name.split(","))) for name in names}, state)
 
 
 @dataclass(frozen=True)
@@ -244,14 +268,8 @@ def identity(value: object) -> object:
         return [identity(each) for each in value]
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
-    if isinstance(value, Configurable):
-        return [type(value).__name__, identity(value.get_config())]
-    kind: type[Any] = type(value)
-    names = _ARGUMENTS.get(kind)
-    if names is None:
-        names = _ARGUMENTS[kind] = tuple(signature(kind).parameters)
-    kept = vars(value)
-    return [kind.__name__, {name: identity(kept[name]) for name in names if name in kept}]
+    config = value.get_config() if isinstance(value, Configurable) else arguments_of(value)
+    return [type(value).__name__, identity(config)]
 
 
 def _made(part: Any, kinds: tuple[type, ...], name: str, wanted: str) -> Any:

@@ -57,9 +57,6 @@ class PS(ExchangePattern):
     def shards(self, n: int, assignment: ISetting, variable: int) -> list[Shard]:
         return [Shard(0, n, Parameter_Server)]
 
-    def __repr__(self) -> str:
-        return f"PS(quorum={self.quorum:g})" if self.quorum < 1 else "PS()"
-
 
 class ShardedPS(ExchangePattern):
     """Every worker is the server for a part of each variable: shards go to their owners, merged ones to everybody.
@@ -88,9 +85,6 @@ class ShardedPS(ExchangePattern):
         cuts = [n * number // count for number in range(count + 1)]
         owners = [(variable + number) % assignment.node_count for number in range(count)]
         return [Shard(*part) for part in zip(cuts, cuts[1:], owners)]  # noqa: B905  one cut more than shards
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(smallest={self.smallest})"
 
 
 class Ring(ShardedPS):

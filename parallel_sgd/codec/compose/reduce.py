@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -11,20 +10,21 @@ import numpy as np
 from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Array, BlockWeight, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
+from parallel_sgd.codec.pipeline.stage import Remembers
 from parallel_sgd.merge import Span
 from parallel_sgd.unusable import Like
 
+from .composed import Batch, Composed
 from .encoders import Encoders, dense
-from .gather import Gatherer, Merging
+from .gather import Assembly, Gatherer, Merging
 from .packet import ASK, DENSE, DOWN, LACKING, PAST, RESULT, Packet
 from .parts import Grain, Shard
-from .retransmission import Assembly, Batch, Retransmitting
 
 #: A place is a shard of the vector of a round: `round * ROUND + shard`.
 ROUND: Final = 1 << 16
 
 
-class Reducing(Retransmitting):
+class Reducing(Composed):
     """Contributions go to where each shard is merged; what is merged there travels to all workers, unless all merge it.
 
     Everybody decodes what was sent, the sender too, so that all replicas have the same bits, and merges in the order of the
@@ -72,11 +72,12 @@ class Reducing(Retransmitting):
         for number, (start, stop, owner) in enumerate(assembly.shards):
             part, place = value[start:stop], round_ * ROUND + number
             targets = lacking if owner is None else [owner] if owner in lacking or owner == Parameter_Server else []
-            payload: Array | None
-            if self.encoders.dense_up or batch.dense:
-                payload, flags = self._kept(batch, part) if targets else part, DENSE | (PAST if batch.dense else 0)
-            else:
-                payload, flags = self.encoders.encode_up(span[0], number, part, self._draw_up(batch, span[0], number)), 0
+            payload: Array | None = part
+            flags = DENSE | PAST
+            if not batch.dense:
+                payload, flags = self.encoders.encode_up(span[0], number, part, self._draw_up(batch, span[0], number))
+            if flags & DENSE and targets:
+                payload = self._kept(batch, part)
             packet = Packet(self.fingerprint, flags, self.node_id, place, *span, part.size, payload)
             self.send(batch, targets, packet)
             if owner is None or owner == self.node_id:
@@ -143,11 +144,12 @@ class Reducing(Retransmitting):
         if not self.composition.exchange.returns:
             self._fill(batch, place, merged)
             return
-        if self.encoders.dense_down or batch.dense:
-            payload, flags = self._kept(batch, merged), DOWN | DENSE | (PAST if batch.dense else 0)
-        else:
-            payload, flags = self.encoders.encode_down(shard, merged, self.draw(batch.step, -2 - shard)), DOWN
-        packet = Packet(self.fingerprint, flags, self.node_id, place, 0, self.units.count, merged.size, payload)
+        payload, flags = merged, DENSE | PAST
+        if not batch.dense:
+            payload, flags = self.encoders.encode_down(shard, merged, self.draw(batch.step, -2 - shard))
+        if flags & DENSE:
+            payload = self._kept(batch, merged)
+        packet = Packet(self.fingerprint, flags | DOWN, self.node_id, place, 0, self.units.count, merged.size, payload)
         self.send(batch, [node for node in self.job.assignment.nodes if node != self.node_id], packet)
         if self.node_id != Parameter_Server:
             self._fill(batch, place, self._merged(batch, packet))
@@ -205,11 +207,8 @@ class Reducing(Retransmitting):
                     units.update(range(self.units.count) if found is None else found.missing())
         return sorted(units)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), **self.encoders.state_dict(), **self._merging.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(self._merging.load_state_dict(self.encoders.load_state_dict(state)))
+    def within(self) -> dict[str, Remembers]:
+        return {**super().within(), **self.encoders.within(), "merge": self._merging}
 
     def dispose(self) -> None:
         super().dispose()

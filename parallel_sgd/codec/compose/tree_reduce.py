@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import PayloadError
+from parallel_sgd.codec.pipeline.stage import Remembers
 from parallel_sgd.merge import Span, TreeSum
 from parallel_sgd.unusable import Like
 
 from .builder import build
+from .composed import Batch, Composed
 from .encoders import Encoders, dense
 from .merge import Mean
 from .packet import DENSE, DOWN, LACKING, PAST, RESULT, Packet
 from .parts import Composition, ExchangePattern, Grain, Parts
-from .retransmission import Batch, Retransmitting
 
 
 class Tree(ExchangePattern):
@@ -40,7 +40,7 @@ class Tree(ExchangePattern):
             raise ValueError(f"{parts.trigger!r} needs two batches under way: take AllToAll(), ShardedPS() or Ring()")
 
 
-class TreeReduction(Retransmitting):
+class TreeReduction(Composed):
     """A worker adds what it has to what others send it, up to the root of the tree, whose worker sends the mean back down.
 
     The sum over a span belongs to the worker with the span's first contribution. It goes up to the one of the span around it,
@@ -164,8 +164,5 @@ class TreeReduction(Retransmitting):
         grain = super()._grain()
         return Grain.WORKERS if grain is Grain.BLOCKS else grain
 
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), **self._stages.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(self._stages.load_state_dict(state))
+    def within(self) -> dict[str, Remembers]:
+        return {**super().within(), **self._stages.within()}

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
+
+import numpy as np
 
 from nn import arguments
 from parallel_sgd.codec.interfaces import Array
-from parallel_sgd.codec.pipeline import Draw, Pipeline
+from parallel_sgd.codec.pipeline import Draw, Part, Pipeline
+from parallel_sgd.codec.pipeline.stage import room_for
 
 
-class Uploads(Protocol):
-    """What every contributor has sent so far, on one node, and when the own one sends again: see `Lazy`."""
-
-    staleness: Counter[int]
-
-    def encode(self, contributor: int, x: Array, pipeline: Pipeline, draw: Draw) -> Array | None:
-        """Return the payload of what is new in `x`, or None where it is not worth sending."""
-
-    def decode(self, contributor: int, payload: Array | None, size: int, pipeline: Pipeline, draw: Draw) -> Array:
-        """Take a packet of a contributor; return the sum of all that it has sent."""
-
-    def observe(self, result: Array) -> None:
-        """Take note of a result."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what is remembered."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
-
-
-class Trigger:
+class Trigger(Part):
     """Batches are counted from 0 by each codec, on all workers alike. Between exchanges a worker keeps what it has."""
 
     late: bool = False
@@ -41,7 +23,7 @@ class Trigger:
     skips: bool = False
     """Whether a worker may have nothing to send in a batch with an exchange."""
 
-    def uploads(self) -> Uploads | None:
+    def uploads(self) -> LastUploads | None:
         """Return what decides whether a worker sends, and goes on with what it has sent before; None: all send."""
         return None
 
@@ -76,9 +58,6 @@ class Every(Trigger):
     def always(self) -> bool:
         return self.batches == 1
 
-    def __repr__(self) -> str:
-        return f"Every({self.batches})"
-
 
 class Warmup(Trigger):
     """The first `batches` ones are exchanged dense; what the stages remember begins after them. Then `then` decides.
@@ -103,9 +82,6 @@ class Warmup(Trigger):
         """Whether `then` is."""
         return self.then.always
 
-    def __repr__(self) -> str:
-        return f"Warmup({self.batches}, {self.then!r})"
-
 
 class Delay(Trigger):
     """The result of a batch is that of the exchange one batch before; the first one is 0. For gradients and updates.
@@ -123,5 +99,108 @@ class Delay(Trigger):
         if self.batches != 1:
             raise ValueError(f"Delay 'batches' must be 1: packets of older batches are not kept, got {batches}")
 
-    def __repr__(self) -> str:
-        return "Delay(1)"
+
+class Lazy(Trigger):
+    """Lazily aggregated gradients: a worker encodes what is new since its last upload, d = C(x - h), and sends it only if
+
+    ||d||^2 > (xi / depth) sum ||r||^2 over the last `depth` results r + 3 (||e||^2 + ||e'||^2),
+
+    e being the error of d and e' that of its last upload, or if it has not sent for `most` batches. Where nothing comes the
+    others go on with what they have: h is part of the merge in every batch. A packet that says so has no payload.
+
+    In the paper the sum is over steps of the parameters divided by the learning rate; for SGD these are the results. Every
+    variable decides for itself. For a deterministic pipeline without a memory, on the whole data or large blocks: under
+    the noise of small ones it always fires. With `xi=0, most=1` it always sends.
+
+    Chen et al., "LAG: lazily aggregated gradient for communication-efficient distributed learning", 2018; Sun et al.,
+    "Communication-efficient distributed learning via lazily aggregated quantized gradients", 2019.
+
+    Raises: TypeError, ValueError unless xi >= 0, and depth and most are positive integers.
+    """
+
+    skips = True
+
+    def __init__(self, xi: float = 0.8, depth: int = 10, most: int = 100) -> None:
+        self.xi = arguments.number(self, "xi", xi, 0)
+        self.depth = arguments.integer(self, "depth", depth, minimum=1)
+        self.most = arguments.integer(self, "most", most, minimum=1)
+
+    def uploads(self) -> LastUploads:
+        return LastUploads(self)
+
+
+class LastUploads:
+    """What every contributor has uploaded so far, on one node, and when the own one sends again."""
+
+    def __init__(self, trigger: Lazy) -> None:
+        self._trigger = trigger
+        self._uploads: dict[int, Array] = {}
+        self._own: set[int] = set()
+        self._results: deque[float] = deque(maxlen=trigger.depth)
+        self._age = 0
+        self._ages: dict[int, int] = {}
+        self._error = 0.0
+        self._difference: Array = np.empty(0, np.float32)
+        self.staleness = Counter[int]()
+        self.sent = 0
+        self.skipped = 0
+
+    def encode(self, contributor: int, x: Array, pipeline: Pipeline, draw: Draw) -> Array | None:
+        """Return the payload of what is new in `x`, or None where it is not worth sending."""
+        self._own.add(contributor)
+        self._difference = room_for(x, self._difference)
+        difference = np.subtract(x, self._upload(contributor, x.size), out=self._difference)
+        payload = pipeline.encode(difference, draw)
+        new = pipeline.decode(payload, x.shape, draw)
+        np.subtract(difference, new, out=difference)
+        error = _square(difference)
+        limit = self._trigger.xi / self._trigger.depth * sum(self._results) + 3 * (error + self._error)
+        self._age += 1
+        if self._results and self._age < self._trigger.most and _square(new) <= limit:
+            self.skipped += 1
+            return None
+        self._age, self._error = 0, error
+        upload = self._upload(contributor, x.size)
+        np.add(upload, new, out=upload)
+        self.sent += 1
+        return payload
+
+    def decode(self, contributor: int, payload: Array | None, size: int, pipeline: Pipeline, draw: Draw) -> Array:
+        """Take a packet of a contributor; return the sum of all of its uploads. The own ones are in it already.
+
+        `staleness` counts how many batches ago the last upload was.
+        """
+        upload = self._upload(contributor, size)
+        age = self._ages[contributor] = 0 if payload is not None else self._ages.get(contributor, 0) + 1
+        self.staleness[age] += 1
+        if payload is not None and contributor not in self._own:
+            np.add(upload, pipeline.decode(payload, (size,), draw), out=upload)
+        return upload
+
+    def observe(self, result: Array) -> None:
+        self._results.append(_square(result))
+
+    def state_dict(self) -> dict[str, Any]:
+        uploads = {f"upload.{contributor}": value for contributor, value in self._uploads.items()}
+        ages = {f"age.{contributor}": age for contributor, age in self._ages.items()}
+        counts = {f"tau.{age}": count for age, count in self.staleness.items()}
+        return {**uploads, **ages, **counts, "results": np.array(self._results), "age": self._age, "error": self._error}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._uploads = {int(name[7:]): np.array(value) for name, value in state.items() if name.startswith("upload.")}
+        self._results = deque(np.asarray(state.get("results", ())).tolist(), maxlen=self._trigger.depth)
+        self._age, self._error = int(state.get("age", 0)), float(state.get("error", 0))
+        self._ages = {int(name[4:]): int(age) for name, age in state.items() if name.startswith("age.")}
+        self.staleness.clear()
+        self.staleness.update({int(name[4:]): int(count) for name, count in state.items() if name.startswith("tau.")})
+
+    def _upload(self, contributor: int, size: int) -> Array:
+        found = self._uploads.get(contributor)
+        if found is None:
+            found = self._uploads[contributor] = np.zeros(size, np.float32)
+        return found
+
+
+def _square(x: Array) -> float:
+    flat = x.reshape(-1)
+    return float(flat @ flat)

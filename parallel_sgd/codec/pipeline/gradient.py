@@ -13,7 +13,7 @@ from nn import arguments
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer
 from nn.gradient_descent.numerics import norm
 
-from .stage import Draw, Reader, Stage, State, Vector, Writer
+from .stage import Draw, Reader, Stage, State, Vector, Writer, room_for
 
 __all__ = ["AdamPrecond", "Clip", "GradientStage", "Momentum", "Nesterov"]
 
@@ -81,9 +81,6 @@ class Clip(GradientStage):
             self._result = np.empty(x.size, np.float32)
         return np.multiply(x, limit / length, out=self._result)
 
-    def __repr__(self) -> str:
-        return f"Clip({self.norm!r}, workers={self.workers})" if self.workers > 1 else f"Clip({self.norm!r})"
-
 
 class RuleStage(GradientStage):
     """Sends what a rule of learning rate 1 subtracts from the parameters; `SGDOptimizer(learn_rate)` follows the merge.
@@ -96,8 +93,7 @@ class RuleStage(GradientStage):
         self._result: Vector = np.empty(0, np.float32)
 
     def transform(self, x: Vector) -> Vector:
-        if self._result.size != x.size:
-            self._result = np.empty(x.size, np.float32)
+        self._result = room_for(x, self._result)
         self._rule.delta(x, x, self._result)  # without decay no rule looks at the parameters
         return np.negative(self._result, out=self._result)
 
@@ -121,9 +117,6 @@ class Momentum(RuleStage):
         self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
         super().__init__(MomentumOptimizer(1.0, self.momentum))
 
-    def __repr__(self) -> str:
-        return f"Momentum({self.momentum!r})"
-
 
 class Nesterov(RuleStage):
     """v <- momentum v + x, sends x + momentum v: accelerated gradient (Nesterov, 1983; Sutskever et al., 2013) on every worker.
@@ -136,9 +129,6 @@ class Nesterov(RuleStage):
     def __init__(self, momentum: float = 0.9) -> None:
         self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
         super().__init__(NesterovOptimizer(1.0, self.momentum))
-
-    def __repr__(self) -> str:
-        return f"Nesterov({self.momentum!r})"
 
 
 class AdamPrecond(RuleStage):
@@ -158,6 +148,3 @@ class AdamPrecond(RuleStage):
         self.beta2 = arguments.number(self, "beta2", beta2, 0, 1)
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
         super().__init__(ADAMOptimizer(1.0, self.beta1, self.beta2, self.epsilon))
-
-    def __repr__(self) -> str:
-        return f"AdamPrecond(beta1={self.beta1!r}, beta2={self.beta2!r}, epsilon={self.epsilon!r})"

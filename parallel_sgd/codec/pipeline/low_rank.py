@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nn import arguments
 
-from .stage import Draw, LinearCode, State, Vector
+from .stage import Draw, LinearCode, Vector
 
 Matrix = NDArray[np.float32]
 
@@ -40,10 +40,12 @@ class PowerSGD(LinearCode):
     Raises: TypeError, ValueError unless rank is a positive integer.
     """
 
+    keeps: ClassVar[tuple[str, ...]] = ("residual", "right")  # m x p and p x r, between two steps; none before the first one
+
     def __init__(self, rank: int = 2) -> None:
         self.rank = arguments.integer(self, "rank", rank, minimum=1)
         self._shape: tuple[int, ...] | None = None
-        self._memory: Matrix | None = None  # E between steps, M within one
+        self._residual: Matrix | None = None  # E between steps, M within one
         self._right: Matrix | None = None  # Q
         self._left: Matrix | None = None  # P, orthonormal, from the second round on
         self._result: Matrix = np.empty((0, 0), np.float32)
@@ -74,10 +76,6 @@ class PowerSGD(LinearCode):
         """Whether there is one round, of the gradient itself."""
         return len(self.rounds(shape)) == 1
 
-    def wire_bytes(self, shape: Sequence[int]) -> int:
-        """Return the bytes of both rounds together."""
-        return 4 * sum(self.rounds(shape))
-
     def project(self, gradient: NDArray[Any], draw: Draw) -> Vector:
         """Begin a step: return P, flat, whose mean over all nodes `back_project` takes; valid until the next call.
 
@@ -96,9 +94,9 @@ class PowerSGD(LinearCode):
             return flat
         matrix = flat.reshape(-1, gradient.shape[-1])
         right = self._start(matrix.shape, draw)
-        memory = self._memory
+        memory = self._residual
         if memory is None:
-            memory = self._memory = np.zeros(matrix.shape, np.float32)
+            memory = self._residual = np.zeros(matrix.shape, np.float32)
         product: Matrix = np.empty((matrix.shape[0], right.shape[1]), np.float32)
         for part in _rows(matrix):
             rows = np.add(memory[part], matrix[part], out=memory[part])
@@ -133,11 +131,6 @@ class PowerSGD(LinearCode):
         self._left = None
         return self._result.reshape(self._shape)
 
-    def state_dict(self) -> State:
-        """Return `residual`, m x p, and `right`, p x r, between two steps; nothing before the first one."""
-        found = {"residual": self._memory, "right": self._right}
-        return {name: value for name, value in found.items() if value is not None}
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned; an empty one starts afresh.
 
@@ -148,7 +141,7 @@ class PowerSGD(LinearCode):
         loaded = {name: np.array(value, np.float32) for name, value in state.items()}
         if loaded and (any(v.ndim != 2 for v in loaded.values()) or loaded["residual"].shape[1] != loaded["right"].shape[0]):
             raise ValueError(f"PowerSGD state must hold m x p and p x r, got {[v.shape for v in loaded.values()]}")
-        self._memory, self._right = loaded.get("residual"), loaded.get("right")
+        super().load_state_dict(loaded)
         self._shape = self._left = None
 
     def _start(self, shape: tuple[int, ...], draw: Draw) -> Matrix:
@@ -157,17 +150,14 @@ class PowerSGD(LinearCode):
         right = self._right
         if right is None:
             right = self._right = draw.generator(shared=True).standard_normal((p, r), np.float32)
-        if right.shape != (p, r) or (self._memory is not None and self._memory.shape != shape):
+        if right.shape != (p, r) or (self._residual is not None and self._residual.shape != shape):
             raise ValueError(f"PowerSGD has a state for other than {m} x {p} numbers of rank {r}")
         return right
 
     def _under_way(self) -> tuple[Matrix, Matrix]:
-        if self._memory is None or self._right is None or self._shape is None:
+        if self._residual is None or self._right is None or self._shape is None:
             raise RuntimeError("PowerSGD has no step of two rounds under way: call project() with a gradient that is not dense")
-        return self._memory, self._right
-
-    def __repr__(self) -> str:
-        return f"PowerSGD(rank={self.rank})"
+        return self._residual, self._right
 
 
 def _matrix(flat: Vector, rows: int, columns: int) -> Matrix:

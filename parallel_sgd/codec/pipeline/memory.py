@@ -10,7 +10,21 @@ import numpy as np
 from nn import arguments
 from nn.gradient_descent.numerics import flush_to_zero
 
-from .stage import Chain, Draw, Indices, Reader, Sparsifier, Stage, State, Vector, Writer, prefixed, split
+from .stage import (
+    Chain,
+    Draw,
+    Indices,
+    OrDense,
+    Reader,
+    Sparsifier,
+    Stage,
+    State,
+    Vector,
+    Writer,
+    gathered,
+    room_for,
+    scattered,
+)
 
 __all__ = ["DGCMemory", "DiffRef", "ErrorFeedback", "Memory"]
 
@@ -41,20 +55,12 @@ class Memory(Stage):
         self.linear = inner.linear
         self.deterministic = inner.deterministic
         self.shared_seed = inner.shared_seed
-        self._dense = Chain()
-        self._last: tuple[int, Stage] | None = None
+        self.sender = OrDense(inner, Chain())
         self._vectors: dict[str, Vector] = {}
 
     def delta(self, n: int) -> float | None:
         """None: what one packet lacks comes with later ones."""
         return None
-
-    def sender(self, n: int) -> Stage:
-        """Return the stage that sends n values: `inner`, or an empty chain where `inner` takes more than 4 n bytes."""
-        if self._last is None or self._last[0] != n:
-            dense = self.inner.side_bytes(n) + 4 * self.inner.carried(n) > 4 * n
-            self._last = n, self._dense if dense else self.inner
-        return self._last[1]
 
     def side_bytes(self, n: int) -> int:
         return self.sender(n).side_bytes(n)
@@ -82,9 +88,6 @@ class Memory(Stage):
         side, _ = stage.parse(Reader(written), x.size, draw)
         return values, decoded(stage, values, side, x.size)
 
-    def decoded(self, values: Vector, side: Any, n: int) -> Decoded:
-        return decoded(self.sender(n), values, side, n)
-
     def vector(self, name: str, n: int) -> Vector:
         """Return the vector of this name that is remembered, zeros at first.
 
@@ -102,23 +105,19 @@ class Memory(Stage):
 
     def state_dict(self) -> State:
         """Return the vectors, and what `inner` remembers as `inner.<name>`."""
-        return self._vectors | prefixed("inner", self.inner.state_dict())
+        return self._vectors | gathered({"inner": self.inner})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned; an empty one starts afresh.
 
         Raises: ValueError for names that this stage does not remember, or what is no vector.
         """
-        inner, rest = split("inner", state)
+        rest = scattered({"inner": self.inner}, state)
         own = {name: np.array(value, np.float32) for name, value in rest.items()}
         for name, value in own.items():
             if not self.remembers(name) or value.ndim != 1:
                 raise ValueError(f"{type(self).__name__} does not remember {name!r} of shape {value.shape}")
-        self.inner.load_state_dict(inner)
         self._vectors = own
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.inner!r})"
 
 
 class Decoded(NamedTuple):
@@ -189,9 +188,6 @@ class ErrorFeedback(Memory):
     def remembers(self, name: str) -> bool:
         return name == "residual"
 
-    def __repr__(self) -> str:
-        return f"ErrorFeedback({self.inner!r}, beta={self.beta!r})"
-
 
 VELOCITY_CHUNK: Final = 1 << 15
 
@@ -236,9 +232,6 @@ class DGCMemory(Memory):
     def remembers(self, name: str) -> bool:
         return name in ("velocity", "accumulated")
 
-    def __repr__(self) -> str:
-        return f"DGCMemory({self.momentum!r}, {self.inner!r})"
-
 
 HEARD = "heard."
 
@@ -268,8 +261,7 @@ class DiffRef(Memory):
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
         reference = self.vector("reference", x.size)
-        if self._difference.size != x.size:
-            self._difference = np.empty(x.size, np.float32)
+        self._difference = room_for(x, self._difference)
         values, sent = self.send(np.subtract(x, reference, out=self._difference), writer, draw)
         sent.apply(np.add, reference)
         return values
@@ -281,9 +273,8 @@ class DiffRef(Memory):
     def decode(self, values: Vector, side: tuple[int, Any], n: int) -> Vector:
         node, inner = side
         reference = self.vector(f"{HEARD}{node}", n)
-        self.decoded(values, inner, n).apply(np.add, reference)
-        if self._result.size != n:
-            self._result = np.empty(n, np.float32)
+        decoded(self.sender(n), values, inner, n).apply(np.add, reference)
+        self._result = room_for(reference, self._result)
         np.copyto(self._result, reference)
         return self._result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from math import prod
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from parallel_sgd.unusable import check_finite
 
-from .stage import Chain, Draw, Reader, Stage, Vector, Writer
+from .stage import Chain, Draw, OrDense, Reader, Stage, State, Vector, Writer
 
 Array = NDArray[Any]
 Payload = NDArray[np.uint8]
@@ -29,17 +29,25 @@ class Pipeline:
         self.stage = Chain() if stage is None else stage
         stages = self.stage.stages if isinstance(self.stage, Chain) else [self.stage]
         self._dense = Chain(list(takewhile(lambda stage: stage.leads, stages)))
+        self._sender = OrDense(self.stage, self._dense)
         self._writer = Writer()
-        self._last: tuple[int, Stage] | None = None
+
+    def state_dict(self) -> State:
+        """Return that of the stage."""
+        return self.stage.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Give it to the stage."""
+        self.stage.load_state_dict(state)
 
     def wire_bytes(self, n: int) -> int:
         """Return the size of the payload of n values: exact, or at most where it depends on the values."""
-        chosen = self._chosen(n)
+        chosen = self._sender(n)
         return chosen.side_bytes(n) + 4 * chosen.carried(n)
 
     def is_dense(self, n: int) -> bool:
         """Whether n values travel as they are, because the stage would take more bytes."""
-        return self._chosen(n) is self._dense
+        return self._sender(n) is self._dense
 
     def encode(self, x: Array, draw: Draw) -> Payload:
         """Return the payload of an array of any shape and float type.
@@ -51,7 +59,7 @@ class Pipeline:
             total = np.add.reduce(vector)
         if not np.isfinite(total) and not np.isfinite(vector).all():
             raise ValueError(f"a codec takes finite numbers, got {int((~np.isfinite(vector)).sum())} that are not")
-        self._writer.write(self._chosen(vector.size).encode(vector, self._writer, draw))
+        self._writer.write(self._sender(vector.size).encode(vector, self._writer, draw))
         return self._writer.join()
 
     def decode(self, payload: Payload, shape: Sequence[int], draw: Draw) -> Vector:
@@ -60,16 +68,10 @@ class Pipeline:
         Raises: PayloadError for what such a pipeline does not write, Unusable (its base) for numbers that are not finite.
         """
         n, reader = prod(shape), Reader(payload)
-        stage = self._chosen(n)
+        stage = self._sender(n)
         side, carried = stage.parse(reader, n, draw)
         values: Vector = reader.read(carried, np.float32)
         reader.finish()
         decoded = stage.decode(values, side, n)
         check_finite(decoded)
         return decoded.reshape(shape)
-
-    def _chosen(self, n: int) -> Stage:
-        if self._last is None or self._last[0] != n:
-            dense = self.stage.side_bytes(n) + 4 * self.stage.carried(n) > 4 * n
-            self._last = n, self._dense if dense else self.stage
-        return self._last[1]

@@ -83,9 +83,6 @@ class TopK(Sparsifier):
             raise PayloadError(f"{self!r} keeps {k} of {n} numbers, a packet has {indices.size}")
         return indices, indices.size
 
-    def entries(self, values: Vector, side: Indices) -> tuple[Indices, Vector]:
-        return side, values
-
     def state_dict(self) -> State:
         return {"step": self._step} if self.warmup else {}
 
@@ -95,9 +92,6 @@ class TopK(Sparsifier):
             step = np.asarray(rest.pop("step", 0))[()]  # a checkpoint may hold numbers as arrays without axes
             self._step = min(arguments.integer(self, "step", step, minimum=0), self.warmup)
         super().load_state_dict(rest)
-
-    def __repr__(self) -> str:
-        return f"TopK(rho={self.rho!r}, warmup={self.warmup})" if self.warmup else f"TopK(rho={self.rho!r})"
 
 
 class RandomK(Sparsifier):
@@ -149,18 +143,12 @@ class RandomK(Sparsifier):
         indices = self._places(n, draw)
         return indices, indices.size
 
-    def entries(self, values: Vector, side: Indices) -> tuple[Indices, Vector]:
-        return side, values
-
     def _places(self, n: int, draw: Draw) -> Indices:
         """Return the places, drawn once per step for one's own packet and all that arrive."""
         key = draw._replace(node=-1)
         if self._drawn is None or self._drawn[:2] != (key, n):
             self._drawn = (key, n, subset(draw.generator(shared=True), n, kept(self.rho, n)))
         return self._drawn[2]
-
-    def __repr__(self) -> str:
-        return f"RandomK(rho={self.rho!r}, scaled={self.scaled})"
 
 
 def _times(values: Vector, factor: float) -> Vector:
@@ -232,6 +220,3 @@ class Threshold(Sparsifier):
     def entries(self, values: Vector, side: tuple[Indices, Array]) -> tuple[Indices, Vector]:
         indices, negative = side
         return indices, np.where(negative, -self._limit, self._limit)
-
-    def __repr__(self) -> str:
-        return f"Threshold(tau={self.tau!r})"

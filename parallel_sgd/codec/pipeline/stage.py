@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from inspect import signature
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -33,35 +35,75 @@ class Draw(NamedTuple):
         return keyed(self.seed, "codec", self.epoch, self.batch, self.variable, -1 if shared else self.node)
 
 
-class Part:
+class Remembers(Protocol):
+    """What has a state between two batches."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return it: arrays and numbers, live."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> Any:
+        """Take over a copy of what `state_dict` returned."""
+
+
+def gathered(parts: Mapping[str, Remembers]) -> State:
+    """Return the states of several parts as one, in which a part's name stands before its own names: `<part>.<name>`."""
+    return {f"{name}.{key}": value for name, part in parts.items() for key, value in part.state_dict().items()}
+
+
+def scattered(parts: Mapping[str, Remembers], state: Mapping[str, Any]) -> State:
+    """Give each part what is its own of a state that `gathered` returned; return what is of none of them."""
+    rest = dict(state)
+    for name, part in parts.items():
+        start = f"{name}."
+        part.load_state_dict({key[len(start) :]: rest.pop(key) for key in list(rest) if key.startswith(start)})
+    return rest
+
+
+@lru_cache(maxsize=256)  # every codec object asks for them
+def _arguments(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(signature(kind).parameters)
+
+
+def arguments_of(value: object) -> dict[str, Any]:
+    """Return the arguments of an object's constructor that it has kept as attributes of the same names."""
+    kind: Any = type(value)
+    return {name: vars(value)[name] for name in _arguments(kind) if name in vars(value)}
+
+
+class Part(arguments.Configurable):
     """What a codec is composed of. Its constructor's arguments, kept under their names, tell it from others of its class."""
+
+    keeps: ClassVar[tuple[str, ...]] = ()
+    """What it remembers in attributes, numbers and arrays, by their names without the underscore; None is left out."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments, those that were kept."""
+        return arguments_of(self)
+
+    def within(self) -> Mapping[str, Remembers]:
+        """Return the parts in it that remember something themselves, by the names that they have in its state."""
+        return {}
 
     def state_dict(self) -> State:
         """Return what it remembers: arrays and numbers, live."""
-        return {}
+        own = {name: getattr(self, f"_{name}") for name in self.keeps}
+        return {name: value for name, value in own.items() if value is not None} | gathered(self.within())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned.
 
         Raises: ValueError for names that it does not know.
         """
-        if state:
-            raise ValueError(f"{type(self).__name__} remembers nothing, got {', '.join(sorted(state))}")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
-
-
-def prefixed(name: str, state: Mapping[str, Any]) -> State:
-    """Return a state as a part `name` of another one."""
-    return {f"{name}.{key}": value for key, value in state.items()}
-
-
-def split(name: str, state: Mapping[str, Any]) -> tuple[State, State]:
-    """Return the part `name` of a state, and what is left of it."""
-    start = f"{name}."
-    own = {key[len(start) :]: value for key, value in state.items() if key.startswith(start)}
-    return own, {key: value for key, value in state.items() if not key.startswith(start)}
+        rest = scattered(self.within(), state)
+        for name in self.keeps:
+            before, value = getattr(self, f"_{name}"), rest.pop(name, None)
+            if isinstance(before, (int, float)):
+                setattr(self, f"_{name}", type(before)(value or 0))
+            else:
+                setattr(self, f"_{name}", None if value is None else np.array(value))
+        if rest:
+            what = ", ".join(self.keeps) or "nothing"
+            raise ValueError(f"{type(self).__name__} remembers {what}, got {', '.join(sorted(rest))}")
 
 
 class Stage(Part, ABC):
@@ -207,22 +249,27 @@ class Chain(Stage):
             values = stage.decode(values, own, count)
         return values
 
-    def state_dict(self) -> State:
-        """Return what the stages remember, as `<place>.<name>`."""
-        state: State = {}
-        for place, stage in enumerate(self.stages):
-            state |= prefixed(str(place), stage.state_dict())
-        return state
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        rest = dict(state)
-        for place, stage in enumerate(self.stages):
-            own, rest = split(str(place), rest)
-            stage.load_state_dict(own)
-        super().load_state_dict(rest)
+    def within(self) -> Mapping[str, Remembers]:
+        """Return the stages by their places."""
+        return {str(place): stage for place, stage in enumerate(self.stages)}
 
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.stages)) or "Chain()"
+
+
+class OrDense:
+    """Chooses the stage that sends n values: `stage`, or `dense` where that would take more than their 4 n bytes."""
+
+    def __init__(self, stage: Stage, dense: Stage) -> None:
+        self._stage, self._dense = stage, dense
+        self._last: tuple[int, Stage] | None = None
+
+    def __call__(self, n: int) -> Stage:
+        """Return that stage."""
+        if self._last is None or self._last[0] != n:
+            takes_more = self._stage.side_bytes(n) + 4 * self._stage.carried(n) > 4 * n
+            self._last = n, self._dense if takes_more else self._stage
+        return self._last[1]
 
 
 Array = NDArray[Any]
@@ -238,9 +285,9 @@ class Sparsifier(Stage):
     def __init__(self) -> None:
         self._decoded: Vector = np.empty(0, np.float32)
 
-    @abstractmethod
     def entries(self, values: Vector, side: Any) -> tuple[Indices, Vector]:
-        """Return the indices of a packet, ascending and each once, and the values at them."""
+        """Return the indices of a packet, ascending and each once, and the values at them; by default side and values."""
+        return side, values
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
         if self._decoded.size != n:
@@ -251,7 +298,7 @@ class Sparsifier(Stage):
         return self._decoded
 
 
-class LinearCode(ABC):
+class LinearCode(Part, ABC):
     """Turns a vector into one that is averaged, and that mean into the next one, until it is the result.
 
     So nobody needs more of what is sent than the mean over all workers.
@@ -269,14 +316,6 @@ class LinearCode(ABC):
     def proceed(self, mean: NDArray[Any]) -> tuple[Vector, bool]:
         """Take the mean of the vectors of a round; return the next vector, or the result and True."""
 
-    @abstractmethod
-    def state_dict(self) -> dict[str, Any]:
-        """Return what is remembered."""
-
-    @abstractmethod
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned."""
-
 
 class PayloadError(Unusable):
     """A payload is not what the pipeline writes."""
@@ -289,12 +328,13 @@ class Writer:
         self._parts: list[Array] = []
         self.size = 0
 
-    def write(self, values: Array) -> None:
-        """Append an array in little-endian byte order; it must stay unchanged until `join`."""
-        little = values.dtype.newbyteorder("<")
-        part = np.ascontiguousarray(values, little).reshape(-1).view(np.uint8)
-        self._parts.append(part)
-        self.size += part.size
+    def write(self, *arrays: Array) -> None:
+        """Append arrays in little-endian byte order; they must stay unchanged until `join`."""
+        for values in arrays:
+            little = values.dtype.newbyteorder("<")
+            part = np.ascontiguousarray(values, little).reshape(-1).view(np.uint8)
+            self._parts.append(part)
+            self.size += part.size
 
     def join(self) -> NDArray[np.uint8]:
         """Return all that was written as one array of its own, and begin anew."""

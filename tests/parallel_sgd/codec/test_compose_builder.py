@@ -51,7 +51,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"exchange": Ring(), "up": RandomK(0.1), "merge": FirstCopy()}, r"FirstCopy encodes every block by itself.*AllToAll\(\)"),
     ({"exchange": Ring(), "down": Int8()}, "encodes nothing on the way back.*take ShardedPS"),
     ({"exchange": AllToAll(), "down": Int8()}, "encodes nothing on the way back"),
-    ({"exchange": ShardedPS(), "down": Clip(1)}, r"'down' must be what sends; Clip\(1.0\) belongs to 'up'"),
+    ({"exchange": ShardedPS(), "down": Clip(1)}, r"'down' must be what sends; Clip\(norm=1.0, workers=1\) belongs to 'up'"),
     ({"exchange": ShardedPS(), "merge": Krum()}, r"looks at vectors as a whole.*take AllToAll\(\) or PS\(\)"),
     ({"exchange": ShardedPS(), "up": PowerSGD()}, r"PowerSGD needs means of its factors: take Ring\(\)"),
     ({"exchange": AllToAll(), "up": PowerSGD(), "merge": Vote()}, "PowerSGD needs means of its factors"),
@@ -101,7 +101,7 @@ def test_parts_of_another_kind_are_named(name: str, part: Any, message: str) -> 
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"up": TopK(0.1)}, r"up=TopK\(rho=0.1\) loses a part .* write ErrorFeedback\(TopK\(rho=0.1\)\)"),
+        ({"up": TopK(0.1)}, r"up=TopK\(rho=0.1, warmup=0\) loses a part .* write ErrorFeedback\(TopK"),
         ({"up": Sign()}, r"write ErrorFeedback\(Sign"),
         ({"up": TwoMeans()}, "write ErrorFeedback"),
         ({"up": RandomK(0.1, scaled=False)}, "write ErrorFeedback"),
@@ -149,7 +149,7 @@ def test_functions_make_parts_of_the_parameters_of_the_job() -> None:
     with GlobalSettings.use(IIDBlockAssignment(2)), pytest.raises(MissingParameter, match="needs the parameter 'bits'"):
         kind(0)
     with GlobalSettings.use(IIDBlockAssignment(2), {"bits": 4}):
-        assert repr(kind(0).parts.up) == "QSGD(bits=4, bucket=512)"  # type: ignore[attr-defined]
+        assert repr(kind(0).parts.up) == "QSGD(bits=4, bucket=512, norm='l2')"  # type: ignore[attr-defined]
 
 
 def test_objects_have_parts_of_their_own() -> None:
@@ -164,8 +164,10 @@ def test_names_tell_what_a_class_is_made_of() -> None:
     assert Codec.of(ShardedPS(), up=ErrorFeedback(TopK(0.1) | Int8())).__name__ == "ShardedPSErrorFeedbackTopKInt8"
     assert Codec.of(Ring(), up=PowerSGD()).__name__ == "RingPowerSGD"
     kind = Codec.of(PS(), up=Int8(), name="Mine")
-    assert (kind.__name__, kind.__module__) == ("Mine", __name__)
-    assert kind.__doc__ == ("Composed: Codec.of(PS(), up=Int8(block=4096), down=None, send=gradient, Mean(), Every(1)).")
+    assert (kind.__name__, kind.__module__) == ("Mine", "__main__")
+    assert kind.__doc__ == (
+        "Composed: Codec.of(PS(quorum=1.0), up=Int8(block=4096), down=None, send=gradient, Mean(), Every(batches=1))."
+    )
     assert kind.needs_server
     assert kind.serves
 

@@ -187,7 +187,7 @@ def test_a_server_that_was_left_behind_says_so() -> None:
 
 
 def test_it_runs_on_nodes_of_the_job_only() -> None:
-    wanted = r"exchanges among the nodes \[0, 1\], it cannot run on node -2"
+    wanted = r"runs on the workers \[0, 1\], got node -2"
     with GlobalSettings.use(IIDBlockAssignment(2)), pytest.raises(ValueError, match=wanted):
         Codec.of(AllToAll())(Parameter_Server)
 

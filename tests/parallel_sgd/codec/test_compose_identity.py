@@ -73,7 +73,7 @@ QUANTISERS = ("floats", "grids", "one_bit", "quantizer", "stochastic")
     ("name", "without"),
     [
         ("Plain", ("named", "compose", "pipeline", "async_ps")),
-        ("TopK", ("lazy", "local", "merge_rules", "mixing", *QUANTISERS)),
+        ("TopK", ("local", "merge_rules", "mixing", *QUANTISERS)),
     ],
 )
 def test_a_codec_loads_what_it_is_made_of(name: str, without: tuple[str, ...]) -> None:

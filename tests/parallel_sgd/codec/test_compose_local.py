@@ -309,7 +309,7 @@ def test_a_saved_state_goes_on_to_the_bit(kind: type[Codec], parameters: dict[st
         ({"local": Prox(0.1)}, r'Prox\(mu=0.1, learn_rate=None\) goes with send="delta", got \'gradient\''),
         ({"local": Elastic(), "send": "delta"}, 'goes with send="weights"'),
         ({"local": FrozenAdam(), "send": "delta"}, 'goes with send="gradient"'),
-        ({"local": FrozenAdam()}, r"begins with dense batches: take trigger=Warmup\(n\).*, got Every\(1\)"),
+        ({"local": FrozenAdam()}, r"begins with dense batches: take trigger=Warmup\(n\).*, got Every\(batches=1\)"),
         ({"local": FrozenAdam(), "trigger": Warmup(3), "merge": Median()}, r"needs the mean of what it sends, got Median\(\)"),
         ({"local": Drift(), "send": "delta", "merge": ServerOpt(MomentumOptimizer(1.0))}, "needs the mean of what it sends"),
         (

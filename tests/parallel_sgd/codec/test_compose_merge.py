@@ -59,7 +59,7 @@ def test_rules_by_hand() -> None:
 
 
 def test_rules_that_need_more_workers_say_so() -> None:
-    with pytest.raises(ValueError, match=r"Krum\(1, keep=1\) needs 5 workers or more, got 4"):
+    with pytest.raises(ValueError, match=r"Krum\(faulty=1, keep=1\) needs 5 workers or more, got 4"):
         combine(Krum(1), [1], [1], [1], [1])
     with pytest.raises(ValueError, match="TrimmedMean without 1 values at each end leaves nothing of 2 workers"):
         combine(TrimmedMean(1), [1], [1])

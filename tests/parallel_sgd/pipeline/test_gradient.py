@@ -138,10 +138,3 @@ def test_a_state_of_another_size_is_refused() -> None:
 def test_wrong_arguments_are_refused(make: Callable[[], Stage], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         make()
-
-
-def test_a_stage_prints_as_it_is_written() -> None:
-    assert repr(Clip(1) | Momentum(0.9)) == "Clip(1.0) | Momentum(0.9)"
-    assert repr(Clip(1, workers=4)) == "Clip(1.0, workers=4)"
-    assert repr(Nesterov()) == "Nesterov(0.9)"
-    assert repr(AdamPrecond()) == "AdamPrecond(beta1=0.9, beta2=0.999, epsilon=1e-08)"

@@ -145,7 +145,6 @@ def test_natural_bytes() -> None:
 
 def test_levels_of_ones_own() -> None:
     make = lambda: Levels(4, [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])  # noqa: E731
-    assert repr(make()) == "Levels(bits=4, levels=[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])"
     found = set(np.unique(np.abs(sent(make, np.linspace(-2, 2, 5000, dtype=np.float32)))).tolist())
     assert found == {0.0, *(float(np.float32(level) * np.float32(2)) for level in make().levels or ())}
 

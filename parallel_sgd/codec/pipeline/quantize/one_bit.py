@@ -61,9 +61,6 @@ class Sign(Quantizer):
         unpack(codes, self._table if scale is None else self._table * scale, result)
         return result
 
-    def __repr__(self) -> str:
-        return f"Sign(scale={self.scale!r})"
-
 
 class TwoMeans(Quantizer):
     """Replace the values >= 0 by their mean and those < 0 by theirs: the two best values for these two sets.

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nn.arguments import integer
+
 from ..stage import PayloadError, Reader, Stage, Vector
 
 #: Elements worked on at once: their temporaries stay in the second-level cache, and the overhead of a call does not matter.
@@ -61,9 +63,17 @@ class Quantizer(Stage):
 # The first code stands in the lowest bits. A gather of a row of floats per byte is the fastest way back: it unpacks, converts
 # and scales at once.
 
-WIDTHS = (2, 4, 8)
-
 Bytes = NDArray[np.uint8]
+
+
+def width(owner: Quantizer, bits: int) -> int:
+    """Return `bits`, if codes of so many can be packed.
+
+    Raises: TypeError, ValueError otherwise.
+    """
+    if integer(owner, "bits", bits, 2) not in (2, 4, 8):
+        raise ValueError(f"{type(owner).__name__} 'bits' must be 2, 4 or 8, got {bits}")
+    return int(bits)
 
 
 def packed_size(n: int, bits: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..stage import Draw, Vector
-from .quantizer import CHUNK, LARGEST, chunks
+from .quantizer import CHUNK, FLOOR, LARGEST, chunks
 
 #: The fraction bits of a number before it is rounded. With codes of 8 bits a sign and these it fits a float's 24 bits.
 FRACTION = 15
@@ -66,6 +66,14 @@ class Rounder:
         if self._floats.size < size:
             self._floats = np.empty(size, np.float32)
         return self._floats[:size]
+
+    def scale(self, x: Vector) -> np.float32:
+        """Return max|x| of a whole vector, 0 where it is below FLOOR."""
+        top = np.float32(0)
+        for piece in chunks(x.size):
+            room = self.room(piece.stop - piece.start).view(np.int32)
+            top = max(top, largest(x[piece].reshape(1, -1), room)[0])
+        return np.float32(0) if top < FLOOR else top
 
     def fixed(self, x: NDArray[Any], factor: Any) -> NDArray[np.int32]:
         """Return MAGIC's bits plus the integers next to `x * factor`, which must be below 2^22. `x` may be rows of buckets."""

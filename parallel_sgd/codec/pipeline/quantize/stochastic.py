@@ -17,7 +17,6 @@ from .quantizer import (
     CHUNK,
     FLOOR,
     NOTHING,
-    WIDTHS,
     Quantizer,
     chunks,
     code_table,
@@ -27,6 +26,7 @@ from .quantizer import (
     packed_size,
     two_planes,
     unpack,
+    width,
 )
 from .rounding import FRACTION, MAGIC, OFFSET, STEP, Dither, Group, Rounder, count, groups, largest, norms, square_sums, steps
 
@@ -49,9 +49,7 @@ class QSGD(Quantizer):
 
     def __init__(self, bits: int = 8, bucket: int | None = 512, norm: str = "l2") -> None:
         super().__init__()
-        self.bits = integer(self, "bits", bits, 2)
-        if bits not in WIDTHS:
-            raise ValueError(f"QSGD 'bits' must be 2, 4 or 8, got {bits}")
+        self.bits = width(self, bits)
         self.bucket = None if bucket is None else integer(self, "bucket", bucket, 8)
         if self.bucket is not None and self.bucket % 8:
             raise ValueError(f"QSGD 'bucket' must be a multiple of 8, so that buckets begin with whole bytes, got {bucket}")
@@ -84,8 +82,7 @@ class QSGD(Quantizer):
                 if self.bits < 8:
                     np.subtract(found, OFFSET - self._zero, out=found)
                 pack(found, self.bits, codes[piece.start * self.bits // 8 : packed_size(piece.stop, self.bits)])
-        writer.write(scales)
-        writer.write(codes)
+        writer.write(scales, codes)
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
@@ -128,9 +125,6 @@ class QSGD(Quantizer):
         with np.errstate(over="ignore"):
             sums = [square_sums(x[piece].reshape(shape)) for piece, shape in group.pieces()]
         return norms(np.add.reduce(sums))
-
-    def __repr__(self) -> str:
-        return f"QSGD(bits={self.bits}, bucket={self.bucket}" + (f", norm={self.norm!r})" if self.norm != "l2" else ")")
 
 
 _TRITS = 5  # 3^5 = 243 fit into a byte
@@ -187,21 +181,16 @@ class Tern(Quantizer):
                 place, half = slice(piece.start // 8, packed_size(piece.stop, 1)), codes.size // 2
                 pack_flags(found > OFFSET, codes[:half][place])
                 pack_flags(found < OFFSET, codes[half:][place])
-        writer.write(np.array([scale], np.float32))
-        writer.write(codes)
+        writer.write(np.array([scale], np.float32), codes)
         return NOTHING
 
     def _scale(self, x: Vector) -> np.float32:
-        top, sums = 0.0, 0.0
-        for piece in chunks(x.size):
-            part = x[piece].reshape(1, -1)
-            top = max(top, float(largest(part, self._rounder.room(part.size).view(np.int32))[0]))
-            if self.clip is not None:
-                with np.errstate(over="ignore"):
-                    sums += float(square_sums(part)[0])
+        top = self._rounder.scale(x)
         if self.clip is not None and x.size:
-            top = min(top, self.clip * sqrt(sums / x.size))
-        return np.float32(top if top >= FLOOR else 0)
+            with np.errstate(over="ignore"):
+                sums = sum(float(square_sums(x[piece].reshape(1, -1))[0]) for piece in chunks(x.size))
+            top = np.float32(min(float(top), self.clip * sqrt(sums / x.size)))
+        return top if top >= FLOOR else np.float32(0)
 
     def _pack_trits(self, found: Any, out: Any) -> None:
         """Write codes 0, 1, 2 as digits of base 3, the lowest first; the last byte is filled with zeros' codes."""
@@ -237,9 +226,6 @@ class Tern(Quantizer):
                 unpack(two_planes(codes[:half][place], codes[half:][place]), table, result[piece])
         return result
 
-    def __repr__(self) -> str:
-        return f"Tern(clip={self.clip}" + (", base3=True)" if self.base3 else ")")
-
 
 def tangent_levels(count: int) -> NDArray[np.float64]:
     """Return the positive levels 1 / tan(k pi / (4 count)), k = count .. 1, as shares of the largest: dense near 0."""
@@ -262,9 +248,7 @@ class Levels(Quantizer):
 
     def __init__(self, bits: int = 8, levels: Sequence[float] | None = None) -> None:
         super().__init__()
-        self.bits = integer(self, "bits", bits, 2)
-        if bits not in WIDTHS:
-            raise ValueError(f"Levels 'bits' must be 2, 4 or 8, got {bits}")
+        self.bits = width(self, bits)
         count = (1 << bits - 1) - 1
         self.levels = None if levels is None else tuple(map(float, levels))
         positive = tangent_levels(count) if self.levels is None else np.array(self.levels)
@@ -280,12 +264,7 @@ class Levels(Quantizer):
         return packed_size(n, self.bits) + 4
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        scale = np.float32(0)
-        for piece in chunks(x.size):
-            room = self._rounder.room(piece.stop - piece.start).view(np.int32)
-            scale = max(scale, largest(x[piece].reshape(1, -1), room)[0])
-        if scale < FLOOR:
-            scale = np.float32(0)
+        scale = self._rounder.scale(x)
         factor = np.float32(STEP) / scale if scale else np.float32(0)
         codes = self._room("codes", packed_size(x.size, self.bits), np.uint8)
         origin = int(MAGIC.view(np.int32)) - STEP  # of the integers, so that places in the table begin with 0
@@ -300,8 +279,7 @@ class Levels(Quantizer):
             if self.bits < 8:
                 np.subtract(found, OFFSET - self._zero, out=found)
             pack(found, self.bits, codes[piece.start * self.bits // 8 : packed_size(piece.stop, self.bits)])
-        writer.write(np.array([scale], np.float32))
-        writer.write(codes)
+        writer.write(np.array([scale], np.float32), codes)
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
@@ -317,9 +295,6 @@ class Levels(Quantizer):
         result: Vector = self._room("decoded", n, np.float32)
         unpack(codes, self._table * scale, result)
         return result
-
-    def __repr__(self) -> str:
-        return f"Levels(bits={self.bits}" + (")" if self.levels is None else f", levels={list(self.levels)})")
 
 
 @lru_cache(maxsize=8)
