@@ -27,15 +27,10 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "Broadcast": "process_setup",
-        "ClusterExecutor": "cluster",
-        "ConversionError": "errors",
-        "NodeLost": "errors",
-        "NotData": "errors",
-        "RemoteError": "errors",
-        "RemoteTraceback": "errors",
-        "local_nodes": "cluster",
-        "register_joblib": "joblib_backend",
-        "register_value": "values",
+        "cluster": "ClusterExecutor local_nodes",
+        "errors": "ConversionError NodeLost NotData RemoteError RemoteTraceback",
+        "joblib_backend": "register_joblib",
+        "process_setup": "Broadcast",
+        "values": "register_value",
     },
 )

@@ -12,23 +12,23 @@ _NOTHING: Final = MappingProxyType[Any, str]({})
 
 
 def lazily(
-    package: str, homes: Mapping[str, str], hidden: Mapping[str, str] = _NOTHING
+    package: str, shown: Mapping[str, str], hidden: Mapping[str, str] = _NOTHING
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` (PEP 562) of `package`; each name of `homes` comes from the module given there.
+    """`__getattr__` and `__dir__` (PEP 562) of `package`: {module: names that come from it, with blanks between them}.
 
     Those modules are attributes of the package, as if it had imported them. `hidden` likewise, but not shown: names for
     packages of this project that build on this one.
     Completion and `help()` go by `__dir__`: they show those names, and of what is loaded only modules of the package.
     Type checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
     """
+    homes = {name: home for homes in (hidden, shown) for home, names in homes.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        home = homes.get(name) or hidden.get(name)
-        if home is None:
-            if name in homes.values():
+        if name not in homes:
+            if name in shown:
                 return import_module(f"{package}.{name}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{home}"), name)
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
 
@@ -37,7 +37,7 @@ def lazily(
         special = {name for name in loaded if name.startswith("__")}
         return sorted(
             special
-            | homes.keys()
+            | set(" ".join(shown.values()).split())
             | set(loaded.get("__all__", ()))
             | {name for name in loaded if f"{package}.{name}" in sys.modules}
         )

@@ -33,15 +33,12 @@ __version__ = VERSION
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "JobFailed": "errors",
-        "JobResult": "run",
-        "MonitorCallback": "callback",
-        "ParallelSGD": "job",
-        "Parameter_Server": "channel",
-        "collect_post_mortem": "post_mortem",
-        "in_process": "nodes",
-        "local_workers": "nodes",
-        "nodes_from": "nodes",
-        "parse_worker": "nodes",
+        "callback": "MonitorCallback",
+        "channel": "Parameter_Server",
+        "errors": "JobFailed",
+        "job": "ParallelSGD",
+        "nodes": "in_process local_workers nodes_from parse_worker",
+        "post_mortem": "collect_post_mortem",
+        "run": "JobResult",
     },
 )

@@ -29,15 +29,9 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "Fault": "fault",
-        "FaultPlan": "plan",
-        "InjectedFault": "plan",
-        "LinkFault": "fault",
-        "ProcessFault": "fault",
-        "Proxy": "proxy",
-        "Route": "proxy",
-        "Shape": "stream",
-        "Step": "fault",
-        "perform": "plan",
+        "fault": "Fault LinkFault ProcessFault Step",
+        "plan": "FaultPlan InjectedFault perform",
+        "proxy": "Proxy Route",
+        "stream": "Shape",
     },
 )

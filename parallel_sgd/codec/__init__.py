@@ -116,38 +116,25 @@ __all__ = [
 ]
 
 _BESIDE = {
-    "BlockWeight": "interfaces",
-    "Codec": "interfaces",
-    "GlobalSettings": "settings",
-    "MissingParameter": "settings",
-    "REQUIRED": "settings",
-    "SizeAdaptive": "choice",
-    "netEncapsulation": "interfaces",
+    "choice": "SizeAdaptive",
+    "interfaces": "BlockWeight Codec netEncapsulation",
+    "settings": "REQUIRED GlobalSettings MissingParameter",
 }
 _OWN_MODULE = {
-    "ADPSGD": "ad_psgd",
-    "AsyncPS": "async_ps",
-    "DCASGD": "async_ps",
-    "DiLoCo": "server_optimizer",
-    "DiLoCoPS": "server_optimizer",
-    "DummyCodec": "plain",
-    "FedAdam": "server_optimizer",
-    "FedAvg": "fedavg",
-    "FedProx": "fedavg",
-    "GradCode": "grad_code",
-    "GradCodePeers": "grad_code",
-    "LevelQuantizer": "levels",
-    "LocalSGD": "fedavg",
-    "Plain": "plain",
-    "QSGD": "qsgd",
-    "SCAFFOLD": "fedavg",
-    "ServerAdam": "server_optimizer",
-    "ShardedLevels": "levels",
-    "SyncPS": "parameter_server",
-    "TernGrad": "terngrad",
+    "ad_psgd": "ADPSGD",
+    "async_ps": "AsyncPS DCASGD",
+    "fedavg": "FedAvg FedProx LocalSGD SCAFFOLD",
+    "grad_code": "GradCode GradCodePeers",
+    "levels": "LevelQuantizer ShardedLevels",
+    "parameter_server": "SyncPS",
+    "plain": "DummyCodec Plain",
+    "qsgd": "QSGD",
+    "server_optimizer": "DiLoCo DiLoCoPS FedAdam ServerAdam",
+    "terngrad": "TernGrad",
 }
 
 #: The codecs that ship. Their names are known without their code, which is loaded when one is asked for.
-SHIPPED = tuple(name for name in __all__ if name not in _BESIDE)
+SHIPPED = tuple(name for name in __all__ if name not in " ".join(_BESIDE.values()).split())
+_NAMED = [name for name in SHIPPED if name not in " ".join(_OWN_MODULE.values()).split()]
 
-__getattr__, __dir__ = lazily(__name__, {**dict.fromkeys(SHIPPED, "named"), **_OWN_MODULE, **_BESIDE})
+__getattr__, __dir__ = lazily(__name__, {"named": " ".join(_NAMED), **_OWN_MODULE, **_BESIDE})

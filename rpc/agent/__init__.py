@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "ATTEMPT_STATE": "standby",
-        "MANIFEST": "standby",
-        "EVENT_LOG": "event_log",
-        "KEPT": "files",
-        "RECORD_COPY": "files",
+        "event_log": "EVENT_LOG",
+        "files": "KEPT RECORD_COPY",
+        "standby": "ATTEMPT_STATE MANIFEST",
     },
 )

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "PeerConnector": "peers",
-        "end_process": "hardening",
-        "look_if_cores_suffice": "peers",
-        "users_traceback": "report",
+        "hardening": "end_process",
+        "peers": "PeerConnector look_if_cores_suffice",
+        "report": "users_traceback",
     },
 )

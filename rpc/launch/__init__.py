@@ -30,16 +30,12 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "LAUNCHERS": "registry",
-        "BatchLauncher": "batch",
-        "DaskLauncher": "dask",
-        "KubernetesLauncher": "kubernetes",
-        "Launcher": "launcher",
-        "LocalAgents": "local",
-        "LocalLauncher": "local",
-        "Offer": "launcher",
-        "SSHLauncher": "ssh",
-        "launcher_of": "registry",
-        "local_agents": "local",
+        "batch": "BatchLauncher",
+        "dask": "DaskLauncher",
+        "kubernetes": "KubernetesLauncher",
+        "launcher": "Launcher Offer",
+        "local": "LocalAgents LocalLauncher local_agents",
+        "registry": "LAUNCHERS launcher_of",
+        "ssh": "SSHLauncher",
     },
 )

@@ -18,14 +18,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "OVER": "election",
-        "Candidacy": "candidacy",
-        "Candidate": "election",
-        "Decision": "election",
-        "Handoff": "handoff",
-        "Newer": "election",
-        "NoMajority": "candidacy",
-        "later_term": "election",
-        "new_driver": "handoff",
+        "candidacy": "Candidacy NoMajority",
+        "election": "OVER Candidate Decision Newer later_term",
+        "handoff": "Handoff new_driver",
     },
 )

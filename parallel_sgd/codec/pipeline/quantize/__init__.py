@@ -30,16 +30,10 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "QSGD": "stochastic",
-        "Cast": "floats",
-        "Grid": "grids",
-        "Int8": "grids",
-        "Levels": "stochastic",
-        "Natural": "floats",
-        "Quantizer": "quantizer",
-        "Sign": "one_bit",
-        "Tern": "stochastic",
-        "TwoMeans": "one_bit",
-        "tangent_levels": "stochastic",
+        "floats": "Cast Natural",
+        "grids": "Grid Int8",
+        "one_bit": "Sign TwoMeans",
+        "quantizer": "Quantizer",
+        "stochastic": "QSGD Levels Tern tangent_levels",
     },
 )
