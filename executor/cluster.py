@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import functools
 import itertools
 import threading
@@ -10,7 +11,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +26,7 @@ from .errors import like
 from .functions import Function, Functions, user_classes
 from .job import TaskJob
 from .keeper import KEEP_BYTES
-from .options import NO_OPTIONS, ExecutorStatus, NodeExecutor, TaskOptions
+from .options import NO_OPTIONS, Errors, ExecutorStatus
 from .payload import Payload, pack_payload
 from .process_setup import INITIALIZER, Broadcast, Held, checked_initargs, initializer_message, pack_broadcast
 from .tasks import OUTPUTS, Console, Task, TaskFuture
@@ -34,7 +35,7 @@ T = TypeVar("T")
 logger = get_logger("executor")
 
 
-class ClusterExecutor(NodeExecutor):
+class ClusterExecutor(Executor):
     """Executes calls on agents: the interface of `concurrent.futures`, with its meaning. Its nodes are busy until `shutdown`.
 
     Functions travel by cloudpickle, with the classes and functions of the user's modules that they name; they are packed anew
@@ -72,6 +73,8 @@ class ClusterExecutor(NodeExecutor):
     ...     print(list(executor.map(lambda x: x * x, range(10))))
     """
 
+    _whole: ClusterExecutor | None = None  # of which this is a view: it ends when nobody holds it or a view
+
     def __init__(
         self,
         nodes: NodeAssignment,
@@ -91,12 +94,9 @@ class ClusterExecutor(NodeExecutor):
             raise TypeError(f"ClusterExecutor 'nodes' must be a NodeAssignment, got {type(nodes).__qualname__}.")
         if retries is None:
             retries = 3 if pure else 0
-        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-            raise ValueError(f"ClusterExecutor 'retries' must be an integer from 0, got {retries!r}.")
-        if isinstance(keep_bytes, bool) or not isinstance(keep_bytes, int) or keep_bytes < 0:
-            raise ValueError(f"ClusterExecutor 'keep_bytes' must be an integer from 0, got {keep_bytes!r}.")
-        if isinstance(blas_threads, bool) or not isinstance(blas_threads, int) or blas_threads < 0:
-            raise ValueError(f"ClusterExecutor 'blas_threads' must be an integer from 0, got {blas_threads!r}.")
+        for name, value in (("retries", retries), ("keep_bytes", keep_bytes), ("blas_threads", blas_threads)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ValueError(f"ClusterExecutor {name!r} must be an integer from 0, got {value!r}.")
         if output not in OUTPUTS:
             raise ValueError(f"ClusterExecutor 'output' must be one of {', '.join(map(repr, OUTPUTS))}, got {output!r}.")
         if not isinstance(trust_results, bool):
@@ -116,8 +116,8 @@ class ClusterExecutor(NodeExecutor):
         beside = {} if initializer is None else {INITIALIZER: initializer}
         self._functions = Functions(dispatcher.forget, beside=beside)
         self._trusts = trust_results
+        self._options = NO_OPTIONS
         self._lock = dispatcher.lock
-        self._shut = False
         self._numbers = itertools.count()
         self._at_exit = _at_exit(dispatcher)
         atexit.register(self._at_exit)  # what was submitted is executed, as with the standard executors
@@ -125,21 +125,57 @@ class ClusterExecutor(NodeExecutor):
 
     @property
     def nodes(self) -> list[int]:
+        """Ids of the nodes that it was made with, ascending."""
         return sorted(self._names)
 
     @property
     def live_nodes(self) -> list[int]:
+        """Ids of the nodes that are not lost, as far as is known, ascending."""
         return [node for node in self.nodes if node not in self._dispatcher.lost]
 
     def status(self) -> ExecutorStatus:
-        gone, starting = dict(self._dispatcher.lost), self._dispatcher.restarting
+        """What the executor has to do, and who does it, at this moment."""
+        dispatcher = self._dispatcher
+        gone, starting = dict(dispatcher.lost), dispatcher.restarting
         live = tuple(node for node in self.nodes if node not in gone)
         lost = {node: reason for node, reason in gone.items() if node not in starting}
         restarting = tuple(node for node in self.nodes if node in gone and node in starting)
-        return ExecutorStatus(tuple(self.nodes), live, lost, *self._dispatcher.counts, self._shut, restarting)
+        return ExecutorStatus(tuple(self.nodes), live, lost, *dispatcher.counts, dispatcher.shut, restarting)
 
     def __repr__(self) -> str:
-        return f"<ClusterExecutor {self._title!r}: {self.status()}>"
+        options = "" if self._options is NO_OPTIONS else f", with {self._options}"
+        return f"<ClusterExecutor {self._title!r}: {self.status()}{options}>"
+
+    def with_options(
+        self, *, timeout: float | None = None, retries: int | None = None, retry_on: Errors = ()
+    ) -> ClusterExecutor:
+        """This executor for calls with a limit or with retries of their own: `executor.with_options(timeout=5).submit(...)`.
+        All that is submitted to what it returns has them; else that is the same executor: to shut it down shuts this one down.
+
+        Args:
+            timeout: seconds that a task may run, not counting the time that it waits. One that takes longer is interrupted
+                where it is and raises TimeoutError; if it goes on for two seconds more, its process is ended and started again.
+            retries: how often a task is tried again, instead of as often as the executor says, after the loss of its node, and
+            retry_on: after these exceptions that it has raised; TimeoutError, or whatever may be otherwise the next time.
+
+        What is not given stays as it is. Raises: ValueError and TypeError naming what cannot be.
+        """
+        options = self._options.changed(timeout, retries, retry_on)
+        view = copy.copy(self)  # with the same dispatcher
+        view._options, view._whole = options, self._whole or self
+        return view
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Call `fn(*args, **kwargs)` on a node.
+
+        Raises: TypeError naming the argument or the part of the function that cannot travel; ValueError for more than 2 GiB
+        of arguments or 8 MiB of code; RuntimeError after `shutdown`; BrokenExecutor when no node is left.
+        """
+        return self.submit_task(fn, (args, kwargs) if kwargs else list(args))
+
+    def submit_near(self, nodes: Collection[int], fn: Callable[..., T], /, *args: Any) -> Future[T]:
+        """Call `fn(*args)` on one of `nodes`, because of what they have; on any node for none, or if all are lost."""
+        return self.submit_task(fn, list(args), near=nodes)
 
     def submit_task(
         self,
@@ -148,9 +184,10 @@ class ClusterExecutor(NodeExecutor):
         *,
         many: bool = False,
         near: Collection[int] = (),
-        options: TaskOptions = NO_OPTIONS,
         trust_results: bool | None = None,
     ) -> Future[Any]:
+        """What `submit` and its kin do: `arguments` are a list, a tuple (args, kwargs), or with `many` a list of tuples;
+        `trust_results` holds in place of that of the executor, if it is not None."""
         if not callable(fn):
             raise TypeError(f"ClusterExecutor executes functions, got {type(fn).__qualname__}.")
         trusted = self._trusts if trust_results is None else trust_results
@@ -165,7 +202,7 @@ class ClusterExecutor(NodeExecutor):
             future: TaskFuture[Any] = TaskFuture()
             with self._lock:
                 self._check_open()
-                self._dispatcher.submit(Task(future, function, payload, many, options), near)
+                self._dispatcher.submit(Task(future, function, payload, many, self._options), near)
         except BaseException:
             self._release(function)
             raise
@@ -189,29 +226,39 @@ class ClusterExecutor(NodeExecutor):
         broken = self._dispatcher.broken
         if broken is not None:
             raise like(broken)
-        if self._shut or self._dispatcher.ended:  # as it has at the end of the program, for exit handlers that come later
+        if self._dispatcher.shut or self._dispatcher.ended:  # as it has at the end of the program, for exit handlers to come
             raise RuntimeError("This ClusterExecutor has been shut down and takes no tasks.")
 
-    def map_tasks(
+    def map(
         self,
         fn: Callable[..., T],
-        iterables: Iterable[Iterable[Any]],
-        timeout: float | None,
-        chunksize: int,
-        buffersize: int | None,
-        options: TaskOptions = NO_OPTIONS,
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        buffersize: int | None = None,
     ) -> Iterator[T]:
+        """`map(fn, *iterables)` on the nodes, results in order; without `buffersize` the iterables are collected at once.
+
+        Args:
+            timeout: seconds from now after which `next` raises TimeoutError.
+            chunksize: calls per task; much faster for tiny calls. Options hold for each task.
+            buffersize: at most so many tasks whose results were not asked for; then iterables may be endless.
+        """
         if chunksize < 1:
             raise ValueError(f"map 'chunksize' must be a positive integer, got {chunksize}.")
         if buffersize is not None and buffersize < 1:
             raise ValueError(f"map 'buffersize' must be None or a positive integer, got {buffersize}.")
         deadline = None if timeout is None else time.monotonic() + timeout
         chunks = _chunks_of(iterables, chunksize)
-        submit = functools.partial(self.submit_task, fn, many=True, options=options)
+        submit = functools.partial(self.submit_task, fn, many=True)
         futures = deque(submit(chunk) for chunk in itertools.islice(chunks, buffersize))
         return _results(futures, deadline, chunks if buffersize is not None else iter(()), submit)
 
     def broadcast(self, value: T) -> Broadcast[T]:
+        """Bring `value` to every node once; tasks that name the returned object get it by its `value`.
+
+        Raises: TypeError when it is no data, RuntimeError after `shutdown`.
+        """
         payload = pack_broadcast(value)
         with self._lock:
             self._check_open()
@@ -220,9 +267,11 @@ class ClusterExecutor(NodeExecutor):
         return Broadcast(Held(number, value), lambda: self._dispatcher.order(["drop", [number]]))
 
     def new_shelf(self) -> int:
+        """The number of a shelf on which tasks may keep values, by `executor.keeper.SHELVES`, until `clear_shelf`."""
         return next(self._numbers)
 
     def clear_shelf(self, shelf: int) -> None:
+        """Free what the nodes keep on a shelf; idempotent."""
         self._dispatcher.order(["clear", [shelf]])
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -231,7 +280,7 @@ class ClusterExecutor(NodeExecutor):
         With `wait` it returns when the nodes are free again.
         """
         with self._lock:
-            self._shut = True
+            self._dispatcher.shut = True
         if cancel_futures:
             self._dispatcher.cancel_waiting()
         self._dispatcher.finish()

@@ -56,6 +56,7 @@ class Dispatcher(Inbox):
         self._over = threading.Event()
         self.lock = threading.Lock()  # `submit` is called in it, after a look at `broken` and `ended`
         self.broken: BrokenExecutor | None = None  # why no task can be executed any more
+        self.shut = False  # the user wants no more tasks
         self.ended = False  # by `finish`: nobody would execute another task
         self.lost: dict[int, str] = {}  # nodes, and why they are lost, or not there just now
         self.thread = threading.Thread(target=self._run, name="executor", daemon=True)

@@ -43,23 +43,26 @@ class Collection(Generic[T]):
     def _then(self, step: Step, what: str) -> Collection[Any]:
         return Collection(Narrow(self._lineage, step, what), self._runner)
 
+    def _apply(self, what: str, how: Callable[..., Iterable[Any]], function: Any) -> Collection[Any]:
+        return self._then(pipeline.Apply(how, checked_function(what, function)), what)
+
     # ---- element by element
 
     def map(self, function: Callable[[T], U]) -> Collection[U]:
         """f(x) for every x."""
-        return self._then(pipeline.Map(checked_function("map", function)), "map")
+        return self._apply("map", map, function)
 
     def flat_map(self, function: Callable[[T], Iterable[U]]) -> Collection[U]:
         """All elements of f(x), for every x."""
-        return self._then(pipeline.FlatMap(checked_function("flat_map", function)), "flat_map")
+        return self._apply("flat_map", pipeline.flat_map, function)
 
     def filter(self, function: Callable[[T], Any]) -> Collection[T]:
         """Every x for which f(x) is true."""
-        return self._then(pipeline.Filter(checked_function("filter", function)), "filter")
+        return self._apply("filter", filter, function)
 
     def map_partitions(self, function: Callable[[Iterator[T]], Iterable[U]]) -> Collection[U]:
         """All elements of f(iterator), for every partition."""
-        return self._then(pipeline.MapPartitions(checked_function("map_partitions", function)), "map_partitions")
+        return self._apply("map_partitions", pipeline.whole, function)
 
     def sample(self, fraction: float, seed: int = 0) -> Collection[T]:
         """Each element with probability `fraction`, independently; the same for equal seed and partitions.
@@ -161,7 +164,7 @@ class Collection(Generic[T]):
         return functools.reduce(function, self._reduced(checked_function("fold", function)), initial)
 
     def _reduced(self, function: Callable[[T, T], T]) -> list[T]:
-        parts = self._compute(pipeline.Reduce(function))
+        parts = self._compute(pipeline.Apply(pipeline.reduced, function))
         return [item for number in range(len(parts)) for item in parts[number]]
 
     def _compute(self, *further: Step) -> dict[int, list[Any]]:

@@ -21,7 +21,6 @@ from network.nodes import NodeAssignment
 from rpc.files import write_result
 
 from ..cluster import ClusterExecutor
-from ..options import WithOptions
 from ..process_setup import Broadcast, Held, from_file, pack_broadcast
 from . import pipeline
 from .collection import Collection, checked_count
@@ -108,7 +107,7 @@ class Context:
 
         Raises: TypeError when it is no data, OSError when the disk is full.
         """
-        if isinstance(self._executor, (ClusterExecutor, WithOptions)):
+        if isinstance(self._executor, ClusterExecutor):
             return self._executor.broadcast(value)
         if isinstance(self._executor, ThreadPoolExecutor):
             return Broadcast(Held(0, value))

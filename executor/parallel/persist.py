@@ -5,7 +5,6 @@ begin with them.
 from __future__ import annotations
 
 import weakref
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future
@@ -26,74 +25,42 @@ class Plan(NamedTuple):
     begin: Persisted | None = None
 
 
-class Persisted(ABC):
-    """The partitions of one collection that are kept, and what keeps them."""
-
-    @property
-    @abstractmethod
-    def step(self) -> Keep:
-        """What a task does with a partition that it has just made."""
-
-    @abstractmethod
-    def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
-        """Plans that begin with a kept partition, for those of `wanted` that are kept."""
-
-    @abstractmethod
-    def note(self, number: int, node: int | None, there: bool, part: list[Any] | None) -> None:
-        """A task on `node` has made a partition, which is kept `there` or not, and handed it out or not."""
-
-    @abstractmethod
-    def at_hand(self, wanted: Sequence[int]) -> Mapping[int, list[Any]]:
-        """The partitions that are in this process."""
-
-    @abstractmethod
-    def miss(self, number: int, node: int) -> None:
-        """A partition is not on `node` any more."""
-
-    @abstractmethod
-    def settle(self) -> None:
-        """Wait until copies that are on their way have arrived."""
-
-    @abstractmethod
-    def copy_to(self, replicas: int) -> None:
-        """Have so many nodes keep every partition from now on."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Free the memory."""
-
-
-class PersistedHere(Persisted):
-    """In this process; `replicas` have no meaning."""
+class Persisted:
+    """The partitions of one collection that are kept in this process, where `replicas` have no meaning."""
 
     def __init__(self) -> None:
         self._parts: dict[int, list[Any]] = {}
 
     @property
     def step(self) -> Keep:
+        """What a task does with a partition that it has just made: hand it out."""
         return Keep(None, hand_out=True)
 
     def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
+        """Plans that begin with a kept partition, for those of `wanted` that are kept; here it is the input."""
         pipeline = Pipeline([elements, *further])
         return {n: Plan(pipeline, self._parts[n], (), keeps) for n in wanted if n in self._parts}
 
     def note(self, number: int, node: int | None, there: bool, part: list[Any] | None) -> None:
+        """A task on `node` has made a partition, which is kept `there` or not, and handed it out or not."""
         if part is not None:
             self._parts[number] = part
 
     def at_hand(self, wanted: Sequence[int]) -> Mapping[int, list[Any]]:
+        """The partitions that are in this process."""
         return {number: self._parts[number] for number in wanted if number in self._parts}
 
     def miss(self, number: int, node: int) -> None:
-        """Cannot be."""
+        """A partition is not on `node` any more."""
 
     def settle(self) -> None:
-        """Nothing is on its way."""
+        """Wait until copies that are on their way have arrived."""
 
     def copy_to(self, replicas: int) -> None:
-        """There is one process here."""
+        """Have so many nodes keep every partition from now on."""
 
     def close(self) -> None:
+        """Free the memory."""
         self._parts.clear()
 
 
@@ -105,6 +72,7 @@ class PersistedOnNodes(Persisted):
     """
 
     def __init__(self, executor: Keeper, replicas: int) -> None:
+        super().__init__()
         self._executor, self._replicas = executor, replicas
         self._shelf = executor.new_shelf()
         self._places: dict[int, set[int]] = {}
@@ -155,9 +123,6 @@ class PersistedOnNodes(Persisted):
             asked.add(node)
             self._copies.append((number, self._executor.submit_near([node], self._put, number, part)))
 
-    def at_hand(self, wanted: Sequence[int]) -> Mapping[int, list[Any]]:
-        return {}
-
     def miss(self, number: int, node: int) -> None:
         """It was never put there, or had to make room; or the task ran there because all nodes that had it are lost."""
         places = self._places.get(number, set())
@@ -168,7 +133,7 @@ class PersistedOnNodes(Persisted):
             places.clear()
 
     def settle(self) -> None:
-        """See `Kept`. A node that is lost meanwhile has no copy, which is no error."""
+        """A node that is lost meanwhile has no copy, which is no error."""
         copies, self._copies = self._copies, []
         for number, future in copies:
             try:

@@ -97,43 +97,32 @@ def elements(_number: int, items: Iterable[Any]) -> Iterable[Any]:
 
 
 @dataclass(frozen=True)
-class Map:
-    """f(x) for every x."""
+class Apply:
+    """`how(function, items)`: `map`, `filter`, or one of those below."""
 
-    function: Callable[[Any], Any]
+    how: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
+    function: Callable[..., Any]
 
     def __call__(self, _number: int, items: Iterable[Any]) -> Iterable[Any]:
-        return map(self.function, items)
+        return self.how(self.function, items)
 
 
-@dataclass(frozen=True)
-class FlatMap:
+def flat_map(function: Callable[[Any], Iterable[Any]], items: Iterable[Any]) -> Iterable[Any]:
     """All elements of f(x), for every x."""
-
-    function: Callable[[Any], Iterable[Any]]
-
-    def __call__(self, _number: int, items: Iterable[Any]) -> Iterable[Any]:
-        return itertools.chain.from_iterable(map(self.function, items))
+    return itertools.chain.from_iterable(map(function, items))
 
 
-@dataclass(frozen=True)
-class Filter:
-    """Every x for which f(x) is true."""
-
-    function: Callable[[Any], Any]
-
-    def __call__(self, _number: int, items: Iterable[Any]) -> Iterable[Any]:
-        return filter(self.function, items)
-
-
-@dataclass(frozen=True)
-class MapPartitions:
+def whole(function: Callable[[Iterator[Any]], Iterable[Any]], items: Iterable[Any]) -> Iterable[Any]:
     """f(iterator over the partition)."""
+    return function(iter(items))
 
-    function: Callable[[Iterator[Any]], Iterable[Any]]
 
-    def __call__(self, _number: int, items: Iterable[Any]) -> Iterable[Any]:
-        return self.function(iter(items))
+def reduced(function: Callable[[Any, Any], Any], items: Iterable[Any]) -> Iterable[Any]:
+    """[f(f(x0, x1), x2)...], or [] for an empty partition."""
+    source = iter(items)
+    for first in source:
+        return [functools.reduce(function, source, first)]
+    return []
 
 
 @dataclass(frozen=True)
@@ -149,19 +138,6 @@ class Sample:
         while block := list(itertools.islice(source, _DRAWS)):
             chosen = draws.random(_DRAWS) < self.fraction  # a whole block, so that the draws do not depend on what follows
             yield from (item for item, keep in zip(block, chosen, strict=False) if keep)
-
-
-@dataclass(frozen=True)
-class Reduce:
-    """[f(f(x0, x1), x2)...], or [] for an empty partition."""
-
-    function: Callable[[Any, Any], Any]
-
-    def __call__(self, _number: int, items: Iterable[Any]) -> Iterable[Any]:
-        source = iter(items)
-        for first in source:
-            return [functools.reduce(self.function, source, first)]
-        return []
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import secrets
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,12 +18,11 @@ from rpc.shipping import Bundle, load, pack
 from ..cluster import ClusterExecutor
 from ..functions import user_classes
 from ..keeper import Keeper
-from ..options import WithOptions
 from ..payload import Payload, pack_payload, unpack_payload
 from ..process_setup import Broadcast, drop_removed, pack_broadcast
 from ..values import REGISTRY, Registered
 from .lineage import Runner
-from .persist import Persisted, PersistedHere, PersistedOnNodes, Plan
+from .persist import Persisted, PersistedOnNodes, Plan
 from .pipeline import Missed, Outcome, Pipeline, opened
 
 MOST_LOSSES = 3  # of workers with the same task
@@ -45,7 +43,7 @@ class ExecutorRunner(Runner):
         within a task, whose thread would be one of those that it waits for."""
         if _WITHIN.get():
             raise RuntimeError(_NOT_WITHIN)
-        call = _Direct(self._executor) if self._direct else _Shipped(self._executor, plans, self._scattered)
+        call = _Call(self._executor) if self._direct else _Shipped(self._executor, plans, self._scattered)
         futures: dict[int, Future[Any]] = {}
         try:
             for number, plan in plans.items():
@@ -64,7 +62,7 @@ class ExecutorRunner(Runner):
 
     def keep(self, replicas: int) -> Persisted:
         """On the nodes, if the executor is a `Keeper`, else here."""
-        return PersistedOnNodes(self._executor, replicas) if isinstance(self._executor, Keeper) else PersistedHere()
+        return PersistedOnNodes(self._executor, replicas) if isinstance(self._executor, Keeper) else Persisted()
 
     @staticmethod
     def _await(call: _Call, futures: dict[int, Future[Any]], number: int, plan: Plan) -> Outcome | Missed:
@@ -77,23 +75,14 @@ class ExecutorRunner(Runner):
         return opened(call.open(plan, futures[number].result()))
 
 
-class _Call(ABC):
-    """How tasks of one stage are submitted, and their results opened."""
+class _Call:
+    """How tasks of one stage are submitted, and their results opened: here to who takes any function and any data."""
 
-    @abstractmethod
-    def submit(self, number: int, plan: Plan) -> Future[Any]:
-        """Have the task of one partition executed."""
-
-    @abstractmethod
-    def open(self, plan: Plan, result: Any) -> Any:
-        """What the pipeline returned."""
-
-
-class _Direct(_Call):
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
 
     def submit(self, number: int, plan: Plan) -> Future[Any]:
+        """Have the task of one partition executed."""
         if plan.near and isinstance(self._executor, Keeper):
             return self._executor.submit_near(plan.near, plan.pipeline, number, plan.item)
         if isinstance(self._executor, ThreadPoolExecutor):
@@ -101,6 +90,7 @@ class _Direct(_Call):
         return self._executor.submit(plan.pipeline, number, plan.item)
 
     def open(self, plan: Plan, result: Any) -> Any:
+        """What the pipeline returned."""
         return result
 
 
@@ -117,7 +107,8 @@ class _Shipped(_Call):
     """For executors that pickle what they are given: the pipeline goes as a bundle of code, inputs and results as data."""
 
     def __init__(self, executor: Executor, plans: Mapping[int, Plan], scattered: Scattered | None) -> None:
-        self._executor, self._scattered = executor, scattered
+        super().__init__(executor)
+        self._scattered = scattered
         self._stage = secrets.token_hex(8)  # or Dask would take equal tasks of two stages for one, errors included
         self._classes = user_classes([plan.item for plan in plans.values()])
         self._registered = REGISTRY.current
@@ -163,7 +154,7 @@ def _loaded(objects: bytes, code: bytes) -> tuple[Callable[[int, Any], Any], Seq
 
 def workers_of(executor: Executor) -> int:
     """How many tasks an executor runs at once, 4 where it does not tell."""
-    if isinstance(executor, (ClusterExecutor, WithOptions)):
+    if isinstance(executor, ClusterExecutor):
         return len(executor.nodes)
     client = dask_client(executor)
     if client is not None:
