@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Collection, Iterable
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from nn.arrays import BATCH, Shape
 
@@ -111,15 +112,32 @@ def _name(owner: object) -> str:
 
 
 class Configurable:
-    """A part of a model that a file names by its class and the arguments of its constructor."""
+    """A part of a model that a file names by its class and the arguments of its constructor.
+
+    `class Scale(Layer, configured=True)` says that the constructor keeps each argument in an attribute of its name.
+    """
+
+    _configured: ClassVar[type[Configurable] | None] = None
+
+    def __init_subclass__(cls, *, configured: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if configured:
+            cls._configured = cls
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's keyword arguments that build an equal object.
 
-        Values are None, bool, int, float, str, lists of them, or other configurable objects. The default suits classes
-        whose constructor takes no arguments.
+        Values are None, bool, int, float, str, lists of them, or other configurable objects. Without `configured` there are
+        none, which suits classes whose constructor takes no arguments.
         """
-        return {}
+        if self._configured is None:
+            return {}
+        return {name: self.argument(name) for name in list(inspect.signature(self._configured.__init__).parameters)[1:]}
+
+    def argument(self, name: str) -> Any:
+        """Return one argument as `get_config` gives it."""
+        value = getattr(self, name)
+        return list(value) if isinstance(value, (list, tuple)) else value
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_config().items())

@@ -7,7 +7,6 @@ towards both fans.
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ class Initializer(Configurable, ABC):
         """Return an array of the given shape, drawn from `generator` only."""
 
 
-class Constant(Initializer):
+class Constant(Initializer, configured=True):
     """Every element is `value`.
 
     >>> nn.initializer.Constant(0.5)((2,), nn.random.keyed(0, "example")).tolist()
@@ -43,12 +42,7 @@ class Constant(Initializer):
         self.value = arguments.number(self, "value", value, -math.inf)
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
-        """Return the filled array; nothing is drawn."""
         return np.full(shape, self.value)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"value": self.value}
 
 
 class Zeros(Initializer):
@@ -59,11 +53,10 @@ class Zeros(Initializer):
     """
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
-        """Return zeros; nothing is drawn."""
         return np.zeros(shape)
 
 
-class Uniform(Initializer):
+class Uniform(Initializer, configured=True):
     """Uniform in [low, high), the usual start of an embedding.
 
     >>> drawn = nn.initializer.Uniform(-1, 1)((100,), nn.random.keyed(0, "example"))
@@ -76,12 +69,7 @@ class Uniform(Initializer):
         self.high = arguments.number(self, "high", high, self.low)
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
-        """Draw from the uniform distribution."""
         return generator.uniform(self.low, self.high, shape)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"low": self.low, "high": self.high}
 
 
 class GlorotUniform(Initializer):
@@ -93,7 +81,6 @@ class GlorotUniform(Initializer):
     """
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
-        """Draw from the uniform distribution."""
         bound = math.sqrt(6 / sum(fans(shape)))
         return generator.uniform(-bound, bound, shape)
 
@@ -107,12 +94,11 @@ class HeUniform(Initializer):
     """
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
-        """Draw from the uniform distribution."""
         bound = math.sqrt(6 / fans(shape)[0])
         return generator.uniform(-bound, bound, shape)
 
 
-class Orthogonal(Initializer):
+class Orthogonal(Initializer, configured=True):
     """A matrix with orthonormal rows or columns, whichever are fewer, times `gain` (Saxe et al., 2014): for recurrent kernels.
 
     All axes but the last count as rows. A vector is refused with ValueError.
@@ -133,10 +119,6 @@ class Orthogonal(Initializer):
         q, r = np.linalg.qr(generator.standard_normal((max(rows, columns), min(rows, columns))))
         q *= np.where(np.diag(r) < 0, -self.gain, self.gain)
         return (q if rows >= columns else q.T).reshape(shape)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"gain": self.gain}
 
 
 def fans(shape: Shape) -> tuple[int, int]:

@@ -33,7 +33,6 @@ class Activation(Configurable, Operation, ABC):
     reads_output: ClassVar[bool] = True
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the shape of the input."""
         return shapes[0]
 
     def splits(self, shapes: Sequence[Shape]) -> bool:

@@ -20,7 +20,7 @@ _FAR, _FAR_TANH = 40.0, 8.0
 may stand here, so that nothing overflows and no infinity meets a 0."""
 
 
-class GELU(Activation):
+class GELU(Activation, configured=True):
     """f(x) = x P(X <= x) for standard normal X; f'(x) = P(X <= x) + x exp(-x^2 / 2) / sqrt(2 pi).
 
     With `approximate`, f(x) = x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, which differs by at most 5e-4 and takes half
@@ -38,12 +38,10 @@ class GELU(Activation):
         self.approximate: bool = arguments.instance(self, "approximate", approximate, bool)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for what stands between x and f(x), and for the mask of what is not negative."""
         self._first, self._second, self._third = (self.scratch.empty(output, dtype) for _ in range(3))
         self._right = self.scratch.empty(output, np.dtype(bool))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write f(x)."""
         x, first, second, size = inputs[0], self._first, self._second, self._third
         if self.approximate:
             _tanh(np.clip(x, -_FAR_TANH, _FAR_TANH, out=size), first, second)
@@ -64,16 +62,11 @@ class GELU(Activation):
         np.subtract(out, second, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * f'(x)."""
         if self.approximate:
             _tanh_slope(x, self._first, self._second, self._third)
         else:
             _slope(x, self._first, self._second, self._third, self._right)
         np.multiply(gradient, self._third, out=out)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"approximate": self.approximate}
 
 
 def _size(x: Array, out: Array) -> None:

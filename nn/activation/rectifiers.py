@@ -22,23 +22,20 @@ class ReLU(Activation):
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for zeros and for the mask of what was positive."""
         self._zero = self.scratch.empty(output, dtype)
         self._positive = self.scratch.empty(output, np.dtype(bool))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write max(x, 0)."""
         # NumPy compares with an array three times faster than with a number
         self._zero.fill(0)
         np.maximum(inputs[0], self._zero, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write the gradient where the output is positive, else 0."""
         np.greater(output, 0, out=self._positive)
         np.multiply(gradient, self._positive, out=out)
 
 
-class LeakReLU(Activation):
+class LeakReLU(Activation, configured=True):
     """f(x) = x for x > 0, alpha x otherwise, with 0 <= alpha < 1; the derivative at 0 is taken as alpha.
 
     Maas, Hannun and Ng, Rectifier nonlinearities improve neural network acoustic models, ICML 2013. Raises TypeError or
@@ -53,29 +50,22 @@ class LeakReLU(Activation):
         self.alpha = arguments.number(self, "alpha", alpha, 0, 1)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for alpha x or the derivative, and for the mask of what was positive."""
         self._work = self.scratch.empty(output, dtype)
         self._positive = self.scratch.empty(output, np.dtype(bool))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write max(x, alpha x)."""
         np.multiply(inputs[0], self.alpha, out=self._work)
         np.maximum(inputs[0], self._work, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * max([f(x) > 0], alpha)."""
         slope, positive = self._work, self._positive
         np.greater(output, 0, out=positive)
         slope.fill(self.alpha)
         np.maximum(slope, positive, out=slope)
         np.multiply(gradient, slope, out=out)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"alpha": self.alpha}
 
-
-class ELU(Activation):
+class ELU(Activation, configured=True):
     """f(x) = x for x > 0, alpha (exp(x) - 1) otherwise, with alpha >= 0; f'(x) = 1 or f(x) + alpha, at 0 alpha.
 
     Clevert, Unterthiner and Hochreiter, Fast and accurate deep network learning by exponential linear units, ICLR 2016.
@@ -89,12 +79,10 @@ class ELU(Activation):
         self.alpha = arguments.number(self, "alpha", alpha, 0)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the negative part or the derivative, zeros and the mask of what was positive."""
         self._work, self._zero = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
         self._positive = self.scratch.empty(output, np.dtype(bool))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write max(x, 0) + alpha (exp(min(x, 0)) - 1)."""
         negative, zero = self._work, self._zero
         # NumPy compares with an array three times faster than with a number
         zero.fill(0)
@@ -106,7 +94,6 @@ class ELU(Activation):
         np.add(out, negative, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * (1 where f(x) > 0, else f(x) + alpha)."""
         slope, zero = self._work, self._zero
         zero.fill(0)
         np.minimum(output, zero, out=slope)
@@ -115,10 +102,6 @@ class ELU(Activation):
             np.greater(output, 0, out=self._positive)
             np.copyto(slope, 1, where=self._positive)
         np.multiply(gradient, slope, out=out)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"alpha": self.alpha}
 
 
 class Softplus(Activation):
@@ -132,11 +115,9 @@ class Softplus(Activation):
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the logarithm or the derivative, and for zeros."""
         self._work, self._zero = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write max(x, 0) + log(1 + exp(-|x|))."""
         rest = self._work
         np.abs(inputs[0], out=rest)
         np.negative(rest, out=rest)
@@ -148,7 +129,6 @@ class Softplus(Activation):
         np.add(out, rest, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * (1 - exp(-f(x)))."""
         slope = self._work
         np.negative(output, out=slope)
         np.expm1(slope, out=slope)

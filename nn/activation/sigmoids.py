@@ -25,15 +25,12 @@ class Sigmoid(Activation):
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for 1 + exp(x) or the derivative."""
         self._work = self.scratch.empty(output, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the logistic function of x."""
         logistic(inputs[0], self._work, out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * f(x) * (1 - f(x))."""
         slope = self._work
         np.subtract(1, output, out=slope)
         np.multiply(slope, output, out=slope)
@@ -76,11 +73,9 @@ class SiLU(Activation):
     reads_output: ClassVar[bool] = False
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the logistic function, the derivative and what is left of x."""
         self._logistic, self._slope, self._near = (self.scratch.empty(output, dtype) for _ in range(3))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write x s(x)."""
         near = inputs[0]
         if not near.item(near.argmin()) > -_FAR:
             near = np.clip(near, -_FAR, np.inf, out=self._near)
@@ -88,7 +83,6 @@ class SiLU(Activation):
         np.multiply(near, self._logistic, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * s(x) (1 + x (1 - s(x)))."""
         slope, near = self._slope, x
         if not (x.item(x.argmin()) > -_FAR and x.item(x.argmax()) < SURE):
             near = np.clip(x, -_FAR, SURE, out=self._near)
@@ -108,15 +102,12 @@ class Tanh(Activation):
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the derivative."""
         self._slope = self.scratch.empty(output, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write tanh(x)."""
         np.tanh(inputs[0], out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * (1 - tanh(x)^2)."""
         slope = self._slope
         np.multiply(output, output, out=slope)
         np.subtract(1, slope, out=slope)
@@ -133,12 +124,10 @@ class HTanh(Activation):
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for a bound or the size of the output, and for the mask of what lies within the bounds."""
         self._work = self.scratch.empty(output, dtype)
         self._within = self.scratch.empty(output, np.dtype(bool))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write max(-1, min(x, 1))."""
         bound = self._work
         # NumPy compares with an array three times faster than with a number
         bound.fill(1)
@@ -147,7 +136,6 @@ class HTanh(Activation):
         np.maximum(out, bound, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write the gradient where -1 < f(x) < 1, else 0."""
         np.abs(output, out=self._work)
         np.less(self._work, 1, out=self._within)
         np.multiply(gradient, self._within, out=out)
@@ -164,14 +152,12 @@ class Softmax(Activation):
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for one number per row, and for the products of the sum."""
         self._row = self.scratch.empty((*output[:-1], 1), dtype)
         self._product = self.scratch.empty(output, dtype)
         self._ones = np.ones((output[-1], 1), dtype)
         self._firsts = np.arange(0, math.prod(output), output[-1])
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the probabilities."""
         row, x = self._row, inputs[0]
         if self._firsts.size == 1:
             np.subtract(x, x.item(x.argmax()), out)
@@ -189,7 +175,6 @@ class Softmax(Activation):
         np.divide(out, row, out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write f_i (g_i - sum_j g_j f_j)."""
         np.multiply(gradient, output, out=self._product)
         np.matmul(self._product, self._ones, self._row)
         np.subtract(gradient, self._row, out=out)

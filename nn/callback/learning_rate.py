@@ -51,7 +51,6 @@ class LearningRateScheduler(Callback):
         self._takes_rate = _needed(schedule) == 2
 
     def on_train_begin(self) -> None:
-        """Check that there is a rate to set."""
         rule_of(self)
 
     def on_epoch_begin(self, epoch: int) -> None:
@@ -113,11 +112,9 @@ class ReduceOnPlateau(Callback):
         self.load_state_dict({})
 
     def on_train_begin(self) -> None:
-        """Check that there is a rate to reduce."""
         rule_of(self)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """Compare with the best epoch so far."""
         value = self.monitor.value(logs)
         cooling = self.cooling
         self.cooling = max(cooling - 1, 0)
@@ -137,12 +134,10 @@ class ReduceOnPlateau(Callback):
             self.cooling, self.waited = self.cooldown, 0
 
     def state_dict(self) -> dict[str, Array | int | float]:
-        """Return the best result and the counts."""
         best: dict[str, Array | int | float] = {} if self.best is None else {"best": self.best}
         return {**best, "waited": self.waited, "cooling": self.cooling}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, or afresh."""
         self.best = float(state["best"]) if "best" in state else None
         self.waited = int(state.get("waited", 0))
         self.cooling = int(state.get("cooling", 0))

@@ -102,7 +102,6 @@ class EarlyStopping(Callback):
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """Compare with the best epoch so far."""
         value, number = self.monitor.value(logs), self.model.epochs_trained
         if self.monitor.better(value, self.best):
             self.best, self.best_epoch, self.waited = value, number, 0
@@ -114,19 +113,16 @@ class EarlyStopping(Callback):
                 self.stopped_epoch, self.model.stop_training = number, True
 
     def on_train_end(self, logs: Mapping[str, float]) -> None:
-        """Return to the best weights if that was asked for."""
         if self._weights:
             self.model.set_weights(self._weights)
 
     def state_dict(self) -> dict[str, Array | int | float]:
-        """Return the best result and its weights, and how many epochs were no better."""
         known = {"best": self.best, "best_epoch": self.best_epoch, "stopped_epoch": self.stopped_epoch}
         state: dict[str, Array | int | float] = {name: value for name, value in known.items() if value is not None}
         state["waited"] = self.waited
         return {**state, **{f"{_WEIGHT}{place}": weight for place, weight in enumerate(self._weights)}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, or afresh."""
         self.best = float(state["best"]) if "best" in state else None
         self.best_epoch = int(state["best_epoch"]) if "best_epoch" in state else None
         self.waited = int(state.get("waited", 0))
@@ -177,7 +173,6 @@ class ModelCheckpoint(Callback):
         self.load_state_dict({})
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """Decide whether this epoch is saved."""
         if self.monitor is None:
             self._due = self.model.epochs_trained % self.every == 0
             return
@@ -187,7 +182,6 @@ class ModelCheckpoint(Callback):
             self.best = value
 
     def on_epoch_settled(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """Save the model if it is time."""
         if not self._due:
             return
         number = self.model.epochs_trained
@@ -200,11 +194,9 @@ class ModelCheckpoint(Callback):
         self.saved = path
 
     def state_dict(self) -> dict[str, Array | int | float]:
-        """Return the best result so far."""
         return {} if self.best is None else {"best": self.best}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, or afresh."""
         self.best = float(state["best"]) if "best" in state else None
         self.saved = None
         self._due = False

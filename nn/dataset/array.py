@@ -70,7 +70,6 @@ class ArrayDataset(AbsDataset):
         _same("test_y", held_y.shape[1:], "y", train_y.shape[1:], "label shape")
 
     def load(self, download: bool = True) -> Arrays:
-        """Return the four arrays, read-only."""
         return self._arrays
 
     def encode(self, rows: DataFrame) -> Array:

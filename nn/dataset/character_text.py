@@ -15,7 +15,7 @@ from nn.dataset.interface import AbsDataset, Arrays, check_fraction
 __all__ = ["CharacterText"]
 
 
-class CharacterText(AbsDataset):
+class CharacterText(AbsDataset, configured=True):
     """Windows of `length` characters of text files (UTF-8), with the characters that follow each of them as labels.
 
     Shapes: x and y int32 ``(n, length)``, places in `vocabulary`, which is made of the characters of all files in the order of
@@ -49,9 +49,8 @@ class CharacterText(AbsDataset):
         self.test_fraction = check_fraction(self, test_fraction)
         self.stride = self.length if stride is None else arguments.integer(self, "stride", stride, minimum=1)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {"path": self.paths, "length": self.length, "test_fraction": self.test_fraction, "stride": self.stride}
+    def argument(self, name: str) -> Any:
+        return self.paths if name == "path" else super().argument(name)
 
     @property
     def vocabulary(self) -> str:
@@ -67,7 +66,6 @@ class CharacterText(AbsDataset):
         return _encode(text, self.vocabulary)
 
     def load(self, download: bool = True) -> Arrays:
-        """Return the four arrays; nothing is ever downloaded."""
         text = self.text()
         ids = _encode(text, "".join(sorted(set(text))))
         border = len(ids) - round(self.test_fraction * len(ids))

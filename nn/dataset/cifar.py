@@ -7,7 +7,7 @@ import os
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import BinaryIO, ClassVar
 
 import numpy as np
 
@@ -54,10 +54,9 @@ class CIFAR10(PublishedDataset):
 
     def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = MIRRORS) -> None:
         super().__init__(directory, mirrors)
-        self._labels = "labels"
+        self.labels = "labels"
 
     def find(self, directory: Path, name: str) -> Path | None:
-        """Return the archive, or the directory in which its files lie unpacked."""
         archive = super().find(directory, name)
         if archive is not None:
             return archive
@@ -67,7 +66,6 @@ class CIFAR10(PublishedDataset):
         return None
 
     def read(self, paths: Sequence[Path]) -> Arrays:
-        """Return images ``(n, 32, 32, 3)`` and labels ``(n,)`` of both parts."""
         [path] = paths
         if path.is_dir():
             contents = {name: _read_file(path / name) for name in self._files()}
@@ -95,14 +93,14 @@ class CIFAR10(PublishedDataset):
     def _part(self, rows: Array) -> tuple[Array, Array]:
         first = len(self.label_bytes)
         planes = rows[:, first:].reshape(len(rows), 3, _SIDE, _SIDE)
-        column = list(self.label_bytes).index(self._labels)
+        column = list(self.label_bytes).index(self.labels)
         return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), rows[:, column].copy()
 
 
 CIFAR = CIFAR10  # its name in version 0.9
 
 
-class CIFAR100(CIFAR10):
+class CIFAR100(CIFAR10, configured=True):
     """50,000 images of 32x32 pixels to train on and 10,000 to evaluate on, 100 classes in 20 groups.
 
     Images as in `CIFAR10`; the labels are the 100 classes, or with ``labels='coarse'`` the 20 groups. The archive is
@@ -128,11 +126,7 @@ class CIFAR100(CIFAR10):
     ) -> None:
         super().__init__(directory, mirrors)
         arguments.one_of(self, "labels", labels, tuple(self.label_bytes))
-        self._labels = labels
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {**super().get_config(), "labels": self._labels}
+        self.labels = labels
 
 
 def _read_file(path: Path) -> bytes:

@@ -6,7 +6,7 @@ import codecs
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class _Table(NamedTuple):
     columns: list[Column]
 
 
-class CSVDataset(AbsDataset):
+class CSVDataset(AbsDataset, configured=True):
     """Rows of a CSV file whose first line names the columns; it may be packed by gzip, bzip2 or xz (.gz, .bz2, .xz).
 
     `label` is the column to predict; the others, or those in `features`, are x: float32 ``(n, numbers)``. What becomes of a
@@ -122,23 +122,6 @@ class CSVDataset(AbsDataset):
         except (LookupError, TypeError):
             raise ValueError(f"CSVDataset 'encoding' must be the name of one, such as utf-8, got {encoding!r}") from None
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {
-            "path": self.path,
-            "label": self.label,
-            "features": self.features,
-            "test_path": self.test_path,
-            "test_fraction": self.test_fraction,
-            "seed": self.seed,
-            "delimiter": self.delimiter,
-            "missing": self.missing,
-            "label_kind": self.label_kind,
-            "categories": self.categories,
-            "dates": self.dates,
-            "encoding": self.encoding,
-        }
-
     @property
     def classes(self) -> list[str] | None:
         """The texts that the class numbers stand for, in their order; None where the labels are numbers. Reads the files."""
@@ -150,7 +133,6 @@ class CSVDataset(AbsDataset):
         return [name for column in self._load().columns for name in column.names]
 
     def load(self, download: bool = True) -> Arrays:
-        """Return the four arrays; nothing is ever downloaded."""
         train_x, train_y, test_x, test_y = self._load().arrays
         return train_x.astype(np.float32), train_y, test_x.astype(np.float32), test_y
 

@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.tensor_files import write_file
@@ -14,7 +14,7 @@ from nn.tensor_files import write_file
 __all__ = ["PublishedDataset", "cache_directory", "chosen_directories", "find_file", "find_given"]
 
 
-class PublishedDataset(AbsDataset):
+class PublishedDataset(AbsDataset, configured=True):
     """The files in `checksums`, all in one directory.
 
     They are taken from `directory`; without one from ``$PSGD_DATA/<name>``, else from ``$PSGD_DATA`` itself, else from the
@@ -45,10 +45,6 @@ class PublishedDataset(AbsDataset):
     def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = ()) -> None:
         self.directory = None if directory is None else os.fspath(directory)
         self.mirrors = tuple(mirrors)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {"directory": self.directory, "mirrors": list(self.mirrors)}
 
     @abstractmethod
     def read(self, paths: Sequence[Path]) -> Arrays:

@@ -55,11 +55,9 @@ class MNIST(PublishedDataset):
         return find_file(directory, name)
 
     def published_name(self, name: str) -> str:
-        """Return the name with ``.gz``."""
         return f"{name}.gz"
 
     def read(self, paths: Sequence[Path]) -> Arrays:
-        """Return images ``(n, 28, 28)`` and labels ``(n,)`` of both parts."""
         train_images, train_labels, test_images, test_labels = paths
         return *_read_pair(train_images, train_labels), *_read_pair(test_images, test_labels)
 

@@ -8,7 +8,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from nn.dataset.interface import AbsDataset, Arrays, check_fraction, split
 __all__ = ["NpzDataset", "read_arrays"]
 
 
-class NpzDataset(AbsDataset):
+class NpzDataset(AbsDataset, configured=True):
     """Samples and labels in an ``.npz`` file, as ``np.savez`` and ``np.savez_compressed`` write it.
 
     `x` and `y` name the arrays to train on, samples along the first axis. What to evaluate on is
@@ -56,41 +56,25 @@ class NpzDataset(AbsDataset):
                 raise TypeError(f"NpzDataset '{name}' must be the name of an array, got {value!r}")
         if (test_x is None) != (test_y is None):
             raise ValueError(f"NpzDataset 'test_x' and 'test_y' must be given together, got {test_x!r} and {test_y!r}")
-        self._names = (x, y)
-        self._test_names = None if test_x is None or test_y is None else (test_x, test_y)
+        self.x, self.y, self.test_x, self.test_y = x, y, test_x, test_y
         self.draws_rows = test_path is None and test_x is None
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        test_x, test_y = self._test_names or (None, None)
-        return {
-            "path": self.path,
-            "x": self._names[0],
-            "y": self._names[1],
-            "test_x": test_x,
-            "test_y": test_y,
-            "test_path": self.test_path,
-            "test_fraction": self.test_fraction,
-            "seed": self.seed,
-        }
-
     def load(self, download: bool = True) -> Arrays:
-        """Return the four arrays; nothing is ever downloaded."""
-        path = find_given(self.path, self)
+        path, names = find_given(self.path, self), (self.x, self.y)
+        test_names = names if self.test_x is None or self.test_y is None else (self.test_x, self.test_y)
+        if self.draws_rows:
+            x, y = read_arrays(path, names)
+            self._check_pair(x, y, names)
+            return split(x, y, self.test_fraction, self.seed)
         if self.test_path is not None:
             test_path = find_given(self.test_path, self)
-            x, y = read_arrays(path, self._names)
-            test_x, test_y = read_arrays(test_path, self._test_names or self._names)
-        elif self._test_names is not None:
-            x, y, test_x, test_y = read_arrays(path, (*self._names, *self._test_names))
+            (x, y), (test_x, test_y) = read_arrays(path, names), read_arrays(test_path, test_names)
         else:
-            x, y = read_arrays(path, self._names)
-            self._check_pair(x, y, self._names)
-            return split(x, y, self.test_fraction, self.seed)
-        self._check_pair(x, y, self._names)
-        self._check_pair(test_x, test_y, self._test_names or self._names)
+            x, y, test_x, test_y = read_arrays(path, (*names, *test_names))
+        self._check_pair(x, y, names)
+        self._check_pair(test_x, test_y, test_names)
         if x.shape[1:] != test_x.shape[1:] or y.shape[1:] != test_y.shape[1:] or x.dtype != test_x.dtype:
             raise ValueError(
                 f"'{self.path}': the samples to train and to evaluate on must be alike, got {x.dtype} {x.shape} with labels "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +35,6 @@ class Digits(AbsDataset):
     """
 
     def load(self, download: bool = True) -> Arrays:
-        """Return the four arrays; they are part of the package, nothing is ever downloaded."""
         with np.load(_FILE, allow_pickle=False) as content:
             images, labels = content["images"], content["labels"]
         return images[:_TRAIN], labels[:_TRAIN], images[_TRAIN:], labels[_TRAIN:]
@@ -45,7 +43,7 @@ class Digits(AbsDataset):
 _KINDS = ("regression", "classification")
 
 
-class SimData(AbsDataset):
+class SimData(AbsDataset, configured=True):
     """Samples x ~ N(0, I) of shape ``(n, features)``, float32, with labels that a linear model explains up to `noise`.
 
     * ``kind='regression'``: y = x W + b + noise * e with e ~ N(0, 1), float32 ``(n, 1)``. No model has an expected mean
@@ -85,11 +83,6 @@ class SimData(AbsDataset):
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.test_samples = arguments.integer(self, "test_samples", test_samples, minimum=1)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        names = ("kind", "samples", "features", "noise", "seed", "classes", "test_samples")
-        return {name: getattr(self, name) for name in names}
-
     @property
     def best(self) -> float:
         """The least expected mean square error of a regression, the greatest expected accuracy of a classification."""
@@ -114,7 +107,6 @@ class SimData(AbsDataset):
         return drawn
 
     def load(self, download: bool = True) -> Arrays:
-        """Return the four arrays; they are computed anew at every call."""
         train = self._part("train", self.samples)
         return *train, *self._part("test", self.test_samples)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nn import arguments
@@ -13,7 +11,7 @@ from nn.gradient_descent.numerics import flush_squares_to_zero, flush_to_zero
 from nn.gradient_descent.schedule import Schedule
 
 
-class AdaGradOptimizer(IGradientDescent):
+class AdaGradOptimizer(IGradientDescent, configured=True):
     """Adaptive subgradients (Duchi, Hazan and Singer, 2011): s <- s + g^2,  w <- w - learn_rate * g / (sqrt(s) + epsilon).
 
     Parameters that seldom have a gradient keep a large rate. s only grows, so training on end comes to a halt.
@@ -38,7 +36,6 @@ class AdaGradOptimizer(IGradientDescent):
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        """Add to the sum of squares of a chunk and write its increment."""
         (square_sum,) = slots
         np.multiply(gradient, gradient, out=out)
         np.add(square_sum, out, out=square_sum)
@@ -47,12 +44,8 @@ class AdaGradOptimizer(IGradientDescent):
         np.divide(gradient, out, out=out)
         np.multiply(out, -self.rate, out=out)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "epsilon": self.epsilon}
 
-
-class RMSPropOptimizer(IGradientDescent):
+class RMSPropOptimizer(IGradientDescent, configured=True):
     """Gradients divided by their root mean square (Tieleman and Hinton, 2012, lecture 6.5):
 
     s <- rho s + (1 - rho) g^2,  d = g / (sqrt(s) + epsilon),  w <- w - learn_rate * d.
@@ -85,7 +78,6 @@ class RMSPropOptimizer(IGradientDescent):
         self.slots = ("square", *(["mean"] if centered else []), *(["velocity"] if self.momentum else []))
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        """Update the slots of a chunk and write its increment."""
         square, *others = slots
         np.multiply(gradient, gradient, out=out)
         self._mix(square, out)
@@ -112,11 +104,6 @@ class RMSPropOptimizer(IGradientDescent):
         flush_to_zero(self.step, *others)
         flush_squares_to_zero(self.step, self.rho, square)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        own = {"rho": self.rho, "epsilon": self.epsilon, "momentum": self.momentum, "centered": self.centered}
-        return {**super().get_config(), **own}
-
     def _mix(self, mean: Array, fresh: Array) -> None:
         """mean <- rho * mean + (1 - rho) * fresh; `fresh` is overwritten."""
         np.multiply(fresh, 1 - self.rho, out=fresh)
@@ -124,7 +111,7 @@ class RMSPropOptimizer(IGradientDescent):
         np.add(mean, fresh, out=mean)
 
 
-class AdaDeltaOptimizer(IGradientDescent):
+class AdaDeltaOptimizer(IGradientDescent, configured=True):
     """Steps in the units of the parameters, without a rate to choose (Zeiler, 2012):
 
     s <- rho s + (1 - rho) g^2,  d = sqrt((u + epsilon) / (s + epsilon)) * g,  u <- rho u + (1 - rho) d^2,
@@ -154,7 +141,6 @@ class AdaDeltaOptimizer(IGradientDescent):
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        """Update both slots of a chunk and write its increment."""
         square, step_square = slots
         other = self.spare(out)
         self._mix(square, gradient, other)
@@ -166,10 +152,6 @@ class AdaDeltaOptimizer(IGradientDescent):
         self._mix(step_square, out, other)
         flush_squares_to_zero(self.step, self.rho, square, step_square)
         np.multiply(out, -self.rate, out=out)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "rho": self.rho, "epsilon": self.epsilon}
 
     def _mix(self, mean: Array, fresh: Array, scratch: Array) -> None:
         """mean <- rho * mean + (1 - rho) * fresh^2."""

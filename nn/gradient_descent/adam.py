@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from nn.gradient_descent.numerics import flush_squares_to_zero, flush_to_zero, n
 from nn.gradient_descent.schedule import Schedule
 
 
-class ADAMOptimizer(IGradientDescent):
+class ADAMOptimizer(IGradientDescent, configured=True):
     """Adaptive moment estimation (Kingma and Ba, 2015), step t:
 
     m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2,
@@ -61,7 +61,6 @@ class ADAMOptimizer(IGradientDescent):
         self._epsilon = self.epsilon * scale
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        """Update both slots of a chunk and write its increment."""
         momentum, square = slots
         np.multiply(momentum, self.beta1, out=momentum)
         np.add(momentum, gradient, out=momentum)
@@ -74,10 +73,6 @@ class ADAMOptimizer(IGradientDescent):
         np.add(out, self._epsilon, out=out)
         np.divide(momentum, out, out=out)
         np.multiply(out, self._scale, out=out)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
 
 
 class ADAMWOptimizer(ADAMOptimizer):
@@ -106,7 +101,6 @@ class ADAMWOptimizer(ADAMOptimizer):
         super().__init__(learn_rate, beta1, beta2, epsilon, weight_decay, clip_value, clip_norm)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        """Write the increment of Adam and that of the decay."""
         super().increment(value, gradient, out, *slots)
         if self.weight_decay:
             decay = np.multiply(value, -self.rate * self.weight_decay, out=self.spare(out))
@@ -151,13 +145,11 @@ class LAMBOptimizer(ADAMOptimizer):
         return False
 
     def partition(self, sizes: Sequence[int]) -> None:
-        """Take the sizes of the variables, in order."""
         super().partition(sizes)
         ends = np.cumsum(sizes, dtype=int).tolist()
         self._variables = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
     def update(self, parameters: Array, gradients: Array) -> None:
-        """Change `parameters` in place by one step."""
         if self._change.shape != parameters.shape or self._change.dtype != parameters.dtype:
             self._change = empty(parameters.shape, parameters.dtype)
         self.delta(parameters, gradients, self._change)
@@ -182,7 +174,6 @@ class LAMBOptimizer(ADAMOptimizer):
         self.correct(1.0)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        """Update both slots of a chunk and write r."""
         super().increment(value, gradient, out, *slots)
         if self.weight_decay:
             np.add(out, np.multiply(value, self.weight_decay, out=self.spare(out)), out=out)

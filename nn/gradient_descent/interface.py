@@ -16,7 +16,7 @@ CHUNK = 32 * 1024
 """Elements handled at a time: parameters, gradients, two slots and a scratch array of this size stay in L2."""
 
 
-class IGradientDescent(Configurable, ABC):
+class IGradientDescent(Configurable, ABC, configured=True):
     """A rule on flat vectors. Its state is plain arrays and numbers, which `state_dict` returns.
 
     A subclass names its arrays (one number per parameter) in `slots`, computes the numbers of a step in `begin_step`, and
@@ -142,14 +142,11 @@ class IGradientDescent(Configurable, ABC):
         for name, slot in self._slots.items():
             np.copyto(slot, given[name])
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments; `learn_rate` as it was set last."""
-        return {
-            "learn_rate": self._learn_rate if self._schedule is None else self._schedule,
-            "weight_decay": self.weight_decay,
-            "clip_value": self.clip_value,
-            "clip_norm": self.clip_norm,
-        }
+    def argument(self, name: str) -> Any:
+        """Return one argument; `learn_rate` as it was set last."""
+        if name == "learn_rate":
+            return self._learn_rate if self._schedule is None else self._schedule
+        return super().argument(name)
 
     def _limit(self, name: str, value: float | None) -> float | None:
         return None if value is None else arguments.number(self, name, value, 0, open_low=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
 
 from nn import arguments
 from nn.arguments import Configurable
@@ -29,7 +28,7 @@ class Schedule(Configurable, ABC):
         """Return the learning rate, >= 0, of the step before which `step` steps were done; the first has 0."""
 
 
-class Constant(Schedule):
+class Constant(Schedule, configured=True):
     """`rate` at every step: what a plain number means, for places that take a schedule only.
 
     >>> schedule = nn.gradient_descent.Constant(0.1)
@@ -41,15 +40,10 @@ class Constant(Schedule):
         self.rate = arguments.number(self, "rate", rate, 0)
 
     def __call__(self, step: int) -> float:
-        """Return the rate."""
         return self.rate
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"rate": self.rate}
 
-
-class StepDecay(Schedule):
+class StepDecay(Schedule, configured=True):
     """rate * factor^floor(step / steps): the rate is multiplied by `factor` after every `steps` steps.
 
     >>> schedule = nn.gradient_descent.StepDecay(0.1, steps=100, factor=0.5)
@@ -65,12 +59,7 @@ class StepDecay(Schedule):
             raise ValueError(f"{type(self).__name__} 'factor' must be a number from 0 to 1, got {factor}")
 
     def __call__(self, step: int) -> float:
-        """Return the rate of a step."""
         return self.rate * float(self.factor ** (step // self.steps))
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"rate": self.rate, "steps": self.steps, "factor": self.factor}
 
 
 class ExponentialDecay(StepDecay):
@@ -82,11 +71,10 @@ class ExponentialDecay(StepDecay):
     """
 
     def __call__(self, step: int) -> float:
-        """Return the rate of a step."""
         return self.rate * float(self.factor ** (step / self.steps))
 
 
-class Cosine(Schedule):
+class Cosine(Schedule, configured=True):
     """final + (rate - final) * (1 + cos(pi * step / steps)) / 2 up to `steps`, then `final` (Loshchilov and Hutter, 2017).
 
     >>> schedule = nn.gradient_descent.Cosine(0.1, steps=100)
@@ -100,17 +88,12 @@ class Cosine(Schedule):
         self.final = arguments.number(self, "final", final, 0)
 
     def __call__(self, step: int) -> float:
-        """Return the rate of a step."""
         if step >= self.steps:
             return self.final
         return self.final + (self.rate - self.final) * (1 + math.cos(math.pi * step / self.steps)) / 2
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"rate": self.rate, "steps": self.steps, "final": self.final}
 
-
-class WarmUp(Schedule):
+class WarmUp(Schedule, configured=True):
     """A straight line from `start` to the first rate of `then` in `steps` steps, then `then` from its beginning.
 
     start + (then(0) - start) * step / steps  for step < steps, after that  then(step - steps)  (Goyal et al., 2017). `then`
@@ -127,11 +110,6 @@ class WarmUp(Schedule):
         self.start = arguments.number(self, "start", start, 0)
 
     def __call__(self, step: int) -> float:
-        """Return the rate of a step."""
         if step >= self.steps:
             return self.then(step - self.steps)
         return self.start + (self.then(0) - self.start) * step / self.steps
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"then": self.then, "steps": self.steps, "start": self.start}

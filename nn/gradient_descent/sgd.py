@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nn import arguments
@@ -34,11 +32,10 @@ class SGDOptimizer(IGradientDescent):
         super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        """Write -rate * g."""
         np.multiply(gradient, -self.rate, out=out)
 
 
-class GradientDecay(SGDOptimizer):
+class GradientDecay(SGDOptimizer, configured=True):
     """w <- w - learn_rate / (1 + decay * t) * g, where t counts the steps before this one.
 
     Decay with the inverse of time is the sequence for which Robbins and Monro (1951) prove convergence: the rates add up to
@@ -62,15 +59,10 @@ class GradientDecay(SGDOptimizer):
         self.decay = arguments.number(self, "decay", decay, 0)
 
     def begin_step(self) -> None:
-        """Divide the rate of this step."""
         self.rate /= 1 + self.decay * (self.step - 1)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "decay": self.decay}
 
-
-class MomentumOptimizer(IGradientDescent):
+class MomentumOptimizer(IGradientDescent, configured=True):
     """The heavy ball (Polyak, 1964): v <- momentum * v + g,  w <- w - learn_rate * v.
 
     The learning rate stands outside of v, as in torch, so that v does not depend on rates that have passed.
@@ -95,16 +87,11 @@ class MomentumOptimizer(IGradientDescent):
         self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        """Update the velocity of a chunk and write -rate * v."""
         (velocity,) = slots
         np.multiply(velocity, self.momentum, out=velocity)
         np.add(velocity, gradient, out=velocity)
         flush_to_zero(self.step, velocity)
         np.multiply(velocity, -self.rate, out=out)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "momentum": self.momentum}
 
 
 class NesterovOptimizer(MomentumOptimizer):
@@ -119,7 +106,6 @@ class NesterovOptimizer(MomentumOptimizer):
     """
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        """Update the velocity of a chunk and write -rate * (g + momentum * v)."""
         (velocity,) = slots
         np.multiply(velocity, self.momentum, out=velocity)
         np.add(velocity, gradient, out=velocity)

@@ -15,7 +15,7 @@ from nn.operation.matmul import TensorDot
 from nn.value.value import Value, Variable
 
 
-class MultiHeadAttention(Layer):
+class MultiHeadAttention(Layer, configured=True):
     """Every position of a sequence takes a weighted mean of what the positions of a sequence offer, in several ways at once.
 
     `layer(x)` attends to itself, `layer([query, value])` to another sequence, `layer([query, value, key])` finds by `key` what
@@ -58,7 +58,6 @@ class MultiHeadAttention(Layer):
         self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
 
     def build(self, input_shape: Sequence[Shape]) -> None:
-        """Make kernels and biases of the four linear maps."""
         query, value, key = _three(input_shape)
         for role, shape in (("query", query), ("value", value), ("key", key)):
             if len(shape) != 3 or shape[-1] == BATCH:
@@ -71,7 +70,6 @@ class MultiHeadAttention(Layer):
         self._output = self._map("output", (self.num_heads, self.value_dim), (features,))
 
     def call(self, x: Sequence[Value]) -> Value:
-        """Return what every position of the query takes."""
         query, value, key = _three(x)
         for role, given, kernel in (("query", query, self._query), ("value", value, self._value), ("key", key, self._key)):
             features = kernel[0].shape[0]
@@ -82,20 +80,6 @@ class MultiHeadAttention(Layer):
         projected = _apply(self._key, key, 1), _apply(self._value, value, 1)
         heads = _apply(self._query, query, 1).apply(Attention(self.causal), *projected)
         return _apply(self._output, heads, 2)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "causal": self.causal,
-            "use_bias": self.use_bias,
-            "output_dim": self.output_dim,
-            "kernel_initializer": self.kernel_initializer,
-            "bias_initializer": self.bias_initializer,
-            "name": self.given_name or None,
-        }
 
     def _map(self, role: str, inputs: Shape, outputs: Shape) -> list[Variable]:
         initializer = _AsMatrix(self.kernel_initializer, (math.prod(inputs), math.prod(outputs)))

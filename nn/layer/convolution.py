@@ -18,7 +18,7 @@ from nn.operation.convolution.window import Padding
 from nn.value.value import Value
 
 
-class ConvolutionLayer(Layer, ABC):
+class ConvolutionLayer(Layer, ABC, configured=True):
     """activation(convolution of x with a kernel + bias). A subclass names the axes along which the kernel moves."""
 
     @arguments.also(strides="stride")
@@ -54,7 +54,6 @@ class ConvolutionLayer(Layer, ABC):
         """The names of the axes along which the kernel moves."""
 
     def build(self, input_shape: Shape) -> None:
-        """Make kernel and bias."""
         self._check(input_shape)
         channels = input_shape[-1]
         if channels % self.groups:
@@ -77,20 +76,8 @@ class ConvolutionLayer(Layer, ABC):
         y = direct(operation, x, self.kernel, *([self.bias] if self.use_bias else []))
         return y if rectified else self.activation(y)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {
-            "kernel": self.filters,
-            "kernel_size": list(self.kernel_size),
-            "stride": list(self.stride),
-            "padding": self.padding,
-            "groups": self.groups,
-            "activation": self.activation,
-            "use_bias": self.use_bias,
-            "kernel_initializer": self.kernel_initializer,
-            "bias_initializer": self.bias_initializer,
-            "name": self.given_name or None,
-        }
+    def argument(self, name: str) -> Any:
+        return self.filters if name == "kernel" else super().argument(name)
 
     def _check(self, shape: Shape) -> None:
         if len(shape) != len(self.axes) + 2 or BATCH in shape[1:]:
@@ -113,7 +100,6 @@ class Conv2D(ConvolutionLayer):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The names of the axes along which the kernel moves."""
         return ("height", "width")
 
 
@@ -129,5 +115,4 @@ class Conv1D(ConvolutionLayer):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The names of the axes along which the kernel moves."""
         return ("time",)

@@ -15,7 +15,7 @@ from nn.operation.lookup import Lookup
 from nn.value.value import Value
 
 
-class Dense(Layer):
+class Dense(Layer, configured=True):
     """activation(x @ kernel + bias).
 
     Shapes: x (batch, ..., in), kernel (in, units), bias (units,), output (batch, ..., units).
@@ -41,7 +41,6 @@ class Dense(Layer):
         self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
 
     def build(self, input_shape: Shape) -> None:
-        """Make kernel and bias."""
         if len(input_shape) < 2 or input_shape[-1] == BATCH:
             raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
         self.kernel = self.add_variable("kernel", (input_shape[-1], self.units), self.kernel_initializer)
@@ -49,25 +48,13 @@ class Dense(Layer):
             self.bias = self.add_variable("bias", (self.units,), self.bias_initializer)
 
     def call(self, x: Value) -> Value:
-        """Return activation(x @ kernel + bias)."""
         if x.shape[-1] != self.kernel.shape[0]:
             raise ValueError(f"expected inputs with {self.kernel.shape[0]} features, got shape {x.shape}")
         score = x @ self.kernel
         return self.activation(score + self.bias if self.use_bias else score)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {
-            "units": self.units,
-            "activation": self.activation,
-            "use_bias": self.use_bias,
-            "kernel_initializer": self.kernel_initializer,
-            "bias_initializer": self.bias_initializer,
-            "name": self.given_name or None,
-        }
 
-
-class Flatten(Layer):
+class Flatten(Layer, configured=True):
     """One row per sample: (batch, a, b, ...) becomes (batch, a * b * ...). Costs nothing inside a model.
 
     >>> nn.layer.Flatten()(nn.Placeholder([-1, 4, 4, 16])).shape
@@ -75,20 +62,14 @@ class Flatten(Layer):
     """
 
     def build(self, input_shape: Shape) -> None:
-        """Check that the length of a row is known."""
         if BATCH in input_shape[1:]:
             raise ValueError(f"expected inputs whose axes after the batch are known, got {input_shape}")
 
     def call(self, x: Value) -> Value:
-        """Return the rows."""
         return x.reshape(BATCH, math.prod(x.shape[1:]))
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"name": self.given_name or None}
 
-
-class Reshape(Layer):
+class Reshape(Layer, configured=True):
     """Another shape for each sample: (batch, ...) becomes (batch, *shape). One axis of `shape` may be -1.
 
     >>> nn.layer.Reshape([28, -1])(nn.Placeholder([-1, 784])).shape
@@ -100,19 +81,14 @@ class Reshape(Layer):
         self.shape = arguments.shape(self, "shape", shape, unknown=1)
 
     def call(self, x: Value) -> Value:
-        """Return the reshaped samples."""
         size = math.prod(x.shape[1:])
         known = math.prod(axis for axis in self.shape if axis != BATCH)
         if size % known or (BATCH not in self.shape and size != known):
             raise ValueError(f"samples of shape {x.shape[1:]} do not fit into shape {self.shape}")
         return x.reshape(BATCH, *(size // known if axis == BATCH else axis for axis in self.shape))
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"shape": list(self.shape), "name": self.given_name or None}
 
-
-class Embedding(Layer):
+class Embedding(Layer, configured=True):
     """A trained vector for each of `input_dim` numbered things, such as words or characters.
 
     Shapes: ids (batch, ...) from 0 to input_dim - 1, embeddings (input_dim, output_dim), output (batch, ..., output_dim).
@@ -133,18 +109,7 @@ class Embedding(Layer):
         self.initializer = chosen(self, "initializer", initializer, Uniform(-0.05, 0.05))
 
     def build(self, input_shape: Any) -> None:
-        """Make the table."""
         self.embeddings = self.add_variable("embeddings", (self.input_dim, self.output_dim), self.initializer)
 
     def call(self, x: Value) -> Value:
-        """Return the vectors of the ids."""
         return x.apply(Lookup(self.describe), self.embeddings)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {
-            "input_dim": self.input_dim,
-            "output_dim": self.output_dim,
-            "initializer": self.initializer,
-            "name": self.given_name or None,
-        }

@@ -13,7 +13,7 @@ from nn.random import keyed
 from nn.value.value import Value
 
 
-class Dropout(Layer):
+class Dropout(Layer, configured=True):
     """In training, sets a share `rate` of the elements to 0 and divides the others by 1 - rate, so that the mean stays.
 
     In `evaluate` and `predict` it is the identity. The mask is keyed by seed, epoch, batch, block and the place of the layer,
@@ -29,12 +29,7 @@ class Dropout(Layer):
         self.rate = arguments.number(self, "rate", rate, 0, 1)
 
     def call(self, x: Value) -> Value:
-        """Return the thinned out values."""
         return x.apply(DropoutOperation(self.rate))
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"rate": self.rate, "name": self.given_name or None}
 
 
 class DropoutOperation(Operation):
@@ -48,7 +43,6 @@ class DropoutOperation(Operation):
         self._active = False
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the shape of the input."""
         return shapes[0]
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
@@ -56,12 +50,10 @@ class DropoutOperation(Operation):
         return shapes[0][0] == BATCH
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the mask."""
         self._mask = np.empty(output, dtype)
         self._draws = np.empty(output, np.float32)
 
     def begin(self, mode: Mode, position: int) -> None:
-        """Draw the mask of this run."""
         self._active = mode.training and self.rate > 0
         if self._active:
             seed, *counters = mode.key
@@ -70,14 +62,12 @@ class DropoutOperation(Operation):
             np.multiply(self._mask, 1 / (1 - self.rate), out=self._mask)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write x * mask; outside training x, if it is not there already."""
         if self._active:
             np.multiply(inputs[0], self._mask, out=out)
         elif not np.may_share_memory(inputs[0], out):
             np.copyto(out, inputs[0])
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Write gradient * mask."""
         if wanted[0] is None:
             return
         if self._active:

@@ -144,6 +144,9 @@ class Layer(Configurable, metaclass=_Callable):
         self.variables.append(buffer)
         return buffer
 
+    def argument(self, name: str) -> Any:
+        return self.given_name or None if name == "name" else super().argument(name)
+
     def describe(self) -> str:
         """Return class and name for messages."""
         return f"{type(self).__name__} '{self.given_name}'" if self.given_name else type(self).__name__

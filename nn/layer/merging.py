@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from nn import arguments
 from nn.layer.layer import Layer, direct
@@ -12,7 +12,7 @@ from nn.operation.shape import Concatenate as ConcatenateOperation
 from nn.value.value import Value
 
 
-class Add(Layer):
+class Add(Layer, configured=True):
     """a + b + ..., as in a residual connection: `Add()([x, branch])`. Shapes are equal or broadcast as in NumPy.
 
     Raises ValueError naming shapes that do not fit together.
@@ -25,19 +25,14 @@ class Add(Layer):
     several: ClassVar[bool] = True
 
     def call(self, x: Sequence[Value]) -> Value:
-        """Return the sum."""
         total = x[0]
         for value in x[1:]:
             broadcast_shape(self.describe(), total.shape, value.shape)
             total = total + value
         return total
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"name": self.given_name or None}
 
-
-class Concatenate(Layer):
+class Concatenate(Layer, configured=True):
     """Inputs joined along one axis, by default the features: (batch, a), (batch, b) give (batch, a + b).
 
     Other axes than `axis` must be equal, and `axis` is not the batch; else ValueError.
@@ -54,9 +49,4 @@ class Concatenate(Layer):
         self.axis = arguments.integer(self, "axis", axis, minimum=-32)
 
     def call(self, x: Sequence[Value]) -> Value:
-        """Return the joined inputs."""
         return direct(ConcatenateOperation(self.axis), *x)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"axis": self.axis, "name": self.given_name or None}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nn import arguments
 from nn.arrays import BATCH, Shape
 from nn.initializer import Constant, Zeros
@@ -12,7 +10,7 @@ from nn.operation.normalization import BatchNormalize, LayerNormalize
 from nn.value.value import Value
 
 
-class BatchNorm(Layer):
+class BatchNorm(Layer, configured=True):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta, per feature (Ioffe and Szegedy, "Batch Normalization", 2015).
 
     Shapes: x (batch, ..., features), gamma, beta, moving_mean and moving_variance (features,), output as x. In training mean
@@ -43,7 +41,6 @@ class BatchNorm(Layer):
         self.freeze_statistics: bool = arguments.instance(self, "freeze_statistics", freeze_statistics, bool)
 
     def build(self, input_shape: Shape) -> None:
-        """Make gamma and beta, and the moving statistics."""
         if len(input_shape) < 2 or input_shape[-1] == BATCH:
             raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
         features = input_shape[-1:]
@@ -53,19 +50,13 @@ class BatchNorm(Layer):
         self.moving_variance = self.add_buffer("moving_variance", features, Constant(1.0))
 
     def call(self, x: Value) -> Value:
-        """Return the normalised values."""
         if x.shape[-1:] != self.gamma.shape:
             raise ValueError(f"expected inputs with {self.gamma.shape[0]} features on the last axis, got shape {x.shape}")
         operation = BatchNormalize(self.momentum, self.epsilon, self.freeze_statistics)
         return x.apply(operation, self.gamma, self.beta, self.moving_mean, self.moving_variance)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        own = {"momentum": self.momentum, "epsilon": self.epsilon, "freeze_statistics": self.freeze_statistics}
-        return {**own, "name": self.given_name or None}
 
-
-class LayerNorm(Layer):
+class LayerNorm(Layer, configured=True):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta, with mean and variance over the last axis of each position.
 
     Shapes: x (batch, ..., features), gamma and beta (features,), output as x. Samples do not mix, and training and prediction
@@ -81,18 +72,12 @@ class LayerNorm(Layer):
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
 
     def build(self, input_shape: Shape) -> None:
-        """Make gamma and beta."""
         if len(input_shape) < 2 or input_shape[-1] == BATCH:
             raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
         self.gamma = self.add_variable("gamma", input_shape[-1:], Constant(1.0))
         self.beta = self.add_variable("beta", input_shape[-1:], Zeros())
 
     def call(self, x: Value) -> Value:
-        """Return the normalised values."""
         if x.shape[-1:] != self.gamma.shape:
             raise ValueError(f"expected inputs with {self.gamma.shape[0]} features on the last axis, got shape {x.shape}")
         return x.apply(LayerNormalize(self.epsilon), self.gamma, self.beta)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"epsilon": self.epsilon, "name": self.given_name or None}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 from nn import arguments
 from nn.layer.layer import Layer, direct
@@ -14,7 +13,7 @@ from nn.operation.pooling import Pool, PoolAverage, PoolMax
 from nn.value.value import Value
 
 
-class PoolingLayer(Layer, ABC):
+class PoolingLayer(Layer, ABC, configured=True):
     """One number for each window and channel, of images (batch, height, width, channels) or sequences (batch, time, channels).
 
     `size` and `stride` are a number for all axes or one for each. `stride` is that of the windows, which lie side by side if
@@ -36,7 +35,6 @@ class PoolingLayer(Layer, ABC):
         self.padding = window.padding(self, padding)
 
     def call(self, x: Value) -> Value:
-        """Return the pooled images or sequences."""
         axes = window.axes_of(self.describe(), x.shape)
         size = window.lengths(self, "size", self.size, axes)
         stride = size if self.stride is None else window.lengths(self, "stride", self.stride, axes)
@@ -45,15 +43,6 @@ class PoolingLayer(Layer, ABC):
     @abstractmethod
     def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:
         """Return the operation for windows of this size along each axis."""
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {
-            "size": self.size,
-            "stride": self.stride,
-            "padding": self.padding,
-            "name": self.given_name or None,
-        }
 
 
 def _lengths(owner: object, name: str, value: int | Sequence[int]) -> int | list[int]:
@@ -73,7 +62,6 @@ class MaxPool(PoolingLayer):
     """
 
     def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:
-        """Return the operation."""
         return PoolMax(size, strides, self.padding)
 
 
@@ -88,11 +76,10 @@ class AveragePool(PoolingLayer):
     """
 
     def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:
-        """Return the operation."""
         return PoolAverage(size, strides, self.padding)
 
 
-class GlobalAveragePool(Layer):
+class GlobalAveragePool(Layer, configured=True):
     """Takes the mean of each channel over all places (Lin et al., Network in network, ICLR 2014).
 
     Shapes: (batch, height, width, channels) or (batch, time, channels) to (batch, channels).
@@ -102,12 +89,7 @@ class GlobalAveragePool(Layer):
     """
 
     def call(self, x: Value) -> Value:
-        """Return the means."""
         if len(x.shape) not in (3, 4):
             expected = "(batch, height, width, channels) or (batch, time, channels)"
             raise ValueError(f"expected inputs of shape {expected}, got {x.shape}")
         return x.mean(axis=tuple(range(1, len(x.shape) - 1)))
-
-    def get_config(self) -> dict[str, str | None]:
-        """Return the constructor's arguments."""
-        return {"name": self.given_name or None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from nn.operation.recurrent.simple_rnn import SimpleRNNOperation
 from nn.value.value import Value
 
 
-class Recurrent(Layer):
+class Recurrent(Layer, configured=True):
     """A layer that reads a sequence step by step and remembers.
 
     Shapes: x (batch, time, features), kernel (features, gates * units), recurrent_kernel (units, gates * units), bias
@@ -62,7 +61,6 @@ class Recurrent(Layer):
         return self.bias_initializer
 
     def build(self, input_shape: Shape) -> None:
-        """Make kernel, recurrent kernel and bias."""
         if len(input_shape) != 3 or BATCH in input_shape[1:]:
             raise ValueError(f"expected inputs of shape (batch, time, features), got {input_shape}")
         kind = self.operation()
@@ -74,24 +72,11 @@ class Recurrent(Layer):
             self.bias = self.add_variable("bias", shape, self.first_bias())
 
     def call(self, x: Value) -> Value:
-        """Return the last state, or all states."""
         bias = [self.bias] if self.use_bias else []
         return direct(self.operation(), x, self.kernel, self.recurrent_kernel, *bias)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {
-            "units": self.units,
-            "return_sequences": self.return_sequences,
-            "use_bias": self.use_bias,
-            "kernel_initializer": self.kernel_initializer,
-            "recurrent_initializer": self.recurrent_initializer,
-            "bias_initializer": self.bias_initializer,
-            "name": self.given_name or None,
-        }
 
-
-class SimpleRNN(Recurrent):
+class SimpleRNN(Recurrent, configured=True):
     """h_t = activation(x_t @ kernel + h_(t-1) @ recurrent_kernel + bias) (Elman, "Finding structure in time", 1990).
 
     Shapes: x (batch, time, features), kernel (features, units), recurrent_kernel (units, units), bias (units,), output
@@ -116,15 +101,10 @@ class SimpleRNN(Recurrent):
         self.activation = chosen(self, "activation", activation, Tanh())
 
     def operation(self) -> SimpleRNNOperation:
-        """Return the recurrence with this layer's activation."""
         return SimpleRNNOperation(self.activation, self.return_sequences)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "activation": self.activation}
 
-
-class LSTM(Recurrent):
+class LSTM(Recurrent, configured=True):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997), with a forget gate (Gers et al., 2000).
 
     [i f g o] = x_t @ kernel + h_(t-1) @ recurrent_kernel + bias
@@ -155,16 +135,10 @@ class LSTM(Recurrent):
         self.unit_forget_bias = bool(arguments.instance(self, "unit_forget_bias", unit_forget_bias, bool))
 
     def operation(self) -> LSTMOperation:
-        """Return the recurrence."""
         return LSTMOperation(self.return_sequences)
 
     def first_bias(self) -> Initializer:
-        """Return what draws the first bias."""
         return _WithForgetBias(self.bias_initializer) if self.unit_forget_bias else self.bias_initializer
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "unit_forget_bias": self.unit_forget_bias}
 
 
 class _WithForgetBias(Initializer):
@@ -174,7 +148,6 @@ class _WithForgetBias(Initializer):
         self.others = others
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
-        """Return the bias of four gates."""
         bias = np.array(self.others(shape, generator))
         units = len(bias) // 4
         bias[units : 2 * units] += 1
@@ -196,5 +169,4 @@ class GRU(Recurrent):
     """
 
     def operation(self) -> GRUOperation:
-        """Return the recurrence."""
         return GRUOperation(self.return_sequences)

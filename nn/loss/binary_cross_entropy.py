@@ -33,7 +33,6 @@ class Binary_Cross_Entropy(Loss):
     absorbs: ClassVar[type[Operation] | None] = Sigmoid
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return the labels in the shape of the output."""
         numbers = targets(self, label, shape, dtype)
         low, high = numbers.min(), numbers.max()
         if low < 0 or high > 1:
@@ -41,14 +40,12 @@ class Binary_Cross_Entropy(Loss):
         return numbers
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the probabilities and two more arrays."""
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
         self._probabilities, self._rest, self._log = (np.empty(shape, dtype) for _ in range(3))
         self._losses = np.empty(shape[0], dtype)
 
     def each(self, label: Array, output: Array) -> Array:
-        """Return max(z, 0) - y z + log(1 + exp(-|z|)), the mean over the outputs of each sample."""
         z, probabilities, rest, log = output, self._probabilities, self._rest, self._log
         np.abs(z, out=log)
         np.negative(log, out=log)
@@ -70,13 +67,11 @@ class Binary_Cross_Entropy(Loss):
         return np.divide(self._losses, self._outputs, out=self._losses)
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
-        """Write share * (s(z) - y) / outputs."""
         share /= self._outputs
         np.subtract(self._probabilities, label, out=out)
         np.multiply(out, share, out=out)
 
     def prediction(self, output: Array) -> Array:
-        """Return s(z)."""
         return self._probabilities
 
 

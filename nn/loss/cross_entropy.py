@@ -36,11 +36,9 @@ class Cross_Entropy(Loss):
     """
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return class numbers (batch, ...) or rows (batch, ..., classes)."""
         return classes(self, label, shape, dtype)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the clipped probabilities and their logarithms."""
         super().allocate(shape, dtype)
         self._positions = math.prod(shape[1:-1])
         rows, count = shape[0] * self._positions, shape[-1]
@@ -53,7 +51,6 @@ class Cross_Entropy(Loss):
         self._checked = False
 
     def each(self, label: Array, output: Array) -> Array:
-        """Return -sum_k y_k log p_k for each sample, the mean over its positions."""
         if not self._checked:
             self._check(output)
             self._checked = True
@@ -71,7 +68,6 @@ class Cross_Entropy(Loss):
         return np.divide(self._losses, -self._positions, out=self._losses)
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
-        """Write -share * y / max(p, e) / positions."""
         share /= -self._positions
         if label.ndim < output.ndim:
             target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
@@ -104,7 +100,7 @@ def _log(p: Array, bound: float, clipped: Array, tangent: Array, out: Array) -> 
     np.add(out, tangent, out=out)
 
 
-class Cross_Entropy_With_Softmax(Loss):
+class Cross_Entropy_With_Softmax(Loss, configured=True):
     """Mean over the batch of -sum_k y_k log softmax(z)_k, with z the scores (batch, classes).
 
     Scores may also be (batch, ..., classes), one row for each position of a sample, whose loss is the mean over its
@@ -129,11 +125,9 @@ class Cross_Entropy_With_Softmax(Loss):
         self.label_smoothing = arguments.number(self, "label_smoothing", label_smoothing, 0, 1)
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return class numbers (batch, ...) or rows (batch, ..., classes)."""
         return classes(self, label, shape, dtype)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the probabilities."""
         super().allocate(shape, dtype)
         self._positions = math.prod(shape[1:-1])
         rows, count = shape[0] * self._positions, shape[-1]
@@ -149,7 +143,6 @@ class Cross_Entropy_With_Softmax(Loss):
         self._mean = np.full(self._positions, 1 / self._positions, dtype)
 
     def each(self, label: Array, output: Array) -> Array:
-        """Return log sum_k exp(z_k) - z_y for each sample, the mean over its positions."""
         z, chosen = self._shift(output), self._chosen
         if label.ndim < output.ndim:
             np.add(label.reshape(-1), self._starts, out=self._places)
@@ -180,7 +173,6 @@ class Cross_Entropy_With_Softmax(Loss):
         return (float(np.add.reduce(self._normalize())) - chosen) / self._positions
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
-        """Write share * (softmax(z) - y) / positions."""
         share /= self._positions
         smoothing, probabilities = self.label_smoothing, self._shaped
         if label.ndim == out.ndim:
@@ -204,12 +196,7 @@ class Cross_Entropy_With_Softmax(Loss):
             np.copyto(out, target)
 
     def prediction(self, output: Array) -> Array:
-        """Return softmax(z)."""
         return self._shaped
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"label_smoothing": self.label_smoothing}
 
     def _shift(self, output: Array) -> Array:
         """Return the scores less the maximum of their row."""

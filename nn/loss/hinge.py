@@ -29,7 +29,6 @@ class Hinge(Loss):
     """
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return decisions 0 and 1 in the shape of the output, or class numbers (batch,)."""
         if len(shape) == 2 and shape[1] > 1 and label.shape != shape:
             return classes(self, label, shape, dtype)
         numbers = targets(self, label, shape, dtype)
@@ -51,7 +50,6 @@ class Hinge(Loss):
         self._rival = np.empty(shape[0], np.intp)
 
     def each(self, label: Array, output: Array) -> Array:
-        """Return max(0, 1 - t z), the mean over the outputs of a sample, or max(0, 1 + max_{k != y} z_k - z_y)."""
         margin, sign, losses = self._margin, self._sign, self._losses
         if label.ndim < output.ndim:
             np.copyto(margin, output)
@@ -69,7 +67,6 @@ class Hinge(Loss):
         return np.divide(losses, self._outputs, out=losses)
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
-        """Write -share * t where 1 - t z > 0, or share for the rival and -share for the class itself where a loss remains."""
         if label.ndim < output.ndim:
             pull = np.sign(self._losses)
             out.fill(0)

@@ -30,11 +30,9 @@ class DifferenceLoss(Loss):
     """
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return the labels in the shape of the output."""
         return targets(self, label, shape, dtype)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the differences and one more array."""
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
         self._difference = np.empty(shape, dtype)
@@ -42,13 +40,11 @@ class DifferenceLoss(Loss):
         self._losses = np.empty(shape[0], dtype)
 
     def each(self, label: Array, output: Array) -> Array:
-        """Return the mean of h(p - y) for each sample."""
         np.subtract(output, label, out=self._difference)
         self.measure(self._difference.reshape(self._work.shape), self._work, self._losses)
         return np.divide(self._losses, self._outputs, out=self._losses)
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
-        """Write share * h'(p - y) / outputs."""
         share /= self._outputs
         self.slope(self._difference, share, out)
 
@@ -73,11 +69,9 @@ class MSELoss(DifferenceLoss):
     """
 
     def measure(self, difference: Array, work: Array, out: Array) -> None:
-        """Write the sums of (p - y)^2."""
         np.einsum("ij,ij->i", difference, difference, out=out)
 
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:
-        """Write 2 (p - y)."""
         share *= 2
         np.multiply(difference, share, out=out)
 
@@ -99,17 +93,15 @@ class MAELoss(DifferenceLoss):
     """
 
     def measure(self, difference: Array, work: Array, out: Array) -> None:
-        """Write the sums of |p - y|."""
         np.abs(difference, out=work)
         np.add.reduce(work, axis=1, out=out)
 
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:
-        """Write sign(p - y)."""
         np.sign(difference, out=out)
         np.multiply(out, share, out=out)
 
 
-class HuberLoss(DifferenceLoss):
+class HuberLoss(DifferenceLoss, configured=True):
     """Mean of h(p - y) over the batch and all outputs, h(d) = d^2 / 2 for |d| <= delta, delta (|d| - delta / 2) beyond.
 
     With c = max(-delta, min(d, delta)), h(d) = c (d - c / 2) and h'(d) = c. Labels have the shape of the output, or (batch,)
@@ -126,12 +118,10 @@ class HuberLoss(DifferenceLoss):
         self.delta = arguments.number(self, "delta", delta, 0, open_low=True)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for c too."""
         super().allocate(shape, dtype)
         self._clipped = np.empty_like(self._work)
 
     def measure(self, difference: Array, work: Array, out: Array) -> None:
-        """Write the sums of c (d - c / 2)."""
         clipped = self._clipped
         np.minimum(difference, self.delta, out=clipped)
         np.maximum(clipped, -self.delta, out=clipped)
@@ -140,12 +130,7 @@ class HuberLoss(DifferenceLoss):
         np.einsum("ij,ij->i", clipped, work, out=out)
 
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:
-        """Write c."""
         np.multiply(self._clipped.reshape(difference.shape), share, out=out)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"delta": self.delta}
 
 
 _FAR = 20.0
@@ -166,7 +151,6 @@ class TanhLoss(DifferenceLoss):
     """
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room also for what lies beyond the reach of the hyperbolic sine."""
         super().allocate(shape, dtype)
         self._beyond = np.empty_like(self._work)
 
@@ -186,6 +170,5 @@ class TanhLoss(DifferenceLoss):
         np.add.reduce(work, axis=1, out=out)
 
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:
-        """Write tanh d."""
         np.tanh(difference, out=out)
         np.multiply(out, share, out=out)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,29 +28,25 @@ class CategoricalAccuracy(Metric):
     name = "accuracy"
 
     def reset(self) -> None:
-        """Forget all samples."""
         self._right: float = 0
         self._samples = 0
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
-        """Count one batch."""
         label, prediction = as_arrays(self, label, prediction)
         true = class_numbers(self, label, prediction)
         self._right += math.nan if has_nan(prediction) else int(np.count_nonzero(prediction.argmax(axis=-1) == true))
         self._samples += true.size
 
     def result(self) -> float:
-        """Return right / samples."""
         return self._right / self._samples if self._samples else math.nan
 
     def merge(self, other: Metric) -> None:
-        """Add what the other counted."""
         other = self.mergeable(other)
         self._right += other._right
         self._samples += other._samples
 
 
-class TopKAccuracy(Metric):
+class TopKAccuracy(Metric, configured=True):
     """The share of samples whose class is among the k largest outputs; of equal outputs the first count.
 
     So k = 1 is `CategoricalAccuracy`, ties included, and a model that gives the same to all classes is not always right.
@@ -69,7 +64,6 @@ class TopKAccuracy(Metric):
         super().__init__(name)
 
     def reset(self) -> None:
-        """Forget all samples."""
         self._right: float = 0
         self._samples = 0
 
@@ -91,18 +85,12 @@ class TopKAccuracy(Metric):
         self._right += int(np.count_nonzero(np.count_nonzero(before, axis=1) < self.k))
 
     def result(self) -> float:
-        """Return right / samples."""
         return self._right / self._samples if self._samples else math.nan
 
     def merge(self, other: Metric) -> None:
-        """Add what the other counted."""
         other = self.mergeable(other)
         self._right += other._right
         self._samples += other._samples
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"k": self.k, **super().get_config()}
 
 
 class ConfusionMatrix(Metric):
@@ -124,7 +112,6 @@ class ConfusionMatrix(Metric):
     name = "balanced_accuracy"
 
     def reset(self) -> None:
-        """Forget all samples."""
         self._counts: Array | None = None
         self._nan = False
 
@@ -148,7 +135,6 @@ class ConfusionMatrix(Metric):
         return self._counts.copy()
 
     def result(self) -> float:
-        """Return the balanced accuracy."""
         if self._counts is None or self._nan:
             return math.nan
         samples = self._counts.sum(axis=1)

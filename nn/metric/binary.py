@@ -14,7 +14,7 @@ from nn.metric.labels import truth_and_scores
 from nn.metric.metric import Metric, as_arrays, has_nan
 
 
-class BinaryCounts(Metric):
+class BinaryCounts(Metric, configured=True):
     """Counts samples by what they are, positive or negative, and what they are taken for.
 
     A score above `threshold` is taken for positive, one equal to it is not, as in Keras: 0.5 suits probabilities, 0 the scores
@@ -28,12 +28,10 @@ class BinaryCounts(Metric):
         super().__init__(name)
 
     def reset(self) -> None:
-        """Forget all samples."""
         self._hits: float = 0
         self._taken, self._positives, self._samples = 0, 0, 0
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
-        """Count one batch."""
         label, prediction = as_arrays(self, label, prediction)
         truth, score = truth_and_scores(self, label, prediction)
         taken = score > self.threshold
@@ -44,7 +42,6 @@ class BinaryCounts(Metric):
         self._samples += len(truth)
 
     def result(self) -> float:
-        """Return the value of the counts."""
         return float(self.value()) if self._samples else math.nan
 
     @abstractmethod
@@ -52,16 +49,11 @@ class BinaryCounts(Metric):
         """Return the value of the counts of at least one sample."""
 
     def merge(self, other: Metric) -> None:
-        """Add what the other counted."""
         other = self.mergeable(other)
         self._hits += other._hits
         self._taken += other._taken
         self._positives += other._positives
         self._samples += other._samples
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"threshold": self.threshold, **super().get_config()}
 
     @property
     def true_positives(self) -> float:
@@ -114,7 +106,6 @@ class BinaryAccuracy(BinaryCounts):
     name = "accuracy"
 
     def value(self) -> float:
-        """Return (TP + TN) / samples."""
         return (self.true_positives + self.true_negatives) / self._samples
 
 
@@ -132,7 +123,6 @@ class Precision(BinaryCounts):
     name = "precision"
 
     def value(self) -> float:
-        """Return TP / (TP + FP)."""
         return share(self.true_positives, self.true_positives + self.false_positives)
 
 
@@ -150,7 +140,6 @@ class Recall(BinaryCounts):
     name = "recall"
 
     def value(self) -> float:
-        """Return TP / (TP + FN)."""
         return share(self.true_positives, self.true_positives + self.false_negatives)
 
 
@@ -168,7 +157,6 @@ class F1(BinaryCounts):
     name = "f1"
 
     def value(self) -> float:
-        """Return 2 TP / (2 TP + FP + FN)."""
         return share(2 * self.true_positives, 2 * self.true_positives + self.false_positives + self.false_negatives)
 
 
@@ -186,7 +174,6 @@ class TruePositive(BinaryCounts):
     name = "true_positive"
 
     def value(self) -> float:
-        """Return the count."""
         return self.true_positives
 
 
@@ -204,7 +191,6 @@ class FalsePositive(BinaryCounts):
     name = "false_positive"
 
     def value(self) -> float:
-        """Return the count."""
         return self.false_positives
 
 
@@ -222,7 +208,6 @@ class FalseNegative(BinaryCounts):
     name = "false_negative"
 
     def value(self) -> float:
-        """Return the count."""
         return self.false_negatives
 
 
@@ -240,5 +225,4 @@ class TrueNegative(BinaryCounts):
     name = "true_negative"
 
     def value(self) -> float:
-        """Return the count."""
         return self.true_negatives

@@ -81,8 +81,8 @@ class Metric(Configurable, ABC):
         return other
 
     def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments: the name where one was given."""
-        return {} if self._given_name is None else {"name": self._given_name}
+        own = {name: value for name, value in super().get_config().items() if name != "name"}
+        return own if self._given_name is None else {**own, "name": self._given_name}
 
 
 _BLOCK = 4096

@@ -21,7 +21,6 @@ class Ranking(Metric):
     """
 
     def reset(self) -> None:
-        """Forget all samples, and their memory."""
         self._positive, self._negative = ScoreStore(), ScoreStore()
         self._nan = False
 
@@ -36,7 +35,6 @@ class Ranking(Metric):
             self._negative.add(score[~truth])
 
     def result(self) -> float:
-        """Return the value of the order."""
         if self._nan or not len(self._positive) or not len(self._negative):
             return math.nan
         return self.value(self._positive.ascending(), self._negative.ascending())
@@ -46,7 +44,6 @@ class Ranking(Metric):
         """Return the value for the scores of positive and negative samples, each ascending, at least one."""
 
     def merge(self, other: Metric) -> None:
-        """Add the scores of the other."""
         other = self.mergeable(other)
         self._positive.add(other._positive.ascending())
         self._negative.add(other._negative.ascending())

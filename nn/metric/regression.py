@@ -27,12 +27,10 @@ class MeanSquareError(Metric):
     name = "mse"
 
     def reset(self) -> None:
-        """Forget all samples."""
         self._sum = ExactSum()
         self._elements = 0
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
-        """Add one batch."""
         label, prediction = as_arrays(self, label, prediction)
         if label.ndim == 1 and prediction.ndim == 2 and prediction.shape[1] > 1 and label.dtype.kind in "iu":
             classes = check_range(self, label, prediction.shape[1])
@@ -44,11 +42,9 @@ class MeanSquareError(Metric):
         self._elements += prediction.size
 
     def result(self) -> float:
-        """Return the mean."""
         return self._sum.mean(self._elements) if self._elements else math.nan
 
     def merge(self, other: Metric) -> None:
-        """Add the sum of the other."""
         other = self.mergeable(other)
         self._sum.merge(other._sum)
         self._elements += other._elements
@@ -73,12 +69,10 @@ class RelativeError(Metric):
     name = "relative_error"
 
     def reset(self) -> None:
-        """Forget all samples."""
         self._sum = ExactSum()
         self._elements = 0
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
-        """Add one batch."""
         label, prediction = as_arrays(self, label, prediction)
         with np.errstate(over="ignore", invalid="ignore"):
             for true, predicted in number_pairs(self, label, prediction):
@@ -90,11 +84,9 @@ class RelativeError(Metric):
         self._elements += prediction.size
 
     def result(self) -> float:
-        """Return the mean."""
         return self._sum.mean(self._elements) if self._elements else math.nan
 
     def merge(self, other: Metric) -> None:
-        """Add the sum of the other."""
         other = self.mergeable(other)
         self._sum.merge(other._sum)
         self._elements += other._elements
@@ -121,7 +113,6 @@ class RelativeMeanSquareError(Metric):
     name = "relative_mse"
 
     def reset(self) -> None:
-        """Forget all samples."""
         self._errors, self._squares = ExactSum(), ExactSum()
         self._labels: ExactSum | None = None
         self._samples = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ SIDE = 32
 """Height and width of the images that LeNet-5 was made for."""
 
 
-class LeNet5(Model):
+class LeNet5(Model, configured=True):
     """Two convolutions with pooling, three fully connected layers (LeCun, Bottou, Bengio and Haffner, "Gradient-Based Learning
     Applied to Document Recognition", 1998): 6 maps of 5x5, pool, 16 maps of 5x5, pool, 120, 84, classes.
 
@@ -60,7 +59,6 @@ class LeNet5(Model):
         self.max_pool = bool(arguments.instance(self, "max_pool", max_pool, bool))
 
     def call(self, x: Value) -> Value:
-        """Return the probabilities of the classes."""
         pool = MaxPool if self.max_pool else AveragePool
         x = Conv2D(6, 5, padding=_frame(x), activation=self.activation)(x)
         x = pool(2)(x)
@@ -70,10 +68,6 @@ class LeNet5(Model):
         x = Dense(120, activation=self.activation)(x)
         x = Dense(84, activation=self.activation)(x)
         return Dense(self.classes, activation=Softmax())(x)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments that shape the model."""
-        return {"classes": self.classes, "activation": self.activation, "max_pool": self.max_pool}
 
 
 def _frame(x: Value) -> int:
@@ -85,7 +79,7 @@ def _frame(x: Value) -> int:
     return (SIDE - x.shape[1]) // 2
 
 
-class AlexNet(Model):
+class AlexNet(Model, configured=True):
     """Five convolutions with rectifiers and three poolings (Krizhevsky, Sutskever and Hinton, "ImageNet Classification with
     Deep Convolutional Neural Networks", 2012), in the version for 32x32 that is compared on CIFAR.
 
@@ -114,7 +108,6 @@ class AlexNet(Model):
         self.dropout = arguments.number(self, "dropout", dropout, 0, 1)
 
     def call(self, x: Value) -> Value:
-        """Return the probabilities of the classes."""
         x = MaxPool(2)(_convolve(x, 64, 11, stride=4))
         x = MaxPool(2)(_convolve(x, 192, 5))
         x = _convolve(x, 384, 3)
@@ -124,10 +117,6 @@ class AlexNet(Model):
         if self.dropout:
             x = Dropout(self.dropout)(x)
         return Dense(self.classes, activation=Softmax())(x)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments that shape the model."""
-        return {"classes": self.classes, "dropout": self.dropout}
 
 
 def _convolve(x: Value, filters: int, size: int, stride: int = 1) -> Value:
@@ -139,7 +128,7 @@ BLOCKS = 3
 """Residual blocks of each stage: 6 * 3 + 2 layers with weights."""
 
 
-class ResNet20(Model):
+class ResNet20(Model, configured=True):
     """Residual learning for CIFAR (He, Zhang, Ren and Sun, "Deep Residual Learning for Image Recognition", 2016, section 4.2).
 
     A convolution of 3x3; three stages of three blocks with 16, 32 and 64 maps, the second and third stage beginning with
@@ -171,17 +160,12 @@ class ResNet20(Model):
         self.shortcut = shortcut
 
     def call(self, x: Value) -> Value:
-        """Return the probabilities of the classes."""
         x = ReLU()(_convolve_and_normalize(x, 16))
         for filters in (16, 32, 64):
             for place in range(BLOCKS):
                 x = self._block(x, filters, 2 if filters > 16 and place == 0 else 1)
         x = GlobalAveragePool()(x)
         return Dense(self.classes, activation=Softmax())(x)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments that shape the model."""
-        return {"classes": self.classes, "shortcut": self.shortcut}
 
     def _block(self, x: Value, filters: int, stride: int) -> Value:
         short = x

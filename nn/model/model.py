@@ -135,15 +135,12 @@ class Model(TrainedNetwork, ABC):
         return split_model(self, at)
 
     def origin(self) -> tuple[Model, dict[str, Any] | None]:
-        """Return the model whose constructor a file describes, and which part of it this is: None for all of it."""
         return self, None
 
     def part(self, whole_shape: Sequence[int], begin: str | None, end: str | None) -> Fragment:
-        """Return an untrained fragment of this model, which is not built, between the results of two layers."""
         return Fragment(self, whole_shape, begin, end)
 
     def to_bytes(self) -> bytes:
-        """Return the content of a model file: structure, weights, loss, metrics, history, and the rule with its state."""
         return model_file.pack(self)
 
     @staticmethod
@@ -177,7 +174,7 @@ def _callbacks(given: Iterable[Callback] | None) -> list[Callback]:
     return [arguments.instance("fit()", "callbacks", callback, Callback) for callback in given]
 
 
-class Fragment(Model):
+class Fragment(Model, configured=True):
     """What lies between two cuts through a model, made by `Model.split`: itself a model, with weights and a rule of its own.
 
     One step of training sends activations one way and their gradient back; both are valid until the next run.
@@ -207,18 +204,15 @@ class Fragment(Model):
         super().__init__(self._section.entry.shape, seed=whole.seed, dtype=whole.dtype.name)
 
     def call(self, x: Value) -> Value:
-        """Return what the whole computes between the cuts."""
         return self._section.copy(x)
 
     def trainable_variables(self) -> list[Variable]:
-        """Return those of the whole's trained variables that are used here, in its order."""
         if self.built:
             return super().trainable_variables()
         return [variable for variable in self.whole.trainable_variables() if variable in self.graph.variables]
 
     @property
     def runner(self) -> FragmentRunner:
-        """What computes this part; it needs no loss."""
         if not isinstance(self._runner, FragmentRunner):
             self._runner = FragmentRunner(self.graph, self._loss, self.store.dtype, self._section.whole())
         return self._runner
@@ -241,12 +235,7 @@ class Fragment(Model):
         return self.input_gradient
 
     def origin(self) -> tuple[Model, dict[str, Any] | None]:
-        """Return the whole, and which part of it this is."""
         return self.whole, {"whole_shape": list(self.whole_shape), "begin": self.begin, "end": self.end}
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {"whole": self.whole, "whole_shape": list(self.whole_shape), "begin": self.begin, "end": self.end}
 
     def take_over(self, model: Model) -> None:
         """Become the trained part of `model`: copies of its weights, rule and state, and its count of epochs."""

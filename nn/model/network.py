@@ -41,6 +41,10 @@ class Network(Configurable, ABC):
     def call(self, x: Value) -> Value:
         """Return the output for the input `x`. Called once, to build the graph."""
 
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments that shape the model."""
+        return {name: value for name, value in super().get_config().items() if name not in ("input_shape", "seed", "dtype")}
+
     def trainable_variables(self) -> list[Variable]:
         """Return the trained variables in the order of their ids: layer by layer, as each layer made them."""
         if self._store is not None:

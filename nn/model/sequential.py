@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nn import arguments
 from nn.activation.activation import Activation
@@ -14,7 +13,7 @@ from nn.model.model import Model
 from nn.value.value import Value
 
 
-class SequentialModel(Model):
+class SequentialModel(Model, configured=True):
     """Layers one after the other.
 
     >>> model = nn.model.SequentialModel(input_shape=[-1, 784])
@@ -51,19 +50,14 @@ class SequentialModel(Model):
         self.layers.append(layer)
 
     def call(self, x: Value) -> Value:
-        """Return the output of the last layer."""
         if not self.layers:
             raise ValueError("SequentialModel has no layers; add() at least one")
         for layer in self.layers:
             x = layer(x)
         return x
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the layers."""
-        return {"layers": list(self.layers)}
 
-
-class DNN(Model):
+class DNN(Model, configured=True):
     """Fully connected layers of `units`, each followed by `activation` (Tanh by default), then one probability per class.
 
     Shapes: x (batch, ...), by default (batch, 784), is flattened to one row per sample; output (batch, classes). Without
@@ -93,13 +87,8 @@ class DNN(Model):
         )
 
     def call(self, x: Value) -> Value:
-        """Return the probabilities of the classes."""
         if len(x.shape) > 2:
             x = Flatten()(x)
         for units in self.units:
             x = Dense(units, activation=self.activation)(x)
         return Dense(self.classes, activation=Softmax())(x)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments that shape the model."""
-        return {"units": self.units, "classes": self.classes, "activation": self.activation}

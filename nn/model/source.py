@@ -40,7 +40,6 @@ class ArraySource(Source):
         self.samples, self.steps = batches.samples, len(batches)
 
     def deal(self, epoch: int) -> Iterator[Batch]:
-        """Yield the batches of an epoch."""
         order = None if self._seed is None else keyed(self._seed, "order", epoch).permutation(self._batches.samples)
         return self._batches.deal(order)
 

@@ -1,7 +1,6 @@
 """A small transformer for sequences."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from nn.model.model import Model
 from nn.value.value import Value, Variable
 
 
-class Transformer(Model):
+class Transformer(Model, configured=True):
     """A decoder that tells, at every position of a sequence, what comes next; it sees that position and those before it.
 
     Embedding of ids plus one of positions, which starts as sine waves; `blocks` times x + attention(LN(x)), then
@@ -64,7 +63,6 @@ class Transformer(Model):
         self.dropout = arguments.number(self, "dropout", dropout, 0, 1)
 
     def call(self, x: Value) -> Value:
-        """Return the scores of what follows each position."""
         if x.shape[1:] != (self.length,):
             raise ValueError(f"Transformer takes ids of shape (batch, {self.length}), got {x.shape}")
         self.positions = Variable((self.length, self.features), _Waves())
@@ -76,18 +74,6 @@ class Transformer(Model):
             fed = Dense(self.features)(Dense(self.hidden, activation=GELU())(LayerNorm(1e-5)(x)))
             x = Add()([x, self._thin_out(fed)])
         return Dense(self.vocabulary)(LayerNorm(1e-5)(x))
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments that shape the model."""
-        return {
-            "vocabulary": self.vocabulary,
-            "length": self.length,
-            "features": self.features,
-            "heads": self.heads,
-            "blocks": self.blocks,
-            "hidden": self.hidden,
-            "dropout": self.dropout,
-        }
 
     def _thin_out(self, x: Value) -> Value:
         return Dropout(self.dropout)(x) if self.dropout else x
@@ -103,7 +89,6 @@ class _Waves(Initializer):
     amplitude = 0.5
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
-        """Return the waves (length, features); nothing is drawn."""
         length, features = shape
         waves = np.arange((features + 1) // 2)
         angles = np.arange(length)[:, None] * (np.pi / 2 / length ** (waves / len(waves)))

@@ -18,11 +18,9 @@ class Add(Broadcasting):
     computes: ClassVar[bool] = False
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write a + b."""
         np.add(inputs[0], inputs[1], out)
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
-        """Return the gradient itself: both derivatives are 1."""
         return gradient
 
 
@@ -32,11 +30,9 @@ class Subtract(Broadcasting):
     reads_inputs: ClassVar[bool] = False
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write a - b."""
         np.subtract(inputs[0], inputs[1], out=out)
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
-        """Return the gradient for a, its negative for b."""
         return gradient if side == 0 else np.negative(gradient, out=out)
 
 
@@ -44,11 +40,9 @@ class Multiply(Broadcasting):
     """a * b."""
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write a * b."""
         np.multiply(inputs[0], inputs[1], out=out)
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
-        """Return gradient * b for a, gradient * a for b."""
         return np.multiply(gradient, inputs[1 - side], out=out)
 
 
@@ -58,11 +52,9 @@ class Divide(Broadcasting):
     reads_output: ClassVar[bool] = True
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write a / b."""
         np.divide(inputs[0], inputs[1], out=out)
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
-        """Return gradient / b for a, -gradient * (a / b) / b for b."""
         if side == 0:
             return np.divide(gradient, inputs[1], out=out)
         np.multiply(gradient, output, out=out)
@@ -79,7 +71,6 @@ class Power(Broadcasting):
     reads_output: ClassVar[bool] = True
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the derivative, and for the masks of the places where the general formula is 0 times infinity."""
         super().allocate(shapes, output, dtype)
         self._factor = self.scratch.empty(output, dtype)
         self._constant = self.scratch.empty(shapes[1], np.dtype(bool))
@@ -87,11 +78,9 @@ class Power(Broadcasting):
         self._border = self.scratch.empty(output, np.dtype(bool))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write a ** b."""
         np.power(inputs[0], inputs[1], out=out)
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
-        """Return gradient * b * a ** (b - 1) for a, gradient * a ** b * ln a for b."""
         base, exponent = inputs
         if side == 0:
             np.subtract(exponent, 1, out=self._factor)

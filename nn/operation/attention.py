@@ -41,11 +41,9 @@ class Attention(Operation):
         return (*q[:3], v[3])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether all have the batch first."""
         return all(batch_leads(shape) for shape in shapes)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the weights, and for what is computed from a block of samples."""
         (batch, targets, heads, depth), (_, sources, _, _), _ = shapes
         count = min(batch, max(1, BLOCK // (heads * targets * sources)))
         self._blocks = [slice(start, min(start + count, batch)) for start in range(0, batch, count)]
@@ -62,7 +60,6 @@ class Attention(Operation):
         self._mask = np.where(hidden, -np.inf, 0).astype(dtype) if self.causal else None
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the weighted means of the values."""
         q, k, v, output = (array.swapaxes(1, 2) for array in (*inputs, out))
         for block in self._blocks:
             weights, sums = self._weights[block], self._sums[block]
@@ -79,7 +76,6 @@ class Attention(Operation):
             np.divide(output[block], sums, out=output[block])
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Write the gradients of queries, keys and values."""
         q, k, v, y, g = (array.swapaxes(1, 2) for array in (*inputs, output, gradient))
         for_q, for_k, for_v = (None if array is None else array.swapaxes(1, 2) for array in wanted)
         for block in self._blocks:

@@ -65,21 +65,17 @@ class Broadcasting(Operation):
     """Whether `partial` computes in the memory it is given."""
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the broadcast shape."""
         return reduce(lambda first, second: broadcast_shape(type(self).__name__, first, second), shapes)
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch is the first axis of the output and of every input that has it."""
         return batch_stays_aside(shapes, self.infer(*shapes))
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Plan the sums over repeated axes."""
         self._sides = [Unbroadcast(shape, output, dtype, self.scratch) for shape in shapes]
         needed = self.computes and any(side.sums for side in self._sides)
         self._space = self.scratch.empty(output if needed else (0,), dtype)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Compute each wanted partial product and sum it over the repeated axes; that of the first input last."""
         for side in reversed(range(len(wanted))):
             target = wanted[side]
             if target is not None:

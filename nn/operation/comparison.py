@@ -36,11 +36,9 @@ class Compare(Broadcasting):
         self.relation = relation
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the mask."""
         self.relations[self.relation](inputs[0], inputs[1], out=out)
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
-        """Return 0."""
         out.fill(0)
         return out
 
@@ -54,13 +52,11 @@ class Where(Broadcasting):
     reads_inputs: ClassVar[bool] = False
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the condition."""
         super().allocate(shapes, output, dtype)
         self._chosen = np.empty(shapes[2], bool)
         self._other = np.empty(shapes[2], bool)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the chosen elements."""
         a, b, condition = inputs
         np.not_equal(condition, 0, out=self._chosen)
         np.logical_not(self._chosen, out=self._other)
@@ -69,7 +65,6 @@ class Where(Broadcasting):
         np.copyto(out, b, where=self._other)
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
-        """Return the gradient where this input was chosen, else 0."""
         if side == 2:
             out.fill(0)
             return out
@@ -87,13 +82,11 @@ class Choice(Broadcasting):
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the masks of the places where an element was taken, and where both are equal."""
         super().allocate(shapes, output, dtype)
         self._taken = self.scratch.empty(output, np.dtype(bool))
         self._tied = self.scratch.empty(output, np.dtype(bool))
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
-        """Return the gradient where the element of this side was taken, half of it where both are equal, else 0."""
         a, b = inputs
         own, other = (a, b) if side == 0 else (b, a)
         self.loses(own, other, self._taken)
@@ -113,11 +106,9 @@ class Maximum(Choice):
     """The greater of a and b, element by element; where they are equal each gets half of the gradient."""
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the greater elements."""
         np.maximum(inputs[0], inputs[1], out=out)
 
     def loses(self, own: Array, other: Array, out: Array) -> None:
-        """Write where the own element is less."""
         np.less(own, other, out=out)
 
 
@@ -125,9 +116,7 @@ class Minimum(Choice):
     """The lesser of a and b, element by element; where they are equal each gets half of the gradient."""
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the lesser elements."""
         np.minimum(inputs[0], inputs[1], out=out)
 
     def loses(self, own: Array, other: Array, out: Array) -> None:
-        """Write where the own element is greater."""
         np.greater(own, other, out=out)

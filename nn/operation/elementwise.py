@@ -18,11 +18,9 @@ class Elementwise(Operation):
     in_place: ClassVar[bool] = True
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the shape of the input."""
         return shapes[0]
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch is the first axis."""
         return batch_leads(shapes[0])
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
@@ -39,15 +37,12 @@ class Absolute(Elementwise):
     """|a|; the derivative at 0 is taken as 0."""
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the derivative."""
         self._derivative = self.scratch.empty(output, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write |a|."""
         np.absolute(inputs[0], out=out)
 
     def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * sign(a)."""
         np.sign(a, out=self._derivative)
         np.multiply(gradient, self._derivative, out=out)
 
@@ -59,11 +54,9 @@ class Exp(Elementwise):
     reads_output: ClassVar[bool] = True
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write e ** a."""
         np.exp(inputs[0], out=out)
 
     def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * e ** a."""
         np.multiply(gradient, output, out=out)
 
 
@@ -71,11 +64,9 @@ class Log(Elementwise):
     """ln a, for positive a."""
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write ln a."""
         np.log(inputs[0], out=out)
 
     def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient / a."""
         np.divide(gradient, a, out=out)
 
 
@@ -85,11 +76,9 @@ class Negative(Elementwise):
     reads_inputs: ClassVar[bool] = False
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write -a."""
         np.negative(inputs[0], out=out)
 
     def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write -gradient."""
         np.negative(gradient, out=out)
 
 
@@ -100,11 +89,9 @@ class Sqrt(Elementwise):
     reads_output: ClassVar[bool] = True
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the root."""
         np.sqrt(inputs[0], out=out)
 
     def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient / (2 * root)."""
         np.divide(gradient, output, out=out)
         np.multiply(out, 0.5, out=out)
 
@@ -113,10 +100,8 @@ class Square(Elementwise):
     """a * a."""
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write a * a."""
         np.square(inputs[0], out=out)
 
     def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * a * 2."""
         np.multiply(gradient, a, out=out)
         np.multiply(out, 2, out=out)

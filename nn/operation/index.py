@@ -31,7 +31,6 @@ class Index(Operation):
         self._list: Array | None = arrays[0] if arrays else None
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the shape of the part."""
         output: list[int] = []
         axis = 0
         for entry in self._full_key(shapes[0]):
@@ -43,11 +42,9 @@ class Index(Operation):
         return tuple(output)
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch is the first axis before and after; it is never cut by the index itself."""
         return batch_leads(shapes[0]) and batch_leads(self.infer(*shapes))
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Divide the key into slices, which give a view, and the list of integers, for one axis of that view."""
         key = self._full_key(shapes[0])
         self._view = tuple(slice(None) if isinstance(entry, np.ndarray) else entry for entry in key)
         self._axis, self._rows, self._unique = 0, np.zeros(0, np.intp), True
@@ -63,7 +60,6 @@ class Index(Operation):
             self._part = self.scratch.empty(part, dtype) if cut else None
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Copy the part."""
         view = inputs[0][self._view]
         if self._list is None:
             np.copyto(out, view)
@@ -75,7 +71,6 @@ class Index(Operation):
             np.take(view, self._rows, axis=self._axis, out=out, mode="clip")
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Write the gradient to where the part was, 0 elsewhere."""
         target = wanted[0]
         if target is None:
             return

@@ -22,18 +22,15 @@ class Lookup(Operation):
         self._describe = describe
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the shape of the ids and the features."""
         ids, table = shapes
         if len(table) != 2 or BATCH in table:
             raise ValueError(f"{self._owner()}: a table must have the shape (rows, features), got {table}")
         return (*ids, table[1])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the ids have the batch first."""
         return batch_leads(shapes[0])
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the row numbers and, in backward, the place of every element of the output in the table."""
         self._count, features = shapes[1]
         # up to here all whole numbers are numbers of the type
         limit = 1 << (np.finfo(dtype).nmant + 1)
@@ -46,7 +43,6 @@ class Lookup(Operation):
         self._places = self.scratch.empty(output, np.dtype(np.intp))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Copy the rows."""
         ids, table = inputs
         whole, equal = self._whole, self._equal
         np.rint(ids, out=whole)
@@ -61,7 +57,6 @@ class Lookup(Operation):
         np.take(table, self._rows, axis=0, out=out, mode="clip")
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Add every row of the gradient to its row of the table, in the order of the ids."""
         for_ids, for_table = wanted
         if for_ids is not None:
             for_ids.fill(0)

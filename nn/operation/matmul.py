@@ -20,7 +20,6 @@ class MatMul(Operation):
     multiplies: ClassVar[bool] = True
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return (..., m, n)."""
         a, b = shapes
         if len(a) < 2 or len(b) < 2:
             raise ValueError(f"MatMul: operands must have at least two axes, got shapes {a} and {b}")
@@ -32,7 +31,6 @@ class MatMul(Operation):
         return (*broadcast_shape("MatMul", a[:-2], b[:-2]), a[-2], b[-1])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether a has the batch first and b is one matrix, or the batch is the first of the axes that stack matrices."""
         a, b = shapes
         if len(b) == 2:
             return batch_leads(a) and BATCH not in b
@@ -40,7 +38,6 @@ class MatMul(Operation):
         return BATCH not in (*a[-2:], *b[-2:]) and batch_stays_aside(stacks, broadcast_shape("MatMul", *stacks))
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Plan the sums over repeated leading axes; a plain matrix on the right needs none."""
         self._flat = len(shapes[1]) == 2
         stacks = () if self._flat else shapes
         self._full = [(*output[:-2], *shape[-2:]) for shape in stacks]
@@ -50,7 +47,6 @@ class MatMul(Operation):
         ]
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write a @ b."""
         a, b = inputs
         if self._flat:
             np.dot(a, b, out) if a.ndim == 2 else np.dot(_rows(a), b, _rows(out))
@@ -58,7 +54,6 @@ class MatMul(Operation):
             np.matmul(a, b, out)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Write gradient @ b^T for a and a^T @ gradient for b."""
         a, b = inputs
         for_a, for_b = wanted
         if self._flat:
@@ -96,23 +91,19 @@ class TensorDot(Operation):
         self.axes = arguments.integer(self, "axes", axes, minimum=1)
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the axes that are left."""
         a, b = shapes
         if self.axes > min(len(a), len(b)) or a[-self.axes :] != b[: self.axes] or BATCH in b:
             raise ValueError(f"TensorDot: the last {self.axes} axes of shape {a} are not the first of shape {b}")
         return (*a[: -self.axes], *b[self.axes :])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether a has the batch first."""
         return batch_leads(shapes[0]) and len(shapes[0]) > self.axes
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the product."""
         a, b, flat = self._matrices(inputs, out)
         np.matmul(a, b, out=flat)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Write gradient @ b^T for a and a^T @ gradient for b, as matrices."""
         a, b, flat = self._matrices(inputs, gradient)
         if wanted[1] is not None:
             np.matmul(a.T, flat, out=wanted[1].reshape(b.shape))

@@ -29,7 +29,6 @@ class BatchNormalize(Operation):
         self._training = False
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the shape of x."""
         return shapes[0]
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
@@ -37,11 +36,9 @@ class BatchNormalize(Operation):
         return batch_leads(shapes[0]) and len(shapes[0]) > 1
 
     def changes_buffers(self, frozen: bool) -> bool:
-        """Whether training moves the statistics."""
         return not (frozen and self.freeze_statistics)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the statistics and for one block."""
         self._wide = WideRows(output, dtype)
         self._mean, self._variance, self._scale, self._factor = np.zeros((4, self._wide.features), dtype)
         self._sum, self._sum_with_c = np.zeros((2, self._wide.features), dtype)
@@ -49,11 +46,9 @@ class BatchNormalize(Operation):
         self._block = self.scratch.empty((self._wide.height, self._wide.width), dtype)
 
     def begin(self, mode: Mode, position: int) -> None:
-        """Note whether to use the statistics of the batch."""
         self._training = mode.training and self.changes_buffers(self.frozen)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the normalised values, with the statistics of the batch or the moving ones."""
         wide, (mean, scale, shift, _) = self._wide, self._rows
         x, gamma, beta, moving_mean, moving_variance = inputs
         rows, output = wide.view(x), wide.view(out)
@@ -171,15 +166,12 @@ class LayerNormalize(Operation):
         self.epsilon = epsilon
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the shape of x."""
         return shapes[0]
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch is the first axis; the features are another."""
         return batch_leads(shapes[0]) and len(shapes[0]) > 1
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for two numbers per position and for blocks of positions."""
         self._shape = (math.prod(output[:-1]), output[-1])
         positions, features = self._shape
         height = min(positions, max(1, ROW_BLOCK // features))
@@ -194,7 +186,6 @@ class LayerNormalize(Operation):
         self._beta = self.scratch.empty((height, features), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the normalised values."""
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
         # repeated for every position of a block: NumPy is slow at repeating short rows itself
         np.copyto(self._gamma, inputs[1])

@@ -23,7 +23,6 @@ class Pool(Operation, ABC):
         self.size, self.strides, self.padding = tuple(size), tuple(strides), padding
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return (batch, height', width', channels), or (batch, time', channels)."""
         (x,) = shapes
         owner = type(self).__name__
         if len(x) != len(self.size) + 2 or BATCH in x[1:]:
@@ -39,7 +38,6 @@ class Pool(Operation, ABC):
         return batch_leads(shapes[0])
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Find the windows along both axes; a sequence has a width of 1."""
         windows = place(type(self).__name__, shapes[0][1:-1], self.size, self.strides, self.padding)
         if len(windows) == 1:
             windows.append(Window(1, 1, 1, 0, 0))
@@ -87,7 +85,6 @@ class PoolMax(Pool):
     reads_output: ClassVar[bool] = True
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the maxima of columns, and for where the maximum is and where it was found already."""
         super().allocate(shapes, output, dtype)
         self._half = self.scratch.empty((*self._shape[:2], self._columns.length, self._channels), dtype)
         self._here = self.scratch.empty(self._shape, np.dtype(bool))
@@ -95,13 +92,11 @@ class PoolMax(Pool):
         self._share = None if self._apart else self.scratch.empty(self._shape, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the maxima, first along the height, then along the width."""
         half = self._half
         reduce(np.maximum, -np.inf, image(inputs[0]).swapaxes(0, 1), self._rows, half.swapaxes(0, 1))
         reduce(np.maximum, -np.inf, half.transpose(2, 0, 1, 3), self._columns, image(out).transpose(2, 0, 1, 3))
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Write the gradient where the maximum is, 0 elsewhere."""
         if wanted[0] is None:
             return
         x, y, incoming, target = (image(array) for array in (inputs[0], output, gradient, wanted[0]))
@@ -127,7 +122,6 @@ class PoolAverage(Pool):
     reads_inputs: ClassVar[bool] = False
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Count the cells of each window and make room for the sums of columns and for shares of gradients."""
         super().allocate(shapes, output, dtype)
         self._half = self.scratch.empty((*self._shape[:2], self._columns.length, self._channels), dtype)
         self._part = self.scratch.empty(self._shape, dtype)
@@ -136,14 +130,12 @@ class PoolAverage(Pool):
         self._weights = np.asarray(1 / (counts[0, 0] if even else counts[:, :, np.newaxis]), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the means, summing first along the height, then along the width."""
         half, target = self._half, image(out)
         reduce(np.add, 0, image(inputs[0]).swapaxes(0, 1), self._rows, half.swapaxes(0, 1))
         reduce(np.add, 0, half.transpose(2, 0, 1, 3), self._columns, target.transpose(2, 0, 1, 3))
         np.multiply(target, self._weights, out=target)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Give each cell its share of the gradient of every window it is in."""
         if wanted[0] is None:
             return
         target = image(wanted[0])

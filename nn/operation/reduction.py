@@ -29,18 +29,15 @@ class Reduction(Operation):
                 raise TypeError(f"{type(self).__name__} 'axis' must be an integer, a tuple of integers or None, got {axis!r}")
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the shape without the reduced axes, or with 1 in their places."""
         axes = self._axes(shapes[0])
         if self.keepdims:
             return self._kept(shapes[0])
         return tuple(length for axis, length in enumerate(shapes[0]) if axis not in axes)
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch is the first axis and stays."""
         return batch_leads(shapes[0]) and 0 not in self._axes(shapes[0])
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Fix the axes for this shape."""
         self._reduced = self._axes(shapes[0])
         self._with_ones = self._kept(shapes[0])
 
@@ -70,16 +67,13 @@ class Sum(Reduction):
     reads_inputs: ClassVar[bool] = False
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Plan the sum."""
         super().allocate(shapes, output, dtype)
         self._sum = Summation(shapes[0], self._reduced, dtype, self.scratch)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the sums."""
         self._sum(inputs[0], out)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Give every summand the gradient of its sum."""
         if wanted[0] is not None:
             np.copyto(wanted[0], self.expand(gradient))
 
@@ -88,17 +82,14 @@ class Mean(Sum):
     """The arithmetic mean over some axes."""
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Plan the sum and count its summands."""
         super().allocate(shapes, output, dtype)
         self._share = 1 / math.prod(shapes[0][axis] for axis in self._reduced)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the means."""
         super().forward(inputs, out)
         np.multiply(out, self._share, out=out)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Give every element its share of the gradient of its mean."""
         if wanted[0] is not None:
             np.multiply(self.expand(gradient), self._share, out=wanted[0])
 
@@ -109,7 +100,6 @@ class Extremum(Reduction):
     reads_output: ClassVar[bool] = True
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for the mask of the extreme elements and for their number."""
         super().allocate(shapes, output, dtype)
         self._count = Summation(shapes[0], self._reduced, dtype, self.scratch)
         self._mask = self.scratch.empty(shapes[0], dtype)
@@ -120,7 +110,6 @@ class Extremum(Reduction):
         """Write the extreme elements."""
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Divide each gradient among the elements that are extreme."""
         if wanted[0] is not None:
             np.equal(inputs[0], self.expand(output), out=self._mask)
             self._count(self._mask, self._share)
@@ -132,7 +121,6 @@ class Max(Extremum):
     """The greatest element over some axes; equal ones share its gradient equally."""
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the greatest elements."""
         np.max(inputs[0], axis=self._reduced, keepdims=self.keepdims, out=out)
 
 
@@ -140,5 +128,4 @@ class Min(Extremum):
     """The least element over some axes; equal ones share its gradient equally."""
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the least elements."""
         np.min(inputs[0], axis=self._reduced, keepdims=self.keepdims, out=out)

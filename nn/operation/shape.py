@@ -28,7 +28,6 @@ class Reshape(Operation):
         self.shape = arguments.shape("Reshape", "shape", shape, unknown=1)
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the new shape; -1 stays while the batch axis of the input is unknown."""
         known = math.prod(axis for axis in self.shape if axis != BATCH)
         if BATCH in shapes[0]:
             sample = math.prod(axis for axis in shapes[0] if axis != BATCH)
@@ -73,19 +72,15 @@ class Transpose(Operation):
         self.axes = None if axes is None else tuple(axes)
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the lengths in the new order."""
         return tuple(shapes[0][axis] for axis in self._order(shapes[0]))
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch is the first axis before and after."""
         return batch_leads(shapes[0]) and self._order(shapes[0])[0] == 0
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Copy the elements to their places."""
         np.copyto(out, inputs[0].transpose(self._order(out.shape)))
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Copy the gradient back."""
         if wanted[0] is not None:
             np.copyto(wanted[0].transpose(self._order(gradient.shape)), gradient)
 
@@ -111,7 +106,6 @@ class Concatenate(Operation):
         self.axis = axis
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return the common shape with the sum of the lengths along the axis."""
         first = shapes[0]
         if not -len(first) <= self.axis < len(first):
             raise ValueError(f"Concatenate: axis {self.axis} does not exist in shape {first}")
@@ -124,23 +118,19 @@ class Concatenate(Operation):
         return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch is the first axis."""
         return all(batch_leads(shape) for shape in shapes)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Note where each input goes."""
         axis = self.axis % len(output)
         ends = np.cumsum([shape[axis] for shape in shapes]).tolist()
         starts = [0, *ends[:-1]]
         self._places = [(slice(None),) * axis + (slice(start, end),) for start, end in zip(starts, ends, strict=True)]
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Copy each input to its place."""
         for array, part in zip(inputs, self._parts(out), strict=True):
             np.copyto(part, array)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Copy each part of the gradient."""
         for target, part in zip(wanted, self._parts(gradient), strict=True):
             if target is not None:
                 np.copyto(target, part)

@@ -55,7 +55,6 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
         self._sent = False
 
     def begin_batch(self) -> None:
-        """Put the gradients of the batch before."""
         self._sent = True
         for variable in reversed(self.store.variables):
             for block, kept in self._pending.items():
@@ -65,7 +64,6 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
                 self.partners.put(self.buffers_id, block, kept.changes)
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
-        """Keep the gradient of one variable for one block until the next batch."""
         if not self._sent:
             self.begin_batch()
         if block_id not in self._fresh:
@@ -73,7 +71,6 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
         np.copyto(self._fresh[block_id].gradients.parts[variable.id], variable.gradient)
 
     def buffers_ready(self, block_id: int) -> None:
-        """Keep the changes of the buffers for one block until the next batch."""
         np.copyto(self._fresh[block_id].changes, self.store.buffer_changes)
 
     def finish_batch(self) -> Iterator[int]:
@@ -87,7 +84,6 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
         self._pending, self._fresh, self._sent = self._fresh, {}, False
 
     def state_dict(self) -> dict[str, Array | int | float]:
-        """Return the state of the rule and, of the last batch, gradients as `pending:<block>`, changes as `changes:<block>`."""
         pending = {f"{_PENDING}{block}": kept.gradients.whole for block, kept in self._pending.items()}
         changes = {f"{_CHANGES}{block}": kept.changes for block, kept in self._pending.items() if self.store.buffers}
         return {**super().state_dict(), **pending, **changes}

@@ -133,7 +133,6 @@ class GDOptimizer(IOptimizer):
         """Nothing to do: the store holds the gradient."""
 
     def finish_batch(self) -> Iterator[int]:
-        """Apply the rule to the whole parameter vector."""
         self.rule.update(self.store.values, self.store.gradients)
         self.store.apply_changes()
         return iter(())

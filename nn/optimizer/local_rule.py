@@ -32,7 +32,6 @@ class LocalRuleOptimizer(ExchangingOptimizer):
         self._blocks: list[int] = []
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
-        """Add the gradient of one variable for one block to that of the blocks before."""
         if block_id not in self._blocks:
             self._blocks.append(block_id)
         total = self._sum.parts[variable.id]
@@ -48,7 +47,6 @@ class LocalRuleOptimizer(ExchangingOptimizer):
         return self._sum.whole
 
     def buffers_ready(self, block_id: int) -> None:
-        """Add the changes of the buffers for one block to those of the blocks before."""
         np.add(self._changes, self.store.buffer_changes, out=self._changes)
 
     def gather_changes(self) -> None:
@@ -122,7 +120,6 @@ class ParameterAveragingOptimizer(LocalRuleOptimizer):
 
     @property
     def exchanged_buffers(self) -> Array:
-        """Their values."""
         return self.store.buffer_values
 
     def finish_batch(self) -> Iterator[int]:
@@ -162,5 +159,4 @@ class FederatedOptimizer(ParameterAveragingOptimizer):
         arguments.integer(self, "local_batches", self.local_batches, minimum=1)
 
     def due(self) -> bool:
-        """Whether as many batches have passed."""
         return self.rule.step % self.local_batches == 0

@@ -49,7 +49,6 @@ class ExchangingOptimizer(IOptimizer):
         return self.store.buffer_changes
 
     def buffers_ready(self, block_id: int) -> None:
-        """Put the changes of the buffers for one block."""
         if self.store.buffers:
             self.partners.put(self.buffers_id, block_id, self.exchanged_buffers)
 
@@ -91,7 +90,6 @@ class PSGDOptimizer(ExchangingOptimizer):
         self._gradients = [variable.gradient for variable in store.variables]
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
-        """Put the gradient of one variable for one block."""
         self.partners.put(variable.id, block_id, self._gradients[variable.id])
 
     def finish_batch(self) -> Iterator[int]:
@@ -117,11 +115,9 @@ class GradientAveragingOptimizer(ExchangingOptimizer):
     gets: ClassVar[str] = "parameters"
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
-        """Put the gradient of one variable for one block."""
         self.partners.put(variable.id, block_id, variable.gradient)
 
     def finish_batch(self) -> Iterator[int]:
-        """Wait for the parameters, then take them over."""
         yield from self.wait()
         self.take([variable.value for variable in self.store.variables])
         self.store.apply_changes()

@@ -81,11 +81,9 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
 
     @property
     def buffers_id(self) -> int:
-        """The id after those of the shards."""
         return 2 * self._count
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
-        """Put every shard that this variable completes."""
         self._block = block_id
         missing = self._missing
         for shard in self._shards_of[variable.id]:
@@ -95,7 +93,6 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
                 self.partners.put(shard, block_id, self._gradients[shard])
 
     def finish_batch(self) -> Iterator[int]:
-        """Merge and update the own shard, put its parameters, and take over those of the others."""
         own, values = self._own, self._values[self._own]
         merged = self._gradients[own]
         if values.size:
@@ -125,7 +122,6 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
         self._gathered_step = self.rule.step
 
     def state_dict(self) -> dict[str, Array | int | float]:
-        """Return the state of the rule: of the own shard, or of the whole vector if `gather_state` has just run."""
         state = super().state_dict()
         if self._gathered_step == self.rule.step:
             state.update((f"rule:{name}", slot) for name, slot in self._gathered.items())

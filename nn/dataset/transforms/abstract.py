@@ -46,7 +46,7 @@ class AbsTransformer(Configurable, ABC):
         return Chain((self, other))
 
 
-class Chain(AbsTransformer):
+class Chain(AbsTransformer, configured=True):
     """Transforms applied one after the other; a chain inside a chain dissolves into its steps.
 
     Raises TypeError when a step is no transform.
@@ -64,24 +64,17 @@ class Chain(AbsTransformer):
 
     @property
     def steps(self) -> tuple[AbsTransformer, ...]:
-        """The simple transforms of the chain."""
         return self._steps
 
     @property
     def deals_blocks(self) -> bool:
-        """Whether one of the steps does."""
         return any(step.deals_blocks for step in self._steps)
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
-        """Apply every step with the same seed."""
         arrays = (train_x, train_y, test_x, test_y)
         for step in self._steps:
             arrays = step(*arrays, seed=seed)
         return arrays
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {"steps": list(self._steps)}
 
 
 def describe(transformer: AbsTransformer) -> list[tuple[str, dict[str, Any]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -21,7 +20,7 @@ __all__ = ["Augment", "ImageCls"]
 _BRIGHTEST = np.float32(255)
 
 
-class ImageCls(AbsTransformer):
+class ImageCls(AbsTransformer, configured=True):
     """Image classification: pixels to float32 in 0..1, images to rows, class numbers to one-hot rows.
 
     Integer images become float32 divided by 255; float images stay as they are. With `flatten` images of any shape
@@ -47,10 +46,6 @@ class ImageCls(AbsTransformer):
         if flatten and channels:
             raise ValueError("ImageCls 'channels' must go with flatten=False, got channels=True and flatten=True")
         self.flatten, self.channels = flatten, channels
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {"flatten": self.flatten, "channels": self.channels}
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return images as the class says and labels ``(n, classes)`` of both parts; nothing is random here."""
@@ -81,7 +76,7 @@ def _numbers_classes(labels: Array) -> bool:
 _CHUNK = 256  # images that are padded at a time
 
 
-class Augment(AbsTransformer):
+class Augment(AbsTransformer, configured=True):
     """Add `copies` of every training image, each changed at random; labels are repeated, the test set stays.
 
     With `flip` a copy is mirrored left to right with probability 1/2. With `crop` c it is padded by c rows and columns of
@@ -108,10 +103,6 @@ class Augment(AbsTransformer):
         self.keep = bool(arguments.instance(self, "keep", keep, bool))
         if not self.flip and not self.crop:
             raise ValueError("Augment must be asked for 'flip', 'crop' or both, got neither")
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {"copies": self.copies, "flip": self.flip, "crop": self.crop, "keep": self.keep}
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return more training images and their labels; `seed` decides flips and places."""

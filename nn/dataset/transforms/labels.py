@@ -52,7 +52,7 @@ def sort_keys(owner: object, labels: Array) -> NDArray[Any]:
     return labels.argmax(axis=1) if labels.ndim == 2 and labels.shape[1] > 1 else labels.reshape(-1)
 
 
-class OneHot(AbsTransformer):
+class OneHot(AbsTransformer, configured=True):
     """Labels to one-hot rows: class numbers ``(n,)`` or ``(n, 1)`` become float32 ``(n, classes)``; samples stay.
 
     ``rows[i, j] = 1 if labels[i] == j else 0``. Class numbers are integers, booleans or whole floats. Without `classes` there
@@ -68,12 +68,7 @@ class OneHot(AbsTransformer):
     def __init__(self, classes: int | None = None) -> None:
         self.classes = None if classes is None else arguments.integer(self, "classes", classes, minimum=1)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {"classes": self.classes}
-
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
-        """Return the labels of both parts as rows; nothing is random here."""
         refuse_masked("OneHot labels", train_y, test_y)
         for labels in (train_y, test_y):
             if labels.size != len(labels) or not labels.size:

@@ -19,7 +19,7 @@ from nn.random import keyed
 __all__ = ["Dirichlet", "Make_Non_IID", "SortedBatches", "True_Non_IID"]
 
 
-class SortedBatches(AbsTransformer):
+class SortedBatches(AbsTransformer, configured=True):
     """A new order of the training samples that make up whole batches, by their labels; what is behind them stays.
 
     A subclass gives the order in `order`.
@@ -31,12 +31,7 @@ class SortedBatches(AbsTransformer):
 
     @property
     def deals_blocks(self) -> bool:
-        """True: block b of every batch has samples of its own kind."""
         return True
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {"batch_size": self.batch_size, "disorder": self.disorder}
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return the training part in the new order; `seed` decides which samples change places."""
@@ -109,7 +104,7 @@ _MIN_ALPHA, _MAX_ALPHA = 1e-9, 1e9
 _NEGLIGIBLE = 1e-9  # a sum of shares that has lost its digits
 
 
-class Dirichlet(AbsTransformer):
+class Dirichlet(AbsTransformer, configured=True):
     """Give every block its own mixture of classes, q ~ Dirichlet(alpha * p), as federated-learning experiments do.
 
     p are the shares of the classes in the training set. With ``alpha`` towards 0 each block sees a single class, with a large
@@ -137,12 +132,7 @@ class Dirichlet(AbsTransformer):
 
     @property
     def deals_blocks(self) -> bool:
-        """True: block b of every batch has samples of its own kind."""
         return True
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {"alpha": self.alpha, "blocks": self.blocks, "block_size": self.block_size}
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return the training part in the new order; `seed` decides mixtures, samples and their order."""

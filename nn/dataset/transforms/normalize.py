@@ -3,23 +3,71 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nn import arguments
-from nn.arrays import Array, refuse_masked
+from nn.arrays import Array, Shape, refuse_masked
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 
-__all__ = ["Normalize", "NormalizeLabels", "check_fits", "normalized", "statistics"]
+__all__ = ["Normalize", "NormalizeLabels", "Standardization", "normalized", "statistics"]
 
 _PER = ("feature", "channel", "all")
 _CHUNK = 1 << 16  # values that are in hand at a time, as float64
 
 
-class Normalize(AbsTransformer):
+class Standardization(AbsTransformer, configured=True):
+    """``(x - mean) / std`` of samples or of labels, with given statistics or those of the training part by `per`."""
+
+    what: ClassVar[str]
+    """What it works on, for messages."""
+
+    per: str = "channel"
+
+    def __init__(self, mean: ArrayLike | None = None, std: ArrayLike | None = None) -> None:
+        self.mean = self._statistic("mean", mean)
+        self.std = self._statistic("std", std)
+        if self.std is not None and not (self.std > 0).all():
+            raise ValueError(f"{type(self).__name__} 'std' must be positive, got {self.std.tolist()}")
+
+    def argument(self, name: str) -> Any:
+        value = super().argument(name)
+        return value.tolist() if isinstance(value, np.ndarray) else value
+
+    def standardized(self, train: Array, test: Array) -> tuple[Array, Array]:
+        """Return both parts; raise TypeError or ValueError where they are no numbers or the given statistics do not fit."""
+        owner = type(self).__name__
+        refuse_masked(f"{owner} {self.what}", train, test)
+        for x in (train, test):
+            if x.dtype.kind not in "biuf":
+                raise TypeError(f"{owner} needs {self.what} that are numbers, got dtype {x.dtype}")
+        sample = train.shape[1:]
+        for name, given in (("mean", self.mean), ("std", self.std)):
+            if given is not None and not _fits(given.shape, sample):
+                raise ValueError(f"{owner} '{name}' must fit {self.what} of shape {sample}, got shape {given.shape}")
+        mean, std = self.mean, self.std
+        if mean is None or std is None:
+            found_mean, found_std = statistics(owner, f"training {self.what}", train, self.per)
+            mean, std = found_mean if mean is None else mean, found_std if std is None else std
+        return normalized(train, mean, std), normalized(test, mean, std)
+
+    def _statistic(self, name: str, value: ArrayLike | None) -> NDArray[np.float64] | None:
+        if value is None:
+            return None
+        owner = type(self).__name__
+        try:
+            array = np.array(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{owner} '{name}' must be a number or a list of numbers, got {value!r}") from None
+        if not array.size or not np.isfinite(array).all():
+            raise ValueError(f"{owner} '{name}' must be finite numbers, got {value!r}")
+        return array
+
+
+class Normalize(Standardization, configured=True):
     """``(x - mean) / std``, with the statistics of the training part for both parts.
 
     `per` says over what the statistics are taken: with 'channel' there is one mean per entry of the last axis, that is per
@@ -40,21 +88,11 @@ class Normalize(AbsTransformer):
     [[0.0], [2.0]]
     """
 
-    def __init__(self, mean: ArrayLike | None = None, std: ArrayLike | None = None, per: str = "channel") -> None:
-        arguments.one_of(self, "per", per, _PER)
-        self._mean = _statistic("mean", mean)
-        self._std = _statistic("std", std)
-        if self._std is not None and not (self._std > 0).all():
-            raise ValueError(f"Normalize 'std' must be positive, got {self._std.tolist()}")
-        self.per = per
+    what: ClassVar[str] = "samples"
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        return {
-            "mean": None if self._mean is None else self._mean.tolist(),
-            "std": None if self._std is None else self._std.tolist(),
-            "per": self.per,
-        }
+    def __init__(self, mean: ArrayLike | None = None, std: ArrayLike | None = None, per: str = "channel") -> None:
+        self.per = arguments.one_of(self, "per", per, _PER)
+        super().__init__(mean, std)
 
     @classmethod
     def of(cls, data: AbsDataset, per: str = "channel") -> Normalize:
@@ -67,25 +105,13 @@ class Normalize(AbsTransformer):
 
         Raises ValueError where it was made without them; else as a call.
         """
-        if self._mean is None or self._std is None:
+        if self.mean is None or self.std is None:
             raise ValueError("Normalize must have 'mean' and 'std' to apply them: make it by Normalize.of(data)")
-        return self(x, x[:0], x[:0], x[:0])[0]
+        return self.standardized(x, x[:0])[0]
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
-        """Return both parts normalised; labels stay, nothing is random here."""
-        refuse_masked("Normalize samples", train_x, test_x)
-        for x in (train_x, test_x):
-            if x.dtype.kind not in "biuf":
-                raise TypeError(f"Normalize needs samples that are numbers, got dtype {x.dtype}")
-        for name, given in (("mean", self._mean), ("std", self._std)):
-            if given is not None:
-                check_fits("Normalize", "samples", name, given, train_x)
-        mean, std = self._mean, self._std
-        if mean is None or std is None:
-            found_mean, found_std = statistics("Normalize", "training samples", train_x, self.per)
-            mean = found_mean if mean is None else mean
-            std = found_std if std is None else std
-        return normalized(train_x, mean, std), train_y, normalized(test_x, mean, std), test_y
+        train_x, test_x = self.standardized(train_x, test_x)
+        return train_x, train_y, test_x, test_y
 
 
 def statistics(owner: str, what: str, x: Array, per: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -122,27 +148,12 @@ def statistics(owner: str, what: str, x: Array, per: str) -> tuple[NDArray[np.fl
     return mean, std
 
 
-def _statistic(name: str, value: ArrayLike | None) -> NDArray[np.float64] | None:
-    if value is None:
-        return None
+def _fits(given: Shape, sample: Shape) -> bool:
+    """Whether a statistic broadcasts to each sample."""
     try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"Normalize '{name}' must be a number or a list of numbers, got {value!r}") from None
-    if not array.size or not np.isfinite(array).all():
-        raise ValueError(f"Normalize '{name}' must be finite numbers, got {value!r}")
-    return array
-
-
-def check_fits(owner: str, what: str, name: str, given: NDArray[np.float64], x: Array) -> None:
-    """Raise ValueError unless a given statistic broadcasts to each of `what`."""
-    sample = x.shape[1:]
-    try:
-        fits = np.broadcast_shapes(given.shape, sample) == sample
+        return np.broadcast_shapes(given, sample) == sample
     except ValueError:
-        fits = False
-    if not fits:
-        raise ValueError(f"{owner} '{name}' must fit {what} of shape {sample}, got shape {given.shape}")
+        return False
 
 
 def _rows(x: Array) -> Array:
@@ -167,7 +178,7 @@ def normalized(x: Array, mean: NDArray[np.float64], std: NDArray[np.float64]) ->
     return result
 
 
-class NormalizeLabels(AbsTransformer):
+class NormalizeLabels(Standardization):
     """``(y - mean) / std`` for labels ``(n,)`` or ``(n, labels)``, with the statistics of the training part, one per column.
 
     A regression on values far from 0 and 1 learns much faster so; loss and metrics are those of the normalised values. `of`
@@ -182,50 +193,23 @@ class NormalizeLabels(AbsTransformer):
     Floats keep their dtype, other labels become float32. Raises as `Normalize` does, for labels.
     """
 
-    def __init__(self, mean: ArrayLike | None = None, std: ArrayLike | None = None) -> None:
-        self._statistics = Normalize(mean, std)  # which checks and keeps them
+    what: ClassVar[str] = "labels"
 
     @classmethod
     def of(cls, data: AbsDataset) -> NormalizeLabels:
         """Return the transform with the statistics of the labels in a data set's training part: of equal bits."""
-        return cls(*_of(data.load()[1]))
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's keywords."""
-        config = self._statistics.get_config()
-        return {"mean": config["mean"], "std": config["std"]}
+        return cls(*statistics("NormalizeLabels", "training labels", data.load()[1], cls.per))
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
-        """Return the labels of both parts normalised; nothing is random here."""
-        refuse_masked("NormalizeLabels labels", train_y, test_y)
-        for labels in (train_y, test_y):
-            if labels.dtype.kind not in "biuf":
-                raise TypeError(f"NormalizeLabels needs labels that are numbers, got dtype {labels.dtype}")
-        mean, std = _of(train_y)
-        config = self.get_config()
-        if config["mean"] is not None:
-            mean = _given("mean", config["mean"], train_y)
-        if config["std"] is not None:
-            std = _given("std", config["std"], train_y)
-        return train_x, normalized(train_y, mean, std), test_x, normalized(test_y, mean, std)
+        train_y, test_y = self.standardized(train_y, test_y)
+        return train_x, train_y, test_x, test_y
 
     def restore(self, prediction: Array) -> Array:
         """Return predictions ``(n,)`` or ``(n, labels)`` as values of the labels, of the same dtype.
 
         Raises ValueError where this was made without mean and std.
         """
-        config = self.get_config()
-        if config["mean"] is None or config["std"] is None:
+        if self.mean is None or self.std is None:
             raise ValueError("NormalizeLabels must have 'mean' and 'std' to restore: make it by NormalizeLabels.of(data)")
-        values: Array = np.asarray(prediction, np.float64) * config["std"] + config["mean"]
+        values: Array = np.asarray(prediction, np.float64) * self.std + self.mean
         return values.astype(prediction.dtype if prediction.dtype.kind == "f" else np.float32)
-
-
-def _of(labels: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return statistics("NormalizeLabels", "training labels", labels, "channel")
-
-
-def _given(name: str, value: ArrayLike, labels: Array) -> NDArray[np.float64]:
-    found = np.asarray(value, np.float64)
-    check_fits("NormalizeLabels", "labels", name, found, labels)
-    return found

@@ -78,7 +78,6 @@ class Shuffle(AbsTransformer):
     """
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
-        """Return the training part in an order drawn from `seed`."""
         check_pairs(self, train_x, train_y)
         order = keyed(seed, "shuffle").permutation(len(train_x))
         return train_x[order], train_y[order], test_x, test_y

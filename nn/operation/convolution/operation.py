@@ -35,7 +35,6 @@ class Convolution(Operation):
         self.strides, self.padding, self.groups = tuple(strides), padding, groups
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return (batch, height', width', filters), or (batch, time', filters)."""
         x, kernel = shapes[:2]
         owner = type(self).__name__
         if len(x) != len(self.strides) + 2 or len(kernel) != len(x) or BATCH in x[1:]:
@@ -57,7 +56,6 @@ class Convolution(Operation):
         return batch_leads(shapes[0]) and all(BATCH not in shape for shape in shapes[1:])
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Choose the method for these shapes and prepare it."""
         rows, columns = (*self._place(*shapes[:2]), Window(1, 1, 1, 0, 0))[:2]
         problem = Problem(
             shapes[0][0], rows, columns, shapes[0][-1], output[-1], self.groups, len(shapes) > 2, self.rectified, dtype
@@ -65,13 +63,11 @@ class Convolution(Operation):
         self._method: Method = (Winograd if Winograd.suits(problem) else Im2Col)(problem, self.scratch)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the convolution."""
         x, kernel = inputs[:2]
         bias = inputs[2] if len(inputs) > 2 else None
         self._method.forward(_image(x, x.ndim), _image(kernel, x.ndim, 1), bias, _image(out, x.ndim))
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Write the gradients of x, kernel and bias; the input of a first layer wants none."""
         axes = inputs[0].ndim
         for_x, for_kernel = wanted[:2]
         for_bias = wanted[2] if len(wanted) > 2 else None

@@ -40,7 +40,6 @@ class LSTMOperation(FeatureMajor):
     gates: ClassVar[int] = 4
 
     def prepare(self, dtype: np.dtype[Any]) -> None:
-        """Allocate the history of the steps, and the work space."""
         super().prepare(dtype)
         units, batch = self._units, self._batch
         kept = self._time if self.training else 1
@@ -57,7 +56,6 @@ class LSTMOperation(FeatureMajor):
         self._pair = self.scratch.empty((2 * units, batch), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Walk from the first step to the last."""
         self.read(inputs)
         weights, half, product = self._packed.T, self._half, self._pair[: self._units]
         for step in self._steps:
@@ -74,7 +72,6 @@ class LSTMOperation(FeatureMajor):
         self.write_states(out)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Walk back from the last step to the first."""
         _, kernel, recurrent, *_ = inputs
         for_x, *for_variables = wanted
         trained = any(target is not None for target in for_variables)
@@ -144,7 +141,6 @@ class GRUOperation(FeatureMajor):
     biases: ClassVar[int] = 2
 
     def prepare(self, dtype: np.dtype[Any]) -> None:
-        """Allocate the history of the steps, and the work space."""
         super().prepare(dtype)
         units, batch = self._units, self._batch
         kept = self._time if self.training else 1
@@ -160,7 +156,6 @@ class GRUOperation(FeatureMajor):
         self._product = self.scratch.empty((3 * units, batch), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Walk from the first step to the last."""
         self.read(inputs)
         for_x, for_h = self._packed[: self._first].T, self._packed[self._first :].T
         half, product, units = self._half, self._product, self._units
@@ -182,7 +177,6 @@ class GRUOperation(FeatureMajor):
         self.write_states(out)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Walk back from the last step to the first."""
         _, kernel, recurrent, *_ = inputs
         for_x, *for_variables = wanted
         units, trained = self._units, any(target is not None for target in for_variables)

@@ -34,7 +34,6 @@ class Recurrence(Operation, ABC):
         self.return_sequences = return_sequences
 
     def infer(self, *shapes: Shape) -> Shape:
-        """Return (batch, units) or (batch, time, units)."""
         x, kernel, recurrent, *_ = shapes
         if len(x) != 3 or BATCH in x[1:]:
             raise ValueError(f"{type(self).__name__}: expected inputs of shape (batch, time, features), got {x}")
@@ -52,7 +51,6 @@ class Recurrence(Operation, ABC):
         return shapes[0][0] == BATCH and all(BATCH not in shape for shape in shapes[1:])
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        """Note the sizes, then prepare work space."""
         self._batch, self._time, self._features = shapes[0]
         self._units = shapes[2][0]
         self._ones = self.biases if len(shapes) > 3 else 0
@@ -80,7 +78,6 @@ class FeatureMajor(Recurrence):
     """
 
     def prepare(self, dtype: np.dtype[Any]) -> None:
-        """Make the slab and its parts."""
         features, units, biased = self._features, self._units, min(self._ones, 1)
         rows, columns = features + units + self._ones, self.gates * units
         self._state_rows = slice(features + biased, features + biased + units)

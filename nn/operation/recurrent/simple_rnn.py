@@ -23,7 +23,6 @@ class SimpleRNNOperation(Recurrence):
         self.activation = activation
 
     def prepare(self, dtype: np.dtype[Any]) -> None:
-        """Allocate the history of all steps, and the work space of backward."""
         time, batch, features, units = self._time, self._batch, self._features, self._units
         rows = features + units + self._ones
         self._slab = zeros((time + 1, batch, rows), dtype)
@@ -43,7 +42,6 @@ class SimpleRNNOperation(Recurrence):
             self._x_gradient = self.scratch.empty((time * batch, features), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Walk from the first step to the last."""
         x, features, units = inputs[0], self._features, self._units
         np.copyto(self._slab[:-1, :, :features], x.swapaxes(0, 1))
         np.concatenate([part.reshape(-1, units) for part in inputs[1:]], out=self._packed)
@@ -54,7 +52,6 @@ class SimpleRNNOperation(Recurrence):
         np.copyto(out, self._states.swapaxes(0, 1) if self.return_sequences else self._states[-1])
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Walk back from the last step to the first."""
         _, kernel, recurrent, *_ = inputs
         features, units = self._features, self._units
         np.copyto(self._back, recurrent.T)
