@@ -17,7 +17,7 @@ from .errors import NetworkError
 from .handshake import HANDSHAKE_SECONDS, ServerHandshake
 from .hello import Hello, HelloReader, Hint, Refused
 from .keys import Keyring
-from .session import Session
+from .session import Peer, Session
 from .transport import SocketLink
 
 MAX_PENDING = 64
@@ -234,11 +234,9 @@ class _PendingConnection:
             self.link,
             handshake.keys.server_key,
             handshake.keys.client_key,
-            role=hello.role,
+            Peer(hello.role, None if self._accept is None else self._accept.node, hello.caps),
             sealed=self._seal or bool(hello.caps.get("seal")),
             is_server=True,
-            node_id=None if self._accept is None else self._accept.node,
-            caps=hello.caps,
             clock=clock,
         )
         session.bytes_sent, session.bytes_read = self._sent, self._read

@@ -14,7 +14,7 @@ from .handshake import ClientHandshake
 from .hello import Caps, Refused
 from .keys import Key
 from .nodes import Address
-from .session import Session
+from .session import Peer, Session
 from .transport import SocketLink, resolve, trusted_unix_path, wait_sockets
 
 CONNECT_SECONDS = 5.0
@@ -236,11 +236,9 @@ class _Attempt:
             link,
             keys.client_key,
             keys.server_key,
-            role=self.target.expect,
+            Peer(self.target.expect, self.target.node_id, handshake.peer_caps),
             sealed=self._seal or bool(handshake.peer_caps.get("seal")),
             is_server=False,
-            node_id=self.target.node_id,
-            caps=handshake.peer_caps,
             clock=self._clock,
         )
         self._session.bytes_sent, self._session.bytes_read = self._sent, self._read

@@ -6,6 +6,8 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
@@ -26,6 +28,14 @@ JOB_STALL_SECONDS = 600.0  # in one with a process of a job: between its bytes i
 _EVENT_LOOPS = frozenset({"agent", "submitter"})  # the roles at the ends of a session with an agent
 
 
+class Peer(NamedTuple):
+    """Who is at the other end, as the handshake has proven: its role, its node's id, and what it has said of itself."""
+
+    role: str
+    node_id: int | None = None
+    caps: Mapping[str, object] = MappingProxyType({})
+
+
 class Session:
     """One end of an authenticated connection between two nodes.
 
@@ -43,21 +53,18 @@ class Session:
         link: Link,
         send_key: bytes,
         receive_key: bytes,
+        peer: Peer,
         *,
-        role: str,
         sealed: bool,
         is_server: bool,
-        node_id: int | None = None,
-        caps: Mapping[str, object] | None = None,
         limits: Limits = Limits(),  # noqa: B008
         clock: Clock | None = None,
     ) -> None:
         if not sealed and not link.private:
             raise ValueError(f"The frames of a session with {link.peer} must be sealed: somebody may stand on its path.")
         self.link = link
-        self.role = role  # the peer's role, proven by the handshake
-        self.node_id = node_id  # the peer's
-        self.caps = dict(caps or {})
+        self.role, self.node_id = peer.role, peer.node_id
+        self.caps = dict(peer.caps)
         self.sealed = sealed
         self.lost: NetworkError | None = None
         self.left = False

@@ -42,6 +42,13 @@ class RunningAttempt(NamedTuple):
     is_ours: bool = True
 
 
+class Begin(NamedTuple):
+    """The number of the next attempt, and the term of our newest claim."""
+
+    attempt: int = 0
+    term: int = 0
+
+
 class RestartLoop:
     """Drives one job.
 
@@ -53,8 +60,7 @@ class RestartLoop:
         samples: loads the data set for nodes that lack it.
         run: where files go; None where none are fetched.
         driver: the name by which agents know us; "" for a job that ends with us.
-        attempt: the number of the next attempt.
-        term: of our newest claim.
+        begin: with which attempt.
     """
 
     def __init__(
@@ -67,13 +73,12 @@ class RestartLoop:
         run: RunFolder | None,
         *,
         driver: str = "",
-        attempt: int = 0,
-        term: int = 0,
+        begin: Begin = Begin(),  # noqa: B008
     ) -> None:
         self._manifest, self._membership, self.recovery = manifest, membership, recovery
         self._request, self._samples, self._run = request, samples, run
         self._driver, self._collects = driver, run is not None
-        self._attempt, self._term = attempt, term
+        self._attempt, self._term = begin
         self._content = manifest.to_bytes() if driver else b""
         self._sha256 = hashlib.sha256(self._content).hexdigest()
         self._running: RunningAttempt | None = None

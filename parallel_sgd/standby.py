@@ -31,7 +31,7 @@ from .errors import JobFailed
 from .job_executor import DATA
 from .manifest import AttemptState, JobManifest
 from .membership import Membership, SameNodes, Survivors
-from .restart_loop import RestartLoop, RunningAttempt
+from .restart_loop import Begin, RestartLoop, RunningAttempt
 from .training import Samples
 
 ORPHANED = 70  # exit code of a standby driver whose agent is gone
@@ -140,8 +140,7 @@ class StandbyDriver:
             self._load_samples,
             None,
             driver=self._driver,
-            attempt=1 + max([state.attempt, *(answer.attempt for answer in granted.values())]),
-            term=candidacy.election.term,
+            begin=Begin(1 + max([state.attempt, *(answer.attempt for answer in granted.values())]), candidacy.election.term),
         )
         with candidacy.take_connections() as com:
             coordinator = loop.adopted(com, state.attempt, nodes)

@@ -23,7 +23,7 @@ _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN, errno.ETIMEDOUT)
 class ProxiedConnection:
     """Moves bytes between `near` (who called) and `far`; both sockets are its own from now on. Nothing here waits.
 
-    `there` and `back` shape what goes to `far` and what comes from it. With `selects` they hold only once the HELLO from
+    `shapes` are those of what goes to `far` and of what comes from it. With `selects` they hold only once the HELLO from
     `near` is selected. `places` are where the two directions begin, if messages are to be found in them.
     """
 
@@ -31,15 +31,14 @@ class ProxiedConnection:
         self,
         near: socket.socket,
         far: socket.socket,
-        there: Shape,
-        back: Shape,
+        shapes: tuple[Shape, Shape],
         generator: random.Random,
         places: tuple[Place, Place] | None = None,
         sealed: bool = False,
         selects: Callable[[Hello], bool] | None = None,
         connecting: bool = False,
     ) -> None:
-        self._shapes = there, back
+        self._shapes = shapes
         seals = Seals(sealed)
         splitters = [None, None] if places is None else [MessageSplitter(place, seals) for place in places]
         own = [random.Random(generator.random()) for _ in range(2)]  # noqa: S311  faults need repetition, not secrecy

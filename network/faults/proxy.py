@@ -64,7 +64,9 @@ class Proxy:
                 far.close()
                 return None
             places = (Place.HELLO, Place.REPLY) if frames else None
-            return ProxiedConnection(near, far, route.there, route.back, self._random, places, selects=selects, connecting=True)
+            return ProxiedConnection(
+                near, far, (route.there, route.back), self._random, places, selects=selects, connecting=True
+            )
 
         route = Route(self, self._host, frames, admit)
         with self.changing():
@@ -81,7 +83,7 @@ class Proxy:
         route = Route(self, None, frames, None)
         places = (Place.FRAMES, Place.FRAMES) if frames else None
         with self.changing():
-            route.connections.append(ProxiedConnection(near, sock, route.there, route.back, self._random, places, sealed))
+            route.connections.append(ProxiedConnection(near, sock, (route.there, route.back), self._random, places, sealed))
             self._routes.append(route)
         return ours, route
 

@@ -34,6 +34,7 @@ from .server import RequestHandler
 from .settings import AgentSettings, default_work_dir
 from .store import JobFolders, WorkDirectory
 from .subscribers import Subscribers
+from .supervisor import Surroundings
 
 _PAUSE_SECONDS = 0.01
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # as on many a machine
@@ -72,17 +73,11 @@ class Agent:
             subscribers = Subscribers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
             self._leases = DriverLeases(folders, subscribers, work.cache, self._audit, self.logger, self._clock, children)
             held.callback(self._leases.close)
+            surroundings = Surroundings(
+                settings.slots, work.cache, settings.code_policy, settings.output_mib << 20, unix_path, children
+            )
             self._processes = ProcessTable(
-                settings,
-                work,
-                folders,
-                self._leases,
-                subscribers,
-                self._audit,
-                self.logger,
-                self._clock,
-                unix_path,
-                children,
+                surroundings, folders, self._leases, subscribers, self._audit, self.logger, self._clock
             )
             self._handler = RequestHandler(
                 self._processes, folders, self._leases, subscribers, self._audit, self.logger, work.log

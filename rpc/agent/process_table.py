@@ -17,37 +17,31 @@ from ..logs import clean
 from ..messages import Accepted, CanCommit, Lose, Notice, Operation, Progress, Refused, State, Suspect, Verdict
 from . import job_state
 from .checks import objection, too_few_slots
-from .children import ChildProcesses
 from .event_log import SecurityLog
 from .failover import DriverLeases
-from .settings import AgentSettings
-from .store import JobFolders, JobRecord, WorkDirectory
+from .store import JobFolders, JobRecord
 from .subscribers import Subscribers
-from .supervisor import Supervisor
+from .supervisor import Supervisor, Surroundings
 
 _REAP_SECONDS = 0.01
 
 
 class ProcessTable:
-    """Starts, watches and ends them. `unix_path` is where peers on this host may call the agent, "" for nowhere."""
+    """Starts, watches and ends them."""
 
     def __init__(
         self,
-        settings: AgentSettings,
-        work: WorkDirectory,
+        surroundings: Surroundings,
         folders: JobFolders,
         leases: DriverLeases,
         subscribers: Subscribers,
         audit: SecurityLog,
         logger: logging.Logger,
         clock: Clock,
-        unix_path: str,
-        children: ChildProcesses,
     ) -> None:
-        self._settings, self._work, self._folders = settings, work, folders
+        self._surroundings, self._folders = surroundings, folders
         self._leases, self._subscribers = leases, subscribers
         self._audit, self._logger, self._clock = audit, logger, clock
-        self._unix_path, self._children = unix_path, children
         self._supervisors: list[Supervisor] = []
         self._leaving = ""  # why no more jobs are taken
 
@@ -84,7 +78,7 @@ class ProcessTable:
         if driver:
             return Refused(order.job, order.node, driver, 0.0, driver)
         before = self.find(process_name(order.job, order.node))  # an earlier attempt, which has not ended yet
-        if before is not None or len(self._supervisors) >= self._settings.slots:
+        if before is not None or len(self._supervisors) >= self._surroundings.slots:
             holder = (before or self._supervisors[0]).record
             since = time.strftime("%H:%M:%S", time.localtime(holder.started))
             reason = f"busy with job '{clean(holder.title)}' since {since}"
@@ -94,7 +88,7 @@ class ProcessTable:
                 if (supervisor.order.job, supervisor.order.attempt) == (order.job, order.attempt)
             ]
             if before is None and mates:
-                reason = f"{reason}, which is this one: {too_few_slots(self._settings.slots, [*mates, order.node])}"
+                reason = f"{reason}, which is this one: {too_few_slots(self._surroundings.slots, [*mates, order.node])}"
             return Refused(order.job, order.node, reason, holder.started)
         try:
             supervisor = self._start(order, submitter, cluster)
@@ -107,7 +101,7 @@ class ProcessTable:
             "Job %s (%s) accepted as node %s, process %s.", order.job, clean(order.title), order.node, supervisor.pid
         )
         self._audit.write("accepted", f"job {supervisor.name} from {submitter.link.peer}")
-        return Accepted(order.job, order.node, host_name(), self._unix_path, VERSION)
+        return Accepted(order.job, order.node, host_name(), self._surroundings.unix_path, VERSION)
 
     def _start(self, order: CanCommit, submitter: Session, cluster: Key) -> Supervisor:
         record = self._folders.create(order.job, order.node, order.title, order.attempt)
@@ -118,15 +112,9 @@ class ProcessTable:
                 self._folders.folder(record),
                 submitter,
                 cluster,
-                children=self._children,
-                cache=self._work.cache,
-                code_policy=self._settings.code_policy,
-                output_limit=self._settings.output_mib << 20,
-                now=self._clock.monotonic(),
-                on_tell=self._tell,
-                on_progress=self._progress,
-                on_event=self._on_event,
-                on_audit=self._audit.write,
+                self._surroundings,
+                self,
+                self._clock.monotonic(),
             )
         except OSError as error:
             record.state, record.detail, record.ended = "failed", str(error), time.time()
@@ -199,7 +187,7 @@ class ProcessTable:
             if supervisor.submitter is session:
                 supervisor.handle(job_state.SubmitterGone(), self._clock.monotonic())
 
-    def _tell(self, supervisor: Supervisor, tell: job_state.Tell) -> None:
+    def on_tell(self, supervisor: Supervisor, tell: job_state.Tell) -> None:
         """Record a state of a job and tell it to everybody who watches."""
         record = supervisor.record
         record.state, record.detail = tell.state, tell.detail
@@ -220,7 +208,7 @@ class ProcessTable:
         except OSError as error:
             self._logger.error("The record of job %s cannot be written, and will be tried again: %s", record.name, error)
 
-    def _on_event(self, supervisor: Supervisor, operation: Operation) -> None:
+    def on_event(self, supervisor: Supervisor, operation: Operation) -> None:
         """Tell everybody who watches that a job is alive, late, well again or dead."""
         if isinstance(operation, (Notice, Verdict)):
             text = operation.headline if isinstance(operation, Verdict) else operation.describe()
@@ -230,7 +218,11 @@ class ProcessTable:
             self._leases.note(supervisor.record, operation)
         self._subscribers.tell(supervisor.record.job, supervisor.record.node, operation)
 
-    def _progress(self, supervisor: Supervisor, percent: int) -> None:
+    def on_security_event(self, event: str, detail: str) -> None:
+        """Write it down."""
+        self._audit.write(event, detail)
+
+    def on_progress(self, supervisor: Supervisor, percent: int) -> None:
         self._subscribers.tell(
             supervisor.record.job,
             supervisor.record.node,

@@ -8,10 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from network.acceptor import Forwarded
 from network.errors import ProtocolError
@@ -55,12 +54,39 @@ _CHILD = "from rpc.job.process import main; main()"
 logger = get_logger(__name__)
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What the job processes of an agent share. `slots` are how many there may be; `unix_path` is where peers on this host may
+    call the agent, "" for nowhere; `output_limit` are bytes of what one prints that its log keeps."""
+
+    slots: int
+    cache: Path
+    code_policy: str
+    output_limit: int
+    unix_path: str
+    children: ChildProcesses
+
+
+class Listener(Protocol):
+    """Whom a supervisor tells what happens."""
+
+    def on_tell(self, supervisor: Supervisor, tell: job_state.Tell) -> None:
+        """The job process has come to another state."""
+
+    def on_progress(self, supervisor: Supervisor, percent: int) -> None:
+        """It has come so far."""
+
+    def on_event(self, supervisor: Supervisor, operation: Operation) -> None:
+        """Subscribers are to be told this besides."""
+
+    def on_security_event(self, event: str, detail: str) -> None:
+        """The security log is to have this."""
+
+
 class Supervisor:
     """A job process and its slot. `submitter` is the session that started it; `percent` and `note` are its progress.
 
-    `cluster` is the key that the submitter has proven. `on_tell(run, tell)`, `on_progress(run, percent)` and
-    `on_event(supervisor, operation)`, with what subscribers are to be told besides, are called as things happen.
-    Raises: OSError when it cannot be started.
+    `cluster` is the key that the submitter has proven. Raises: OSError when it cannot be started.
     """
 
     def __init__(
@@ -70,16 +96,9 @@ class Supervisor:
         folder: Path,
         submitter: Session,
         cluster: Key,
-        *,
-        children: ChildProcesses,
-        cache: Path,
-        code_policy: str,
-        output_limit: int,
+        surroundings: Surroundings,
+        listener: Listener,
         now: float,
-        on_tell: Callable[[Supervisor, job_state.Tell], None],
-        on_progress: Callable[[Supervisor, int], None],
-        on_event: Callable[[Supervisor, Operation], None],
-        on_audit: Callable[[str, str], None],
     ) -> None:
         self.order = order
         self.record = record
@@ -87,8 +106,7 @@ class Supervisor:
         self.percent, self.note = 0, ""
         self.slot = job_state.JobStateMachine(order.prepare_limit + order.start_limit, now)
         self.free = False
-        self._on_tell, self._on_progress, self._on_event, self._on_audit = on_tell, on_progress, on_event, on_audit
-        self._children = children
+        self._listener, self._children = listener, surroundings.children
         self._reaped: float | None = None
         self._untaken = 0
         self._order_to_halt: str | None = None
@@ -98,9 +116,9 @@ class Supervisor:
         self.events = EventLog(folder, order.attempt)
         self._monitor = ProcessMonitor(order, Reader(memory), folder / record.log, now)
         try:
-            self.output = JobOutput(folder / record.log, output_limit)
+            self.output = JobOutput(folder / record.log, surroundings.output_limit)
             try:
-                self._process, ours = _start(children, folder, self.output, threads_of(order), memory)
+                self._process, ours = _start(self._children, folder, self.output, threads_of(order), memory)
             except BaseException:
                 self.output.close()
                 raise
@@ -123,8 +141,8 @@ class Supervisor:
                 {node: key.secret for node, key in keys.items()},
                 order.prepare_limit,
                 order.start_limit,
-                str(cache),
-                code_policy,
+                str(surroundings.cache),
+                surroundings.code_policy,
             )
         )
 
@@ -227,9 +245,9 @@ class Supervisor:
             self._untaken = max(0, self._untaken - 1)
         elif isinstance(operation, Advanced):
             self.percent, self.note = operation.percent, operation.note
-            self._on_progress(self, operation.percent)
+            self._listener.on_progress(self, operation.percent)
         elif isinstance(operation, SecurityEvent):
-            self._on_audit(operation.event, f"job {self.name}: {operation.detail}")
+            self._listener.on_security_event(operation.event, f"job {self.name}: {operation.detail}")
         elif isinstance(operation, Reached):
             state, detail, self._exit_code = operation.state, operation.detail, operation.exit_code
             if self._order_to_halt is not None and state == "failed":
@@ -245,7 +263,7 @@ class Supervisor:
         monitor = self._monitor
         leaving = self.slot.stage is job_state.Stage.LEAVING
         for operation in monitor.look(now, leaving=leaving) if self._has_run else monitor.look_at_start(now):
-            self._on_event(self, operation)
+            self._listener.on_event(self, operation)
         if monitor.condemned:
             self.handle(job_state.Condemned(monitor.condemned), now)
 
@@ -269,14 +287,14 @@ class Supervisor:
         """Pass a state on; a failure of a job that has run goes with a verdict."""
         if tell.state == "failed" and self._has_run and self._monitor.verdict is None:
             code = self._process.returncode
-            self._on_event(self, self._monitor.failed(now, tell.detail, code, self._exit_code))
+            self._listener.on_event(self, self._monitor.failed(now, tell.detail, code, self._exit_code))
         elif tell.state == "done" and self._has_run:
             for operation in self._monitor.farewell(now):
-                self._on_event(self, operation)
+                self._listener.on_event(self, operation)
         elif tell.state != "running" and self._has_run:
             self._monitor.catch_up(now)
         self._has_run = self._has_run or tell.state == "running"
-        self._on_tell(self, tell)
+        self._listener.on_tell(self, tell)
 
     def _kill(self) -> None:
         """End the process and all it has started."""

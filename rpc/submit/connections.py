@@ -6,9 +6,9 @@ import logging
 import socket
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from network import VERSION
 from network.clock import Clock
 from network.controller import Controller
 from network.dial import Target
@@ -18,7 +18,6 @@ from network.nodes import Address
 from network.session import LOOK_SECONDS, Session
 from network.transport import wait_sockets
 
-from ..agent.checks import python_version
 from ..dialing import ProcessDialer
 from ..identity import code_key, host_name, process_name
 from ..logs import clean
@@ -166,55 +165,27 @@ def _close(sessions: dict[int, Session]) -> None:
 class JobMessages:
     """Makes the messages of one job. Every node gets a key for its code; those for talking to each other its agent derives.
 
-    `others` are nodes of the job that are not among `addresses`, and that may call these or be called by them.
+    `question` is that to the agents, without what differs between nodes and groups. `others` are nodes of the job that are not
+    among `addresses`, and that may call these or be called by them.
     """
 
-    def __init__(
-        self,
-        job: str,
-        title: str,
-        addresses: Mapping[int, Address],
-        cluster: Key,
-        blas_threads: int,
-        start_limit: float,
-        attempt: int = 0,
-        stall: float = 0.0,
-        driver: str = "",
-        others: Iterable[int] = (),
-        term: int = 0,
-        standstill: float = 0.0,
-        attempt_state: str = "",
-    ) -> None:
-        self._standstill, self._attempt_state = standstill, attempt_state
-        self.job, self._title, self.attempt = job, title, attempt
-        self._stall, self._driver, self._term = stall, driver, term
-        self._addresses = addresses
-        self._blas_threads, self._start_limit = blas_threads, start_limit
-        self.code_keys = {node: code_key(cluster, job, node) for node in addresses}
+    def __init__(self, question: CanCommit, addresses: Mapping[int, Address], cluster: Key, others: Iterable[int] = ()) -> None:
+        self._question, self._addresses = question, addresses
+        self.job, self.attempt = question.job, question.attempt
+        self.code_keys = {node: code_key(cluster, question.job, node) for node in addresses}
         self._nodes = {*addresses, *others}
         self._roster: dict[int, list[str]] = {}  # of the nodes that have accepted
 
     def can_commit(self, node: int, group: Sequence[int], prepare_limit: float) -> CanCommit:
         """The question to the agent of `node`."""
         host = self._addresses[node].host
-        return CanCommit(
-            self.job,
-            self._title,
-            node,
-            list(group),
-            self.attempt,
-            python_version(),
-            VERSION,
-            self._blas_threads,
-            sum(address.host == host for address in self._addresses.values()),
-            prepare_limit,
-            self._start_limit,
-            self._stall,
-            driver=self._driver,
+        return replace(
+            self._question,
+            node=node,
+            group=list(group),
+            jobs_on_host=sum(address.host == host for address in self._addresses.values()),
+            prepare_limit=prepare_limit,
             others=sorted(self._nodes.difference(group)),
-            term=self._term,
-            attempt_state=self._attempt_state,
-            standstill=self._standstill,
         )
 
     def note(self, node: int, accepted: Accepted) -> None:

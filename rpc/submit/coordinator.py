@@ -15,6 +15,7 @@ from network.controller import Controller
 from network.errors import NetworkError
 from network.session import Session
 
+from ..agent.checks import python_version
 from ..dialing import dial_processes
 from ..executable import AbsExecutable, Resources
 from ..files import is_safe_name
@@ -22,7 +23,7 @@ from ..identity import new_job_id
 from ..lease.handoff import Handoff
 from ..liveness.limits import GROUP_SLACK_SECONDS, RETURN_SECONDS, SINGLE_SLACK_SECONDS, START_SECONDS
 from ..logs import HEADLINE, SUBMIT_LOGGER, attach_console, cleaned
-from ..messages import MAX_TEXT, Conclude, Granted, Operation, State, Verdict
+from ..messages import MAX_TEXT, CanCommit, Conclude, Granted, Operation, State, Verdict
 from ..shipping import Bundle
 from .completion import EndOfJob, JobOutcome
 from .connections import JobMessages
@@ -106,21 +107,25 @@ class Coordinator(JobOutcome):
         self._com = com
         self._bandwidth = estimate_bandwidth
         self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
-        self._messages = JobMessages(
+        question = CanCommit(
             self.job,
             title,
-            com.addresses,
-            com.key,
-            blas_threads,
-            start_limit,
+            0,
+            [],
             attempt,
+            python_version(),
+            VERSION,
+            blas_threads,
+            1,
+            0.0,
+            start_limit,
             stall,
-            driver,
-            others,
-            term,
-            standstill,
-            attempt_state,
+            driver=driver,
+            term=term,
+            attempt_state=attempt_state,
+            standstill=standstill,
         )
+        self._messages = JobMessages(question, com.addresses, com.key, others)
         clock = SystemClock()
         run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)
         self._loop = loop = EventLoop(

@@ -25,7 +25,7 @@ from network.errors import NetworkError
 from network.handshake import HANDSHAKE_SECONDS, ClientHandshake
 from network.hello import Hello, Hint, Refused
 from network.keys import Key, Keyring
-from network.session import Session
+from network.session import Peer, Session
 from network.testing import VirtualClock
 from network.transport import SocketLink, wait_sockets
 
@@ -294,7 +294,7 @@ def test_frames_over_tcp_are_sealed_whatever_either_side_wants(ours: bool, their
             SocketLink(client),
             keys.client_key,
             keys.server_key,
-            role="agent",
+            Peer("agent"),
             sealed=True,
             is_server=False,
         )

@@ -10,7 +10,7 @@ import pytest
 
 from network import session as session_module
 from network.errors import ClosedByUs, PeerLost, ProtocolError
-from network.session import Session
+from network.session import Peer, Session
 from network.wire import HEADER, Kind, Limits
 from tests.network.memory_links import MemoryNetwork
 
@@ -124,8 +124,8 @@ def test_a_frame_beyond_the_receivers_limits_ends_the_session() -> None:
 
 def test_a_server_without_the_key_is_not_confirmed() -> None:
     wire = memory_wire()
-    client = Session(wire.left, CLIENT_KEY, SERVER_KEY, role="peer", sealed=False, is_server=False)
-    impostor = Session(wire.right, b"x" * 32, b"y" * 32, role="peer", sealed=False, is_server=True)
+    client = Session(wire.left, CLIENT_KEY, SERVER_KEY, Peer("peer"), sealed=False, is_server=False)
+    impostor = Session(wire.right, b"x" * 32, b"y" * 32, Peer("peer"), sealed=False, is_server=True)
     impostor.send()
     assert client.confirm() is False
     with pytest.raises(ProtocolError, match="seal does not verify"):
@@ -135,8 +135,8 @@ def test_a_server_without_the_key_is_not_confirmed() -> None:
 
 def test_ends_that_disagree_on_sealing_do_not_talk() -> None:
     left, right = MemoryNetwork().pair()
-    client = Session(left, CLIENT_KEY, SERVER_KEY, role="peer", sealed=True, is_server=False)
-    server = Session(right, SERVER_KEY, CLIENT_KEY, role="peer", sealed=False, is_server=True)
+    client = Session(left, CLIENT_KEY, SERVER_KEY, Peer("peer"), sealed=True, is_server=False)
+    server = Session(right, SERVER_KEY, CLIENT_KEY, Peer("peer"), sealed=False, is_server=True)
     server.send()
     client.receive()
     with pytest.raises(ProtocolError, match="do not agree whether frames are sealed"):

@@ -26,6 +26,7 @@ from network.session import (
     STALL_BYTES,
     STALL_SECONDS,
     TURN_BYTES,
+    Peer,
     Session,
 )
 from network.testing import VirtualClock
@@ -68,7 +69,7 @@ class Half(NamedTuple):
 def half(kind: str = "memory", *, sealed: bool = False, role: str = "submitter") -> Iterator[Half]:
     wire, clock = WIRES[kind][0](), VirtualClock()
     keys = SERVER_KEY, CLIENT_KEY
-    session = Session(wire.right, *keys, role=role, sealed=sealed, is_server=True, clock=clock)
+    session = Session(wire.right, *keys, Peer(role), sealed=sealed, is_server=True, clock=clock)
     try:
         yield Half(session, wire.left, clock)
     finally:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from network.session import Session
+from network.session import Peer, Session
 from network.transport import Link, SocketLink, wait_sockets
 from network.wire import Limits
 from tests.network.memory_links import MemoryLink, MemoryNetwork
@@ -74,8 +74,8 @@ def talk(kind: str = "memory", *, sealed: bool = False, limits: Limits | None = 
     wire = WIRES[kind][0]()
     sealed = sealed or not wire.left.private
     limits = limits or Limits()
-    client = Session(wire.left, CLIENT_KEY, SERVER_KEY, role="peer", sealed=sealed, is_server=False, node_id=0, limits=limits)
-    server = Session(wire.right, SERVER_KEY, CLIENT_KEY, role="peer", sealed=sealed, is_server=True, node_id=1, limits=limits)
+    client = Session(wire.left, CLIENT_KEY, SERVER_KEY, Peer("peer", 0), sealed=sealed, is_server=False, limits=limits)
+    server = Session(wire.right, SERVER_KEY, CLIENT_KEY, Peer("peer", 1), sealed=sealed, is_server=True, limits=limits)
     try:
         server.send()
         while not client.confirm():

@@ -46,6 +46,7 @@ from rpc.submit.connections import JobMessages
 from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
 from tests.network.wires import talk
+from tests.rpc.orders import question
 
 JOB = "20260101-000000-abcdef"
 CLUSTER = Key(b"k" * 32)
@@ -160,7 +161,7 @@ class Bench:
         com = Controller(-1, clients)
         at_end.callback(com.close, graceful=False)
         com.addresses = addresses
-        messages = JobMessages(JOB, "title", addresses, CLUSTER, 1, 60.0)
+        messages = JobMessages(question(JOB), addresses, CLUSTER)
         self.loop = EventLoop(
             com,
             messages,

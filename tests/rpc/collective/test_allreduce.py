@@ -16,7 +16,7 @@ import pytest
 
 from network.controller import Controller
 from network.errors import PeerLost, TimedOut
-from network.session import Session
+from network.session import Peer, Session
 from network.transport import SocketLink
 from rpc.collective.allreduce import WHOLE_BYTES, combined
 from rpc.collective.shared_slots import AHEAD, PIECE_BYTES
@@ -32,8 +32,7 @@ def group(count: int, *, sealed: bool = False) -> Iterator[list[Communication]]:
     sessions: list[dict[int, Session]] = [{} for _ in range(count)]
     for low, high in itertools.combinations(range(count), 2):
         for node, peer, end in zip((low, high), (high, low), socket.socketpair(), strict=True):
-            keys = {"role": "peer", "sealed": sealed, "is_server": node == low}
-            sessions[node][peer] = Session(SocketLink(end), KEY, KEY, **keys)
+            sessions[node][peer] = Session(SocketLink(end), KEY, KEY, Peer("peer"), sealed=sealed, is_server=node == low)
     controllers = [Controller(node, found) for node, found in enumerate(sessions)]
     try:
         yield [Communication(com, range(count), Path(), Path(), lambda percent: None) for com in controllers]

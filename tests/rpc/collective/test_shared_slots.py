@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from network.controller import Controller
-from network.session import Session
+from network.session import Peer, Session
 from network.transport import SocketLink
 from rpc.collective.shared_slots import ACCEPT, AHEAD, OFFER, PIECE_BYTES, SharedSlots
 
@@ -24,7 +24,7 @@ class Node:
     """A controller, its slots, and what has reached them."""
 
     def __init__(self, node_id: int, link: SocketLink, *, sealed: bool) -> None:
-        session = Session(link, KEY, KEY, role="peer", sealed=sealed, is_server=node_id == 0)
+        session = Session(link, KEY, KEY, Peer("peer"), sealed=sealed, is_server=node_id == 0)
         self.controller = Controller(node_id, {1 - node_id: session})
         self.slots = SharedSlots(self.controller, [0, 1])
         self.kinds: list[int] = []

@@ -23,6 +23,7 @@ from rpc.submit.connections import JobMessages
 from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
 from tests.network.wires import talk
+from tests.rpc.orders import question
 
 from ...statements import covers
 
@@ -35,7 +36,7 @@ class Team:
 
     def __init__(self, com: Controller, agents: dict[int, Session], directory: Path) -> None:
         com.addresses = {node: Address(f"host{node}", 1) for node in agents}
-        messages = JobMessages("job", "title", com.addresses, Key(b"k" * 32), 1, 60.0)
+        messages = JobMessages(question(), com.addresses, Key(b"k" * 32))
         self.clock, self.agents = VirtualClock(), agents
         self.loop = EventLoop(
             com,
