@@ -1,22 +1,32 @@
-"""Nodes that a discovery finds: workers join a running job and leave it, as hosts come, go and fail."""
+"""Who takes part in an elastic job: one membership under both engines, attempts of fresh processes and rounds of living ones.
+
+The machine of `rpc.elastic` decides: who is in, by what ranks, which slots are left alone for a while, which round it is. What
+it is told and what follows for the job is the same for both engines; how a round begins and a worker ends is theirs.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import signal
+import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from network.nodes import NodeAssignment
+from network.transport import Link, Waker, wait_sockets
 from rpc.elastic import (
+    PERIOD_SECONDS,
     Discovery,
     DiscoveryFailed,
     ElasticDriver,
     Fail,
+    Finish,
     FolderDiscovery,
     HostsSeen,
     Notified,
     NotifyRankZero,
-    Pause,
     Poller,
     StartRound,
     Tick,
@@ -25,18 +35,126 @@ from rpc.elastic import (
     WorkerEnded,
     WorkerReady,
 )
-from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.logs import SUBMIT_LOGGER, clean, get_logger
+from rpc.messages import Verdict
 
 from .errors import JobFailed
 from .membership import with_workers
 
-_LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.25
 _CHANGES = {1: "workers have left", 2: "workers have come", 3: "workers have come and left"}
 _log = get_logger(SUBMIT_LOGGER)
 
 
+class Inbox:
+    """A queue that makes `sock` readable; `put` from any thread, the rest belongs to one."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._waker = Waker()
+
+    @property
+    def sock(self) -> socket.socket:
+        """What to poll."""
+        return self._waker.sock
+
+    def put(self, item: Any) -> None:
+        self._queue.put(item)
+        self._waker.wake()
+
+    def take(self) -> list[Any]:
+        """All that was brought, oldest first."""
+        self._waker.clear()
+        items = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                items.append(self._queue.get_nowait())
+        return items
+
+    def close(self) -> None:
+        self._waker.close()
+
+
 class ElasticMembership:
-    """A `Membership` on what `discovery` finds; the elastic driver decides, this carries it out.
+    """See the module. `inbox` is for what threads bring: discovery, and those that start workers.
+
+    What the driver decides about workers (StartRound, StopWorker, RemoveWorker, NotifyRankZero) goes to `act`. Attribute:
+    `failure`, None while the job goes on, why it has failed, or "" after a good end. All but `inbox` belongs to one thread.
+    """
+
+    def __init__(self, driver: ElasticDriver, act: Callable[[object], None]) -> None:
+        self.driver, self._act = driver, act
+        self.inbox = Inbox()
+        self.failure: str | None = None
+        self._poller: Poller | None = None
+
+    def discover(self, discovery: Discovery, period: float = PERIOD_SECONDS) -> None:
+        """Ask `discovery` for hosts from now on."""
+        self._poller = Poller(discovery, self.inbox.put, period)
+
+    def wait(self, reading: Iterable[Link] = (), writing: Iterable[Link] = (), seconds: float = LOOK_SECONDS) -> None:
+        """Return when something has come in, on one of these links or otherwise, when the driver is to look, or after
+        `seconds`."""
+        deadline = self.driver.deadline
+        left = seconds if deadline is None else min(seconds, deadline - time.monotonic())
+        wait_sockets([*reading, self.inbox.sock], list(writing), max(0.0, left))  # type: ignore[list-item,arg-type]
+
+    def take(self) -> list[Any]:
+        """Tell the driver what discovery has found; returns what else was brought, oldest first."""
+        others = []
+        for item in self.inbox.take():
+            if isinstance(item, (HostsSeen, DiscoveryFailed)):
+                self.tell(item)
+            else:
+                others.append(item)
+        return others
+
+    def tell(self, event: object) -> None:
+        """Tell the driver something, and do what follows."""
+        for action in self.driver.handle(event, time.monotonic()):
+            if isinstance(action, Warn):
+                _log.warning("%s", action.message)
+            elif isinstance(action, (Finish, Fail)):
+                self.failure = action.message if isinstance(action, Fail) else ""
+            else:
+                self._act(action)
+
+    def close(self) -> None:
+        """End the discovery."""
+        if self._poller is not None:
+            self._poller.close()
+        self.inbox.close()
+
+
+def failure_of(
+    worker: Worker,
+    state: str,
+    detail: str,
+    verdict: Verdict | None = None,
+    *,
+    started: bool = True,
+    agent_lost: bool = False,
+) -> WorkerEnded:
+    """What the driver is told of a worker that has failed, by the words of its agent and the verdict on it, if there is one."""
+    code = 1 if state == "failed" else None  # as `subprocess` tells it; None where nobody knows
+    said, place = last_line(detail), (0, 0)
+    if verdict is not None:
+        if verdict.kind == "stuck":  # its agent has killed it
+            code = -signal.SIGKILL
+        elif verdict.signal or verdict.exit_code >= 0:
+            code = -verdict.signal or verdict.exit_code
+        said, place = verdict.headline, (verdict.epoch, verdict.batch)
+    is_consequence = verdict is not None and verdict.rank == 2
+    return WorkerEnded(worker, False, code, said, False, started, agent_lost, None if is_consequence else place)
+
+
+def last_line(detail: str) -> str:
+    """Where a traceback says what has happened."""
+    return clean((detail.strip().splitlines()[-1:] or ["no reason given"])[0])
+
+
+class DiscoveredNodes:
+    """A `Membership` of attempts, on what `discovery` finds.
 
     `nodes` says how many workers the first attempt waits for, and where the parameter server is. The constructor waits for
     them.
@@ -45,16 +163,15 @@ class ElasticMembership:
 
     def __init__(self, nodes: NodeAssignment, discovery: Discovery, fewest: int, most: int | None, job: str) -> None:
         self.nodes = nodes
-        self._job = job
-        self._driver = ElasticDriver(len(nodes.worker_ids), fewest, most, now=time.monotonic())
-        self._inbox: queue.SimpleQueue[HostsSeen | DiscoveryFailed] = queue.SimpleQueue()
+        driver = ElasticDriver(len(nodes.worker_ids), fewest, most, now=time.monotonic())
+        self._members = ElasticMembership(driver, self._act)
         self._round: StartRound | None = None
         self._workers: tuple[Worker, ...] = ()
-        self._changed = self._failure = ""
+        self._changed = ""
         if isinstance(discovery, FolderDiscovery):
             discovery.use_key(nodes.key_file)
-        self._poller = Poller(discovery, self._inbox.put)
         try:
+            self._members.discover(discovery)
             reason = self._await_round()
             if reason:
                 raise JobFailed({}, {}, job, reason=reason)
@@ -64,53 +181,44 @@ class ElasticMembership:
 
     def look(self) -> str:
         """Take in what discovery has found; all workers end together when the next round would be another one."""
-        while not self._inbox.empty():
-            self._tell(self._inbox.get())
-        self._tell(Tick())
+        self._members.take()
+        self._members.tell(Tick())
         changed, self._changed = self._changed, ""
-        return changed or self._failure
+        return changed or self._members.failure or ""
 
     def settle(self, failed: JobFailed) -> str:
         """Who failed by itself is told to the driver as failed, all others as ready for the next round, with their state."""
         for rank, worker in enumerate(self._workers):
             if rank in failed.culprits:
                 verdict = next((v for v in failed.verdicts if v.node == rank), None)
-                self._tell(WorkerEnded(worker, False, detail="" if verdict is None else verdict.headline, returned=False))
+                self._members.tell(failure_of(worker, *failed.failures[rank], verdict))
         for rank, worker in enumerate(self._workers):
             if rank not in failed.culprits:
-                self._tell(WorkerReady(worker, self._driver.attempt))
+                self._members.tell(WorkerReady(worker, self._members.driver.attempt))
         if any(node < 0 for node in failed.culprits):
             return "nobody can do without the parameter server"
         return self._await_round()
 
     def close(self) -> None:
         """End the discovery."""
-        self._poller.close()
+        self._members.close()
 
     def _await_round(self) -> str:
         """Wait until the driver begins a round; returns why it does not, or ""."""
-        while self._round is None and not self._failure:
-            left = None if self._driver.deadline is None else self._driver.deadline - time.monotonic()
-            try:
-                self._tell(self._inbox.get(timeout=max(0.0, min(_LOOK_SECONDS, left if left is not None else _LOOK_SECONDS))))
-            except queue.Empty:
-                self._tell(Tick())
+        members = self._members
+        while self._round is None and not members.failure:
+            members.wait()
+            members.take()
+            members.tell(Tick())
         if self._round is not None:
             self._workers, self._round, self._changed = self._round.workers, None, ""
             self.nodes = with_workers(self.nodes, [worker.address for worker in self._workers])
-        return self._failure
+        return members.failure or ""
 
-    def _tell(self, event: object) -> None:
-        self._act(self._driver.handle(event, time.monotonic()))
-
-    def _act(self, actions: Iterable[object]) -> None:
-        for action in actions:
-            if isinstance(action, StartRound):
-                self._round = action
-            elif isinstance(action, NotifyRankZero):
-                self._changed = f"The hosts have changed: {_CHANGES.get(int(action.result), 'other workers')}."
-                self._tell(Notified(action.sequence))
-            elif isinstance(action, (Pause, Warn)):
-                _log.warning("%s", action.reason if isinstance(action, Pause) else action.message)
-            elif isinstance(action, Fail):
-                self._failure = action.message
+    def _act(self, action: object) -> None:
+        """All processes of an attempt end with it, so there is nobody to be stopped or removed."""
+        if isinstance(action, StartRound):
+            self._round = action
+        elif isinstance(action, NotifyRankZero):
+            self._changed = f"The hosts have changed: {_CHANGES.get(int(action.result), 'other workers')}."
+            self._members.tell(Notified(action.sequence))

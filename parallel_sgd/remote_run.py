@@ -18,7 +18,7 @@ from .accounts import AccountError, Entry, NodeAccounts, Times, check_conserved,
 from .channel import Parameter_Server
 from .checkpoint.resume import ON_AGENTS, ON_LOCAL_WORKERS
 from .codec.parameters import warn_of_unread
-from .elastic_membership import ElasticMembership
+from .elastic_membership import DiscoveredNodes
 from .errors import describe_failures
 from .ledger import collect
 from .manifest import make_manifest
@@ -79,7 +79,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
 def _membership(spec: JobSpec, job: str) -> Membership:
     nodes = spec.options.nodes
     if spec.discovery is not None:
-        return ElasticMembership(nodes, spec.discovery, spec.min_workers, spec.max_workers, job)
+        return DiscoveredNodes(nodes, spec.discovery, spec.min_workers, spec.max_workers, job)
     return Survivors(nodes, spec.min_workers) if spec.policy == SHRINK else SameNodes(nodes)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import signal
 import time
 from io import BytesIO
 from pathlib import Path
@@ -17,17 +16,13 @@ from rpc import LIVENESS_MESSAGES, ClusterMonitor, limits
 from rpc.elastic import (
     CheckpointSeen,
     ElasticDriver,
-    Fail,
-    Finish,
     Notified,
     NotifyRankZero,
-    Pause,
     RemoveWorker,
     Stage,
     StartRound,
     StopWorker,
     Tick,
-    Warn,
     Worker,
     WorkerEnded,
     WorkerReady,
@@ -37,70 +32,61 @@ from rpc.logs import SUBMIT_LOGGER, clean, get_logger
 from rpc.messages import Operation, Verdict
 
 from ..checkpoint.disk import Disk
+from ..elastic_membership import ElasticMembership, failure_of, last_line
 from ..errors import JobFailed
 from .messages import Broken, Got, Here, HostsChanged, Kept, Noted, Ready, Removed, Returned, Round, Void, Waits
 from .stragglers import StragglerDetector
 from .worker_handle import Ended, NotStarted, Running, Task, Unreachable, WorkerHandle
-from .worker_pool import Inbox, WorkerPool
+from .worker_pool import WorkerPool
 
-LOOK_SECONDS = 0.25
 _log = get_logger(SUBMIT_LOGGER)
 
 
 class ElasticJob:
-    """One elastic job from its first round to its end. `inbox` brings what discovery finds, `state_file` keeps the state.
+    """One elastic job from its first round to its end. `members` is told of hosts, `state_file` keeps the state.
 
     `run` belongs to one thread.
     """
 
     def __init__(
-        self,
-        task: Task,
-        driver: ElasticDriver,
-        inbox: Inbox,
-        stragglers: StragglerDetector,
-        state_file: StateFile | None = None,
+        self, task: Task, driver: ElasticDriver, stragglers: StragglerDetector, state_file: StateFile | None = None
     ) -> None:
-        self._task, self._driver, self._inbox, self._stragglers, self._state_file = task, driver, inbox, stragglers, state_file
+        self._task, self._stragglers, self._state_file = task, stragglers, state_file
+        self.members = ElasticMembership(driver, self._act)
         self._nobody_holds = True  # the state, so that whoever begins takes what was kept
         self._monitor = ClusterMonitor(task.job, 0, _log)
-        self._pool = WorkerPool(task, inbox)
+        self._pool = WorkerPool(task, self.members)
         self._opening: StartRound | None = None  # some of its workers have not started yet
-        self._members: tuple[Worker, ...] = ()  # of the round that was opened last, and its attempt
-        self._attempt = -1
+        self._round = StartRound(-1, (), 0)  # that was opened last
         self._results: dict[Worker, Any] = {}
         self._failures: dict[int, tuple[str, str]] = {}
         self._cut_off: dict[Worker, float] = {}  # since when
         self._awaited: dict[Worker, float] = {}  # who has started and not said anything, since when
         self._silent: set[Worker] = set()
-        self._failure: str | None = None  # "" for a good end
 
     def run(self) -> dict[int, Any]:
         """What the workers of the last round have returned, by rank. Raises: JobFailed."""
+        members = self.members
         try:
             if self._state_file is not None and self._state_file.content is not None:
-                self._tell(CheckpointSeen(self._state_file.digest))
-            while self._failure is None:
-                now, deadline = time.monotonic(), self._driver.deadline
-                self._pool.wait(LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - now))
+                members.tell(CheckpointSeen(self._state_file.digest))
+            while members.failure is None:
+                members.wait(self._pool.links(), self._pool.writing())
                 self._step()
         finally:
             self._pool.dismiss(self._results, self._silent)
-        if self._failure:
-            raise JobFailed(self._failures, {}, self._task.job, self._monitor.causes, self._failure)
-        return {rank: self._results[worker] for rank, worker in enumerate(self._members) if worker in self._results}
+        if members.failure:
+            raise JobFailed(self._failures, {}, self._task.job, self._monitor.causes, members.failure)
+        return {rank: self._results[worker] for rank, worker in enumerate(self._round.workers) if worker in self._results}
 
     def _step(self) -> None:
-        for item in self._inbox.take():
-            if isinstance(item, (Running, NotStarted)):
-                self._on_start(item)
-            else:
-                self._tell(item)
+        for item in self.members.take():
+            self._on_start(item)
         for handle in self._pool:
             for heard in handle.hear():
                 self._on_heard(handle, heard)
         self._find_lost(time.monotonic())
-        self._tell(Tick())
+        self.members.tell(Tick())
         if self._opening is not None:
             self._try_open(self._opening)
 
@@ -134,9 +120,9 @@ class ElasticJob:
         elif isinstance(heard, Ready):
             self._nobody_holds = self._nobody_holds and not heard.holds
             self._stragglers.asks_for_next(heard.attempt, worker)
-            self._tell(WorkerReady(worker, heard.attempt, heard.holds))
+            self.members.tell(WorkerReady(worker, heard.attempt, heard.holds))
         elif isinstance(heard, Noted):
-            self._tell(Notified(heard.sequence))
+            self.members.tell(Notified(heard.sequence))
         elif isinstance(heard, Waits):
             self._stragglers.waits(heard.attempt, worker, heard.operation)
         elif isinstance(heard, Got):
@@ -145,14 +131,14 @@ class ElasticJob:
             self._keep(heard.content)
         elif isinstance(heard, Returned):
             self._results[worker] = heard.value
-            self._stragglers.asks_for_next(self._attempt, worker)
+            self._stragglers.asks_for_next(self._round.attempt, worker)
             self._monitor.ended(handle.node, True, time.monotonic())
-            self._tell(WorkerEnded(worker, True, 0, returned=True))
+            self.members.tell(WorkerEnded(worker, True, 0, returned=True))
 
     def _keep(self, content: Any) -> None:
         self._nobody_holds = False
         if self._state_file is not None and self._state_file.keep(content):
-            self._tell(CheckpointSeen(self._state_file.digest))
+            self.members.tell(CheckpointSeen(self._state_file.digest))
 
     def _on_ended(self, handle: WorkerHandle, ended: Ended) -> None:
         worker, well = handle.worker, ended.state in ("done", "left")
@@ -160,39 +146,24 @@ class ElasticJob:
         if worker in self._results:
             return
         if well:  # it has said BYE, or its host is to go
-            self._tell(WorkerEnded(worker, True, 0, ended.detail, returned=False, place=None))
+            self.members.tell(WorkerEnded(worker, True, 0, ended.detail, returned=False, place=None))
             return
         if ended.state == "stopped" and not handle.fenced:  # not by us
             self._failures[handle.node] = (ended.state, ended.detail)
-            self._failure = f"The job was stopped: {clean(ended.detail.strip())}"
+            self.members.failure = f"The job was stopped: {clean(ended.detail.strip())}"
             return
         verdict = next((verdict for verdict in self._monitor.verdicts if verdict.node == handle.node), None)
         if not handle.fenced:
             _log.error("%s %s:\n%s", worker, ended.state, ended.detail.rstrip())
-        self._fail(handle, ended.state, ended.detail, _exit_code(ended, verdict), verdict)
+        self._fail(handle, ended.state, ended.detail, verdict)
 
-    def _fail(
-        self,
-        handle: WorkerHandle,
-        state: str,
-        detail: str,
-        code: int | None = None,
-        verdict: Verdict | None = None,
-        *,
-        started: bool = True,
-        agent_lost: bool = False,
-    ) -> None:
+    def _fail(self, handle: WorkerHandle, state: str, detail: str, verdict: Verdict | None = None, **start: bool) -> None:
         worker = handle.worker
         if not handle.fenced:  # else it is a consequence
             self._failures.setdefault(handle.node, (state, detail))
-        last = detail.strip().splitlines()[-1:] or ["no reason given"]
-        self._break(worker, f"{worker} has failed: {clean(last[0])}")
-        self._stragglers.asks_for_next(self._attempt, worker)
-        said = clean(last[0]) if verdict is None else verdict.headline
-        place: tuple[int, int] | None = (0, 0)
-        if verdict is not None:
-            place = None if verdict.rank == 2 else (verdict.epoch, verdict.batch)
-        self._tell(WorkerEnded(worker, False, code, said, False, started, agent_lost, place))
+        self._break(worker, f"{worker} has failed: {last_line(detail)}")
+        self._stragglers.asks_for_next(self._round.attempt, worker)
+        self.members.tell(failure_of(worker, state, detail, verdict, **start))
 
     def _give_up(self, worker: Worker, reason: str, *, agent_lost: bool = False) -> None:
         """Nothing more is expected of a worker, though its process may exist."""
@@ -201,8 +172,8 @@ class ElasticJob:
             return
         _log.error("%s is given up: %s", worker, clean(reason))
         self._failures.setdefault(handle.node, ("lost", reason))
-        self._stragglers.asks_for_next(self._attempt, worker)
-        self._tell(WorkerStuck(worker, reason, agent_lost))
+        self._stragglers.asks_for_next(self._round.attempt, worker)
+        self.members.tell(WorkerStuck(worker, reason, agent_lost))
 
     def _find_lost(self, now: float) -> None:
         """See who is silent, cut off, or missing where others wait."""
@@ -225,11 +196,7 @@ class ElasticJob:
         for worker, reason in self._stragglers.look(now):
             self._give_up(worker, reason)
 
-    # ---- what the machine decides
-
-    def _tell(self, event: object) -> None:
-        for action in self._driver.handle(event, time.monotonic()):
-            self._act(action)
+    # ---- what the driver decides
 
     def _act(self, action: object) -> None:
         if isinstance(action, StartRound):
@@ -245,13 +212,9 @@ class ElasticJob:
             self._pool[action.worker].fenced = True
         elif isinstance(action, NotifyRankZero):
             self._pool[action.worker].say(HostsChanged(action.sequence, int(action.result)))
-        elif isinstance(action, (Pause, Warn)):
-            _log.warning("%s", action.reason if isinstance(action, Pause) else action.message)
-        elif isinstance(action, (Finish, Fail)):
-            self._failure = action.message if isinstance(action, Fail) else ""
 
     def _stop(self, handle: WorkerHandle, reason: str) -> None:
-        if self._driver.stage is not Stage.OVER:
+        if self.members.driver.stage is not Stage.OVER:
             _log.warning("%s", reason)
             handle.say(Removed(f"{handle.worker} has been removed from elastic job"))
             self._break(handle.worker, reason)
@@ -260,16 +223,16 @@ class ElasticJob:
 
     def _break(self, worker: Worker | None, reason: str) -> None:
         """Let all others of the round know that nothing more will come of it, if the worker is in it, or None."""
-        for other in self._members if worker is None or worker in self._members else ():
+        for other in self._round.workers if worker is None or worker in self._round.workers else ():
             if other != worker:
-                self._pool[other].say(Broken(self._attempt, reason))
+                self._pool[other].say(Broken(self._round.attempt, reason))
 
     def _try_open(self, order: StartRound) -> None:
         """Let the round begin when all of its workers have started; if one of them is lost already, it comes to nothing."""
         handles = [self._pool[worker] for worker in order.workers]
         if any(handle.place is None and not (handle.ended or handle.fenced) for handle in handles):
             return
-        self._opening, self._members, self._attempt = None, order.workers, order.attempt
+        self._opening, self._round = None, order
         whole = not any(handle.ended or handle.fenced for handle in handles)
         self._stragglers.begin(order.attempt, order.workers)
         if whole:
@@ -291,15 +254,6 @@ class ElasticJob:
                 self._stragglers.asks_for_next(order.attempt, handle.worker)
             else:
                 handle.say(message)
-
-
-def _exit_code(ended: Ended, verdict: Verdict | None) -> int | None:
-    """That of its process, as `subprocess` tells it; None where nobody knows."""
-    if verdict is not None and verdict.kind == "stuck":  # its agent has killed it
-        return -signal.SIGKILL
-    if verdict is not None and (verdict.signal or verdict.exit_code >= 0):
-        return -verdict.signal or verdict.exit_code
-    return 1 if ended.state == "failed" else None
 
 
 KEEP_SECONDS = 30.0  # from one writing to the next

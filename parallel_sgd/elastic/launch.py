@@ -12,7 +12,7 @@ from network.nodes import Address, NodeAssignment
 from network.values import encode
 from nn import arguments
 from rpc import new_job_id
-from rpc.elastic import ELASTIC_TIMEOUT, PERIOD_SECONDS, CoolDown, ElasticDriver, Host, HostsSeen, Poller, discovery_of
+from rpc.elastic import ELASTIC_TIMEOUT, PERIOD_SECONDS, CoolDown, ElasticDriver, Host, HostsSeen, discovery_of
 from rpc.logs import attach_console
 from rpc.shipping import Bundle
 from rpc.submit import pack_executable
@@ -22,7 +22,6 @@ from .job import KEEP_SECONDS, ElasticJob, StateFile
 from .stragglers import STOP_SECONDS, WARN_SECONDS, StragglerDetector
 from .worker import ElasticWorker
 from .worker_handle import Task
-from .worker_pool import Inbox
 
 _HOPELESS_SECONDS = 1.0  # to wait for slots that nobody can bring
 
@@ -126,12 +125,13 @@ def launch(
     settings = {"watched": stall_timeout is not None, "keep_every": None if state_file is None else float(checkpoint_every)}
     bundle, data, size = _packed(func, list(args), settings)
     task = Task(new_job_id(), title, nodes.key_file, bundle, data, size, blas_threads, stall_timeout or 0.0)
-    with contextlib.closing(Inbox()) as inbox, contextlib.ExitStack() as held:
+    job = ElasticJob(task, driver, stragglers, state_file)
+    with contextlib.closing(job.members):
         if found is None:
-            inbox.put(HostsSeen(_hosts(nodes)))
+            job.members.inbox.put(HostsSeen(_hosts(nodes)))
         else:
-            held.callback(Poller(found, inbox.put, discovery_every).close)
-        return ElasticJob(task, driver, inbox, stragglers, state_file).run()
+            job.members.discover(found, discovery_every)
+        return job.run()
 
 
 def _packed(func: Callable[..., Any], args: list[Any], settings: dict[str, Any]) -> tuple[Bundle, dict[int, Any], int]:

@@ -1,17 +1,14 @@
-"""All worker processes of an elastic job, as its driver has them, and the queue of what their threads bring."""
+"""All worker processes of an elastic job, as its driver has them."""
 
 from __future__ import annotations
 
-import contextlib
-import queue
-import socket
 import time
 from collections.abc import Collection, Iterator
-from typing import Any
 
-from network.transport import Waker, wait_sockets
+from network.transport import Link
 from rpc.elastic import Worker
 
+from ..elastic_membership import ElasticMembership
 from .messages import End
 from .worker_handle import NotStarted, Task, WorkerHandle
 
@@ -19,10 +16,10 @@ FREE_SECONDS = 8.0  # for all nodes to be free again at the end
 
 
 class WorkerPool:
-    """Handles by worker, whoever was ever started. What their threads bring goes to `inbox`."""
+    """Handles by worker, whoever was ever started. What their threads bring goes to the inbox of `members`."""
 
-    def __init__(self, task: Task, inbox: Inbox) -> None:
-        self._task, self._inbox = task, inbox
+    def __init__(self, task: Task, members: ElasticMembership) -> None:
+        self._task, self._members = task, members
         self._handles: dict[Worker, WorkerHandle] = {}
 
     def __iter__(self) -> Iterator[WorkerHandle]:
@@ -35,17 +32,19 @@ class WorkerPool:
         """Start a worker, unless it was started before. Its node id is never used again."""
         if worker not in self._handles:
             others = [handle.node for handle in self if not handle.ended]  # it calls those that were started before it
-            self._handles[worker] = WorkerHandle(worker, len(self._handles), self._task, self._inbox.put, others)
+            self._handles[worker] = WorkerHandle(worker, len(self._handles), self._task, self._members.inbox.put, others)
 
     def of_node(self, node: int) -> WorkerHandle:
         """The handle with this node id."""
         return next(handle for handle in self if handle.node == node)
 
-    def wait(self, seconds: float) -> None:
-        """Return when somebody has said something, when something has come in, or after `seconds`."""
-        links = [link for handle in self for link in handle.links]
-        writing = [link for handle in self for link in handle.writing]
-        wait_sockets([*links, self._inbox.sock], writing, max(0.0, seconds))  # type: ignore[list-item,arg-type]
+    def links(self) -> list[Link]:
+        """What to poll for bytes."""
+        return [link for handle in self for link in handle.links]
+
+    def writing(self) -> list[Link]:
+        """What to poll for room."""
+        return [link for handle in self for link in handle.writing]
 
     def dismiss(self, returned: Collection[Worker], silent: Collection[Worker]) -> None:
         """End all processes, wait until their nodes are free, and close all connections.
@@ -59,46 +58,15 @@ class WorkerPool:
                 handle.stop("The job has ended.")
         deadline = time.monotonic() + FREE_SECONDS
         while (left := deadline - time.monotonic()) > 0:
-            for item in self._inbox.take():
+            for item in self._members.inbox.take():
                 if isinstance(item, NotStarted):
                     self[item.worker].ended = True
             staying = [handle for handle in self if handle.worker not in silent and not handle.is_over]
             if not staying:
                 break
-            self.wait(left)
+            self._members.wait(self.links(), self.writing(), left)
             for handle in self:
                 handle.hear()
         for handle in self:
             handle.join(max(0.0, deadline - time.monotonic()))
             handle.close()
-
-
-class Inbox:
-    """A queue that makes `sock` readable; `put` from any thread, the rest belongs to one."""
-
-    def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._waker = Waker()
-
-    @property
-    def sock(self) -> socket.socket:
-        """What to poll."""
-        return self._waker.sock
-
-    def put(self, item: Any) -> None:
-        """Bring something."""
-        self._queue.put(item)
-        self._waker.wake()
-
-    def take(self) -> list[Any]:
-        """All that was brought, oldest first."""
-        self._waker.clear()
-        items = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                items.append(self._queue.get_nowait())
-        return items
-
-    def close(self) -> None:
-        """Let go of the sockets."""
-        self._waker.close()

@@ -150,17 +150,15 @@ class NotifyRankZero:
 
 
 @dataclass(frozen=True)
-class Pause:
-    """Nobody trains until this is over; survivors wait for the next round."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
 class Warn:
     """Something to write into the log."""
 
     message: str
+
+
+@dataclass(frozen=True)
+class Pause(Warn):
+    """Nobody trains until this is over; survivors wait for the next round."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import contextlib
 import threading
 
 from network.transport import wait_sockets
-from parallel_sgd.elastic.worker_pool import Inbox
+from parallel_sgd.elastic_membership import Inbox
 
 LIMIT = 10.0
 
