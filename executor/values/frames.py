@@ -222,11 +222,5 @@ ROWS = [
         _range_index_from,
         lambda _: SINGLE,
     ),
-    Row(
-        "MultiIndex",
-        (_of_index("Multi"),),
-        _multi_to,
-        _multi_from,
-        lambda d: SINGLE + sum(4 * c.nbytes + SINGLE for c in d[1]),
-    ),
+    Row("MultiIndex", (_of_index("Multi"),), _multi_to, _multi_from, _multi_weight),
 ]

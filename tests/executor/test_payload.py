@@ -47,64 +47,6 @@ class Loud(ValueError):
         raise AssertionError("nothing of the user's runs")
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ValueError("no"),
-        KeyError("key"),
-        OSError(2, "No such file", "x.txt"),
-        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
-        StopIteration(7),
-        SystemExit(3),
-        ArithmeticError(),
-    ],
-)
-def test_built_in_exceptions_come_back_as_themselves(error: BaseException) -> None:
-    """Class, arguments and text are the same."""
-    found = trip(error)
-    assert type(found) is type(error)
-    assert found.args == error.args
-    assert str(found) == str(error)
-
-
-def test_attributes_of_built_in_exceptions_are_there() -> None:
-    """FileNotFoundError knows its errno and file, StopIteration its value."""
-    found = trip(FileNotFoundError(2, "No such file", "x.txt"))
-    assert isinstance(found, FileNotFoundError)
-    assert (found.errno, found.filename) == (2, "x.txt")
-    assert trip(StopIteration(7)).value == 7  # type: ignore[attr-defined]
-
-
-def test_user_exceptions_are_made_without_their_constructors() -> None:
-    """From the class table, or from a module that is imported; fields are set as data."""
-    for classes in ((), (Mistake,)):
-        found = trip(Mistake(5), classes)
-        assert type(found) is Mistake
-        assert (found.code, str(found)) == (5, "mistake 5")
-    before = Loud.made
-    found = trip(Loud("text", np.arange(3)))
-    assert Loud.made == before + 1
-    assert type(found) is Loud
-    np.testing.assert_array_equal(found.args[1], np.arange(3))
-
-
-def test_the_cause_tells_node_and_traceback() -> None:
-    """The remote traceback is chained as text."""
-    found = trip(ValueError("no"))
-    assert isinstance(found.__cause__, RemoteTraceback)
-    assert found.__cause__.node == 3
-    assert "on node 3" in str(found.__cause__)
-    assert "in trip" in found.__cause__.text
-    assert found.__cause__.text.endswith("ValueError: no\n")
-
-
-def test_notes_come_back() -> None:
-    """What was added to an exception on its way is shown where it arrives."""
-    error = ValueError("no")
-    error.__notes__ = ["in row 7"]  # what `add_note` of Python 3.11 does
-    assert trip(error).__notes__ == ["in row 7"]  # type: ignore[attr-defined]
-
-
 @dataclasses.dataclass(frozen=True)
 class Frozen(Exception):
     """Nobody can set an attribute in the usual way, not even its cause."""
@@ -112,35 +54,62 @@ class Frozen(Exception):
     code: int
 
 
-def test_frozen_exceptions_come_back() -> None:
-    """With their fields, and the traceback as cause."""
-    found = trip(Frozen(7))
-    assert type(found) is Frozen
-    assert found.code == 7
+def noted(error: Exception, *notes: str) -> Exception:
+    error.__notes__ = list(notes)  # what `add_note` of Python 3.11 does
+    return error
+
+
+#: exceptions that come back as themselves, the class table, and attributes that they have
+KEPT: list[tuple[BaseException, tuple[type, ...], dict[str, Any]]] = [
+    (ValueError("no"), (), {}),
+    (KeyError("key"), (), {}),
+    (OSError(2, "No such file", "x.txt"), (), {}),
+    (FileNotFoundError(2, "No such file", "x.txt"), (), {"errno": 2, "filename": "x.txt"}),
+    (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), (), {}),
+    (StopIteration(7), (), {"value": 7}),
+    (SystemExit(3), (), {"code": 3}),
+    (ArithmeticError(), (), {}),
+    (noted(ValueError("no"), "in row 7"), (), {"__notes__": ["in row 7"]}),
+    (Mistake(5), (), {"code": 5}),  # its class from a module that is imported,
+    (Mistake(5), (Mistake,), {"code": 5}),  # or from the table
+    (Loud("text", "more"), (), {}),
+    (Frozen(7), (), {"code": 7}),
+]
+
+
+@pytest.mark.parametrize(("error", "classes", "fields"), KEPT, ids=lambda value: repr(value)[:30])
+def test_exceptions_come_back_as_themselves(error: BaseException, classes: tuple[type, ...], fields: dict[str, Any]) -> None:
+    """Made without their constructors; the remote traceback is chained as text, and tells the node."""
+    made = Loud.made
+    found = trip(error, classes)
+    assert type(found) is type(error) and Loud.made == made
+    assert (found.args, str(found), repr(found)) == (error.args, str(error), repr(error))
+    assert {name: getattr(found, name) for name in fields} == fields
     assert isinstance(found.__cause__, RemoteTraceback)
+    assert found.__cause__.node == 3 and "on node 3" in str(found.__cause__) and "in trip" in found.__cause__.text
+    shown = traceback.format_exception_only(type(error), error)[-1]
+    assert found.__cause__.text.endswith(shown)
 
 
-def test_fields_that_cannot_be_set_make_a_remote_error() -> None:
-    """A class that refuses them here does not end the executor."""
+def test_arrays_among_arguments_come_back() -> None:
+    found = trip(Loud("text", np.arange(3)))
+    np.testing.assert_array_equal(found.args[1], np.arange(3))
+
+
+def test_what_this_process_cannot_make_is_a_remote_error() -> None:
+    """A class that it cannot find, and one that refuses its fields: name, message and traceback."""
 
     class Refusing(Exception):
         @property
         def __dict__(self) -> Any:  # type: ignore[override]
             raise RuntimeError("no fields")
 
-    told = described(number=0, args=(), fields={"code": 1}, message="m")
-    found = unpack_failure(*pack_payload(told), (Refusing,), 0)
+    found = trip(type("Local", (Exception,), {"__module__": "nowhere.at_all"})("text"))
     assert type(found) is RemoteError
-
-
-def test_unknown_classes_come_back_as_remote_errors() -> None:
-    """A class that this process cannot find: its name, message and traceback."""
-    local = type("Local", (Exception,), {"__module__": "nowhere.at_all"})
-    found = trip(local("text"))
-    assert type(found) is RemoteError
-    assert found.type_name == "nowhere.at_all.Local"
-    assert str(found) == "nowhere.at_all.Local: text"
+    assert (found.type_name, str(found)) == ("nowhere.at_all.Local", "nowhere.at_all.Local: text")
     assert isinstance(found.__cause__, RemoteTraceback)
+    told = described(number=0, args=(), fields={"code": 1}, message="m")
+    assert type(unpack_failure(*pack_payload(told), (Refusing,), 0)) is RemoteError
 
 
 def test_arguments_that_are_no_data_come_as_text() -> None:
@@ -148,7 +117,7 @@ def test_arguments_that_are_no_data_come_as_text() -> None:
     found = trip(ValueError(object, [object]))
     assert type(found) is ValueError
     assert found.args == ("<class 'object'>", "[<class 'object'>]")
-    for error in (ValueError(object, [object]), KeyError(object), KeyError((len, 1)), Unlike.as_argument(), Mistake(5)):
+    for error in (ValueError(object, [object]), KeyError(object), KeyError((len, 1)), ValueError(Unlike())):
         found = trip(error)
         assert type(found) is type(error)
         assert (str(found), repr(found)) == (str(error), repr(error))
@@ -162,10 +131,6 @@ class Unlike:
 
     def __repr__(self) -> str:
         return "<in brackets>"
-
-    @staticmethod
-    def as_argument() -> BaseException:
-        return ValueError(Unlike())
 
 
 def raised_by(call: Callable[[], object]) -> BaseException:
@@ -226,9 +191,7 @@ def test_cause_context_and_notes_are_shown() -> None:
         try:
             {}["key"]
         except KeyError as first:
-            error = ValueError("second")
-            error.__notes__ = ["in row 7"]
-            raise error from first
+            raise noted(ValueError("second"), "in row 7") from first
 
     def within() -> None:
         try:
@@ -361,15 +324,7 @@ def test_whatever_an_exception_is_made_of_it_comes_back() -> None:
 
 @pytest.mark.parametrize(
     "told",
-    [
-        None,
-        {},
-        described(args=[1]),
-        described(module=1),
-        described(shown=[]),
-        described(parts=[{}]),
-        described(further=1),
-    ],
+    [None, {}, *(described(**wrong) for wrong in ({"args": [1]}, {"module": 1}, {"shown": []}, {"parts": [{}]}, {"more": 1}))],
 )
 def test_malformed_descriptions_are_refused(told: object) -> None:
     """A node that describes no exception breaks the protocol."""
@@ -377,20 +332,13 @@ def test_malformed_descriptions_are_refused(told: object) -> None:
         unpack_failure(*pack_payload(told), (), 0)
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), [("os", "system"), ("builtins", "eval"), ("builtins", "__build_class__"), ("os", "")]
-)
-def test_only_exceptions_can_be_named(module: str, name: str) -> None:
-    """A description cannot make this process call or make anything else."""
-    told = described(module=module, name=name, args=("true",), message="m")
-    assert type(unpack_failure(*pack_payload(told), (), 0)) is RemoteError
-
-
-def test_fields_with_special_names_are_left_out() -> None:
-    """Nothing but plain fields is set."""
+def test_a_description_makes_and_calls_nothing_else() -> None:
+    """Only exceptions can be named, and nothing but plain fields is set."""
+    for module, name in (("os", "system"), ("builtins", "eval"), ("builtins", "__build_class__"), ("os", "")):
+        told = described(module=module, name=name, args=("true",), message="m")
+        assert type(unpack_failure(*pack_payload(told), (), 0)) is RemoteError
     told = described(fields={"__class__": "x", "a b": 1, "fine": 2})
-    found = unpack_failure(*pack_payload(told), (), 0)
-    assert vars(found) == {"fine": 2}
+    assert vars(unpack_failure(*pack_payload(told), (), 0)) == {"fine": 2}
 
 
 def test_lost_nodes_are_broken_executors() -> None:

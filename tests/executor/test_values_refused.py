@@ -316,6 +316,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
     "frames": lambda i: pd.DataFrame({"a": [1], "b": ["x"], "c": [1.5]}),
     "series": lambda i: pd.Series([1, 2]),
     "indexes of levels": lambda i: pd.MultiIndex.from_tuples([(1, 2, 3)]),
+    "an index of many labels": lambda i: None if i else pd.MultiIndex([[f"label {n}" for n in range(20_000)]], [[0, 1]]),
     "dates of pandas": lambda i: pd.date_range("2026", periods=3, tz="UTC"),
     "categories": lambda i: pd.Categorical(["a"]),
     "periods": lambda i: pd.period_range("2026", periods=2, freq="M"),
