@@ -108,12 +108,6 @@ SHELVES: ContextVar[Shelves] = ContextVar("SHELVES")
 """Those of the process that executes tasks for a ClusterExecutor; nowhere else."""
 
 
-def kept_bytes() -> int:
-    """How much memory the process of the running task keeps, about; 0 where it runs on no ClusterExecutor."""
-    shelves = SHELVES.get(None)
-    return 0 if shelves is None else shelves.used
-
-
 _LOOKED_AT = 32  # items of a container, which stand for the others
 _LEVELS = 6
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from executor.keeper import Absent, Shelves, kept_bytes
+from executor.keeper import Absent, Shelves
 
 
 def test_what_is_put_is_there_until_the_shelf_is_cleared() -> None:
@@ -46,8 +46,3 @@ def test_a_place_is_used_once() -> None:
     shelves = Shelves(0, room=100)
     assert shelves.put(1, 0, "old", 80) and shelves.put(1, 0, "new", 90)
     assert (shelves.get(1, 0), shelves.used) == ("new", 90)
-
-
-def test_no_node_no_shelves() -> None:
-    """Outside of a task of a ClusterExecutor nothing is kept."""
-    assert kept_bytes() == 0

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from executor import ClusterExecutor
-from executor.keeper import kept_bytes
 from executor.parallel import Collection, Context
 from network import NodeAssignment
 
@@ -46,6 +45,13 @@ def test_operations_on_agents(executor: ClusterExecutor, data: list[int], parts:
 def test_operations_on_processes(on_processes: Context, data: list[int], parts: int, program: list[tuple[str, int]]) -> None:
     """A pool of processes keeps nothing, so the process of the Context does."""
     check(on_processes, data, parts, program, lambda: None)
+
+
+def kept_bytes() -> int:
+    """Memory that the process of the running task keeps."""
+    from executor.keeper import SHELVES
+
+    return SHELVES.get().used
 
 
 def noted(log: str) -> Callable[[int], int]:
