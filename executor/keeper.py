@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+__all__ = ["KEEP_BYTES", "SHELVES", "Absent", "Keeper", "Shelves", "size_of"]
+
 
 @runtime_checkable
 class Keeper(Protocol):

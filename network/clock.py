@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+__all__ = ["Clock", "SystemClock"]
+
 
 class Clock(Protocol):
     """A source of time in seconds. Deadlines and durations use `monotonic`; `time` is for logs and file names only."""

@@ -19,6 +19,8 @@ from typing import NoReturn
 
 from .errors import NetworkError, ProtocolError
 
+__all__ = ["Key", "KeyFileError", "Keyring", "format_keyring", "new_key", "parse_keyring"]
+
 KEY_SIZE = 32
 """Bytes of a secret. There are no passwords, so a recorded handshake cannot be searched for a weak one."""
 

@@ -18,9 +18,9 @@ import pytest
 
 from network import Controller, NetworkError, NodeAssignment, PeerLost, Request, Serve, TimedOut
 from network.errors import NotReached
-from network.key_files import create_key_file
 from network.keys import KeyFileError
 from network.testing import Proxy
+from tests.processes.harness import make_key
 
 from ..statements import covers
 
@@ -30,7 +30,7 @@ LIMIT = 10.0
 @pytest.fixture
 def key_file(tmp_path: Path) -> Path:
     path = tmp_path / "key"
-    create_key_file(path)
+    make_key(path)
     return path
 
 
@@ -141,7 +141,7 @@ def test_an_address_to_which_there_is_no_way(key_file: Path) -> None:
 
 
 def test_the_wrong_key_names_the_address_and_what_to_compare(key_file: Path, tmp_path: Path) -> None:
-    create_key_file(tmp_path / "other")
+    make_key(tmp_path / "other")
     with Serve(key_file=key_file) as serve:
 
         def wait_in_vain() -> None:

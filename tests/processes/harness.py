@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from network import Controller, NodeAssignment, Request
-from network.key_files import create_key_file
+from network.keys import Keyring, format_keyring, new_key
 from network.nodes import Address
-from network.transport import wait_sockets
 from rpc import Coordinator
-from rpc.agent.children import project_root
 from tests.proc import children_of
+from tests.sources import ROOT
 
 LIMIT = 20.0
 
@@ -29,8 +29,14 @@ def wait_for(condition: Callable[[], Any], what: str, limit: float = LIMIT) -> A
     deadline = time.monotonic() + limit
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited {limit:g} s for {what}"
-        wait_sockets([], [], 0.005)
+        select.select([], [], [], 0.005)
     return value
+
+
+def make_key(path: Path) -> None:
+    """A new cluster key in a file of this user alone."""
+    path.touch(0o600)
+    path.write_text(format_keyring(Keyring((new_key(),))), "ascii")
 
 
 class AgentProcess:
@@ -51,7 +57,7 @@ class AgentProcess:
         self.announcement = root / "address"
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
         environ.pop("XDG_RUNTIME_DIR", None)  # so that a work directory with a long path has no Unix socket
-        environ.update(XDG_CONFIG_HOME=str(root / "config"), XDG_STATE_HOME=str(root / "state"), PYTHONPATH=project_root())
+        environ.update(XDG_CONFIG_HOME=str(root / "config"), XDG_STATE_HOME=str(root / "state"), PYTHONPATH=str(ROOT))
         command = [sys.executable, "-m", "rpc.agent.cli", "--port", "0", "--key-file", str(key_file)]
         command += ["--work-dir", str(self.work), "--announce", str(self.announcement), "--end-with-parent", *options]
         with open(self.console_path, "wb") as console:
@@ -152,7 +158,7 @@ class Cluster:
         left = processes_below(self.root)
         deadline = time.monotonic() + 3.0
         while left and time.monotonic() < deadline:
-            wait_sockets([], [], 0.02)
+            select.select([], [], [], 0.02)
             left = processes_below(self.root)
         for pid in left:
             os.kill(pid, signal.SIGKILL)
@@ -200,7 +206,7 @@ def processes_below(root: Path) -> list[int]:
 def cluster(root: Path) -> Iterator[Cluster]:
     root.mkdir(parents=True, exist_ok=True)
     key_file = root / "key"
-    create_key_file(key_file)
+    make_key(key_file)
     made = Cluster(root, key_file)
     try:
         yield made

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from network.faults.fault import ProcessFault
-from network.faults.plan import FaultPlan, InjectedFault, perform
+from network.faults import FaultPlan, InjectedFault, ProcessFault, perform
 
 from ...statements import covers
 
