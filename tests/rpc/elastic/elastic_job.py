@@ -1,54 +1,220 @@
-"""A driver of an elastic job, told events by hand."""
+"""The driver of an elastic job, told events by hand: scenarios in lines of `event -> what follows`.
+
+An event is a word and its arguments (see `Job`). A worker is called `a[0]`, host and slot; where another process has taken the
+slot, `a[0]` is the newest, and `a[0]^2` the one that was born in attempt 2. What follows are actions, separated by ` | `, as
+`told` puts them; one that ends with `...` may go on, `*` stands for any number of any, and a line that begins with `&`
+continues the one before. Without an arrow nothing follows.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from network.nodes import Address
 from network.testing import VirtualClock
-from rpc.elastic import ElasticDriver, Host, Worker
-from rpc.elastic.events import HostsSeen, StartRound, WorkerEnded, WorkerReady
+from rpc.elastic import CoolDown, ElasticDriver, Host, Worker
+from rpc.elastic.driver import Stage
+from rpc.elastic.events import (
+    CheckpointSeen,
+    DiscoveryFailed,
+    Finish,
+    HostsSeen,
+    Notified,
+    NotifyRankZero,
+    RemoveWorker,
+    StartRound,
+    StopWorker,
+    SubmitterSeen,
+    Tick,
+    WorkerEnded,
+    WorkerReady,
+    WorkerStuck,
+)
+
+
+def scenarios(table: str) -> list[Any]:
+    """Rows of (options, scenario), named by their first lines; there `(workers=3 resumes)` are options."""
+    rows = []
+    for heading, body in re.findall(r"^(\S.*)\n((?: .*\n)+)", table, re.MULTILINE):
+        name, _, words = heading.rstrip(")").partition(" (")
+        options = dict(word.partition("=")[::2] for word in words.split())
+        rows.append(pytest.param({key: _option(value) for key, value in options.items()}, body, id=name))
+    return rows
+
+
+def _option(value: str) -> Any:
+    if ".." in value:
+        return CoolDown(*map(float, value.split("..")))
+    return int(value) if value else True
 
 
 def at(name: str) -> Address:
     return Address(name, 15387)
 
 
+def label(worker: Worker) -> str:
+    return f"{worker}^{worker.born}" if worker.born else str(worker)
+
+
+def told(action: Any) -> str:
+    """An action in a line."""
+    if isinstance(action, StartRound):
+        how = (f" #{action.sequence}" if action.sequence else "") + (" resumes" if action.resume else "")
+        return f"round {action.attempt}{how}: {' '.join(map(label, action.workers))}"
+    if isinstance(action, StopWorker):
+        return f"stop {label(action.worker)}: {action.reason}"
+    if isinstance(action, RemoveWorker):
+        assert action.message == f"{action.worker} has been removed from elastic job"
+        return f"remove {label(action.worker)}"
+    if isinstance(action, NotifyRankZero):
+        return f"notify {label(action.worker)} #{action.sequence} {action.result.name}"
+    if isinstance(action, Finish):
+        return "finish"
+    return f"{type(action).__name__.lower()}: {action.message}".replace("\n", " / ")
+
+
 class Job:
-    """A driver, a clock, and shorthand: hosts as {"a": 2}, workers by what they are called, "a[0]"."""
+    """A driver and a clock; each method is an event of scenarios."""
 
     def __init__(self, workers: int = 2, low: int | None = 1, high: int | None = None, **options: Any) -> None:
         self.clock = VirtualClock(100.0)
         self.driver = ElasticDriver(workers, low, high, now=self.clock.monotonic(), **options)
         self.round: tuple[Worker, ...] = ()
+        self._known: dict[str, Worker] = {}
 
-    def tell(self, *events: Any, after: float = 0.0) -> list[Any]:
-        self.clock.advance(after)
+    def play(self, scenario: str) -> None:
+        """Tell it the events of a scenario, and assert what follows from each."""
+        for line in map(str.strip, scenario.replace("\n    &", "").splitlines()):
+            event, _, expected = (part.strip() for part in line.partition("->"))
+            word, *arguments = event.split()
+            actions = [told(action) for action in getattr(self, f"on_{word}")(*arguments)]
+            _compare(actions, expected.split(" | ") if expected else [], line)
+
+    def tell(self, *events: Any) -> list[Any]:
         actions = [action for event in events for action in self.driver.handle(event, self.clock.monotonic())]
         for action in actions:
             if isinstance(action, StartRound):
                 self.round = action.workers
+                self._known |= {str(worker): worker for worker in self.round} | {label(w): w for w in self.round}
         return actions
 
-    def see(self, after: float = 0.0, **hosts: int) -> list[Any]:
-        return self.tell(HostsSeen(tuple(Host(at(name), slots) for name, slots in hosts.items())), after=after)
-
     def worker(self, name: str) -> Worker:
-        return next(worker for worker in self.round if str(worker) == name)
+        return self._known[name]
 
-    def ready(self, *names: str) -> list[Any]:
+    # ---- events
+
+    def on_see(self, *hosts: str) -> list[Any]:
+        """Discovery finds hosts, `a=2` with two slots."""
+        pairs = (host.partition("=")[::2] for host in hosts)
+        return self.tell(HostsSeen(tuple(Host(at(name), int(slots)) for name, slots in pairs)))
+
+    def on_discovery(self, *reason: str) -> list[Any]:
+        """It fails."""
+        return self.tell(DiscoveryFailed(" ".join(reason)))
+
+    def on_ready(self, *names: str) -> list[Any]:
         """These workers, or all of the round, ask for the next one."""
         workers = [self.worker(name) for name in names] or list(self.round)
         return self.tell(*(WorkerReady(worker, self.driver.attempt) for worker in workers))
 
-    def die(self, name: str, code: int = 1, after: float = 0.0) -> list[Any]:
-        return self.tell(WorkerEnded(self.worker(name), False, code), after=after)
+    def on_blank(self, *names: str) -> list[Any]:
+        """Likewise, without the state."""
+        return self.tell(*(WorkerReady(self.worker(name), self.driver.attempt, holds=False) for name in names))
 
-    @property
-    def names(self) -> list[str]:
-        """The workers of the round by rank."""
-        return [str(worker) for worker in self.round]
+    def on_late(self, name: str) -> list[Any]:
+        """It asked for the round that runs."""
+        return self.tell(WorkerReady(self.worker(name), self.driver.attempt - 1))
+
+    def on_die(self, name: str, code: str = "1", *detail: str) -> list[Any]:
+        """It ends badly."""
+        return self.tell(WorkerEnded(self.worker(name), False, int(code), " ".join(detail)))
+
+    def on_perish(self, place: str = "0.0") -> list[Any]:
+        """All workers of the round are killed at this epoch and batch, the highest rank first."""
+        epoch, batch = map(int, place.split(".")) if place != "nowhere" else (0, 0)
+        where = None if place == "nowhere" else (epoch, batch)
+        return self.tell(*(WorkerEnded(worker, False, -9, place=where) for worker in reversed(self.round)))
+
+    def on_stuck(self, name: str, *detail: str) -> list[Any]:
+        """The detector gives it up."""
+        return self.tell(WorkerStuck(self.worker(name), " ".join(detail)))
+
+    def on_silent(self, name: str) -> list[Any]:
+        """And its agent."""
+        return self.tell(WorkerStuck(self.worker(name), "its host is silent", agent_lost=True))
+
+    def on_refuses(self, name: str, *detail: str) -> list[Any]:
+        """Its agent does not take it."""
+        return self.tell(WorkerEnded(self.worker(name), False, started=False, detail=" ".join(detail)))
+
+    def on_unreachable(self, *names: str) -> list[Any]:
+        """Their agents do not answer, so that they do not start."""
+        return self.tell(*(WorkerEnded(self.worker(name), False, started=False, agent_lost=True) for name in names))
+
+    def on_exits(self, *names: str) -> list[Any]:
+        """With code 0; nobody knows whether the function had returned."""
+        return self.tell(*(WorkerEnded(self.worker(name), True, 0) for name in names))
+
+    def on_leaves(self, name: str) -> list[Any]:
+        """With code 0, before the function had returned."""
+        return self.tell(WorkerEnded(self.worker(name), True, 0, returned=False))
+
+    def on_returns(self, name: str) -> list[Any]:
+        return self.tell(WorkerEnded(self.worker(name), True, 0, returned=True))
+
+    def on_heard(self, sequence: str) -> list[Any]:
+        return self.tell(Notified(int(sequence)))
+
+    def on_keeps(self, *content: str) -> list[Any]:
+        return self.tell(CheckpointSeen(" ".join(content)))
+
+    def on_submitter(self, presence: str) -> list[Any]:
+        return self.tell(SubmitterSeen(presence == "here"))
+
+    def on_tick(self, seconds: str = "0") -> list[Any]:
+        """After so many seconds."""
+        self.clock.advance(float(seconds))
+        return self.tell(Tick())
+
+    def on_wall(self, seconds: str) -> list[Any]:
+        """The clock of the wall is set."""
+        self.clock.jump_wall(float(seconds))
+        return []
+
+    def on_due(self, low: str, high: str = "") -> list[Any]:
+        """Its deadline is so many seconds away; nothing follows before, and it is time now."""
+        deadline = self.driver.deadline
+        assert deadline is not None
+        assert float(low) <= round(deadline - self.clock.monotonic(), 9) <= float(high or low)
+        self.clock.advance_to(math.nextafter(deadline, 0))
+        assert self.tell(Tick()) == []
+        self.clock.advance_to(deadline)
+        return self.tell(Tick())
+
+    def on_rests(self) -> list[Any]:
+        """It waits for nothing."""
+        assert self.driver.deadline is None
+        return self.tell(Tick())
+
+    def on_over(self) -> list[Any]:
+        """It has ended, and cannot be told anything any more."""
+        assert self.driver.stage is Stage.OVER and self.driver.deadline is None
+        return self.on_see("a=1", "b=1")
 
 
-def only(actions: list[Any], kind: type) -> list[Any]:
-    return [action for action in actions if isinstance(action, kind)]
+def _compare(actions: Sequence[str], expected: Sequence[str], line: str) -> None:
+    if "*" in expected:
+        first = expected.index("*")
+        last = len(expected) - first - 1
+        assert len(actions) >= first + last, (line, actions)
+        actions = [*actions[:first], *actions[len(actions) - last :]]
+        expected = [text for text in expected if text != "*"]
+    found = [
+        text[: len(want) - 3] + "..." if want.endswith("...") else text for text, want in zip(actions, expected, strict=False)
+    ]
+    assert [*found, *actions[len(expected) :]] == list(expected), line

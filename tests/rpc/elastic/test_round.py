@@ -96,15 +96,6 @@ def test_an_end_is_an_end(end: Recorded) -> None:
 
 
 @covers("EL-20")
-def test_removed_is_no_success() -> None:
-    """Workers that ended because they were removed finish nothing, and are no failure either."""
-    round_ = registry(workers="ab")
-    round_.record("a", REMOVED)
-    round_.record("b", REMOVED)
-    assert round_.outcome(hosts_left=True).decision is Decision.NEXT_ROUND
-
-
-@covers("EL-20")
 def test_strangers_and_former_rounds_do_not_count() -> None:
     """Who is not in the round records nothing, and each round begins empty."""
     round_ = registry(workers="ab")
@@ -122,27 +113,22 @@ def test_a_limit_that_is_none(limit: int) -> None:
         Registry(limit)
 
 
-def test_the_larger_side_goes_on() -> None:
+@pytest.mark.parametrize(
+    ("workers", "present", "ended", "submitter", "goes_on"),
+    [
+        (5, [0, 1, 2], [], False, True),
+        (5, [3, 4], [], False, False),
+        (4, [0, 1], [], False, False),  # an even split pauses both
+        (5, [4], [], True, True),  # the submitter's word replaces counting
+        (2, [0], [1], False, True),  # who was seen to die is on no side
+        (2, [0], [], False, False),  # silence is no proof of death
+        (5, [0, 1], [2], False, False),
+        (4, [0, 7, 8, 9], [], False, False),  # newcomers do not count
+    ],
+)
+def test_the_larger_side_goes_on(workers: int, present: list[int], ended: list[int], submitter: bool, goes_on: bool) -> None:
     """Assumption of one membership: a side that is not the majority of the last generation pauses."""
-    workers = range(5)
-    assert may_go_on(workers, [0, 1, 2], [], submitter=False)
-    assert not may_go_on(workers, [3, 4], [], submitter=False)
-    assert not may_go_on(range(4), [0, 1], [], submitter=False)  # an even split pauses both
-
-
-def test_the_submitters_word_replaces_counting() -> None:
-    assert may_go_on(range(5), [4], [], submitter=True)
-
-
-def test_who_has_ended_is_on_no_side() -> None:
-    """Two workers of which one was seen to die go on with one; silence is no proof of death."""
-    assert may_go_on([0, 1], [0], [1], submitter=False)
-    assert not may_go_on([0, 1], [0], [], submitter=False)
-    assert not may_go_on(range(5), [0, 1], [2], submitter=False)
-
-
-def test_newcomers_do_not_count() -> None:
-    assert not may_go_on(range(4), [0, 7, 8, 9], [], submitter=False)
+    assert may_go_on(range(workers), present, ended, submitter=submitter) is goes_on
 
 
 @given(st.lists(st.sampled_from("ABC."), min_size=1), st.data())

@@ -5,6 +5,7 @@ is lost; discovery fails, the submitter leaves.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, ClassVar
 
 from hypothesis import settings
@@ -283,6 +284,11 @@ class Membership(RuleBasedStateMachine):
             assert start.workers[0] in old or (start.resume and (self.checkpoint or (again and not old)))
         used = [worker.place for worker in start.workers if not self.asked & {worker.place, worker.address}]
         assert all(map(self._is_free, used)) or (again and self.resumes)
+        assert self.blamed or len(places) == min(HIGH, sum(self.hosts.values()))
+        hosts, before = (list(dict.fromkeys(w.address for w in workers)) for workers in (start.workers, old))
+        assert set(old) <= set(start.workers), "who does not stay was told before"
+        assert [address for address in hosts if address in before] == before, "survivors keep their order"
+        assert hosts == [address for address, _ in itertools.groupby(w.address for w in start.workers)]
         if again:
             self.asked -= {where for worker in start.workers for where in (worker.place, worker.address)}
             self.blamed = {where: times for where, times in self.blamed.items() if where in self.asked}
