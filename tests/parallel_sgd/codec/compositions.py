@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
 
-from parallel_sgd.codec import Codec
-from parallel_sgd.profiles import ISetting
+from nn.gradient_descent import IGradientDescent
+from parallel_sgd import Parameter_Server
+from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulation
+from parallel_sgd.codec.settings import JobSettings
+from parallel_sgd.profiles import IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, expected
 
 
@@ -35,6 +40,37 @@ def codec_of(job: ArrayJob, node: int = 0, variable: int = 0) -> Any:
     return job.exchanges[node]._bank.codecs[variable]
 
 
-def mean_results(job: ArrayJob, batch: int, variable: int = 0) -> np.ndarray:
-    """The mean over workers of what they got."""
-    return np.mean([job.results[node][batch][variable] for node in job.assignment.nodes], axis=0, dtype=np.float64)
+class ByHand:
+    """Codecs of one variable on all nodes, one block for each worker, whose packets are passed on at once."""
+
+    def __init__(
+        self,
+        kind: type[Codec],
+        workers: int,
+        parameters: Mapping[Any, Any] | None = None,
+        value: np.ndarray | None = None,
+        rule: Callable[[], IGradientDescent] | None = None,
+    ) -> None:
+        nodes = [*range(workers), *([Parameter_Server] if kind.needs_server else [])]
+        value = np.zeros((5, 8), np.float32) if value is None else value
+        self.job = JobSettings(IIDBlockAssignment(workers), parameters, values=[value], rule=rule)
+        context = copy_context()
+        context.run(GlobalSettings.install, self.job)
+        self.codecs: dict[int, Any] = {node: context.run(kind, node) for node in nodes}
+        self.batch = self.payloads = 0
+
+    def exchange(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Give every worker's value to its codec; return the results."""
+        self.job.step = (0, self.batch)
+        self.batch += 1
+        packets: list[Any] = []
+        for node, value in enumerate(values):
+            posted = self.codecs[node].update_blocks(BlockWeight(value.copy(), node)) or ()
+            packets += [posted] if isinstance(posted, netEncapsulation) else posted
+        self.payloads += sum(packet.content[-1] is not None for packet in packets)
+        while packets:
+            packet = packets.pop(0)
+            for target in packet.targets:
+                content = tuple(part.copy() if isinstance(part, np.ndarray) else part for part in packet.content)
+                packets += self.codecs[target].receive_blocks(content) or ()
+        return [np.array(self.codecs[node].get_result()) for node in range(len(values))]

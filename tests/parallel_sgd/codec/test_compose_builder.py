@@ -34,11 +34,21 @@ from parallel_sgd.codec.compose import (
     check,
     estimate,
 )
-from parallel_sgd.codec.pipeline.gradient import Clip, Momentum
-from parallel_sgd.codec.pipeline.low_rank import PowerSGD
-from parallel_sgd.codec.pipeline.memory import DiffRef, ErrorFeedback
-from parallel_sgd.codec.pipeline.quantize import QSGD, Cast, Int8, Sign, Tern, TwoMeans
-from parallel_sgd.codec.pipeline.sparsify import RandomK, TopK
+from parallel_sgd.codec.pipeline import (
+    QSGD,
+    Cast,
+    Clip,
+    DiffRef,
+    ErrorFeedback,
+    Int8,
+    Momentum,
+    PowerSGD,
+    RandomK,
+    Sign,
+    Tern,
+    TopK,
+    TwoMeans,
+)
 from parallel_sgd.names import UnknownName, find_class, known_classes
 from parallel_sgd.profiles import IIDBlockAssignment
 from rpc.shipping import load, pack
@@ -46,30 +56,63 @@ from tests.parallel_sgd.codec.compositions import bits, run
 
 EF = ErrorFeedback(TopK(0.1))
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"exchange": Ring(), "up": Int8()}, r"Ring adds up payloads, but Int8\(block=4096\) is not linear: take ShardedPS\(\)"),
-    ({"exchange": Ring(), "merge": Median()}, r"Ring adds up on the way, which Median\(\) cannot use: take ShardedPS\(\)"),
-    ({"exchange": Ring(), "up": RandomK(0.1), "merge": FirstCopy()}, r"FirstCopy encodes every block by itself.*AllToAll\(\)"),
+    (
+        {"exchange": Ring(), "up": Int8()},
+        r"Ring adds up payloads, but Int8\(block=4096\) is not linear: take ShardedPS\(\)",
+    ),
+    (
+        {"exchange": Ring(), "merge": Median()},
+        r"Ring adds up on the way, which Median\(\) cannot use: take ShardedPS\(\)",
+    ),
+    (
+        {"exchange": Ring(), "up": RandomK(0.1), "merge": FirstCopy()},
+        r"FirstCopy encodes every block by itself.*AllToAll\(\)",
+    ),
     ({"exchange": Ring(), "down": Int8()}, "encodes nothing on the way back.*take ShardedPS"),
     ({"exchange": AllToAll(), "down": Int8()}, "encodes nothing on the way back"),
-    ({"exchange": ShardedPS(), "down": Clip(1)}, r"'down' must be what sends; Clip\(norm=1.0, workers=1\) belongs to 'up'"),
+    (
+        {"exchange": ShardedPS(), "down": Clip(1)},
+        r"'down' must be what sends; Clip\(norm=1.0, workers=1\) belongs to 'up'",
+    ),
     ({"exchange": ShardedPS(), "merge": Krum()}, r"looks at vectors as a whole.*take AllToAll\(\) or PS\(\)"),
     ({"exchange": ShardedPS(), "up": PowerSGD()}, r"PowerSGD needs means of its factors: take Ring\(\)"),
-    ({"exchange": AllToAll(), "up": PowerSGD(), "merge": Vote()}, "PowerSGD needs means of its factors"),
-    ({"exchange": AllToAll(), "up": PowerSGD(), "merge": FirstCopy()}, "FirstCopy needs an encoding of single blocks"),
+    (
+        {"exchange": AllToAll(), "up": PowerSGD(), "merge": Vote()},
+        "PowerSGD needs means of its factors",
+    ),
+    (
+        {"exchange": AllToAll(), "up": PowerSGD(), "merge": FirstCopy()},
+        "FirstCopy needs an encoding of single blocks",
+    ),
     ({"exchange": AllToAll(), "merge": FirstCopy(), "send": "delta"}, "FirstCopy counts blocks"),
-    ({"exchange": AllToAll(), "trigger": Every(2)}, r'must exchange parameters: use send="weights" or send="delta"'),
+    (
+        {"exchange": AllToAll(), "trigger": Every(2)},
+        r'must exchange parameters: use send="weights" or send="delta"',
+    ),
     ({"exchange": AllToAll(), "trigger": Delay(1), "send": "weights"}, "is for gradients and updates"),
-    ({"exchange": AllToAll(), "trigger": Delay(1), "merge": ServerOpt(SGDOptimizer(1.0))}, "results of an earlier batch"),
+    (
+        {"exchange": AllToAll(), "trigger": Delay(1), "merge": ServerOpt(SGDOptimizer(1.0))},
+        "results of an earlier batch",
+    ),
     ({"exchange": PS(), "trigger": Delay(1)}, r"needs two batches under way: take AllToAll\(\)"),
     ({"exchange": AllToAll(), "merge": ServerOpt(SGDOptimizer(1.0)), "send": "weights"}, 'use send="delta"'),
-    ({"exchange": AllToAll(), "up": EF, "send": "weights"}, 'not for parameters themselves: use send="delta", or DiffRef'),
+    (
+        {"exchange": AllToAll(), "up": EF, "send": "weights"},
+        'not for parameters themselves: use send="delta", or DiffRef',
+    ),
     ({"exchange": AllToAll(), "up": Momentum() | QSGD(), "send": "weights"}, 'use send="delta"'),
     ({"exchange": Gossip()}, 'only parameters come together again: use send="weights" with op_type=ParameterAveraging'),
     ({"exchange": Gossip(), "send": "weights", "merge": Median()}, "has weights of its own"),
     ({"exchange": Gossip(), "send": "weights", "up": PowerSGD()}, "PowerSGD needs means of its factors"),
-    ({"exchange": PS(quorum=0.5), "up": DiffRef(TopK(0.1))}, r"may leave a packet out, .* needs every one: use PS\(\)"),
+    (
+        {"exchange": PS(quorum=0.5), "up": DiffRef(TopK(0.1))},
+        r"may leave a packet out, .* needs every one: use PS\(\)",
+    ),
     ({"exchange": AllToAll(), "up": EF, "trigger": Lazy()}, "needs a deterministic pipeline without a memory"),
-    ({"exchange": ShardedPS(), "up": Int8(), "trigger": Lazy()}, r"merging as a whole, by AllToAll\(\) or PS\(\)"),
+    (
+        {"exchange": ShardedPS(), "up": Int8(), "trigger": Lazy()},
+        r"merging as a whole, by AllToAll\(\) or PS\(\)",
+    ),
     ({"exchange": Tree(), "merge": Median()}, "adds up on the way"),
     ({"exchange": AllToAll(), "send": "gradients"}, "'send' must be one of gradient, weights, delta, got 'gradients'"),
     ({"exchange": AllToAll(), "name": "no name"}, "'name' must be a name for a class, got 'no name'"),
@@ -120,7 +163,19 @@ def test_what_trains_badly_is_warned_of(parts: dict[str, Any], message: str) -> 
 
 
 @pytest.mark.parametrize(
-    "up", [None, Int8(), Cast("bf16"), QSGD(2), Tern(), RandomK(0.1), EF, DiffRef(TopK(0.1)), PowerSGD()], ids=repr
+    "up",
+    [
+        None,
+        Int8(),
+        Cast("bf16"),
+        QSGD(2),
+        Tern(),
+        RandomK(0.1),
+        EF,
+        DiffRef(TopK(0.1)),
+        PowerSGD(),
+    ],
+    ids=repr,
 )
 def test_what_trains_well_is_not(up: Any) -> None:
     with warnings.catch_warnings():

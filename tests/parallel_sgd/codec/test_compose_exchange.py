@@ -11,10 +11,7 @@ from parallel_sgd.accounts import SENT
 from parallel_sgd.channel import Key, Parameter_Server
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain
 from parallel_sgd.codec.compose import PS, AllToAll, Delay, Ring, ShardedPS, Tree, Warmup, WeightedMean
-from parallel_sgd.codec.pipeline import PayloadError
-from parallel_sgd.codec.pipeline.memory import ErrorFeedback
-from parallel_sgd.codec.pipeline.quantize import QSGD, Int8, Sign
-from parallel_sgd.codec.pipeline.sparsify import RandomK, TopK
+from parallel_sgd.codec.pipeline import QSGD, ErrorFeedback, Int8, PayloadError, RandomK, Sign, TopK
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import expected, gradient
 from tests.parallel_sgd.codec.compositions import bits, check_exact, codec_of, run
@@ -94,7 +91,11 @@ def test_variables_of_few_elements_have_few_shards_whose_owners_take_turns() -> 
 LOSSY = [
     Codec.of(AllToAll(), up=ErrorFeedback(TopK(0.3))),
     Codec.of(PS(), up=QSGD(4, bucket=8), down=ErrorFeedback(Sign())),
-    Codec.of(ShardedPS(smallest=1), up=ErrorFeedback(TopK(0.3) | Int8()), down=ErrorFeedback(Int8())),
+    Codec.of(
+        ShardedPS(smallest=1),
+        up=ErrorFeedback(TopK(0.3) | Int8()),
+        down=ErrorFeedback(Int8()),
+    ),
     Codec.of(Ring(smallest=1), up=RandomK(0.5)),
     Codec.of(Tree(), up=RandomK(0.5)),
 ]
@@ -140,7 +141,10 @@ def test_a_time_out_names_the_blocks_that_are_missing() -> None:
 
 def test_a_packet_of_another_composition_is_an_error() -> None:
     """codecs.md: a fingerprint mismatch raises."""
-    ours, theirs = Codec.of(AllToAll(), up=QSGD(8), name="Ours"), Codec.of(AllToAll(), up=QSGD(4), name="Theirs")
+    ours, theirs = (
+        Codec.of(AllToAll(), up=QSGD(8), name="Ours"),
+        Codec.of(AllToAll(), up=QSGD(4), name="Theirs"),
+    )
     with GlobalSettings.use(IIDBlockAssignment(2)):
         sender, receiver = theirs(0), ours(1)
         (packet,) = sender.update_blocks(BlockWeight(np.ones(600, np.float32), 0))

@@ -4,52 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from inspect import signature
 
 import pytest
 
-import parallel_sgd.codec
-from nn.gradient_descent import ADAMOptimizer
-from parallel_sgd.codec import compose, pipeline
-from parallel_sgd.codec.compose import ExchangePattern, LocalRule, MergeRule, Trigger
+from parallel_sgd.codec import pipeline
 from parallel_sgd.codec.compose.parts import identity
-from parallel_sgd.codec.pipeline import LinearCode, Stage
-from tests.contract.kinds import public_kinds
-from tests.parallel_sgd.pipeline.test_gradient import STAGES as GRADIENT
-from tests.parallel_sgd.pipeline.test_memory import MEMORIES
-from tests.parallel_sgd.pipeline.test_quantize import ROWS as QUANTIZERS
-from tests.parallel_sgd.pipeline.test_sparsify import ROWS as SPARSIFIERS
-
-#: Those that take arguments.
-MADE: list[object] = [
-    *(make() for make in (*GRADIENT.values(), *MEMORIES.values())),
-    *(row.make() for row in (*QUANTIZERS, *SPARSIFIERS.values())),
-    compose.Warmup(3),
-    compose.Prox(0.1),
-    compose.ServerOpt(ADAMOptimizer(0.1)),
-]
-BASES = (Stage, LinearCode, MergeRule, Trigger, LocalRule, ExchangePattern)
-KINDS = sorted(
-    {
-        kind
-        for base in BASES
-        for kind in public_kinds(base, parallel_sgd.codec)
-        if kind.__name__ not in ("Memory", "RuleStage", "StageCode")  # bases, and what wraps a stage
-    },
-    key=lambda kind: kind.__name__,
-)
-
-
-def test_every_stage_has_a_row() -> None:
-    """In the table of its likes, which says what holds for all of them."""
-    stages = {kind for kind in KINDS if issubclass(kind, Stage)} - {pipeline.Chain}
-    assert stages == {type(made) for made in MADE if isinstance(made, Stage)}
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_a_part_keeps_its_arguments_under_their_names(kind: type) -> None:
-    part = next((made for made in MADE if type(made) is kind), None) or kind()
-    assert signature(kind).parameters.keys() <= vars(part).keys()
 
 
 def test_an_identity_is_made_of_classes_and_arguments() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import copy_context
 from copy import deepcopy
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, SGDOptimizer, StepDecay
 from nn.optimizer import GradientAveragingOptimizer
-from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec import (
     SCAFFOLD,
     SMA,
@@ -24,7 +22,6 @@ from parallel_sgd.codec import (
     LocalSGD,
     OneBitAdam,
     Plain,
-    netEncapsulation,
 )
 from parallel_sgd.codec.compose import (
     PS,
@@ -45,47 +42,25 @@ from parallel_sgd.codec.compose import (
     WeightedMean,
     check,
 )
-from parallel_sgd.codec.pipeline.low_rank import PowerSGD
-from parallel_sgd.codec.pipeline.memory import ErrorFeedback
-from parallel_sgd.codec.pipeline.quantize import Sign
-from parallel_sgd.codec.settings import JobSettings
+from parallel_sgd.codec.pipeline import ErrorFeedback, PowerSGD, Sign
 from parallel_sgd.profiles import IIDBlockAssignment
+from tests.parallel_sgd.codec.compositions import ByHand
 
 N, RATE = 24, 0.1
 Maker = Callable[[], IGradientDescent]
 
 
-class Fleet:
-    """Workers whose codecs of one variable are given values by hand; every node's packets are passed on at once."""
+class Fleet(ByHand):
+    """Workers that have parameters `w` and step along gradients of their own."""
 
     def __init__(
         self, kind: type[Codec], workers: int, parameters: dict[str, Any] | None = None, rule: Maker | None = None
     ) -> None:
-        nodes = [*range(workers), *([Parameter_Server] if kind.needs_server else [])]
         start = np.random.default_rng(99).standard_normal(N).astype(np.float32)
         rule = rule or (lambda: SGDOptimizer(RATE))
-        self.job = JobSettings(IIDBlockAssignment(workers), parameters, values=[start], rule=rule)
-        context = copy_context()
-        context.run(GlobalSettings.install, self.job)
-        self.codecs: dict[int, Any] = {node: context.run(kind, node) for node in nodes}
+        super().__init__(kind, workers, parameters, start, rule)
         self.w = [start.copy() for _ in range(workers)]
         self.rules = [rule() for _ in range(workers)]
-        self.batch = 0
-
-    def exchange(self, values: list[np.ndarray]) -> list[np.ndarray]:
-        """Give every worker's value to its codec; return the results."""
-        self.job.step = (0, self.batch)
-        self.batch += 1
-        packets: list[Any] = []
-        for node, value in enumerate(values):
-            posted = self.codecs[node].update_blocks(BlockWeight(value.copy(), node)) or ()
-            packets += [posted] if isinstance(posted, netEncapsulation) else posted
-        while packets:
-            packet = packets.pop(0)
-            for target in packet.targets:
-                content = tuple(part.copy() if isinstance(part, np.ndarray) else part for part in packet.content)
-                packets += self.codecs[target].receive_blocks(content) or ()
-        return [np.array(self.codecs[node].get_result()) for node in range(len(values))]
 
     def steps(self, count: int) -> Fleet:
         """Local steps on parameters, as ParameterAveragingOptimizer does them."""
@@ -310,14 +285,23 @@ def test_a_saved_state_goes_on_to_the_bit(kind: type[Codec], parameters: dict[st
         ({"local": Elastic(), "send": "delta"}, 'goes with send="weights"'),
         ({"local": FrozenAdam(), "send": "delta"}, 'goes with send="gradient"'),
         ({"local": FrozenAdam()}, r"begins with dense batches: take trigger=Warmup\(n\).*, got Every\(batches=1\)"),
-        ({"local": FrozenAdam(), "trigger": Warmup(3), "merge": Median()}, r"needs the mean of what it sends, got Median\(\)"),
-        ({"local": Drift(), "send": "delta", "merge": ServerOpt(MomentumOptimizer(1.0))}, "needs the mean of what it sends"),
+        (
+            {"local": FrozenAdam(), "trigger": Warmup(3), "merge": Median()},
+            r"needs the mean of what it sends, got Median\(\)",
+        ),
+        (
+            {"local": Drift(), "send": "delta", "merge": ServerOpt(MomentumOptimizer(1.0))},
+            "needs the mean of what it sends",
+        ),
         (
             {"local": Drift(), "send": "delta", "up": PowerSGD()},
             r"sends 2 vectors in one packet, but PowerSGD.* needs a matrix",
         ),
         ({"local": Elastic(), "send": "weights", "exchange": Gossip()}, "needs one result for all"),
-        ({"local": FrozenAdam(), "trigger": Warmup(1, Delay(1))}, "needs one result for all, of the same batch"),
+        (
+            {"local": FrozenAdam(), "trigger": Warmup(1, Delay(1))},
+            "needs one result for all, of the same batch",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

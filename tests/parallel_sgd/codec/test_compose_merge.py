@@ -28,9 +28,7 @@ from parallel_sgd.codec.compose import (
     Vote,
     WeightedMean,
 )
-from parallel_sgd.codec.pipeline.memory import ErrorFeedback
-from parallel_sgd.codec.pipeline.quantize import Int8, Sign
-from parallel_sgd.codec.pipeline.sparsify import TopK
+from parallel_sgd.codec.pipeline import ErrorFeedback, Int8, Sign, TopK
 from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob, gradient, start
@@ -128,7 +126,10 @@ def test_between_exchanges_a_worker_keeps_its_own() -> None:
 @pytest.mark.parametrize("exchange", [AllToAll(), PS(), ShardedPS(smallest=1)], ids=repr)
 def test_an_outer_step_of_one_is_federated_averaging(exchange: Any) -> None:
     """codecs.md: FedOpt and DiLoCo with learning rate 1 and no momentum, to the bit; weights in place of changes, to 1e-6."""
-    outer = run(Codec.of(exchange, send="delta", merge=ServerOpt(SGDOptimizer(1.0)), trigger=Every(2)), IIDBlockAssignment(3))
+    outer = run(
+        Codec.of(exchange, send="delta", merge=ServerOpt(SGDOptimizer(1.0)), trigger=Every(2)),
+        IIDBlockAssignment(3),
+    )
     plain = run(Codec.of(exchange, send="delta", merge=WeightedMean(), trigger=Every(2)), IIDBlockAssignment(3))
     assert bits(outer) == bits(plain)
     weights = run(Codec.of(exchange, send="weights", merge=WeightedMean(), trigger=Every(2)), IIDBlockAssignment(3))

@@ -14,9 +14,7 @@ from parallel_sgd.codec import Codec
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.choice import choose_codecs
 from parallel_sgd.codec.compose import Gossip, RandomPair
-from parallel_sgd.codec.pipeline.memory import DiffRef
-from parallel_sgd.codec.pipeline.quantize import Int8
-from parallel_sgd.codec.pipeline.sparsify import TopK
+from parallel_sgd.codec.pipeline import DiffRef, Int8, TopK
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
 from parallel_sgd.profiles import IIDBlockAssignment

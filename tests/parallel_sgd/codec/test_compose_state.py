@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextvars import copy_context
 from copy import deepcopy
 from typing import Any
 
@@ -10,41 +9,24 @@ import numpy as np
 import pytest
 
 from nn.gradient_descent import NesterovOptimizer
-from parallel_sgd.channel import Parameter_Server
-from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings
+from parallel_sgd.codec import Codec, GlobalSettings
 from parallel_sgd.codec.compose import PS, AllToAll, Every, Gossip, Ring, ServerOpt, ShardedPS, Tree
-from parallel_sgd.codec.pipeline.gradient import Momentum
-from parallel_sgd.codec.pipeline.low_rank import PowerSGD
-from parallel_sgd.codec.pipeline.memory import DGCMemory, DiffRef, ErrorFeedback
-from parallel_sgd.codec.pipeline.quantize import QSGD, Int8, Sign, Tern
-from parallel_sgd.codec.pipeline.sparsify import RandomK, TopK
-from parallel_sgd.codec.settings import JobSettings
+from parallel_sgd.codec.pipeline import (
+    QSGD,
+    DGCMemory,
+    DiffRef,
+    ErrorFeedback,
+    Int8,
+    Momentum,
+    PowerSGD,
+    RandomK,
+    Sign,
+    Tern,
+    TopK,
+)
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import SHAPES, expected, gradient
-from tests.parallel_sgd.codec.compositions import bits, codec_of, run
-
-
-class Table:
-    """Codecs of one variable on all nodes, whose packets are passed by hand."""
-
-    def __init__(self, kind: type[Codec], workers: int) -> None:
-        self.assignment = IIDBlockAssignment(workers)
-        nodes = [*range(workers), *([Parameter_Server] if kind.needs_server else [])]
-        self.job = JobSettings(self.assignment, values=[np.zeros((5, 8), np.float32)])
-        context = copy_context()
-        context.run(GlobalSettings.install, self.job)
-        self.codecs = {node: context.run(kind, node) for node in nodes}
-
-    def step(self, batch: int, values: list[np.ndarray]) -> list[np.ndarray]:
-        self.job.step = (0, batch)
-        packets: list[Any] = []
-        for node, value in enumerate(values):
-            packets += self.codecs[node].update_blocks(BlockWeight(value, node)) or ()  # type: ignore[arg-type]
-        while packets:
-            packet = packets.pop(0)
-            for target in packet.targets:
-                packets += self.codecs[target].receive_blocks(packet.content) or ()  # type: ignore[arg-type]
-        return [np.array(self.codecs[node].get_result()) for node in range(len(values))]
+from tests.parallel_sgd.codec.compositions import ByHand, bits, codec_of, run
 
 
 def numbers(batch: int, workers: int) -> list[np.ndarray]:
@@ -60,7 +42,11 @@ REMEMBERING = [
     Codec.of(PS(), up=ErrorFeedback(TopK(0.2)), down=ErrorFeedback(Sign())),
     Codec.of(PS(), up=DiffRef(Int8(8))),
     Codec.of(PS(), send="delta", merge=ServerOpt(NesterovOptimizer(0.7, 0.9)), trigger=Every(2)),
-    Codec.of(ShardedPS(smallest=8), up=ErrorFeedback(TopK(0.2) | Int8(8)), down=ErrorFeedback(Int8(8))),
+    Codec.of(
+        ShardedPS(smallest=8),
+        up=ErrorFeedback(TopK(0.2) | Int8(8)),
+        down=ErrorFeedback(Int8(8)),
+    ),
     Codec.of(AllToAll(), send="delta", up=ErrorFeedback(Int8(8)), trigger=Every(2)),
     Codec.of(ShardedPS(smallest=8), send="delta", merge=ServerOpt(NesterovOptimizer(0.7, 0.9))),
     Codec.of(Ring(smallest=8), up=PowerSGD(1)),
@@ -73,15 +59,16 @@ REMEMBERING = [
 @pytest.mark.parametrize("kind", REMEMBERING, ids=lambda kind: f"{kind.__doc__[19:60]}")
 def test_a_saved_state_goes_on_to_the_bit(kind: type[Codec]) -> None:
     """Law 5: save and load in the middle of a run."""
-    first, second = Table(kind, 3), Table(kind, 3)
+    first, second = ByHand(kind, 3), ByHand(kind, 3)
     for batch in range(5):
-        first.step(batch, numbers(batch, 3))
+        first.exchange(numbers(batch, 3))
     saved = {node: deepcopy(codec.state_dict()) for node, codec in first.codecs.items()}
-    rest = [first.step(batch, numbers(batch, 3)) for batch in range(5, 10)]
+    rest = [first.exchange(numbers(batch, 3)) for batch in range(5, 10)]
     assert all(len(state) > 1 for node, state in saved.items() if node >= 0 or len(saved) == 1)
+    second.batch = 5
     for node, codec in second.codecs.items():
         codec.load_state_dict(saved[node])
-    again = [second.step(batch, numbers(batch, 3)) for batch in range(5, 10)]
+    again = [second.exchange(numbers(batch, 3)) for batch in range(5, 10)]
     for before, after in zip(rest, again, strict=True):
         assert [value.tobytes() for value in before] == [value.tobytes() for value in after]
 
@@ -94,12 +81,12 @@ def test_a_foreign_state_is_refused() -> None:
 @pytest.mark.parametrize("stage", [TopK(0.2), Sign(), TopK(0.3) | Int8(8)], ids=repr)
 def test_what_is_left_out_comes_later(stage: Any) -> None:
     """Law 5: the sum of all results and the mean of the residuals are the sum of all means."""
-    table = Table(Codec.of(AllToAll(), up=ErrorFeedback(stage)), 3)
+    table = ByHand(Codec.of(AllToAll(), up=ErrorFeedback(stage)), 3)
     given, got = np.zeros((5, 8)), np.zeros((5, 8))
     for batch in range(200):
         values = numbers(batch, 3)
         given += np.mean(values, axis=0, dtype=np.float64)
-        got += table.step(batch, values)[0]
+        got += table.exchange(values)[0]
     states = [codec.state_dict() for codec in table.codecs.values()]
     left = [next(value for name, value in state.items() if name.endswith("residual")) for state in states]
     np.testing.assert_allclose(got + np.mean(left, axis=0).reshape(5, 8), given, atol=1e-4)
@@ -108,13 +95,13 @@ def test_what_is_left_out_comes_later(stage: Any) -> None:
 @pytest.mark.parametrize("exchange", [PS(), ShardedPS(smallest=8), ShardedPS(smallest=40)], ids=repr)
 def test_what_is_left_out_on_the_way_back_comes_later_too(exchange: Any) -> None:
     """codecs.md, EF-Sign (2-sided): the residual where it is merged is what the results lack."""
-    table = Table(Codec.of(exchange, up=ErrorFeedback(Sign()), down=ErrorFeedback(Sign())), 3)
+    table = ByHand(Codec.of(exchange, up=ErrorFeedback(Sign()), down=ErrorFeedback(Sign())), 3)
     given, got = np.zeros(40), np.zeros(40)
     for batch in range(200):
         values = numbers(batch, 3)
         given += np.mean(values, axis=0, dtype=np.float64).reshape(-1)
-        got += table.step(batch, values)[0].reshape(-1)
-    left, shards = np.zeros((2, 40)), exchange.shards(40, table.assignment, 0)
+        got += table.exchange(values)[0].reshape(-1)
+    left, shards = np.zeros((2, 40)), exchange.shards(40, table.job.assignment, 0)
     for codec in table.codecs.values():
         for name, value in codec.state_dict().items():
             if name.endswith("residual"):
@@ -130,10 +117,10 @@ def test_draws_depend_on_batch_variable_and_worker(exchange: Any) -> None:
     """Law 2: equal in each run, different in each batch, on each worker and in each shard."""
     seen = set()
     for _ in range(2):
-        table = Table(Codec.of(exchange, up=Tern(clip=None)), 2)
+        table = ByHand(Codec.of(exchange, up=Tern(clip=None)), 2)
         value = np.full((5, 8), 0.5, np.float32)
         value[0, 0] = 1
-        results = [table.step(batch, [value, value])[0].tobytes() for batch in range(8)]
+        results = [table.exchange([value, value])[0].tobytes() for batch in range(8)]
         assert len(set(results)) == 8
         seen.add(tuple(results))
     assert len(seen) == 1
@@ -142,24 +129,24 @@ def test_draws_depend_on_batch_variable_and_worker(exchange: Any) -> None:
 def test_a_seed_changes_the_draws() -> None:
     results = []
     for seed in (0, 1):
-        table = Table(Codec.of(AllToAll(), up=QSGD(2, bucket=8)), 2)
+        table = ByHand(Codec.of(AllToAll(), up=QSGD(2, bucket=8)), 2)
         table.job.seed = seed
-        results.append(table.step(0, numbers(0, 2))[0].tobytes())
+        results.append(table.exchange(numbers(0, 2))[0].tobytes())
     assert results[0] != results[1]
 
 
 @pytest.mark.parametrize("exchange", [Ring(smallest=1), AllToAll(), PS(), Tree()], ids=repr)
 def test_power_sgd_of_many_is_that_of_one_on_the_mean(exchange: Any) -> None:
     """codecs.md: powersgd#2, to 1e-5; full rank is exact."""
-    many, one = Table(Codec.of(exchange, up=PowerSGD(2)), 4), Table(Codec.of(AllToAll(), up=PowerSGD(2)), 1)
+    many, one = ByHand(Codec.of(exchange, up=PowerSGD(2)), 4), ByHand(Codec.of(AllToAll(), up=PowerSGD(2)), 1)
     for batch in range(4):
         values = numbers(batch, 4)
-        got = many.step(batch, values)
+        got = many.exchange(values)
         assert len({value.tobytes() for value in got}) == 1
-        np.testing.assert_allclose(got[0], one.step(batch, [np.mean(values, axis=0)])[0], atol=1e-5)
-    full = Table(Codec.of(exchange, up=PowerSGD(5)), 3)
+        np.testing.assert_allclose(got[0], one.exchange([np.mean(values, axis=0)])[0], atol=1e-5)
+    full = ByHand(Codec.of(exchange, up=PowerSGD(5)), 3)
     values = numbers(0, 3)
-    np.testing.assert_allclose(full.step(0, values)[1], np.mean(values, axis=0), atol=1e-5)
+    np.testing.assert_allclose(full.exchange(values)[1], np.mean(values, axis=0), atol=1e-5)
 
 
 def test_random_places_are_the_same_for_all() -> None:

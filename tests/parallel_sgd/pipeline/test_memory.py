@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
-import parallel_sgd.codec.pipeline
-from parallel_sgd.codec.pipeline import Chain, Draw, Pipeline, Stage
-from parallel_sgd.codec.pipeline.gradient import Clip, Momentum
-from parallel_sgd.codec.pipeline.memory import DGCMemory, DiffRef, ErrorFeedback, Memory
-from parallel_sgd.codec.pipeline.quantize import Int8, Sign, TwoMeans
-from parallel_sgd.codec.pipeline.sparsify import RandomK, Threshold, TopK
-from tests.contract.kinds import public_kinds
+from parallel_sgd.codec.pipeline import DGCMemory, DiffRef, Draw, ErrorFeedback, Pipeline, RandomK, TopK
+from parallel_sgd.codec.pipeline.quantize import Int8
 
-from .laws import DRAW, SIZES, Array, check_damage, check_determinism, check_edges, check_linearity, check_shapes, gaussian
+from .laws import DRAW, Array, Make, gaussian
+from .stages import INNER, MEMORIES
 
-Make = Callable[[], Stage]
-
-INNER: dict[str, Make] = {
-    "TopK": lambda: TopK(0.02),
-    "TopK | Int8": lambda: TopK(0.05) | Int8(256),
-    "TopK in a warm-up": lambda: TopK(0.01, warmup=20),
-    "RandomK": lambda: RandomK(0.1, scaled=False),
-    "Threshold": lambda: Threshold(0.7),
-    "Sign": lambda: Sign(),
-    "TwoMeans": lambda: TwoMeans(),
-    "Int8": lambda: Int8(256),
-    "dense": lambda: Chain(),
-}
-MEMORIES: dict[str, Make] = {
-    **{f"EF {name}": lambda inner=inner: ErrorFeedback(inner()) for name, inner in INNER.items()},
-    "EF beta": lambda: ErrorFeedback(TopK(0.02), beta=0.7),
-    "DGC": lambda: DGCMemory(0.9, TopK(0.02)),
-    "DGC | Int8": lambda: DGCMemory(0.9, TopK(0.02) | Int8(256)),
-    "DGC all": lambda: DGCMemory(0.9, TopK(1.0)),
-    "DiffRef TopK": lambda: DiffRef(TopK(0.02)),
-    "DiffRef Int8": lambda: DiffRef(Int8(256)),
-}
 each_inner = pytest.mark.parametrize("inner", INNER.values(), ids=INNER)
-each_memory = pytest.mark.parametrize("make", MEMORIES.values(), ids=MEMORIES)
 
 
 def steps(count: int, first: int = 0) -> list[Draw]:
@@ -49,35 +20,6 @@ def steps(count: int, first: int = 0) -> list[Draw]:
 
 def gradients(count: int, n: int, first: int = 0) -> list[Array]:
     return [gaussian(n, seed=100 + step) + np.float32(0.1) for step in range(first, first + count)]
-
-
-@each_memory
-def test_the_generic_laws(make: Make) -> None:
-    check_shapes(make)
-    check_edges(make)
-    check_determinism(make)
-    check_damage(make)
-    check_linearity(make)
-
-
-def test_every_memory_has_a_row() -> None:
-    kinds = public_kinds(Memory, parallel_sgd.codec.pipeline)
-    assert kinds == {type(make()) for make in MEMORIES.values()}
-    assert {kind.__name__ for kind in kinds} <= set(parallel_sgd.codec.pipeline.__all__)
-
-
-@each_memory
-def test_packets_are_those_of_the_inner_stage_and_never_larger_than_dense(make: Make) -> None:
-    for n in SIZES:
-        stage = make()
-        assert isinstance(stage, Memory)
-        pipeline, inner = Pipeline(stage), Pipeline(stage.inner)
-        assert pipeline.wire_bytes(n) == inner.wire_bytes(n) <= 4 * n
-        assert not pipeline.is_dense(n)  # the memory works for small variables, too
-        x = gaussian(n)
-        payload = pipeline.encode(x, DRAW)
-        assert payload.size <= pipeline.wire_bytes(n)
-        assert pipeline.decode(payload, (n,), DRAW).shape == (n,)
 
 
 @each_inner
@@ -96,46 +38,6 @@ def test_what_was_sent_and_the_residual_are_the_sum_of_all_inputs(inner: Make) -
         total_sent += decoded
     difference = total_sent + residual - total_in
     assert np.linalg.norm(difference) <= 1e-6 * np.linalg.norm(total_in)
-
-
-@each_memory
-def test_a_run_goes_on_from_its_state_bit_for_bit(make: Make) -> None:
-    n, count = 3000, 12
-    whole = make()
-    sender, receiver = Pipeline(whole), Pipeline(make())
-    expected = [
-        (payload.tobytes(), receiver.decode(payload, (n,), draw).tobytes())
-        for draw, x in zip(steps(count), gradients(count, n), strict=True)
-        for payload in [sender.encode(x, draw)]
-    ]
-    found = []
-    saved_sender, saved_receiver = make().state_dict(), make().state_dict()
-    for draw, x in zip(steps(count), gradients(count, n), strict=True):
-        one, two = make(), make()
-        one.load_state_dict(saved_sender)
-        two.load_state_dict(saved_receiver)
-        payload = Pipeline(one).encode(x, draw)
-        found.append((payload.tobytes(), Pipeline(two).decode(payload, (n,), draw).tobytes()))
-        saved_sender = {name: np.copy(value) for name, value in one.state_dict().items()}
-        saved_receiver = {name: np.copy(value) for name, value in two.state_dict().items()}
-    assert found == expected
-    for name, value in whole.state_dict().items():
-        np.testing.assert_array_equal(value, saved_sender[name])
-
-
-@each_memory
-def test_a_loaded_state_is_a_copy(make: Make) -> None:
-    first, second = make(), make()
-    pipeline = Pipeline(first)
-    pipeline.encode(gaussian(100), DRAW)
-    second.load_state_dict(first.state_dict())
-    before = {name: np.copy(value) for name, value in second.state_dict().items()}
-    pipeline.encode(gaussian(100, seed=1), DRAW)
-    for name, value in second.state_dict().items():
-        np.testing.assert_array_equal(value, before[name])
-    second.load_state_dict(make().state_dict())  # a fresh one
-    x = gaussian(100)
-    assert Pipeline(second).encode(x, DRAW).tobytes() == Pipeline(make()).encode(x, DRAW).tobytes()
 
 
 def test_beta_forgets() -> None:
@@ -227,57 +129,11 @@ def test_a_difference_converges_where_the_vector_does() -> None:
 
 
 def test_declarations() -> None:
-    for make in MEMORIES.values():
-        stage = make()
-        assert isinstance(stage, Memory)
-        assert stage.delta(1000) is None
-        assert stage.deterministic == stage.inner.deterministic
-        assert stage.shared_seed == stage.inner.shared_seed
+    assert all(make().delta(1000) is None for make in MEMORIES.values())
     assert ErrorFeedback(RandomK(0.1, scaled=False)).linear
     assert not ErrorFeedback(TopK(0.1)).linear
     assert not DiffRef(RandomK(0.1)).linear
     assert DiffRef(RandomK(0.1)).unbiased
-    chain = "Clip(norm=1.0, workers=1) | ErrorFeedback(inner=TopK(rho=0.1, warmup=0) | Int8(block=64), beta=1.0)"
-    assert repr(Clip(1.0) | ErrorFeedback(TopK(0.1) | Int8(64))) == chain
-    names = {name: getattr(parallel_sgd.codec.pipeline, name) for name in parallel_sgd.codec.pipeline.__all__}
-    assert repr(eval(chain, names)) == chain
-
-
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
-        (lambda: ErrorFeedback(TopK), TypeError, r"ErrorFeedback 'inner' must be an instance of Stage, got"),
-        (lambda: ErrorFeedback(TopK(0.1), beta=1.5), ValueError, r"'beta' must be a number >= 0 and <= 1, got 1.5"),
-        (
-            lambda: ErrorFeedback(Momentum(0.9) | TopK(0.1)),
-            ValueError,
-            r"would pass Momentum again; write Momentum\(momentum=0.9\) \| ErrorFeedback\(...\)",
-        ),
-        (lambda: ErrorFeedback(ErrorFeedback(Sign())), ValueError, r"'inner' must not remember anything itself, got ErrorF"),
-        (
-            lambda: ErrorFeedback(RandomK(0.1)),
-            ValueError,
-            r"must be a contraction, got RandomK\(rho=0.1, scaled=True\); write scaled=False",
-        ),
-        (lambda: DGCMemory(0.9, Sign()), ValueError, r"DGCMemory 'inner' must begin with a sparsifier such as TopK\(0.001\)"),
-        (
-            lambda: Clip(1.0) | ErrorFeedback(TopK(0.1)) | Int8(64),
-            ValueError,
-            r"beta=1.0\) must be the last .*: write ErrorFeedback\(... \| Int8\(block=64\)\)",
-        ),
-        (lambda: DiffRef(Int8()) | ErrorFeedback(Sign()), ValueError, r"DiffRef\(inner=Int8\(block=4096\)\) must be the last"),
-        (lambda: DGCMemory(0.9, TopK(0.1)) | Int8(), ValueError, r"write DGCMemory\(... \| Int8\(block=4096\)\)"),
-        (
-            lambda: TopK(0.1) | Momentum(0.9),
-            ValueError,
-            r"Momentum.* shapes the gradient before anything is left out: write Momentum\(momentum=0.9\) \| TopK\(",
-        ),
-        (lambda: DGCMemory(1.0, TopK(0.1)), ValueError, r"DGCMemory 'momentum' must be a number >= 0 and < 1, got 1.0"),
-    ],
-)
-def test_what_cannot_work_is_refused(make: Make, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        make()
 
 
 def test_a_state_that_does_not_fit_is_refused() -> None:
