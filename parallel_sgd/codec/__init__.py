@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .fedavg import SCAFFOLD, FedAvg, FedProx, LocalSGD
     from .grad_code import GradCode, GradCodePeers
     from .interfaces import BlockWeight, Codec, netEncapsulation
-    from .levels import LevelQuantizer, ShardedLevels
     from .named import (
         BF16,
         CHOCO,
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
         DPSGD,
         FP16,
         LAQ,
+        QSGD,
         SMA,
         Adasum,
         EFSign,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         FirstCopyInt8,
         Int8,
         Krum,
+        LevelQuantizer,
         Median,
         Natural,
         OneBit,
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
         RandomK,
         RandomPair,
         Ring,
+        ShardedLevels,
         ShardedPS,
         ShardedTopK,
         SignSGD,
         SignSGDPS,
         Signum,
+        TernGrad,
         TopK,
         TopKInt8,
         Tree,
@@ -49,10 +52,8 @@ if TYPE_CHECKING:
     )
     from .parameter_server import SyncPS
     from .plain import DummyCodec, Plain
-    from .qsgd import QSGD
     from .server_optimizer import DiLoCo, DiLoCoPS, FedAdam, ServerAdam
     from .settings import REQUIRED, GlobalSettings, MissingParameter
-    from .terngrad import TernGrad
 
 __all__ = [
     "ADPSGD",
@@ -125,12 +126,9 @@ _OWN_MODULE = {
     "async_ps": "AsyncPS DCASGD",
     "fedavg": "FedAvg FedProx LocalSGD SCAFFOLD",
     "grad_code": "GradCode GradCodePeers",
-    "levels": "LevelQuantizer ShardedLevels",
     "parameter_server": "SyncPS",
     "plain": "DummyCodec Plain",
-    "qsgd": "QSGD",
     "server_optimizer": "DiLoCo DiLoCoPS FedAdam ServerAdam",
-    "terngrad": "TernGrad",
 }
 
 #: The codecs that ship. Their names are known without their code, which is loaded when one is asked for.

@@ -132,11 +132,9 @@ class AsyncPS(Codec):
         return self._served
 
     def apply(self, served: ServedVariable, node: int, gradient: Array) -> None:
-        """Change the parameters by a gradient of `node`, on the server."""
         served.apply(node, gradient)
 
     def answer(self, node: int) -> netEncapsulation | None:
-        """Send `node` the parameters as they are now."""
         served = self._served
         return None if served is None else netEncapsulation(node, (self._rounds[node] - 1, served.read(node)))
 
@@ -277,7 +275,6 @@ class DCASGD(AsyncPS):
         self._scratch: Array = np.empty(0)
 
     def apply(self, served: ServedVariable, node: int, gradient: Array) -> None:
-        """Change the parameters by the compensated gradient of `node`."""
         if self._compensated.size != gradient.size:
             self._compensated = np.empty(gradient.size, gradient.dtype)
             self._scratch = np.empty(min(gradient.size, CHUNK), gradient.dtype)

@@ -77,7 +77,6 @@ class GradCode(Codec):
         return netEncapsulation(Parameter_Server, (self._round, self.node_id, self._sent, False))
 
     def _encodes(self, block_weight: BlockWeight) -> bool:
-        """Add a block; True when the coded sum, `_sent`, is complete."""
         content, block = block_weight
         self._sum.add(float(self._code.matrix[self.node_id, block]), content)
         if self._sum.terms <= self._code.stragglers:
@@ -135,7 +134,6 @@ class GradCode(Codec):
             self.set_result(content)
 
     def do_something_to_save_yourself(self) -> netEncapsulation | None:
-        """Send the coded sum again and ask for an answer."""
         if self._sent is None:
             return None
         return netEncapsulation(Parameter_Server, (self._round, self.node_id, self._sent, True))
@@ -188,7 +186,6 @@ class GradCodePeers(GradCode):
         return netEncapsulation(self._others, (self._round, self.node_id, self._sent, False))
 
     def receive_blocks(self, content: Any) -> netEncapsulation | None:
-        """Take a coded sum; answer one that asks with the own."""
         round_, node, coded, asks = content
         if round_ == self._round and self._result is None:
             self._take_in(node, coded)
@@ -343,7 +340,6 @@ class WeightedSum:
         self.terms += 1
 
     def write(self, out: Array) -> Array:
-        """Round the sum into `out` and begin anew."""
         np.copyto(out, self._total, casting="same_kind")
         self.terms = 0
         return out

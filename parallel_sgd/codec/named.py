@@ -108,6 +108,44 @@ def _int8(name: str) -> type[Codec]:
     return Codec.of(compose.ShardedPS(), up=int8, down=int8, name=name)
 
 
+@shipped.composes("QSGD")
+def _qsgd(name: str) -> type[Codec]:
+    """Gradients of `bits` (8, 4 or 2) per number with one norm per `bucket` (512) of them, to all workers.
+
+    Alistarh et al., "QSGD: communication-efficient SGD via gradient quantization and encoding", 2017.
+    """
+    return Codec.of(compose.AllToAll(), up=lambda: pipeline.QSGD(get("bits", 8), get("bucket", 512)), name=name)
+
+
+@shipped.composes("TernGrad")
+def _terngrad(name: str) -> type[Codec]:
+    """Two bits per number, after clipping at `clip` (2.5) standard deviations; None does not clip.
+
+    Wen et al., "TernGrad: ternary gradients to reduce communication in distributed deep learning", 2017.
+    """
+    return Codec.of(compose.AllToAll(), up=lambda: pipeline.Tern(get("clip", 2.5)), name=name)
+
+
+def _levels_up() -> pipeline.Levels:
+    return pipeline.Levels(get("QC", 8))
+
+
+def _levels_down() -> pipeline.Levels:
+    return pipeline.Levels(get("QS", 8))
+
+
+@shipped.composes("LevelQuantizer")
+def _level_quantizer(name: str) -> type[Codec]:
+    """`QC` bits (8) per number from workers to the parameter server, `QS` bits (8) back: 2, 4 or 8. Levels are dense near 0."""
+    return Codec.of(compose.PS(), up=_levels_up, down=_levels_down, name=name)
+
+
+@shipped.composes("ShardedLevels")
+def _sharded_levels(name: str) -> type[Codec]:
+    """`LevelQuantizer` without a server: every worker merges a part of each variable."""
+    return Codec.of(compose.ShardedPS(), up=_levels_up, down=_levels_down, name=name)
+
+
 @shipped.composes("Natural")
 def _natural(name: str) -> type[Codec]:
     """Powers of two, 8 bits per number, unbiased.

@@ -118,7 +118,6 @@ class SyncPS(Codec):
             self.set_result(content)
 
     def do_something_to_save_yourself(self) -> Iterator[netEncapsulation] | None:
-        """Send the own sums again and ask for an answer."""
         if not self._sent:
             return None
         return (netEncapsulation(Parameter_Server, (self._round, *s, total, self.node_id)) for s, total in self._sent.items())

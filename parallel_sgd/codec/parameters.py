@@ -87,7 +87,6 @@ class _Walk:
                 todo += self._parts(item)
 
     def _parts(self, item: Any) -> Iterator[Any]:
-        """What can be reached from `item` at once."""
         if item is _GET or item is GlobalSettings:  # kept somewhere, so anybody may call it with anything
             self.all_known = False
         elif isinstance(item, types.FunctionType):
@@ -161,7 +160,6 @@ class _Questions(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """A call with a key that is known; or with one that is not."""
         if not self._gets(node.func):
             self.generic_visit(node)
             return
@@ -182,7 +180,6 @@ class _Questions(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
-        """The settings as a whole, or their function, on their way to somewhere else."""
         self.all_known &= node.id not in self._aliases and self._space.get(node.id) is not GlobalSettings
 
     def _gets(self, node: ast.expr) -> bool:
@@ -257,7 +254,6 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _imports(code: types.CodeType) -> bool:
-    """Whether it imports what nobody has imported so far."""
     found = {str(each.argval) for each in dis.get_instructions(code) if each.opname == "IMPORT_NAME"}
     return not found <= sys.modules.keys() | sys.stdlib_module_names
 

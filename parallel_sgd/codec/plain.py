@@ -80,7 +80,6 @@ class Plain(Codec):
             self._settings.check_span((low, high), sender)
 
     def receive_blocks(self, content: PlainContent) -> list[netEncapsulation] | None:
-        """Merge another worker's sum; send the own sums again to one that asks."""
         low, high, value, *asking = content
         sender = self._settings.sender
         if high != 0:
@@ -120,7 +119,6 @@ class Plain(Codec):
         return result
 
     def missing_blocks(self) -> Iterable[int]:
-        """The blocks that nobody has sent yet."""
         return self._all.missing()
 
     def dispose(self) -> None:

@@ -64,7 +64,6 @@ class Estimate(NamedTuple):
 
     @property
     def pays(self) -> bool:
-        """Whether the wire saves more than encoding and decoding cost."""
         return self.saved > self.encode + self.decode
 
 

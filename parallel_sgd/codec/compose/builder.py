@@ -100,7 +100,6 @@ def _default_name(exchange: ExchangePattern, parts: Parts | None) -> str:
 
 
 def refuse(composition: Composition, parts: Parts) -> None:
-    """Raise ValueError, with the fix in words, for parts that cannot work together."""
     exchange, merge, trigger = composition.exchange, parts.merge, parts.trigger
     where = type(exchange).__name__
     if exchange.linear and not merge.linear:
@@ -154,7 +153,6 @@ def refuse(composition: Composition, parts: Parts) -> None:
 
 
 def _refuse_local(composition: Composition, parts: Parts) -> None:
-    """Refuse what a rule for the worker's own values cannot work with."""
     local = parts.local
     if local is None:
         return
@@ -180,7 +178,6 @@ def _refuse_local(composition: Composition, parts: Parts) -> None:
 
 
 def _refuse_mixing(composition: Composition, parts: Parts) -> None:
-    """Refuse what makes no sense where every worker mixes what it gets with its own."""
     where = type(composition.exchange).__name__
     if composition.send != "weights":
         raise ValueError(

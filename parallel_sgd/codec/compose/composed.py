@@ -202,7 +202,6 @@ class Composed(Codec):
             raise PayloadError(f"it holds what is {what} {span[0]}, which node({node}) does not supply")
 
     def _packet(self, content: Any) -> Packet:
-        """Read the content of a packet, once."""
         if content is not self._content:
             self._seen = Packet.of(content, self.fingerprint, self._title)
             self._content = content
@@ -226,7 +225,6 @@ class Composed(Codec):
             self._outbox.append(netEncapsulation(targets, tuple(packet)))
 
     def send(self, batch: Batch, targets: list[int], packet: Packet) -> None:
-        """Send a packet, and keep it."""
         if targets:
             batch.sent.append((targets, packet))
             self.post(targets, packet)
@@ -249,6 +247,11 @@ class Composed(Codec):
     def accept(self, batch: Batch, packet: Packet) -> None:
         """Take a packet of a batch that is not over."""
 
+    def finish(self, batch: Batch, result: Array) -> None:
+        """The batch is over."""
+        batch.done, batch.result = True, result
+        self.set_result(result)
+
     def answer_again(self, batch: Batch, node: int) -> None:
         """Send again to `node` what it was sent in this batch."""
         for targets, packet in batch.sent:
@@ -268,7 +271,6 @@ class Composed(Codec):
         """Return the contributions that are missing here."""
 
     def do_something_to_save_yourself(self) -> Iterable[netEncapsulation] | None:
-        """Send again and ask, once."""
         batch = self.wanted()
         missing = set() if batch is None or batch.done else self.silent(batch) - {self.node_id}
         return None if batch is None or not missing else self._rescue(batch, missing)
@@ -282,7 +284,6 @@ class Composed(Codec):
         yield netEncapsulation(sorted(missing), tuple(self.packet(ASK, 0, (0, 0))))
 
     def packet(self, flags: int, place: int, span: Span) -> Packet:
-        """Return a packet without a payload."""
         return Packet(self.fingerprint, flags, self.node_id, place, *span, 0, None)
 
     def missing_blocks(self) -> Iterable[int]:
@@ -292,7 +293,6 @@ class Composed(Codec):
         return batch.lacking or self.units.blocks(self.missing_units(batch))
 
     def draw(self, step: tuple[int, int], contributor: int) -> Draw:
-        """Return what the random numbers of a contribution depend on."""
         return Draw(self.job.seed, *step, self.variable, contributor)
 
     def result_of(self, flat: Array) -> Array:

@@ -83,7 +83,6 @@ class Encoders:
         return self._down(shard).decode(payload, (size,), draw)
 
     def within(self) -> dict[str, Remembers]:
-        """Return the parts that remember something, by their names in a codec's state."""
         parts = {"front": self._front, "coder": self.coder, "up": self._up, "down": self._down, "lazy": self.uploads}
         return {name: part for name, part in parts.items() if part is not None}
 

@@ -38,7 +38,6 @@ class Units:
         return block_tree(self.count)
 
     def holders(self, unit: int) -> list[int]:
-        """Return the workers that can supply a contribution."""
         return [unit] if self.workers else list(self._assignment.block_2_node[unit])
 
     def supplies(self, node: int, span: Span) -> bool:
@@ -97,7 +96,6 @@ class OwnBlocks:
         return self._left == 0
 
     def mean(self) -> Array:
-        """Return the mean over all own blocks, which are `complete`."""
         tops = [self._tops[span] for span in sorted(self._tops)]
         if self._count == 1:
             return tops[0]
@@ -176,7 +174,6 @@ class Gatherer:
         return [unit for unit in range(len(self._weights)) if unit not in self._here]
 
     def share(self) -> float:
-        """Return how much of the weight of all contributions is there."""
         return sum(self._weights[unit] for unit in self._here) / sum(self._weights)
 
     def merged(self) -> Array:
@@ -207,7 +204,6 @@ class Merging:
         return sum(found.duplicates for found in self._made)
 
     def collector(self, place: int) -> Collector:
-        """Return an empty collector."""
         free = self._free.get(place)
         if free:
             return free.pop()
@@ -246,7 +242,6 @@ class Assembly:
         return self.shards[-1].stop
 
     def fill(self, shard: int, value: Array) -> Array | None:
-        """Take a merged shard; return the vector when it is complete. Of several shards, `whole` is the room for them."""
         self.left.discard(shard)
         if len(self.shards) == 1:
             self.whole = value

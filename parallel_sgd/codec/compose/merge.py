@@ -17,29 +17,22 @@ from parallel_sgd.codec.pipeline import Part
 class MergeRule(Part, ABC):
     """Makes one vector of the contributions to it. A node has one object for each vector that it merges."""
 
+    #: The result is a weighted mean or sum, so what is merged may be encoded linearly, and added up on the way.
     linear: ClassVar[bool] = False
-    """The result is a weighted mean or sum, so what is merged may be encoded linearly, and added up on the way."""
-
+    #: It is the mean over all blocks, which may be taken from sums over spans of them.
     exact: ClassVar[bool] = False
-    """It is the mean over all blocks, which may be taken from sums over spans of them."""
-
+    #: It looks at vectors as a whole, so these may not be cut into shards.
     whole: ClassVar[bool] = False
-    """It looks at vectors as a whole, so these may not be cut into shards."""
-
+    #: Each block counts once, from whoever sends it first.
     first_copy: ClassVar[bool] = False
-    """Each block counts once, from whoever sends it first."""
-
+    #: The result is an increment of the parameters.
     updates: ClassVar[bool] = False
-    """The result is an increment of the parameters."""
-
+    #: It looks at signs alone, so what stages leave out of numbers does no harm.
     votes: ClassVar[bool] = False
-    """It looks at signs alone, so what stages leave out of numbers does no harm."""
-
+    #: The rule of gradient descent that makes the increment, where one does.
     rule: IGradientDescent | None = None
-    """The rule of gradient descent that makes the increment, where one does."""
-
+    #: Those of the workers; None: their numbers of blocks.
     weights: Sequence[float] | None = None
-    """Those of the workers; None: their numbers of blocks."""
 
     def use(self, send: str) -> None:
         """Take note of what is merged: "gradient", "weights" or "delta"."""

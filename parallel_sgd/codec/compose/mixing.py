@@ -39,6 +39,9 @@ class Neighbours(ExchangePattern):
         """Raise ValueError where the pattern is not one for this number of workers."""
         return
 
+    def compose(self, **parts: Any) -> type[Codec]:
+        return build(Mixing, self, **parts)
+
     @abstractmethod
     def weights(self, node: int, workers: int, draw: Draw) -> dict[int, float]:
         """Return the weights of a worker and of its neighbours in a batch. Who is a neighbour has the same weight back."""
@@ -74,9 +77,6 @@ class Gossip(Neighbours):
             raise ValueError(f"Gossip 'matrix' must be square, symmetric, >= 0 and have rows that add up to 1, got {matrix!r}")
         self.matrix = a.tolist()
 
-    def compose(self, **parts: Any) -> type[Codec]:
-        return build(Mixing, self, **parts)
-
     def fit(self, workers: int) -> None:
         if self.matrix != "ring" and len(self.matrix) != workers:
             raise ValueError(f"Gossip 'matrix' is for {len(self.matrix)} workers, the job has {workers}")
@@ -97,9 +97,6 @@ class RandomPair(Neighbours):
 
     Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", 2018, here in step.
     """
-
-    def compose(self, **parts: Any) -> type[Codec]:
-        return build(Mixing, self, **parts)
 
     def weights(self, node: int, workers: int, draw: Draw) -> dict[int, float]:
         order = draw._replace(variable=-1).generator(shared=True).permutation(workers).tolist()
@@ -174,11 +171,9 @@ class Mixing(Composed):
         np.copyto(room, value)
         self._heard[node] = room
         if len(self._heard) == len(self._weights):
-            batch.done, batch.result = True, self._mixed(batch).reshape(self.shape)
-            self.set_result(batch.result)
+            self.finish(batch, self._mixed(batch).reshape(self.shape))
 
     def _mixed(self, batch: Batch) -> Array:
-        """Return the mixture; what was heard is used up."""
         own, exact = self._own_value, self._up is None or batch.dense
         total = self._result_room = room_for(own, self._result_room)
         total.fill(0)

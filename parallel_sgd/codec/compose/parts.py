@@ -60,29 +60,22 @@ class Shard(NamedTuple):
 class ExchangePattern(Part, ABC):
     """Who talks to whom. One object may serve many compositions; it is never changed."""
 
+    #: It goes through the parameter server.
     needs_server: ClassVar[bool] = False
-    """It goes through the parameter server."""
-
+    #: It adds up on the way, so it takes only what is linear.
     linear: ClassVar[bool] = False
-    """It adds up on the way, so it takes only what is linear."""
-
+    #: All workers get the same result. Where not, what is exchanged are parameters, and there is no merge rule.
     agrees: ClassVar[bool] = True
-    """All workers get the same result. Where not, what is exchanged are parameters, and there is no merge rule."""
-
+    #: What is merged somewhere travels to all workers; unless it is `linear`, a pipeline on the way down may encode it.
     returns: ClassVar[bool] = False
-    """What is merged somewhere travels to all workers; unless it is `linear`, a pipeline on the way down may encode it."""
-
+    #: It can average one vector after the other in the same batch.
     rounds: ClassVar[bool] = False
-    """It can average one vector after the other in the same batch."""
-
+    #: Vectors are merged as a whole.
     in_one_place: ClassVar[bool] = False
-    """Vectors are merged as a whole."""
-
+    #: No worker is needed to merge what others send, so that a job may go on without it.
     merges_first_copies: ClassVar[bool] = False
-    """No worker is needed to merge what others send, so that a job may go on without it."""
-
+    #: The share of the weight of all workers that is enough for an overdue result.
     quorum: float = 1.0
-    """The share of the weight of all workers that is enough for an overdue result."""
 
     @abstractmethod
     def compose(self, **parts: Any) -> type[Codec]:
@@ -103,20 +96,16 @@ class LocalRule(Part):
     One object serves one variable on one worker; vectors are flat. A subclass overrides what it needs.
     """
 
+    #: With which `send` of `Codec.of` it goes.
     sends: ClassVar[tuple[str, ...]] = ()
-    """With which `send` of `Codec.of` it goes."""
-
+    #: All workers have the same parameters after an exchange.
     agrees: ClassVar[bool] = True
-    """All workers have the same parameters after an exchange."""
-
+    #: What comes back is turned into an increment of the parameters, whatever was sent.
     updates: ClassVar[bool] = False
-    """What comes back is turned into an increment of the parameters, whatever was sent."""
-
+    #: What it sends must come back as a mean.
     means: ClassVar[bool] = True
-    """What it sends must come back as a mean."""
-
+    #: How many vectors it sends in place of one.
     width: ClassVar[int] = 1
-    """How many vectors it sends in place of one."""
 
     def use(self, rule: RuleMaker | None) -> None:
         """Take note of what makes the rule of the job, by which the worker steps; None where there is none."""
@@ -152,7 +141,6 @@ class Copies(Generic[Copied]):
         self._made: dict[tuple[int, ...], Copied] = {}
 
     def __call__(self, *numbers: int) -> Copied:
-        """Return the copy of these numbers."""
         found = self._made.get(numbers)
         if found is None:
             found = self._made[numbers] = deepcopy(self._pattern)
@@ -231,7 +219,6 @@ class Composition:
         return Parts(up, down, merge, trigger, local)
 
     def describe(self, parts: Parts) -> str:
-        """Return the parts as people write them."""
         local = "" if parts.local is None else f", {parts.local!r}"
         ways = f"up={parts.up!r}, down={parts.down!r}, send={self.send}"
         return f"{self.exchange!r}, {ways}, {parts.merge!r}, {parts.trigger!r}{local}"
@@ -241,7 +228,6 @@ class Composition:
         return [self.send, *map(identity, (self.exchange, parts.up, parts.down, parts.merge, parts.trigger, parts.local))]
 
     def grain(self, parts: Parts) -> Grain:
-        """Return what the contributions are."""
         as_it_is = parts.up is None and self.send != "delta" and self.exchange.quorum == 1
         if parts.local is not None:
             return Grain.WORKERS

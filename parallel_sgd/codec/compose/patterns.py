@@ -73,7 +73,6 @@ class ShardedPS(ExchangePattern):
         self.smallest = arguments.integer(self, "smallest", smallest, minimum=1)
 
     def compose(self, **parts: Any) -> type[Codec]:
-        """Merging in several places."""
         return build(Peers, self, **parts)
 
     def refuse(self, composition: Composition, parts: Parts) -> None:

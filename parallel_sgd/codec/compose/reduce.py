@@ -182,12 +182,7 @@ class Reducing(Composed):
         else:
             self._send_up(batch, round_ + 1, (self.node_id, self.node_id + 1), vector)
 
-    def finish(self, batch: Batch, result: Array) -> None:
-        batch.done, batch.result = True, result
-        self.set_result(result)
-
     def _room(self, size: int, dtype: np.dtype[Any]) -> Array:
-        """Return a vector, one of an older batch where it fits."""
         for number, room in enumerate(self._rooms):
             if room.shape == (size,) and room.dtype == dtype:
                 return self._rooms.pop(number)
@@ -278,7 +273,6 @@ class Peers(Reducing):
             super().accept(batch, packet)
 
     def answer_again(self, batch: Batch, node: int) -> None:
-        """Send again, or send the result."""
         super().answer_again(batch, node)
         if not batch.sent and batch.views and batch.result is not None:
             whole = batch.result.reshape(-1).copy()
@@ -319,7 +313,6 @@ class Serving(Reducing):
             super().accept(batch, packet)
 
     def answer_again(self, batch: Batch, node: int) -> None:
-        """Send the answer again, or tell what is missing."""
         super().answer_again(batch, node)
         quorum = self.composition.exchange.quorum
         for place in batch.under_way:

@@ -71,7 +71,6 @@ class TreeReduction(Composed):
         return route
 
     def _parent(self, node: int) -> int:
-        """Return the worker from which the mean comes."""
         return self._routes[node][min(self._routes[node])]
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
@@ -122,8 +121,7 @@ class TreeReduction(Composed):
         self.send(batch, self._children, packet._replace(size=mean.size, payload=mean))
         vector, complete = (mean, True) if batch.dense else self._stages.proceed(mean)
         if complete:
-            batch.done, batch.result = True, self.result_of(vector)
-            self.set_result(batch.result)
+            self.finish(batch, self.result_of(vector))
         else:
             self._add(batch, round_ + 1, (self.node_id, self.node_id + 1), self._weigh(vector))
 

@@ -17,11 +17,10 @@ from parallel_sgd.codec.pipeline.stage import room_for
 class Trigger(Part):
     """Batches are counted from 0 by each codec, on all workers alike. Between exchanges a worker keeps what it has."""
 
+    #: Whether results are those of the exchange before.
     late: bool = False
-    """Whether results are those of the exchange before."""
-
+    #: Whether a worker may have nothing to send in a batch with an exchange.
     skips: bool = False
-    """Whether a worker may have nothing to send in a batch with an exchange."""
 
     def uploads(self) -> LastUploads | None:
         """Return what decides whether a worker sends, and goes on with what it has sent before; None: all send."""
@@ -51,7 +50,6 @@ class Every(Trigger):
         self.batches = arguments.integer(self, "batches", batches, minimum=1)
 
     def fires(self, batch: int) -> bool:
-        """After `batches`, 2 `batches`, ... batches."""
         return (batch + 1) % self.batches == 0
 
     @property
@@ -79,7 +77,6 @@ class Warmup(Trigger):
 
     @property
     def always(self) -> bool:
-        """Whether `then` is."""
         return self.then.always
 
 

@@ -35,7 +35,6 @@ class GradientStage(Stage):
         return n
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Return what becomes of `x`."""
         return self.transform(x)
 
     @abstractmethod
@@ -68,7 +67,6 @@ class Clip(GradientStage):
         self._result: Vector = np.empty(0, np.float32)
 
     def transform(self, x: Vector) -> Vector:
-        """Return `x` itself where it is short enough."""
         parts = [x[start : start + CHUNK] for start in range(0, x.size, CHUNK)]
         limit = self.norm / sqrt(self.workers)
         with np.errstate(over="ignore"):

@@ -15,8 +15,8 @@ from .stage import Draw, LinearCode, Vector
 
 Matrix = NDArray[np.float32]
 
+#: Elements of a matrix that are added and multiplied while they are in L2.
 CHUNK: Final = 1 << 16
-"""Elements of a matrix that are added and multiplied while they are in L2."""
 
 
 class PowerSGD(LinearCode):
@@ -73,7 +73,6 @@ class PowerSGD(LinearCode):
         return (r * m, r * p) if r * (m + p) < n else (n,)
 
     def is_dense(self, shape: Sequence[int]) -> bool:
-        """Whether there is one round, of the gradient itself."""
         return len(self.rounds(shape)) == 1
 
     def project(self, gradient: NDArray[Any], draw: Draw) -> Vector:

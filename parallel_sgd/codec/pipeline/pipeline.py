@@ -33,11 +33,9 @@ class Pipeline:
         self._writer = Writer()
 
     def state_dict(self) -> State:
-        """Return that of the stage."""
         return self.stage.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Give it to the stage."""
         self.stage.load_state_dict(state)
 
     def wire_bytes(self, n: int) -> int:

@@ -10,14 +10,14 @@ import numpy as np
 
 from .stage import Array, Indices, PayloadError, Reader, Vector, Writer
 
+#: Numbers looked at in one go: their magnitudes and the comparison's result stay in L2.
 CHUNK: Final = 1 << 17
-"""Numbers looked at in one go: their magnitudes and the comparison's result stay in L2."""
 
+#: One number of so many is in the sample; a prime, which does not fall in step with the rows of a matrix.
 STRIDE: Final = 61
-"""One number of so many is in the sample; a prime, which does not fall in step with the rows of a matrix."""
 
+#: Below this many numbers a sample is not worth its while.
 SMALL: Final = 1 << 14
-"""Below this many numbers a sample is not worth its while."""
 
 Comparison = Callable[..., Any]
 
@@ -78,7 +78,6 @@ class Magnitudes:
         return np.sort(np.concatenate([above, *ties]))
 
     def _search(self, x: Vector, compare: Comparison, limit: np.float32) -> Iterator[Indices]:
-        """Yield what `where` returns, chunk after chunk."""
         size = min(x.size, CHUNK)
         if self._found.size < size:
             self._magnitudes, self._found = np.empty(size, np.float32), np.empty(size, np.bool_)

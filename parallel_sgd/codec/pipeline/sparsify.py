@@ -17,7 +17,6 @@ __all__ = ["RandomK", "Sparsifier", "Threshold", "TopK"]
 
 
 def kept(rho: float, n: int) -> int:
-    """Return k = max(1, ceil(rho n)), or 0 where n is 0."""
     return min(n, max(1, ceil(rho * n)))
 
 
@@ -52,15 +51,12 @@ class TopK(Sparsifier):
         return float(self.rho ** ((1 + 4 * self._step // self.warmup) / 5))
 
     def delta(self, n: int) -> float | None:
-        """k / n."""
         return kept(self.rho, n) / n if n else 1.0
 
     def side_bytes(self, n: int) -> int:
-        """The index block; exact without a warm-up."""
         return index_bytes(self.carried(n), n)
 
     def carried(self, n: int) -> int:
-        """Return k; exact without a warm-up."""
         return kept(self.rho**0.2 if self.warmup else self.rho, n)
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
@@ -122,7 +118,6 @@ class RandomK(Sparsifier):
         self._values: Vector = np.empty(0, np.float32)
 
     def delta(self, n: int) -> float | None:
-        """k / n; None where it is scaled."""
         k = kept(self.rho, n)
         return 1.0 if k == n else None if self.scaled else k / n
 

@@ -73,11 +73,10 @@ def arguments_of(value: object) -> dict[str, Any]:
 class Part(arguments.Configurable):
     """What a codec is composed of. Its constructor's arguments, kept under their names, tell it from others of its class."""
 
+    #: What it remembers in attributes, numbers and arrays, by their names without the underscore; None is left out.
     keeps: ClassVar[tuple[str, ...]] = ()
-    """What it remembers in attributes, numbers and arrays, by their names without the underscore; None is left out."""
 
     def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments, those that were kept."""
         return arguments_of(self)
 
     def within(self) -> Mapping[str, Remembers]:
@@ -116,32 +115,24 @@ class Stage(Part, ABC):
     One object serves one variable on one node. What it remembers stands in `state_dict`.
     """
 
+    #: The expectation of decode(encode(x)) is x.
     unbiased: bool = False
-    """The expectation of decode(encode(x)) is x."""
-
+    #: Payloads of equal keys may be added up before they are decoded: what travels as float32 is a linear map of x.
     linear: bool = False
-    """Payloads of equal keys may be added up before they are decoded: what travels as float32 is a linear map of x."""
-
+    #: It draws no random numbers.
     deterministic: bool = True
-    """It draws no random numbers."""
-
+    #: All nodes must draw the same random numbers.
     shared_seed: bool = False
-    """All nodes must draw the same random numbers."""
-
+    #: It works on the gradient before anything is left out, so nothing but its likes may stand before it.
     leads: ClassVar[bool] = False
-    """It works on the gradient before anything is left out, so nothing but its likes may stand before it."""
-
+    #: It remembers what receivers make of its own packet, so nothing may follow that would change the packet.
     ends: ClassVar[bool] = False
-    """It remembers what receivers make of its own packet, so nothing may follow that would change the packet."""
-
+    #: What one packet leaves out comes with later ones, so momentum must come before it and not after the merge.
     feeds_back: ClassVar[bool] = False
-    """What one packet leaves out comes with later ones, so momentum must come before it and not after the merge."""
-
+    #: Receivers must decode each packet, once and in order.
     needs_every_packet: ClassVar[bool] = False
-    """Receivers must decode each packet, once and in order."""
-
+    #: Its error may be longer than x, so it would grow from packet to packet with error feedback around it.
     expands: bool = False
-    """Its error may be longer than x, so it would grow from packet to packet with error feedback around it."""
 
     def delta(self, n: int) -> float | None:
         """Return d with ||decode(encode(x)) - x||^2 <= (1 - d) ||x||^2 for all x of n elements; None where there is none."""
@@ -228,13 +219,11 @@ class Chain(Stage):
         return n
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Run the stages in order."""
         for stage in self.stages:
             x = stage.encode(x, writer, draw)
         return x
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
-        """Read what the stages wrote, in order."""
         sides = []
         for stage in self.stages:
             side, carried = stage.parse(reader, n, draw)
@@ -250,7 +239,6 @@ class Chain(Stage):
         return values
 
     def within(self) -> Mapping[str, Remembers]:
-        """Return the stages by their places."""
         return {str(place): stage for place, stage in enumerate(self.stages)}
 
     def __repr__(self) -> str:
@@ -265,7 +253,6 @@ class OrDense:
         self._last: tuple[int, Stage] | None = None
 
     def __call__(self, n: int) -> Stage:
-        """Return that stage."""
         if self._last is None or self._last[0] != n:
             takes_more = self._stage.side_bytes(n) + 4 * self._stage.carried(n) > 4 * n
             self._last = n, self._dense if takes_more else self._stage

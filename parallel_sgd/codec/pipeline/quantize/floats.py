@@ -32,7 +32,6 @@ class Cast(Quantizer):
         self.format = format
 
     def delta(self, n: int) -> float:
-        """Return 1 - 2^-22 or 1 - 2^-16."""
         return 1 - _RELATIVE_ERROR[self.format] ** 2
 
     def side_bytes(self, n: int) -> int:

@@ -56,7 +56,6 @@ class Int8(Quantizer):
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
-        """Read scales and codes. Raises PayloadError for a code of -128."""
         scales = self._scales(reader, count(n, self.block), _TOP)
         codes = reader.read(n, np.int8)
         if n and int(codes.min()) < -_TOP:

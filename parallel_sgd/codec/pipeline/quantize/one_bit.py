@@ -99,7 +99,6 @@ class TwoMeans(Quantizer):
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
-        """Read means and bits. Raises PayloadError where a mean is not finite or on the wrong side of 0."""
         means = reader.read(2, np.float32)
         if not np.isfinite(means).all() or means[0] < 0 or means[1] > 0:
             raise PayloadError(f"TwoMeans sends a mean >= 0 and one <= 0, got {means.tolist()}")

@@ -26,7 +26,6 @@ NOTHING.setflags(write=False)
 
 
 def chunks(n: int, size: int = CHUNK) -> Iterator[slice]:
-    """Cut n elements into pieces of `size` and a rest."""
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 
@@ -77,7 +76,6 @@ def width(owner: Quantizer, bits: int) -> int:
 
 
 def packed_size(n: int, bits: int) -> int:
-    """Return the bytes of n codes."""
     return -(-n * bits // 8)
 
 

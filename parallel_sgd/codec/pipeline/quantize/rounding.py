@@ -30,7 +30,6 @@ class Dither:
         self._bits = keyed if n <= _FEW else np.random.SFC64(keyed.random_raw(4))
 
     def words(self, count: int) -> NDArray[np.uint32]:
-        """Return `count` uniform words of 32 bits."""
         words: NDArray[np.uint32] = self._bits.random_raw((count + 1) // 2).view(np.uint32)
         return words[:count]
 
@@ -68,7 +67,6 @@ class Rounder:
         return self._floats[:size]
 
     def scale(self, x: Vector) -> np.float32:
-        """Return max|x| of a whole vector, 0 where it is below FLOOR."""
         top = np.float32(0)
         for piece in chunks(x.size):
             room = self.room(piece.stop - piece.start).view(np.int32)
@@ -145,7 +143,6 @@ def groups(n: int, width: int) -> Iterator[Group]:
 
 
 def count(n: int, width: int) -> int:
-    """Return the number of buckets of n elements."""
     return -(-n // width)
 
 

@@ -86,7 +86,6 @@ class QSGD(Quantizer):
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
-        """Read norms and codes. Raises PayloadError for a code that stands for no level."""
         scales = self._scales(reader, count(n, self._width(n)))
         codes = reader.read(packed_size(n, self.bits), np.uint8)
         if holds_zero(codes, self.bits):
@@ -160,7 +159,6 @@ class Tern(Quantizer):
             self._table = planes[0] - planes[1]
 
     def side_bytes(self, n: int) -> int:
-        """Return 2 ceil(n / 8) + 4, in base 3 ceil(n / 5) + 4."""
         return 4 + (-(-n // _TRITS) if self.base3 else 2 * packed_size(n, 1))
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
@@ -283,7 +281,6 @@ class Levels(Quantizer):
         return NOTHING
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
-        """Read scale and codes. Raises PayloadError for a code that stands for no level."""
         scale = self._scales(reader, 1)[0]
         codes = reader.read(packed_size(n, self.bits), np.uint8)
         if holds_zero(codes, self.bits):
