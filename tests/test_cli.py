@@ -299,12 +299,11 @@ def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pyt
     assert last.startswith("job_submit.py: ") and re.search(message, last), printed.err
 
 
-def test_no_model_at_all(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_or_a_data_set_that_is_not_there(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["-n", "1"]) == cli.EXIT_USAGE
     assert "Give -m FILE" in capsys.readouterr().err
-
-
-def test_a_data_set_that_is_not_there(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PSGD_DATA", str(place))
     Path("t10k-images-idx3-ubyte").touch()
     assert submit("--dataset", "mnist") == cli.EXIT_USAGE
@@ -312,18 +311,14 @@ def test_a_data_set_that_is_not_there(place: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_nodes_that_do_not_answer(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 4 for nobody there and for a wrong key."""
+    """Exit code 4 for nobody there, for a wrong key and for none."""
+    assert script(WORKER, "--new-key", "--key-file", "other", cwd=place).returncode == 0
+    for key in ("other", "none"):
+        assert submit("--key-file", key) == cli.EXIT_NETWORK
+        assert ("key" if key == "other" else key) in capsys.readouterr().err
     Path("worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
     assert submit() == cli.EXIT_NETWORK
     assert "127.0.0.1:1" in capsys.readouterr().err
-
-
-def test_a_wrong_key(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert script(WORKER, "--new-key", "--key-file", "other", cwd=place).returncode == 0
-    assert submit("--key-file", "other") == cli.EXIT_NETWORK
-    assert "key" in capsys.readouterr().err
-    assert submit("--key-file", "none") == cli.EXIT_NETWORK
-    assert "none" in capsys.readouterr().err
 
 
 @covers("SUB-15")
@@ -445,7 +440,13 @@ def test_the_help_of_the_worker_and_a_new_key(tmp_path: Path) -> None:
     assert (tmp_path / "key").read_bytes() == key
 
 
-def test_versions_agree(tmp_path: Path) -> None:
+def test_versions_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the programs, of the package, and of the package run as a module."""
+    assert parallel_sgd.__version__ == VERSION
+    monkeypatch.setattr(sys, "argv", ["parallel_sgd", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("parallel_sgd", run_name="__main__")
+    assert ended.value.code == 0
     versions: set[Any] = {script(path, "--version", cwd=tmp_path).stdout for path in (SUBMIT, WORKER)}
     assert len(versions) == 1 and re.fullmatch(r"\d+\.\d+.*\n", versions.pop())
 
@@ -478,11 +479,3 @@ def test_the_worker_goes_by_the_name_by_which_it_was_called(
         monkeypatch.setattr(sys, "argv", [called])
         assert agent_cli.main(["--rendezvous", "/r"]) == cli.EXIT_USAGE
         assert capsys.readouterr().err.startswith(f"{name}: --rendezvous needs --from")
-
-
-def test_the_package_tells_its_version_and_runs_as_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert parallel_sgd.__version__ == VERSION
-    monkeypatch.setattr(sys, "argv", ["parallel_sgd", "--version"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("parallel_sgd", run_name="__main__")
-    assert ended.value.code == 0

@@ -25,9 +25,8 @@ from network.errors import NetworkError
 from network.handshake import HANDSHAKE_SECONDS, ClientHandshake
 from network.hello import Hello, Hint, Refused
 from network.keys import Key, Keyring
-from network.session import Peer, Session
 from network.testing import VirtualClock
-from network.transport import SocketLink, wait_sockets
+from network.transport import wait_sockets
 
 from ..statements import covers
 from .test_hostile import STRANGERS
@@ -276,32 +275,6 @@ def test_a_visitor_who_is_handed_on_finishes_within_what_is_left_of_his_time() -
         session = let_in(job, client, handshake).session
         assert session.link.peer == passed.peer
         assert session.bytes_read == len(hello) + 32
-
-
-@covers("SEC-5")
-@pytest.mark.parametrize(("ours", "theirs"), [(False, False), (True, False), (False, True), (True, True)])
-def test_frames_over_tcp_are_sealed_whatever_either_side_wants(ours: bool, theirs: bool) -> None:
-    """Nobody can talk us out of it, on loopback neither."""
-    terms = Accept({"submitter": RING}, "agent", "", {"seal": ours})
-    with contextlib.closing(Entrance(lambda _hello: terms)) as entrance:
-        handshake = ClientHandshake(KEY, "submitter", "agent", caps={"seal": theirs})
-        client = entrance.connect(handshake.start())
-        arrived = let_in(entrance, client, handshake).session
-        assert arrived.sealed is True
-        assert handshake.peer_caps["seal"] is True
-        keys = handshake.keys
-        mine = Session(
-            SocketLink(client),
-            keys.client_key,
-            keys.server_key,
-            Peer("agent"),
-            sealed=True,
-            is_server=False,
-        )
-        while not mine.confirm():
-            wait_sockets([client], [], 5)
-            mine.receive()
-        mine.close()
 
 
 def test_a_visitor_that_is_gone_already_is_turned_away(entrance: Entrance) -> None:

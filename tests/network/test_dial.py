@@ -106,7 +106,7 @@ def test_a_session_opens(host: str) -> None:
         session.close()
 
 
-@covers("SEC-4")
+@covers("SEC-4", "SEC-5")
 @pytest.mark.parametrize(("ours", "theirs"), [(True, False), (False, True), (False, False)])
 def test_either_side_of_a_unix_socket_may_ask_for_seals(private: Path, ours: bool, theirs: bool) -> None:
     """Only there a session may have none; on loopback TCP it is sealed whatever the sides say. A stale socket is replaced."""
