@@ -16,7 +16,7 @@ from rpc.logs import get_logger
 
 from . import scheduler_state as plan
 from .errors import NodeLost
-from .job import Ending, Job, Restarts
+from .job import Ending, Restarts, TaskJob
 from .messages import BROKEN, FAILURE, Done, Written, parse_from_node
 from .process_setup import SetupMessages, initializer_failure
 from .queues import Cancellations, Inbox, Outbox, close_sessions
@@ -42,7 +42,7 @@ class Dispatcher(Inbox):
         names: Mapping[int, str],
         retries: int,
         pure: bool,
-        job: Job,
+        job: TaskJob,
         console: Console | None = None,
     ) -> None:
         super().__init__(Tasks(lambda function: self._outbox.forget(function)))

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from network.controller import Controller
 from network.errors import NetworkError
@@ -34,7 +34,8 @@ logger = get_logger("executor")
 class TaskJob:
     """Attributes: `sessions` with the task servers, by node; `names` of the nodes, for people.
 
-    A process that has crashed is started again on its node alone, as the next attempt at the same job.
+    A process that has crashed is started again on its node alone, as the next attempt at the same job. `look` and `end` are
+    called in one thread, `start_again` in another.
     """
 
     def __init__(self, nodes: NodeAssignment, key_file: str | Path | None, title: str, blas_threads: int) -> None:
@@ -148,26 +149,13 @@ class Ending(NamedTuple):
     vanished: bool = False
 
 
-class Job(Protocol):
-    """What keeps the nodes. `look` and `end` are called in one thread, `start_again` in another."""
-
-    def look(self) -> dict[int, Ending]:
-        """The nodes on which it has ended; takes no time."""
-
-    def start_again(self, node: int) -> Session:
-        """A new process on a node whose process has crashed. Raises: NetworkError and others."""
-
-    def end(self) -> None:
-        """There are no more tasks: wait until the nodes are free."""
-
-
 class Restarts:
     """Of the nodes of one job; `call` wakes the dispatcher, to whose thread all of this belongs.
 
     Attribute: `under_way`, the nodes whose new process is being started.
     """
 
-    def __init__(self, job: Job, call: Callable[[], None]) -> None:
+    def __init__(self, job: TaskJob, call: Callable[[], None]) -> None:
         self._job, self._call = job, call
         self._next_look = time.monotonic()
         self._open: dict[

@@ -32,7 +32,6 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture(scope="module")
 def shared(agents: NodeAssignment) -> Iterator[ClusterExecutor]:
-    """For the tests that leave it idle."""
     with ClusterExecutor(agents) as executor:
         yield executor
 
@@ -52,7 +51,6 @@ def grown(number: int) -> int:
 
 
 def test_functions_of_every_kind(shared: ClusterExecutor) -> None:
-    """Lambdas, closures, recursive functions, built-in ones, bound methods, partials, classes."""
     factor = 3
     assert shared.submit(lambda x: x * factor, 5).result(LIMIT) == 15
     assert shared.submit(grown, 20).result(LIMIT) == 2432902008176640000
@@ -273,7 +271,6 @@ def test_an_error_nobody_foresaw_breaks_the_executor(agents: NodeAssignment, mon
 
 
 def test_map_with_a_buffer_is_lazy(shared: ClusterExecutor) -> None:
-    """An endless iterable is consumed as results are asked for."""
     taken: list[int] = []
 
     def numbers() -> Iterator[int]:

@@ -232,7 +232,6 @@ def test_map_times_out_from_the_call_on(occupied: tuple[cf.Executor, list[cf.Fut
 
 
 def test_chunks_must_be_positive(make: Make, kind: str, shared: cf.Executor) -> None:
-    """The executors that make chunks refuse empty ones."""
     if kind != "threads":
         with pytest.raises(ValueError, match="chunksize"):
             shared.map(add, [1], chunksize=0)

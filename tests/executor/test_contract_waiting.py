@@ -104,7 +104,6 @@ def test_callbacks_run_in_this_process_and_may_submit(shared: cf.Executor) -> No
 
 
 def test_many_threads_may_submit(shared: cf.Executor) -> None:
-    """Each gets the results of its own calls."""
     found: dict[int, list[int]] = {}
 
     def work(base: int) -> None:

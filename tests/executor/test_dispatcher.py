@@ -216,7 +216,6 @@ def hear_tasks(it: Lair, count: int) -> None:
 
 
 def test_what_nodes_may_say() -> None:
-    """Two kinds of messages."""
     assert parse_from_node(["back", [3, 4]]) == (3, 4)
     (done,) = parse_from_node(["done", [[3, FAILURE, 0.5, b"x", []]]])
     assert (done.task, done.kind, done.seconds) == (3, FAILURE, 0.5)  # type: ignore[union-attr]

@@ -104,7 +104,6 @@ def test_classes_of_arguments_are_added_to_the_table(functions: Functions) -> No
 
 
 def test_old_functions_are_forgotten() -> None:
-    """Those used longest ago go, and whoever has them is told."""
     told: list[Function] = []
     functions = Functions(told.append, most=3)
     kept: list[Any] = [functools.partial(calls.add, number) for number in range(4)]
@@ -198,14 +197,12 @@ def test_a_name_whose_object_is_gone_has_changed() -> None:
 
 
 def test_what_cannot_travel_is_named(functions: Functions) -> None:
-    """A lock in a closure."""
     lock = threading.Lock()
     with pytest.raises(TypeError, match=r"cannot travel.*lock"):
         functions.of(lambda: lock.locked())
 
 
 def test_the_part_that_cannot_travel_is_named(functions: Functions) -> None:
-    """A variable from around it or of its module, a default, an argument of a partial, a field of its object."""
     lock = threading.Lock()
     scaler = Scaler(2)
     scaler.factor = lock  # type: ignore[assignment]
@@ -222,7 +219,6 @@ def test_the_part_that_cannot_travel_is_named(functions: Functions) -> None:
 
 
 def test_names_for_people() -> None:
-    """Of functions, partials and callable objects."""
     assert name_of(calls.add) == "add"
     assert name_of(functools.partial(functools.partial(calls.add), 1)) == "add"
     assert name_of(Scaler(1)) == "Scaler"

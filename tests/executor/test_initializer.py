@@ -73,7 +73,6 @@ class Wrapped:
 
 
 def test_arguments_may_be_of_registered_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As those of tasks."""
     monkeypatch.setattr(REGISTRY, "current", {})
     register_value(Wrapped, lambda wrapped: wrapped.x, Wrapped)
     initializer = Initializer(*initializer_message(fill, [Wrapped(6)])[1:])

@@ -36,7 +36,6 @@ def root(x: float, power: float = 2.0) -> float:
 
 
 def nested(x: int) -> tuple[int, list[int], int]:
-    """A Parallel of its own, in the process of the task."""
     inner = joblib.Parallel(n_jobs=4)(joblib.delayed(own_pid)(place) for place in range(3))
     return own_pid(), inner, joblib.effective_n_jobs(-1)
 
@@ -57,7 +56,6 @@ def cluster(executor: ClusterExecutor) -> Iterator[None]:
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("options", [{}, {"n_jobs": 2, "batch_size": 7}, {"pre_dispatch": "all"}, {"n_jobs": 1}], ids=str)
 def test_results_come_in_order(options: dict[str, Any]) -> None:
-    """Arguments, keywords, arrays; batches of any size; in this process with n_jobs=1."""
     assert Parallel(**options)(delayed(root)(x, power=2) for x in range(100)) == [x**0.5 for x in range(100)]
     arrays = Parallel(**options)(delayed(np.multiply)(np.arange(3), x) for x in range(4))
     np.testing.assert_array_equal(arrays, np.outer(np.arange(4), np.arange(3)))
@@ -206,6 +204,5 @@ def test_no_node_is_left(agents: NodeAssignment) -> None:
 
 
 def test_only_a_cluster_is_registered() -> None:
-    """Other executors have backends of their own."""
     with pytest.raises(TypeError, match="register_joblib 'executor' must be a ClusterExecutor, got int"):
         register_joblib(3)  # type: ignore[arg-type]

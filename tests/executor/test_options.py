@@ -23,7 +23,6 @@ needs_nodes = pytest.mark.processes
 
 @pytest.fixture(scope="module")
 def shared(agents: NodeAssignment) -> Iterator[ClusterExecutor]:
-    """For the tests in which no process ends."""
     with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
         yield executor
 
@@ -158,7 +157,6 @@ def restarted(executor: ClusterExecutor) -> bool:
 
 @needs_nodes
 def test_status_in_words(agents: NodeAssignment) -> None:
-    """One line, for people."""
     with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
         lost = executor.submit(os._exit, 1)
         assert restarted(executor)

@@ -82,7 +82,6 @@ def test_what_a_task_writes_is_bounded(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_streams_are_still_streams() -> None:
-    """Whatever programs ask of them."""
     with catching():
         assert sys.stdout.encoding
         assert sys.stdout.writable()
@@ -124,7 +123,6 @@ def test_output_is_left_with_the_future(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_closed_stream_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does none."""
     with open(os.devnull, "w") as closed:
         monkeypatch.setattr(sys, "stdout", closed)
     monkeypatch.setattr(sys, "stderr", None)
@@ -145,7 +143,6 @@ def test_a_closed_stream_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_malformed_output_is_refused(entry: object) -> None:
-    """A node that sends it breaks the protocol."""
     with pytest.raises(ProtocolError):
         parse_from_node(["said", [entry]])
 

@@ -34,7 +34,6 @@ class MemoryLink(Link):
         self._closed = False
 
     def send(self, buffers: Sequence[bytes | memoryview]) -> int:
-        """See `Link`."""
         with self._changed:
             if self._closed or self._out.ended:
                 raise OSError(errno.EPIPE, "the connection is closed")
@@ -49,7 +48,6 @@ class MemoryLink(Link):
             return count
 
     def receive(self, buffer: memoryview) -> int | None:
-        """See `Link`."""
         with self._changed:
             if self._closed:
                 raise OSError(errno.EBADF, "the connection is closed")
@@ -71,13 +69,11 @@ class MemoryLink(Link):
             return bool(self._in.data) or self._in.ended
 
     def finish(self) -> None:
-        """See `Link`."""
         with self._changed:
             self._out.ended = True
             self._changed.notify_all()
 
     def close(self) -> None:
-        """See `Link`."""
         with self._changed:
             self._closed = True
             self._out.ended = self._in.ended = True

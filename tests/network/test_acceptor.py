@@ -132,7 +132,6 @@ def test_an_honest_visitor_arrives(entrance: Entrance) -> None:
 @covers("SEC-1")
 @pytest.mark.parametrize("data", STRANGERS)
 def test_whatever_a_stranger_says_he_is_turned_away(entrance: Entrance, data: bytes) -> None:
-    """Pickle, msgpack, HTTP, TLS, SSH, nonsense, silence."""
     client = entrance.connect(data)
     entrance.step()
     entrance.clock.advance(HANDSHAKE_SECONDS)

@@ -110,7 +110,6 @@ def test_any_value_is_counted_to_its_last_byte(value: Any) -> None:
 @covers("SEC-22")
 @pytest.mark.parametrize("item", [b"\x90", b"\x81\xa1d\x90", b"\xa2xx"])
 def test_a_bomb_is_refused_before_it_is_made(item: bytes) -> None:
-    """The error names the limit."""
     count = MIB // 8 // len(item)
     tree = listed(count) + item * count
     limit = MIB + len(tree)
@@ -176,6 +175,5 @@ def test_honest_values_have_room(kind: str) -> None:
 
 @covers("SUB-38")
 def test_what_nobody_would_take_is_not_sent() -> None:
-    """The sender is told, and what to do."""
     with pytest.raises(ValueError, match=r"would become more than .* send numbers as arrays, or in parts"):
         pack(Kind.MESSAGE, (), [[]] * 1_000_000)

@@ -176,7 +176,6 @@ def test_a_bit_flip_in_a_message_of_many_frames_is_refused() -> None:
 
 @covers("SEC-7")
 def test_a_cut_stream_delivers_only_what_was_whole() -> None:
-    """Truncation at every byte."""
     frames, whole = frames_of(SHORT), expected(SHORT)
     stream = b"".join(frames)
     ends = list(itertools.accumulate(map(len, frames)))
@@ -293,7 +292,6 @@ OUT_OF_STATE: dict[str, list[bytes]] = {
 @covers("SEC-3")
 @pytest.mark.parametrize("name", OUT_OF_STATE)
 def test_frames_out_of_state_are_refused(name: str) -> None:
-    """Every kind of frame has its place."""
     target = reader(sealed=False)
     with pytest.raises(ProtocolError):
         feed(target, b"".join(OUT_OF_STATE[name]))
@@ -321,7 +319,6 @@ def test_ready_is_sealed_also_where_nothing_else_is() -> None:
 
 @covers("SUB-38")
 def test_a_message_beyond_the_limits_is_refused_before_it_leaves() -> None:
-    """The sender is told the sizes."""
     with pytest.raises(ValueError, match=r"may hold 1048576 bytes of arrays, got 1048584: send it in parts"):
         pack(Kind.MESSAGE, (), np.zeros(131_073), False, (), SMALL)
     with pytest.raises(ValueError, match=r"may hold 4096 bytes beside its arrays, got \d+: send large data as arrays"):

@@ -14,7 +14,6 @@ from executor.parallel import Context
 
 @pytest.fixture(scope="session")
 def threads() -> Iterator[Executor]:
-    """Three threads."""
     with ThreadPoolExecutor(3) as pool:
         barrier = threading.Barrier(3)
         list(pool.map(lambda _: barrier.wait(10), range(3)))
@@ -23,7 +22,6 @@ def threads() -> Iterator[Executor]:
 
 @pytest.fixture(scope="session")
 def context(threads: Executor) -> Context:
-    """On threads."""
     return Context(threads)
 
 

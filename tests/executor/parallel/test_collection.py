@@ -69,7 +69,6 @@ def test_element_by_element(context: Context, data: list[int], parts: int) -> No
 @quick
 @given(numbers, counts, st.integers(0, 50))
 def test_count_and_take(context: Context, data: list[int], parts: int, most: int) -> None:
-    """count and take as len and a slice."""
     made = context.parallelize(data, parts).filter(lambda x: x > 0)
     kept = [x for x in data if x > 0]
     assert made.count() == len(kept)
@@ -108,7 +107,6 @@ def test_by_key(context: Context, data: list[tuple[Any, int]], parts: int, bucke
 @quick
 @given(pairs, pairs, counts, counts)
 def test_join(context: Context, left: list[tuple[Any, int]], right: list[tuple[Any, int]], parts: int, others: int) -> None:
-    """Every pair of values with equal keys, as often as it occurs."""
     made = context.parallelize(left, parts).join(context.parallelize(right, others), 4).collect()
     assert Counter(made) == Counter((k, (v, w)) for k, v in left for other, w in right if k == other)
 
@@ -116,7 +114,6 @@ def test_join(context: Context, left: list[tuple[Any, int]], right: list[tuple[A
 @quick
 @given(st.lists(keys, max_size=40), counts)
 def test_distinct(context: Context, data: list[Any], parts: int) -> None:
-    """As many elements as a set has, and the same ones."""
     found = context.parallelize(data, parts).distinct().collect()
     assert len(found) == len(set(data))
     assert set(found) == set(data)
@@ -125,7 +122,6 @@ def test_distinct(context: Context, data: list[Any], parts: int) -> None:
 @quick
 @given(st.lists(st.tuples(st.integers(-4, 4), st.integers()), max_size=40), counts, counts, st.booleans())
 def test_sort_by_is_stable(context: Context, data: list[tuple[int, int]], parts: int, others: int, reverse: bool) -> None:
-    """What sorted gives, ties and direction included."""
     made = context.parallelize(data, parts)
     expected = sorted(data, key=lambda pair: pair[0], reverse=reverse)
     assert made.sort_by(lambda pair: pair[0], reverse=reverse, partitions=others).collect() == expected
@@ -204,7 +200,6 @@ def test_arrays_are_partitioned_by_rows(context: Context) -> None:
 
 
 def test_progress_is_shown_on_request(threads: Executor, capsys: pytest.CaptureFixture[str]) -> None:
-    """A bar for every stage, with its name; nothing otherwise."""
     words = Context(threads, progress=True).parallelize(["a", "b", "a"], 3).map(lambda word: (word, 1))
     assert len(words.reduce_by_key(lambda a, b: a + b).collect()) == 2
     shown = capsys.readouterr().err
@@ -231,7 +226,6 @@ def test_progress_is_shown_on_request(threads: Executor, capsys: pytest.CaptureF
     ],
 )
 def test_wrong_arguments_are_named(context: Context, call: Callable[[Context], object], message: str) -> None:
-    """Errors name the argument, the expectation and what came."""
     with pytest.raises(ValueError, match=message):
         call(context)
 

@@ -69,7 +69,6 @@ def test_relative_paths(context: Context, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_other_encodings_and_delimiters(context: Context, tmp_path: Path) -> None:
-    """Latin-1 and semicolons; UTF-16 cannot be cut."""
     (tmp_path / "t.csv").write_bytes("ä;b\n1,5;ü\n".encode("latin-1"))
     assert context.csv_file(tmp_path / "t.csv", 3, delimiter=";", encoding="latin-1").collect() == [{"ä": "1,5", "b": "ü"}]
     with pytest.raises(ValueError, match="needs an encoding that extends ASCII, got 'utf-16'"):

@@ -109,12 +109,10 @@ def large(context: Context, seen: list[int]) -> Collection[Any]:
 
 
 def used(nodes: ThreadNodes) -> int:
-    """Kilobytes on all shelves."""
     return sum(shelves.used for shelves in nodes.shelves.values()) // 1000
 
 
 def counted(context: Context, seen: list[int], count: int = 12) -> Collection[int]:
-    """A collection that notes which of its elements are computed."""
     return context.parallelize(range(count), 6).map(lambda x: seen.append(x) or x)
 
 
@@ -218,7 +216,6 @@ def test_elements_that_are_no_data(nodes: ThreadNodes) -> None:
 
 @pytest.mark.parametrize("replicas", [0, -1, 1.5, True, "2"])
 def test_replicas_are_a_positive_integer(threads: Executor, replicas: Any) -> None:
-    """Anything else is named."""
     with pytest.raises(ValueError, match="persist 'replicas' must be a positive integer, got "):
         Context(threads).parallelize([1]).persist(replicas)
 
@@ -236,5 +233,4 @@ def test_replicas_are_a_positive_integer(threads: Executor, replicas: Any) -> No
     ],
 )
 def test_sizes_are_about_right(value: Any, least: int, most: int) -> None:
-    """Arrays by their bytes, containers by a sample of what they hold."""
     assert least <= size_of(value) <= most
