@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -28,16 +29,19 @@ class BlockExchange:
     """One worker's exchange for one attempt of a job.
 
     A value is known by (attempt, epoch, batch, block, variable); messages of another attempt are refused and counted.
-    `replaced` looks at the first results where they replace parameters. `ready` and `wait` are those of the sync type.
+    `replaced` looks at the first results where they replace parameters. `ready` and `wait` are those of the sync type,
+    `deliver(sender, message)` is the bank's.
     """
 
     def __init__(self, bank: CodecBank, sync: ISyncType, replaced: ReplacementCheck | None = None) -> None:
         self._bank = bank
         self._sync = sync
+        self._put = bank.update if type(sync).put is ISyncType.put else sync.put
         self._replaced = replaced
         self.ready: Callable[[int], bool] = sync.ready
         self.wait: Callable[[int], Iterator[Wait]] = sync.wait
-        bank.variable_names = sync.names
+        self.deliver: Callable[[int, Message], None] = bank.accept
+        bank.variable_names, bank.keep = sync.names, sync.receive
         self._last_block = bank.assignment.node_2_block[bank.node_id][-1]
         self._views: dict[int, tuple[Array, Array]] = {}
         self._copies: dict[tuple[int, int], Array] = {}
@@ -103,7 +107,7 @@ class BlockExchange:
             content = self._copy(variable_id, block_id, content)
         known = self._views.get(variable_id)  # gradients keep their place, so the view that codecs get is made once
         view = known[1] if known is not None and known[0] is content else self._read_only(variable_id, content)
-        self._sync.put(variable_id, block_id, view)
+        self._put(variable_id, block_id, view)
 
     def get(self, variable_id: int) -> Array:
         """The merged result; read it before the next batch begins.
@@ -120,21 +124,13 @@ class BlockExchange:
                 f"{type(self._bank.codecs[variable_id]).__name__} must give variable {variable_id} "
                 f"({self._sync.names[variable_id]}) an array of floats{shape}, got {what}"
             )
-        self._bank.check_result(variable_id, result)
+        if self._bank.merged[variable_id]:
+            self._bank.merged[variable_id] = False
+            if result.dtype.char not in "fd" or not math.isfinite(np.vdot(result, result)):  # squares may overflow, too
+                self._bank.check_result(variable_id, result)
         if self._replaced is not None and self._replaced.look(variable_id, result):
             _log.warning("%s", self._replaced.remark)
         return result
-
-    def deliver(self, sender: int, message: Message) -> None:
-        """Take one arrived packet; called in the worker's own context, never concurrently.
-
-        It waits as it came until its batch is merged: `network.frames.unpacked` makes what was sent.
-
-        Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
-        """
-        if self._bank.takes(sender, message):
-            _, epoch, batch, variable = message.head
-            self._sync.receive(sender, (epoch, batch), variable, message.content)
 
     def close(self) -> None:
         """The training is over: what is corked leaves, the codecs let go of memory."""

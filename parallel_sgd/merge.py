@@ -82,13 +82,9 @@ class TreeSum:
         self._tops = frozenset([tree.root] if tops is None else tops)
         self._parts: dict[Span, tuple[Array, int]] = {}  # the sum of a span, and what may be done with its memory
         self._spare: list[Array] = []
-        self._copies: list[Copy] = []
+        #: What has been added since `reset`, in that order, and of which node; a wider span replaces what was within it.
+        self.copies: list[Copy] = []
         self.duplicates = 0
-
-    @property
-    def copies(self) -> tuple[Copy, ...]:
-        """What has been added since `reset`, in that order, and of which node; a wider span replaces what was within it."""
-        return tuple(self._copies)
 
     def add(
         self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None
@@ -114,7 +110,7 @@ class TreeSum:
             if span[1] - span[0] > 1:
                 self._forget_inside(span)
         if node is not None:
-            self._copies.append((span, node))
+            self.copies.append((span, node))
         use = _GIVEN if given and value.flags.writeable else _READ_ONLY
         while span not in self._tops:
             sibling = tree.sibling[span]
@@ -149,7 +145,7 @@ class TreeSum:
 
     def reset(self) -> None:
         """Forget all sums and reuse their buffers."""
-        self._copies.clear()
+        self.copies.clear()
         if self._parts:
             for value, use in self._parts.values():
                 if use == _OWN:
@@ -182,8 +178,13 @@ class BlockMean(TreeSum):
         self._share = None if block_count & (block_count - 1) else 1 / block_count
         self._mean: tuple[Array, int] | None = None
 
-    def mean_with(self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None) -> Array | None:
-        """`add`, and the mean when this completed it; it remains valid until the next one is complete."""
+    def mean_with(
+        self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None, begins: bool = False
+    ) -> Array | None:
+        """`add`, after `reset` where this `begins` another sum, and the mean when it completed the sum; that remains valid
+        until the next one is complete."""
+        if begins:
+            self.reset()
         done = self.add(span, value, stays, given, node)
         if done is None:
             return None

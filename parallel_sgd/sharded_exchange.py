@@ -136,7 +136,7 @@ class GradientShard(Codec):
     def _merge(self, span: Span, total: Array, node: int | None) -> None:
         mean = self._all.mean_with(span, total, stays=True, given=node != self.node_id, node=node)
         if mean is not None:
-            self.copies = self._all.copies
+            self.copies = tuple(self._all.copies)
             self.set_result(mean)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from network.errors import BadContent, ProtocolError
 from network.frames import Message, Undecoded
@@ -18,12 +21,15 @@ from .interfaces import Array, BlockWeight, Codec, Packets, netEncapsulation
 from .settings import GlobalSettings, JobSettings
 
 _log = get_logger("parallel_sgd.codec")
+_INT = frozenset({int})
 
 
 class CodecBank:
     """Calls the codecs and posts what they return, tagged with the current batch.
 
-    Packets are corked: they leave when `flush` is called or more than `cork` bytes wait.
+    Packets are corked: they leave with the last block of a batch, when `flush` is called or more than `cork` bytes wait.
+    What arrives in the batch that runs goes straight to the codec of a variable that is `open`; anything else to `keep`, which
+    is `ISyncType.receive`.
     """
 
     def __init__(
@@ -31,7 +37,7 @@ class CodecBank:
     ) -> None:
         GlobalSettings.install(settings)
         self._settings = settings
-        self._channel = channel
+        self.channel = channel
         self.node_id = channel.node_id
         self.assignment: ISetting = settings.assignment
         self._names = [kind.__name__ for kind in kinds]
@@ -47,12 +53,20 @@ class CodecBank:
         self.hears_peers = False  # whether the sync types of the workers talk to each other: `tell_peers`
         self.closed = False
         self.variable_names: Sequence[str] = ()  # for messages
+        self._blocks = 0  # that have been put in this batch, of all variables
+        self._all_blocks = len(kinds) * len(self.assignment.node_2_block[self.node_id]) if self.node_id >= 0 else 0
         self.codecs: list[Codec] = []
         for variable, kind in enumerate(kinds):
             self._enter(variable)
             self.codecs.append(kind(channel.node_id))
+        # where a codec checks what comes, and says what it has, as all do by themselves, that is done here, without a call
+        self._checks = [kind.check is not Codec.check for kind in kinds]
+        self.plain_results = [kind.is_done is Codec.is_done and kind.get_result is Codec.get_result for kind in kinds]
         self._likes: list[Like | None] = [None] * len(kinds)
-        self._merged = [False] * len(kinds)  # whether something was received since the result was looked at
+        self.merged = [False] * len(kinds)  # whether something was received since the result was looked at
+        self.open = [False] * len(kinds)
+        self.heard: list[tuple[int, int]] = []  # (sender, variable) of this batch, for messages
+        self.keep: Callable[[int, tuple[int, int], int, object], None] = self._drop
 
     def expect(self, likes: Sequence[Like]) -> None:
         """What is put for the first variables: for what comes before the first own block, or where nothing is put."""
@@ -62,6 +76,7 @@ class CodecBank:
         """From here on packets carry this (epoch, batch), counted from 0."""
         self._step = self._settings.step = step
         self.settled = False
+        self._blocks = 0
 
     def takes(self, sender: int, message: Message) -> bool:
         """Enter an arrived packet into the accounts; False, and counted in `refused`, when it is of another attempt.
@@ -80,6 +95,22 @@ class CodecBank:
         self.refused += 1
         return False
 
+    def accept(self, sender: int, message: Message) -> None:
+        """Take one arrived packet; called in the worker's own context, never concurrently.
+
+        Raises: as `takes` and `receive`.
+        """
+        if self.takes(sender, message):
+            _, epoch, batch, variable = message.head
+            if (epoch, batch) == self._step and variable < len(self.open) and self.open[variable]:
+                self.heard.append((sender, variable))
+                self.receive(variable, message.content, sender)
+            else:
+                self.keep(sender, (epoch, batch), variable, message.content)
+
+    def _drop(self, sender: int, step: tuple[int, int], variable: int, content: object) -> None:
+        raise RuntimeError(f"Nobody has said what is to be done with the packets of node({sender}) for variable {variable}.")
+
     def update(self, variable: int, block_id: int, content: Array) -> None:
         """Give a computed block to its codec."""
         watch, settings = self._watch, self._settings
@@ -90,6 +121,9 @@ class CodecBank:
         packets = self.codecs[variable].update_blocks(BlockWeight(content, block_id))
         if packets is not None:
             self._post(variable, packets)
+        self._blocks += 1
+        if self._blocks == self._all_blocks:
+            self.flush()
         watch.encode += watch.clock() - start - (watch.send - sent)
 
     def receive(self, variable: int, content: object, sender: int | None = None, *, late: bool = False) -> None:
@@ -103,7 +137,9 @@ class CodecBank:
         try:  # the one gate before anything is merged; what a codec says about content that nobody checks counts, too
             if type(content) is Undecoded:
                 content = content.unpack()
-            codec.check(content, self._likes[variable])
+            like = self._likes[variable]
+            if self._checks[variable] or like is None or not _is_usual(content, like, codec.forms):
+                codec.check(content, like)
             packets = codec.receive_late(content) if late else codec.receive_blocks(content)
             if packets is not None and isinstance(packets, Iterator):
                 packets = list(packets)
@@ -114,7 +150,7 @@ class CodecBank:
         except ArithmeticError:
             _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
             raise
-        self._merged[variable] = True
+        self.merged[variable] = True
         if packets is not None:
             try:
                 self._post(variable, packets)
@@ -130,13 +166,11 @@ class CodecBank:
 
         Raises: FloatingPointError naming codec, variable and batch.
         """
-        if self._merged[variable] and self.codecs[variable].sends_finite:
-            self._merged[variable] = False
-            if not is_finite(result):
-                raise FloatingPointError(
-                    f"The result cannot be used: {not_finite(result)}, though what came in was; somebody's are too large. It "
-                    f"is for {self._where(variable)}."
-                )
+        if self.codecs[variable].sends_finite and not is_finite(result):
+            raise FloatingPointError(
+                f"The result cannot be used: {not_finite(result)}, though what came in was; somebody's are too large. It "
+                f"is for {self._where(variable)}."
+            )
 
     def _where(self, variable: int) -> str:
         """Codec, variable and batch, for messages; people count from 1."""
@@ -168,13 +202,13 @@ class CodecBank:
 
     def peers(self) -> list[int]:
         """The other workers that have not left and are not lost."""
-        return [node for node in self._channel.peers() if node >= 0]
+        return [node for node in self.channel.peers() if node >= 0]
 
     def tell_peers(self, content: object) -> None:
         """Send a packet of the sync type itself to all other workers; it arrives under the id after the last variable."""
         key = (self._attempt, *self._step, len(self.codecs))
         for target in self.peers():
-            size = self._channel.post(target, key, content)
+            size = self.channel.post(target, key, content)
             if size is not None:
                 self.accounts.sent(key[3], target, size)
                 self.corked += size.wire
@@ -189,20 +223,17 @@ class CodecBank:
         if self.corked:
             start = self._watch.clock()
             self.corked = 0
-            self._channel.flush()
+            self.channel.flush()
+            self.flushed()
             self._watch.send += self._watch.clock() - start
 
     def suspects(self) -> Collection[int]:
         """The peers that may be stuck: the failure detector will say so in a moment, or that they are well."""
-        return self._channel.suspects()
-
-    def poll(self) -> None:
-        """Take in what has arrived, without waiting."""
-        self._channel.poll()
+        return self.channel.suspects()
 
     def flushed(self) -> bool:
         """True when the arrays of all posted packets may change."""
-        if not self._channel.flushed():
+        if not self.channel.flushed():
             return False
         self.unsent, self.settled = 0, True
         return True
@@ -274,7 +305,7 @@ class CodecBank:
                         f"{self._names[variable]} sends variable {variable} to its own node {target}: "
                         f"use set_result for what stays here"
                     )
-                size = self._channel.post(target, key, packet.content)
+                size = self.channel.post(target, key, packet.content)
                 if size is not None:
                     row = self.accounts.rows[SENT, variable, target]
                     raw, overhead = size
@@ -288,3 +319,24 @@ class CodecBank:
         if self.corked > self._cork:
             self.flush()
         return count
+
+
+def _is_usual(content: object, like: Like, forms: tuple[Any, ...]) -> bool:
+    """Whether it is what nearly all packets are, one array like what is put, of finite numbers, alone or after integers: then
+    `Codec.check` would take it."""
+    if type(content) is tuple:
+        form = tuple(map(type, content))
+        if form not in forms or not _INT.issuperset(form[:-1]):
+            return False
+        array = content[-1]
+    elif forms and np.ndarray not in forms:
+        return False
+    else:
+        array = content
+    return (
+        type(array) is np.ndarray
+        and array.shape == like.shape
+        and array.dtype == like.dtype
+        and array.dtype.char in "fd"
+        and math.isfinite(np.vdot(array, array))
+    )

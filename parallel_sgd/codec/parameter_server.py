@@ -102,7 +102,7 @@ class SyncPS(Codec):
             if whole is not None:
                 # in new memory: the one before may be in line
                 mean = np.divide(whole[1], self._block_count, out=np.empty_like(whole[1]))
-                self._answer = [mean, self._sums.copies] if self._redundant else mean
+                self._answer = [mean, tuple(self._sums.copies)] if self._redundant else mean
                 self._sums.reset()
                 self._round += 1
                 return netEncapsulation(self._workers, self._answer)

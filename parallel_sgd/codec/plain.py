@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from parallel_sgd.merge import BlockMean, Copy, OwnMean, Span, TreeSum, block_tree
-from parallel_sgd.unusable import Like, Unusable
+from parallel_sgd.unusable import Unusable
 
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .settings import GlobalSettings
@@ -41,14 +41,15 @@ class Plain(Codec):
         spans = tree.cover(mine)
         self._last = mine[-1]
         self._holders = assignment.block_2_node
-        self._targets = {
-            span: sorted({node for block in range(*span) for node in assignment.get_adversary(block)}) for span in spans
-        }
+        targets = {span: {node for block in range(*span) for node in assignment.get_adversary(block)} for span in spans}
+        # one for each span and batch, whose targets are always the same
+        self._packets = {span: netEncapsulation(sorted(nodes), None) for span, nodes in targets.items() if nodes}
         self._own = TreeSum(tree, tops=spans) if len(mine) > 1 else None  # where there is something to add up
         self._all = BlockMean(assignment.block_count)
         self._sent: dict[Span, Array] = {}
         self._asked: set[int] = set()
         self._mean: Array | None = None
+        self._complete = False  # until the first block of the next batch, which comes after the result was taken
 
     @property
     def duplicates(self) -> int:
@@ -56,6 +57,7 @@ class Plain(Codec):
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         content, block = block_weight
+        begins = self._begins()
         span, total = (block, block + 1), content
         if self._own is not None:
             whole = self._own.add(span, content, stays=block == self._last)
@@ -63,38 +65,42 @@ class Plain(Codec):
                 return None
             span, total = whole
         self._sent[span] = total
-        mean = self._all.mean_with(span, total, stays=True, node=self._node_id)
+        mean = self._all.mean_with(span, total, stays=True, node=self._node_id, begins=begins)
         if mean is not None:
-            self._finish(mean, self._all.copies)
-        targets = self._targets[span]
-        return netEncapsulation(targets, (*span, total)) if targets else None
-
-    def check(self, content: PlainContent, like: Like | None) -> None:
-        """Refuse sums over blocks that the sender does not supply, and questions in the name of another worker."""
-        super().check(content, like)
-        low, high, _, *asking = content
-        for node in asking:
-            self._settings.check_sender(node)
-        sender = self._settings.sender
-        if high != 0 and sender is not None and (low, high) not in self._settings.spans.get(sender, ()):
-            self._settings.check_span((low, high), sender)
+            self._finish(mean, tuple(self._all.copies))
+        packet = self._packets.get(span)
+        if packet is not None:
+            packet.content = (*span, total)
+        return packet
 
     def receive_blocks(self, content: PlainContent) -> list[netEncapsulation] | None:
         low, high, value, *asking = content
+        self._check_sender(low, high, asking)
         sender = self._settings.sender
         if high != 0:
-            mean = self._all.mean_with((low, high), value, stays=True, given=True, node=sender)
+            begins = self._begins()
+            mean = self._all.mean_with((low, high), value, stays=True, given=True, node=sender, begins=begins)
             if mean is not None:
-                self._finish(mean, self._all.copies)
+                self._finish(mean, tuple(self._all.copies))
         elif sender in self._asked or sender is None:
             self._finish(value, None)
         else:
             raise Unusable("it is a result, for which it was not asked")
         return [netEncapsulation(asking, (*span, total)) for span, total in self._sent.items()] if asking else None
 
+    def _check_sender(self, low: int, high: int, asking: list[int]) -> None:
+        """Refuse sums over blocks that the sender does not supply, and questions in the name of another worker."""
+        settings = self._settings
+        for node in asking:
+            settings.check_sender(node)
+        sender = settings.sender
+        if high != 0 and sender is not None and (low, high) not in settings.spans.get(sender, ()):
+            settings.check_span((low, high), sender)
+
     def receive_late(self, content: PlainContent) -> netEncapsulation | None:
         """Give the result to a worker that still asks for it."""
-        _, _, _, *asking = content
+        low, high, _, *asking = content
+        self._check_sender(low, high, asking)
         if not asking or self._mean is None:
             return None
         return netEncapsulation(asking, (0, 0, self._mean.copy()))  # the buffer may be overwritten before the bytes have left
@@ -107,16 +113,19 @@ class Plain(Codec):
         self._asked = late
         return (netEncapsulation(late, (*span, total, self.node_id)) for span, total in self._sent.items())
 
-    def get_result(self) -> Array | None:
-        """The mean over all blocks; valid until the next batch's result is complete."""
-        if self._result is not None:
-            self._sent.clear()
-            self._asked = set()
-            if self._own is not None:
-                self._own.reset()
-            self._all.reset()
-        result, self._result = self._result, None
-        return result
+    def _begins(self) -> bool:
+        """Forget the batch before when the block that has come is the first one since its result was taken; True where the sum
+        over all blocks is still to be reset."""
+        if not self._complete or self._result is not None:
+            return False
+        self._complete = False
+        self._sent.clear()
+        self._asked = set()
+        if self._own is None:
+            return True  # `mean_with` forgets the batch before then
+        self._own.reset()
+        self._all.reset()
+        return False
 
     def missing_blocks(self) -> Iterable[int]:
         return self._all.missing()
@@ -132,7 +141,7 @@ class Plain(Codec):
     def _finish(self, mean: Array, copies: tuple[Copy, ...] | None) -> None:
         if self._result is None:
             self._mean = self._result = mean
-            self.copies = copies
+            self.copies, self._complete = copies, True
 
 
 class DummyCodec(Codec):

@@ -46,7 +46,7 @@ class Probe(Plain):
 
     def update_blocks(self, block_weight: Any) -> Any:
         """Begin, go on or end with writing down."""
-        if self.node_id == 0 and block_weight.content.size == LABELS:  # the bias of the last layer, with which backward begins
+        if self._node_id == 0 and block_weight.content.size == LABELS:  # the bias of the last layer, with which backward begins
             self._look()
         return super().update_blocks(block_weight)
 
@@ -56,7 +56,7 @@ class Probe(Plain):
         folder = GlobalSettings.get_params("folder")
         if self._batches == 1:
             tell_modules(Path(folder, "worker.json"))
-        time.sleep(0.01)
+        time.sleep(0.02)
         if self._batches == SKIPPED + MEASURED:
             Path(folder, "calls.json").write_text(json.dumps(self._events))
         elif SKIPPED <= self._batches < SKIPPED + MEASURED:

@@ -98,7 +98,8 @@ class Way:
     """The files that the gradients of one batch pass, on the way out and on the way back, and how often each is entered.
 
     Out is what is called below `gradient_ready`, while backward runs, and from the begin of `finish_batch` until a socket is
-    given something to send for the last time. Back is what is called from there until the optimizer calls its rule.
+    given something to send for the last time, unless that was with the last gradient. Back is what is called from there until
+    the optimizer calls its rule.
     """
 
     out: set[str] = field(default_factory=set)
@@ -146,7 +147,7 @@ def way() -> Way:
 def ways(events: Sequence[Event]) -> Iterator[Way]:
     """The way in each batch that was seen wholly."""
     rule = {inspect.getfile(kind) for kind in inspect.getmro(SGDOptimizer)[:-1]}
-    now, waiting, sent = Way(), list[Event](), 0
+    now, waiting, sent, left = Way(), list[Event](), 0, False
     stack: list[str] = []
     finishing = False
     for event in events:
@@ -154,16 +155,17 @@ def ways(events: Sequence[Event]) -> Iterator[Way]:
         if kind == "return":
             del stack[-1:]
         elif kind == "socket":
-            sent = len(waiting) if function.startswith("send") else sent
+            if function.startswith("send"):
+                sent, left = len(waiting), True
         else:
             stack.append(function)
             finishing = finishing or (function == FINISH and now.gradients > 0)
             if finishing and file in rule:
                 for number, each in enumerate(waiting):
                     now.enter(now.out if number < sent else now.back, each)
-                if sent:
+                if left:
                     yield now
-                now, waiting, sent, finishing = Way(), [], 0, False
+                now, waiting, sent, left, finishing = Way(), [], 0, False, False
             elif finishing:
                 waiting.append(event)
             elif READY in stack:

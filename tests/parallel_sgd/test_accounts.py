@@ -102,6 +102,9 @@ class Nowhere:
     def flush(self) -> None:
         pass
 
+    def poll(self) -> None:
+        pass
+
     def flushed(self) -> bool:
         return True
 

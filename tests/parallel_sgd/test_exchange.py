@@ -42,6 +42,9 @@ class Recorder:
     def flush(self) -> None:
         self.flushes += 1
 
+    def poll(self) -> None:
+        pass
+
     def flushed(self) -> bool:
         return self.taken
 
@@ -101,36 +104,34 @@ def test_the_key_is_attempt_epoch_batch_variable() -> None:
     assert channel.posted == [(1, (4, 5, 6, 2), 0)]
 
 
-def test_packets_are_corked_until_a_result_is_wanted() -> None:
+@pytest.mark.parametrize(
+    ("variables", "put", "cork", "flushes"),
+    [
+        pytest.param(3, 2, 1000, 0, id="some blocks are still to come"),
+        pytest.param(2, 2, 1000, 1, id="with the last block of the batch"),
+        pytest.param(4, 3, 200, 1, id="a full cork, during backward"),  # after 220 bytes; the third packet waits
+    ],
+)
+def test_when_packets_leave(variables: int, put: int, cork: int, flushes: int) -> None:
     channel = Recorder()
-    exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel, variables=2)
+    exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel, variables=variables, cork=cork)
     exchange.begin(0, 0)
-    for variable in range(2):
+    for variable in range(put):
         exchange.put(variable, 0, np.zeros(1, np.float32))
-    assert (len(channel.posted), channel.flushes) == (2, 0)
-    assert not exchange.ready(0)
-    assert channel.flushes == 1
-    assert not exchange.ready(0)
-    assert channel.flushes == 1
-
-
-def test_a_full_cork_leaves_during_backward() -> None:
-    channel = Recorder()
-    exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel, variables=3, cork=200)
-    exchange.begin(0, 0)
-    for variable in range(3):
-        exchange.put(variable, 0, np.zeros(1, np.float32))
-    assert channel.flushes == 1  # after 220 bytes; the third packet waits
+    assert (len(channel.posted), channel.flushes) == (put, flushes)
+    for _ in range(2):  # what waits leaves when a result is wanted
+        assert not exchange.ready(0)
+        assert channel.flushes == flushes + (put < variables)
 
 
 def test_no_result_before_the_wire_took_what_was_put() -> None:
     """design.md, the flow of one batch: nobody reuses a buffer before the kernel has taken its bytes."""
     channel = Recorder()
     exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel)
+    channel.taken = False
     exchange.begin(0, 0)
     exchange.put(0, 0, np.zeros(1, np.float32))
     exchange.deliver(1, Message((0, 0, 0, 0), (1, 2, np.ones(1, np.float32)), 0, 0))
-    channel.taken = False
     assert not exchange.ready(0)
     wait = next(iter(exchange.wait(0)))
     assert wait.what() == "variable 0 (v0) of epoch 1, batch 1: the peers have not taken all that was sent to them"

@@ -109,6 +109,9 @@ class SlowWire:
     def flush(self) -> None:
         self.time.now += 10
 
+    def poll(self) -> None:
+        pass
+
     def flushed(self) -> bool:
         return True
 

@@ -71,7 +71,7 @@ class AsynchronizedSGD(RescuingSync):
         elif self._step == (-1, -1):
             self._early.append((sender, step, variable, content))
         else:
-            self._heard.append((sender, variable))
+            self.codecs.heard.append((sender, variable))
             self.codecs.receive(variable, content, sender)
 
     def ready(self, variable: int) -> bool:
@@ -82,7 +82,7 @@ class AsynchronizedSGD(RescuingSync):
         self.codecs.flush()
         if self._passes:
             self._passes = False
-            self.codecs.poll()
+            self.look()
             return False
         codec = self.codecs.codecs[variable]
         return self.codecs.flushed() and (codec.is_done() or not codec.awaits_answer)

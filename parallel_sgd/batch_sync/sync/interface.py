@@ -47,9 +47,9 @@ class ISyncType(ABC):
     def begin(self, step: Step) -> None:
         """A new batch begins; every result of the one before has been got."""
 
-    @abstractmethod
     def put(self, variable: int, block_id: int, content: Array) -> None:
-        """A block of this worker is computed."""
+        """A block of this worker is computed: straight to its codec, unless a type does more with it."""
+        self.codecs.update(variable, block_id, content)
 
     @abstractmethod
     def receive(self, sender: int, step: Step, variable: int, content: object) -> None:

@@ -25,16 +25,19 @@ class RescuingSync(ISyncType):
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
         self._step: Step = (-1, -1)
-        self._heard: list[tuple[int, int]] = []  # (sender, variable) of this batch, for messages
         self._taken = [True] * len(names)
 
     def begin(self, step: Step) -> None:
         self._step = step
-        self._heard.clear()
+        self.codecs.heard.clear()
         self._taken = [False] * len(self.names)
 
-    def put(self, variable: int, block_id: int, content: Array) -> None:
-        self.codecs.update(variable, block_id, content)
+    def look(self) -> None:
+        """Take in what has arrived, without waiting."""
+        watch = self.codecs.accounts.watch
+        start, other = watch.clock(), watch.send + watch.merge
+        self.codecs.channel.poll()
+        watch.wait += watch.clock() - start - (watch.send + watch.merge - other)
 
     def wait(self, variable: int) -> Iterator[Wait]:
         """At most two periods of T, and on while the failure detector suspects a peer: its verdict comes first."""
@@ -61,10 +64,15 @@ class RescuingSync(ISyncType):
 
         Raises: RuntimeError when the variable is not ready.
         """
-        result = self.codecs.codecs[variable].get_result()
+        codec = self.codecs.codecs[variable]
+        if self.codecs.plain_results[variable]:
+            result, codec._result = codec._result, None
+        else:
+            result = codec.get_result()
         if result is None:
             raise RuntimeError(f"There is no result yet: {self._describe(variable)}.")
         self._taken[variable] = True
+        self.codecs.open[variable] = False
         return result
 
     def _rescue(self, variable: int) -> bool:
@@ -90,7 +98,7 @@ class RescuingSync(ISyncType):
             return f"{what}: nothing came from node(s) {listed(missing)}"
         if codec.is_done():
             return f"{what}: the peers have not taken all that was sent to them"
-        heard = {sender for sender, of in self._heard if of == variable}
+        heard = {sender for sender, of in self.codecs.heard if of == variable}
         partners = self.codecs.accounts.targets(variable) or set(assignment.nodes)
         silent = sorted(partners - heard - {codec.node_id})
         return f"{what}: nothing came from node(s) {listed(silent)}" if silent else f"{what}: {type(codec).__name__}"
@@ -103,10 +111,10 @@ def listed(numbers: list[int]) -> str:
 class SynchronizedSGD(RescuingSync):
     """Workers that exchange directly never differ by more than one batch.
 
-    A message is stashed until a result of its batch is being got, so one of batch k+1 never enters batch k. One that comes
-    after its result was taken is counted in `late` and changes no result of its batch; its codec may answer, or use it in
-    the next one (`Codec.receive_late`). A result that is overdue by T has all unfinished codecs try their rescue, once; when
-    the awaited one sends something, one more T is waited.
+    A message is stashed until a result of its batch is being got, so one of batch k+1 never enters batch k; from then on the
+    bank gives what comes to the codecs. One that comes after its result was taken is counted in `late` and changes no result
+    of its batch; its codec may answer, or use it in the next one (`Codec.receive_late`). A result that is overdue by T has all
+    unfinished codecs try their rescue, once; when the awaited one sends something, one more T is waited.
     """
 
     forms: ClassVar[tuple[str, ...]] = ("ssgd",)
@@ -115,42 +123,54 @@ class SynchronizedSGD(RescuingSync):
         super().__init__(codecs, timeout, clock, names)
         self._previous: Step = (-1, -1)
         self._stash: dict[Step, list[tuple[int, int, object]]] = {}
-        self._arrived = False  # whether the stash may hold what the codecs can take now: `ready` is asked often
+        self._open = True  # whether a result of this batch has been asked for
 
     def begin(self, step: Step) -> None:
         self._previous = self._step
-        self._arrived = bool(self._stash)
+        self._open = False
+        self.codecs.open[:] = [False] * len(self._taken)
         super().begin(step)
 
     def receive(self, sender: int, step: Step, variable: int, content: object) -> None:
         """Keep the message until a result is got: of its batch, or of the one after, where it is late."""
         if step < self._previous:
             self.late += 1
+        elif self._open and step in (self._step, self._previous):
+            self._late(sender, variable, content, step)
         else:
             self._stash.setdefault(step, []).append((sender, variable, content))
-            self._arrived = True
 
     def ready(self, variable: int) -> bool:
-        """Hand this batch's messages to the codecs; true when the result is complete and the wire took all of ours."""
+        """True when the result is complete and the wire took all of ours. The first time in a batch what has arrived is taken
+        in: for the slowest worker all packets of the others are there, and it need not wait."""
         codecs = self.codecs
-        if codecs.corked:
+        while codecs.corked:  # a wire that takes bytes may bring some too, which a codec answers
             codecs.flush()
-        while self._arrived:  # a wire that takes bytes may bring some too, and nobody would ask again until more come
+        if not self._open:
+            self._open = True
             self._hand_over()
-            if codecs.corked:
+            if not self._is_done(variable):
+                self.look()
+            while codecs.corked:
                 codecs.flush()
-        return codecs.codecs[variable].is_done() and (codecs.settled or codecs.flushed())
+        return self._is_done(variable) and (codecs.settled or codecs.flushed())
+
+    def _is_done(self, variable: int) -> bool:
+        codec = self.codecs.codecs[variable]
+        return codec._result is not None if self.codecs.plain_results[variable] else codec.is_done()
 
     def _hand_over(self) -> None:
-        stash, self._arrived = self._stash, False
-        for sender, of, content in stash.pop(self._step, ()):
-            if self._taken[of]:
-                self._late(sender, of, content, self._step)
+        """Open all variables: those of which a result was taken are done with."""
+        codecs = self.codecs
+        codecs.open[:] = [not taken for taken in self._taken]
+        for sender, variable, content in self._stash.pop(self._step, ()):
+            if self._taken[variable]:
+                self._late(sender, variable, content, self._step)
             else:
-                self._heard.append((sender, of))
-                self.codecs.receive(of, content, sender)
-        for sender, of, content in stash.pop(self._previous, ()):
-            self._late(sender, of, content, self._previous)
+                codecs.heard.append((sender, variable))
+                codecs.receive(variable, content, sender)
+        for sender, variable, content in self._stash.pop(self._previous, ()):
+            self._late(sender, variable, content, self._previous)
 
     def _late(self, sender: int, variable: int, content: object, step: Step) -> None:
         """Count it; the codec may answer or use it as long as the result of that batch is its last."""
