@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
+from abc import ABCMeta
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -160,7 +161,7 @@ def _build_argument(value: object, custom_objects: Mapping[str, type[Any]]) -> o
 
 
 def _check_arguments(found: type[Any], config: Mapping[str, object], what: str) -> None:
-    parameters = inspect.signature(found).parameters.values()
+    parameters = _parameters(found)
     names = {parameter.name for parameter in parameters if parameter.kind not in (parameter.VAR_POSITIONAL,)}
     needed = {
         parameter.name
@@ -173,7 +174,16 @@ def _check_arguments(found: type[Any], config: Mapping[str, object], what: str) 
         raise ValueError(f"{what} {found.__name__}: the constructor {problem}")
 
 
+def _parameters(found: type[Any]) -> Sequence[inspect.Parameter]:
+    """Those of the constructor. That of a class which defines none is written in C, and takes milliseconds to be read."""
+    if type(found) in (type, ABCMeta) and not any({"__new__", "__init__"} & vars(kind).keys() for kind in found.__mro__[:-1]):
+        return ()
+    return tuple(inspect.signature(found).parameters.values())
+
+
 def _check_types(found: type[Any], arguments: Mapping[str, object]) -> None:
+    if not arguments:
+        return
     try:
         hints = typing.get_type_hints(found.__init__)
     except NameError:  # a user's class may annotate with names that exist for the type checker only

@@ -182,7 +182,8 @@ def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: Worke
         "versions": {**versions(), "numerics": describe_blas()},
         "machine": {
             "host": platform.node(),
-            "system": platform.platform(),
+            # not `platform.platform()`, which starts a process to ask for the processor
+            "system": "-".join(filter(None, (platform.system(), platform.release(), platform.machine(), *platform.libc_ver()))),
             "cores": os.cpu_count(),
             "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         },
