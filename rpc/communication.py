@@ -20,6 +20,7 @@ from .protocol import MOST_NOTE
 _GROUP_HEAD = 2  # ints in the head of a message of a group operation: its kind and its number
 _GATHER, _RESULT = 1, 2
 _PIECE_BYTES = 1 << 12  # of objects beside the array: a shape, a place in shared memory
+PROGRESS_SECONDS = 0.1  # between two messages of progress: agent and submitter wake up for each
 LoadCode: TypeAlias = Callable[[bytes, bytes], tuple[dict[str, Any], Sequence[type]]]
 
 
@@ -60,7 +61,7 @@ class Communication:
         self._on_block: BlockHandler | None = None
         self._early: list[tuple[int, Message]] = []  # a peer may start, and send, before our executor listens
         self._on_progress = on_progress
-        self._percent = -1
+        self._percent, self._told = -1, 0.0
         self._operation = 0
         self._arrived: dict[tuple[int, int, int], Message] = {}
         self._pieces = Pieces(controller, self.group)
@@ -122,14 +123,16 @@ class Communication:
         return self.controller.get_one(blocking, timeout)
 
     def report_progress(self, percent: float, note: str = "") -> None:
-        """Tell the submitter how far this node is, 0 to 100, and with up to 120 characters how it stands.
+        """Tell the submitter how far this node is, 0 to 100, and with up to 120 characters how it stands: at most ten times a
+        second, and always when it is done.
 
         Raises: ValueError outside that range.
         """
         if not 0 <= percent <= 100:
             raise ValueError(f"Progress must be from 0 to 100, got {percent}.")
-        if int(percent) != self._percent:
-            self._percent = int(percent)
+        now = time.monotonic()
+        if int(percent) != self._percent and (percent == 100 or now - self._told >= PROGRESS_SECONDS):
+            self._percent, self._told = int(percent), now
             self._on_progress(self._percent, note[:MOST_NOTE])
 
     def allreduce(self, array: Any, op: str = "mean", timeout: float | None = None) -> np.ndarray[Any, Any]:
