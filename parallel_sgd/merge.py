@@ -25,7 +25,8 @@ _READ_ONLY, _GIVEN, _OWN = 0, 1, 2
 
 
 class BlockTree:
-    """The binary tree over `block_count` blocks; immutable. `parent` and `sibling` map every span but the root."""
+    """The binary tree over `block_count` blocks; immutable. `parent` and `sibling` map every span but the root; `path` maps
+    each to itself and what contains it."""
 
     def __init__(self, block_count: int) -> None:
         if block_count < 1:
@@ -33,6 +34,7 @@ class BlockTree:
         self.root: Span = (0, block_count)
         self.parent: dict[Span, Span] = {}
         self.sibling: dict[Span, Span] = {}
+        self.path: dict[Span, tuple[Span, ...]] = {self.root: (self.root,)}
         todo = [self.root]
         while todo:
             span = todo.pop()
@@ -40,6 +42,7 @@ class BlockTree:
                 left, right = halves(span)
                 self.parent[left] = self.parent[right] = span
                 self.sibling[left], self.sibling[right] = right, left
+                self.path[left], self.path[right] = (left, *self.path[span]), (right, *self.path[span])
                 todo += [left, right]
 
     def cover(self, blocks: Collection[int]) -> list[Span]:
@@ -98,15 +101,13 @@ class TreeSum:
         Raises: ValueError when `span` is no node of the tree, Unusable (a ValueError) when shapes differ.
         """
         tree, parts = self._tree, self._parts
-        if span not in tree.parent and span != tree.root:
+        path = tree.path.get(span)
+        if path is None:
             raise ValueError(f"A partial sum must cover a subtree of the blocks {tree.root}, got {span}")
         if parts:
-            above: Span | None = span
-            while above is not None:
-                if above in parts:
-                    self.duplicates += 1
-                    return None
-                above = tree.parent.get(above)
+            if not parts.keys().isdisjoint(path):
+                self.duplicates += 1
+                return None
             if span[1] - span[0] > 1:
                 self._forget_inside(span)
         if node is not None:
