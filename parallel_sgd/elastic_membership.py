@@ -110,7 +110,6 @@ class ElasticMembership:
         return others
 
     def tell(self, event: object) -> None:
-        """Tell the driver something, and do what follows."""
         for action in self.driver.handle(event, time.monotonic()):
             if isinstance(action, Warn):
                 _log.warning("%s", action.message)
@@ -120,7 +119,6 @@ class ElasticMembership:
                 self._act(action)
 
     def close(self) -> None:
-        """End the discovery."""
         if self._poller is not None:
             self._poller.close()
         self.inbox.close()
@@ -200,7 +198,6 @@ class DiscoveredNodes:
         return self._await_round()
 
     def close(self) -> None:
-        """End the discovery."""
         self._members.close()
 
     def _await_round(self) -> str:

@@ -7,9 +7,9 @@ the gradients themselves. Any worker that holds a whole span may send its sum in
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .unusable import Unusable
 
 Array = NDArray[Any]
+Part = TypeVar("Part")
 Span = tuple[int, int]
 Copy = tuple[Span, int]  # a sum over the blocks of a span, and the node that it is of
 
@@ -66,6 +67,14 @@ def halves(span: Span) -> tuple[Span, Span]:
     low, high = span
     middle = (low + high + 1) // 2
     return (low, middle), (middle, high)
+
+
+def reduce_tree(parts: Sequence[Part], combine: Callable[[Part, Part], Part]) -> Part:
+    """Combine `parts` pairwise along the tree over as many blocks."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = (len(parts) + 1) // 2
+    return combine(reduce_tree(parts[:middle], combine), reduce_tree(parts[middle:], combine))
 
 
 @lru_cache(maxsize=16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,6 +34,19 @@ class Disk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def put(self, target: Path, pieces: Iterable[bytes | memoryview], draft: Path) -> None:
+        """Make a file, in place of what had its name; `draft`, in the same folder, is where it is written.
+
+        It takes its name in one step when the device has all of it: a crash at any moment leaves the old content or the new.
+        """
+        try:
+            self.write(draft, pieces)
+            self.replace(draft, target)
+        finally:
+            with contextlib.suppress(OSError):  # after an error that says more
+                self.remove(draft)
+        self.sync_folder(target.parent)
 
     def replace(self, source: Path, target: Path) -> None:
         """Give a file another name, in place of what had it."""

@@ -73,13 +73,7 @@ class Store:
         known = self._known()
         target = self.folder / file_name(header.position)
         temporary = self.folder / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
-        try:
-            disk.write(temporary, snapshot.pieces())
-            disk.replace(temporary, target)
-        finally:
-            with contextlib.suppress(OSError):  # after an error that says more
-                disk.remove(temporary)
-        disk.sync_folder(self.folder)
+        disk.put(target, snapshot.pieces(), temporary)
         known[header.position] = math.nan if header.loss is None else header.loss
         (self._commits.add if header.commit else self._commits.discard)(header.position)
         self._remove_others()

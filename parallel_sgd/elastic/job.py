@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import time
 from io import BytesIO
@@ -278,13 +277,9 @@ class StateFile:
         digest = hashlib.sha256(b"".join(parts)).digest()
         draft = self._path.with_name(self._path.name + ".new")
         try:
-            self._disk.remove(draft)
-            self._disk.write(draft, [_MAGIC, digest, *parts])
-            self._disk.replace(draft, self._path)
-            self._disk.sync_folder(self._path.parent)
+            self._disk.remove(draft)  # of a driver that was killed
+            self._disk.put(self._path, [_MAGIC, digest, *parts], draft)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                self._disk.remove(draft)
             _log.warning("The state cannot be kept in %s: %s", self._path, error.strerror or error)
             return False
         self.content, self.digest = content, digest.hex()

@@ -58,7 +58,6 @@ class ObjectState(State):
         def __setattr__(self, name: str, value: Any) -> None: ...
 
     def save(self) -> None:
-        """Keep a deep copy of all values."""
         fresh = self._copy(self._spare)
         self._saved, self._spare = fresh, self._saved
         current().keep(lambda: copy.deepcopy(fresh))

@@ -9,7 +9,7 @@ from typing import Any
 
 from nn import arguments
 from rpc import Machine
-from rpc.elastic import Worker
+from rpc.elastic import Tick, Warn, Worker
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
 WARN_SECONDS = 60.0
@@ -29,18 +29,6 @@ class Completed:
     """The exchange of a variable has ended, whoever had told of it."""
 
     variable: str
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
-
-
-@dataclass(frozen=True)
-class Warn:
-    """Something to write into the log."""
-
-    message: str
 
 
 @dataclass(frozen=True)

@@ -39,20 +39,16 @@ class ElasticWorker(AbsExecutable):
     _data: dict[int, Any] | None = None
 
     def requests(self) -> Sequence[str]:
-        """The arguments."""
         return [ARGUMENTS]
 
     def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
-        """Take the arguments."""
         self._data = replies[0]
         return []
 
     def ready(self) -> bool:
-        """Whether the arguments are there."""
         return self._data is not None
 
     def start(self, com: Communication) -> None:
-        """Run the function, in round after round."""
         if com.connector is None:
             raise RuntimeError("An elastic worker runs in a job process, which lets it meet its peers.")
         line = await_submitter(com.controller)
@@ -137,12 +133,10 @@ class JobGroup:
 
     @property
     def rank(self) -> int:
-        """This worker's place in the round, from 0."""
         return self._round.members.index(self._com.node_id)
 
     @property
     def size(self) -> int:
-        """The number of workers in the round."""
         return len(self._round.members)
 
     @property
@@ -155,11 +149,9 @@ class JobGroup:
         self._link.subscribe(listener)
 
     def unsubscribe(self, listener: Listener) -> None:
-        """Do not tell it any more."""
         self._link.unsubscribe(listener)
 
     def keep(self, content: Callable[[], Any]) -> None:
-        """See `Group`."""
         now = time.monotonic()
         if self._keep_every is not None and self.rank == 0 and now - self._kept_at >= self._keep_every:
             self._kept_at = now
@@ -171,7 +163,6 @@ class JobGroup:
             self._link.say(Kept(kept))
 
     def take_kept(self) -> Any:
-        """See `Group`."""
         kept, self._kept = self._kept, None
         return kept
 
@@ -230,18 +221,15 @@ class JobGroup:
     # ---- operations
 
     def allreduce(self, array: Any, op: str = "mean") -> Array:
-        """See `Group`."""
         check_op(op)
         mine = np.asarray(array)
         return self._do(f"allreduce {op} of {mine.dtype}{list(mine.shape)}", lambda peers: peers.allreduce(mine, op))
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
-        """See `Group`."""
         check_root(root, self.size)
         return self._do(f"broadcast of rank {root}", lambda peers: peers.broadcast(value, root))
 
     def barrier(self) -> None:
-        """See `Group`."""
         self._do("barrier", lambda peers: peers.barrier())
 
     def _do(self, name: str, operation: Callable[[Communication], _Result]) -> _Result:

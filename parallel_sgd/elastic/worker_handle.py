@@ -253,7 +253,6 @@ class WorkerHandle:
             self._com.close(graceful=False)
 
     def join(self, seconds: float) -> None:
-        """Wait for the end of the thread that starts it."""
         self._thread.join(seconds)
 
 

@@ -187,7 +187,6 @@ class StandbyProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     @property

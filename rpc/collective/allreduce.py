@@ -234,14 +234,12 @@ class Pieces:
         return running
 
     def end(self) -> None:
-        """The running operation is over."""
         if self._running is None or self._running.missing():  # peers may still read what it has sent
             self._slots.abandon()
         self._controller.use_place(None)
         self._running = None
 
     def take(self, sender: int, head: tuple[int, ...], value: Any) -> None:
-        """Take a piece that has arrived."""
         kind, number, piece = head
         if kind not in (PART, RESULT):
             self._slots.negotiate(sender, kind, value)

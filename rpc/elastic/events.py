@@ -22,7 +22,6 @@ class Worker(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Its slot."""
         return self.address, self.slot
 
     def __str__(self) -> str:

@@ -94,7 +94,6 @@ def order_hosts(previous: Iterable[Address], available: Iterable[Address]) -> li
 
 
 def slots_of(host: Host) -> list[Place]:
-    """All slots of a host."""
     return [(host.address, index) for index in range(host.slots)]
 
 

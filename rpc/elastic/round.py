@@ -145,7 +145,6 @@ class WorkerSet:
         return fresh
 
     def has_neighbours(self, worker: Worker) -> bool:
-        """Whether others that count are on its host."""
         return any(other.address == worker.address and other != worker for other in self.living)
 
     def occupants(self, places: Collection[Place], ranked: Collection[Worker]) -> list[Worker]:

@@ -291,7 +291,6 @@ class Election(Machine):
         return is_living and not (self._candidate.is_elastic or unknown or self._others or open_)
 
     def describe(self, names: dict[int, str]) -> str:
-        """Who keeps us from going on."""
         reasons = [f"{names[node]}: {answer.reason}." for node, answer in sorted(self.denied.items())]
         silent = ", ".join(names[node] for node in self.silent)
         if silent:

@@ -74,7 +74,6 @@ class HandoffTracker:
         return sorted(self._open)
 
     def send(self) -> None:
-        """Put further parts in line where there is room."""
         manifest = b"" if self._handoff is None else self._handoff.manifest
         for node, sent in self._sent.items():
             while sent < len(manifest) and self._pending(node) < _AHEAD_BYTES:

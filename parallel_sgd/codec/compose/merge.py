@@ -12,6 +12,7 @@ from nn import arguments
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline import Part
+from parallel_sgd.merge import reduce_tree
 
 
 class MergeRule(Part, ABC):
@@ -48,11 +49,7 @@ class MergeRule(Part, ABC):
 
 def tree_sum(parts: Sequence[Array]) -> Array:
     """Return the sum along the fixed tree: left half, the larger one, plus right half. It is in the first part then."""
-    if len(parts) == 1:
-        return parts[0]
-    middle = (len(parts) + 1) // 2
-    left = tree_sum(parts[:middle])
-    return np.add(left, tree_sum(parts[middle:]), out=left)
+    return reduce_tree(parts, lambda left, right: np.add(left, right, out=left))
 
 
 def weighted_mean(parts: Sequence[Array], weights: Sequence[float]) -> Array:

@@ -11,6 +11,7 @@ from nn import arguments
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline.stage import gathered, room_for, scattered
+from parallel_sgd.merge import reduce_tree
 
 from .merge import MergeRule, WeightedMean, tree_sum, weighted_mean
 
@@ -122,15 +123,14 @@ class Adasum(MergeRule):
     whole: ClassVar[bool] = True
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
-        if len(parts) == 1:
-            return parts[0]
-        middle = (len(parts) + 1) // 2
-        left = self.combine(parts[:middle], weights[:middle])
-        right = self.combine(parts[middle:], weights[middle:])
-        common = _product(left, right)
-        np.multiply(left, _share(common, _product(left, left)), out=left)
-        np.multiply(right, _share(common, _product(right, right)), out=right)
-        return np.add(left, right, out=left)
+        return reduce_tree(parts, _adaptive_sum)
+
+
+def _adaptive_sum(left: Array, right: Array) -> Array:
+    common = _product(left, right)
+    np.multiply(left, _share(common, _product(left, left)), out=left)
+    np.multiply(right, _share(common, _product(right, right)), out=right)
+    return np.add(left, right, out=left)
 
 
 def _share(common: float, square: float) -> float:

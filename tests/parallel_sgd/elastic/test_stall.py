@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from parallel_sgd.elastic.stragglers import Completed, StallInspector, Stop, Submitted, Tick, Warn
+from parallel_sgd.elastic.stragglers import Completed, StallInspector, Stop, Submitted
+from rpc.elastic import Tick, Warn
 from rpc.errors import InvalidTransition
 
 from ...statements import covers
