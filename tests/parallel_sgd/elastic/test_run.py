@@ -92,51 +92,34 @@ def trace(*interruptions: Exception | None, asks: bool = False) -> tuple[list[st
 AFTER_RESET = ["reform", "reset", "first 2", "second"]
 
 
-@covers("EL-1")
-def test_without_an_interruption() -> None:
-    """Sync, func; its value is returned; the listener is removed."""
-    calls, group, call = trace()
+LOSS, CHANGE, REMOVAL = WorkersLostError("a peer"), HostsUpdatedInterrupt(), HostsUpdatedInterrupt(skip_sync=True)
+
+
+@covers("EL-1", "EL-2", "EL-3", "EL-13")
+@pytest.mark.parametrize(
+    ("interruptions", "asks", "expected"),
+    [
+        ([], False, []),
+        ([LOSS], False, ["restore", *AFTER_RESET, "sync", "func"]),
+        ([CHANGE], False, [*AFTER_RESET, "sync", "func"]),
+        ([REMOVAL], False, [*AFTER_RESET, "func"]),
+        ([REMOVAL], True, [*AFTER_RESET, "sync", "func"]),  # somebody who needs the state: a newcomer, or one that saw a loss
+    ],
+    ids=["nothing", "loss", "change of hosts", "removal", "removal that others see otherwise"],
+)
+def test_the_order_of_calls(interruptions: list[Exception], asks: bool, expected: list[str]) -> None:
+    """A loss goes back to the commit; callbacks come in order, with the new size; a pure removal needs no state. The value of
+    the function is returned, and the listener is removed."""
+    calls, group, call = trace(*interruptions, asks=asks)
     assert call() == ("done", 3)
-    assert calls == ["sync", "func"] and group.listeners == []
-
-
-@covers("EL-2")
-def test_after_a_loss() -> None:
-    """Restore, new rendezvous, reset, callbacks in order with the new size, sync, func."""
-    calls, group, call = trace(WorkersLostError("a peer"))
-    assert call() == ("done", 3)
-    assert calls == ["sync", "func", "restore", *AFTER_RESET, "sync", "func"]
-    assert group.held == [True] and group.listeners == []
-
-
-@covers("EL-3")
-def test_after_a_change_of_hosts() -> None:
-    """The same without restore."""
-    calls, _, call = trace(HostsUpdatedInterrupt(skip_sync=False))
-    call()
-    assert calls == ["sync", "func", *AFTER_RESET, "sync", "func"]
-
-
-@covers("EL-13")
-def test_after_a_removal() -> None:
-    """a pure removal skips sync, too."""
-    calls, _, call = trace(HostsUpdatedInterrupt(skip_sync=True))
-    call()
-    assert calls == ["sync", "func", *AFTER_RESET, "func"]
-
-
-@covers("EL-13")
-def test_after_a_removal_that_others_see_otherwise() -> None:
-    """If anybody in the new group needs the state, everybody syncs: a newcomer, or one that saw a loss instead."""
-    calls, _, call = trace(HostsUpdatedInterrupt(skip_sync=True), asks=True)
-    call()
-    assert calls == ["sync", "func", *AFTER_RESET, "sync", "func"]
+    assert calls == ["sync", "func", *expected]
+    assert group.held == [True] * len(interruptions) and group.listeners == []
 
 
 @covers("EL-13", "EL-2")
 def test_a_skipped_sync_is_skipped_once() -> None:
     """a loss after a removal syncs again."""
-    calls, _, call = trace(HostsUpdatedInterrupt(skip_sync=True), WorkersLostError(), HostsUpdatedInterrupt())
+    calls, _, call = trace(REMOVAL, LOSS, CHANGE)
     call()
     assert [name for name in calls if name in ("sync", "func", "restore")] == [
         *("sync", "func", "func", "restore", "sync", "func", "sync", "func")
