@@ -73,7 +73,7 @@ class Place:
         return self._stack.enter_context(talk(kind))
 
     def begin(self, session: Session, driver: str = SUBMITTER, attempt: int = 0, node: int = 1) -> None:
-        order = CanCommit(JOB, "title", node, [node], attempt, python_version(), "1", 1, 1, 5.0, 5.0, driver=driver)
+        order = ordered(attempt, node, driver)
         assert not self.leases.driver_of(order)
         if self.record is not None:
             self.record.state = "failed"
@@ -100,10 +100,25 @@ class Place:
             tracker.send()
         return answers
 
+    def driven(self) -> Talk:
+        """The session of the submitter, who has begun an attempt and handed the job on."""
+        one = self.session()
+        self.begin(one.server)
+        self.hand_off(one.server, b"manifest")
+        return one
+
+    def claim(self, by: Talk, driver: str = STANDBY, term: int = 1) -> object:
+        """What is answered to a claim, last."""
+        return self.leases.claim(ClaimJob(JOB, 1, driver, sha256_of(b"manifest"), term), by.server, new_key())[-1]
+
     @property
     def folder(self) -> Path:
         assert self.record is not None
         return self.folders.folder(self.record)
+
+
+def ordered(attempt: int, node: int = 1, driver: str = SUBMITTER) -> CanCommit:
+    return CanCommit(JOB, "title", node, [node], attempt, python_version(), "1", 1, 1, 5.0, 5.0, driver=driver)
 
 
 def heard(wire: Talk) -> list[Any]:
@@ -181,9 +196,7 @@ def test_parts_of_an_attempt_before_do_not_count(place: Place) -> None:
 @covers("FLT-13")
 def test_a_full_disk_leaves_the_attempt_state_before(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """a standby driver here would read that one, so this is what the node says that it has; the driver is served on."""
-    one, standby = place.session(), place.session()
-    place.begin(one.server)
-    place.hand_off(one.server, b"manifest")
+    one, standby = place.driven(), place.session()
     place.begin(one.server, attempt=1)
 
     def full(path: Path, text: str, *, lasting: bool = False) -> None:
@@ -195,7 +208,7 @@ def test_a_full_disk_leaves_the_attempt_state_before(place: Place, monkeypatch: 
     place.hand_off(one.server, b"manifest", attempt=1)
     assert json.loads((place.folder / "attempt.json").read_text())["attempt"] == 0
     place.leases.forget(one.server)
-    (answer,) = place.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), standby.server, new_key())
+    answer = place.claim(standby)
     assert isinstance(answer, Granted) and (answer.attempt, answer.newest, answer.begun) == (1, 1, True)
 
 
@@ -205,22 +218,18 @@ def test_a_manifest_of_nobody_is_refused(place: Place) -> None:
 
 
 def test_who_claims_with_another_manifest_is_denied(place: Place) -> None:
-    one, two = place.session(), place.session()
-    place.begin(one.server)
-    place.hand_off(one.server, b"manifest")
+    one, two = place.driven(), place.session()
     place.leases.forget(one.server)
     (answer,) = place.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"other"), 1), two.server, new_key())
     assert denial(answer) == ("the job has another manifest", "")
-    (answer,) = place.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), two.server, new_key())
+    answer = place.claim(two)
     assert grant(answer) == ("living", 0, "starting", "")
     assert '"claim"' in place.audit.read_text()
 
 
 def test_the_driver_stays_while_one_of_its_sessions_does(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     """Between two attempts a driver has the sessions of both. Its standby driver is announced when it hands the manifest on."""
-    one, two, three = place.session(), place.session(), place.session()
-    place.begin(one.server)
-    place.hand_off(one.server, b"manifest")
+    one, two, three = place.driven(), place.session(), place.session()
     place.begin(two.server, attempt=1)
     place.leases.forget(one.server)
     claim = ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1)
@@ -231,8 +240,7 @@ def test_the_driver_stays_while_one_of_its_sessions_does(place: Place, caplog: p
     assert not caplog.messages  # a claim alone may come to nothing
     place.hand_off(three.server, b"manifest", STANDBY, 1)
     assert caplog.messages == ["Job job-1.1: The submitter is gone; Node(0) drives it now."]
-    order = CanCommit(JOB, "title", 1, [0, 1], 2, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
-    assert place.leases.driver_of(order) == "Node(0) drives it"
+    assert place.leases.driver_of(ordered(2)) == "Node(0) drives it"
 
 
 @covers("FD-16")
@@ -269,9 +277,7 @@ def test_watchers_are_told_how_it_stands(place: Place) -> None:
 
 def test_a_node_that_goes_by_another_number_now(place: Place) -> None:
     """After a restart with fewer nodes: what was kept under the old number is gone; who watched hears of the new one."""
-    one, two, watcher = place.session(), place.session(), place.session()
-    place.begin(one.server)
-    place.hand_off(one.server, b"manifest")
+    one, two, watcher = place.driven(), place.session(), place.session()
     place.subscribers.add(watcher.server, JOB, 1)
     before = place.folder
     place.begin(two.server, attempt=1, node=0)
@@ -289,21 +295,18 @@ def test_a_node_that_goes_by_another_number_now(place: Place) -> None:
 
 def test_who_is_not_the_driver_may_stop_but_not_conclude(place: Place) -> None:
     """Who holds the key may end a job: the driver hears of it, and no attempt follows."""
-    one, other = place.session(), place.session()
-    place.begin(one.server)
-    place.hand_off(one.server, b"manifest")
+    one, other = place.driven(), place.session()
     place.leases.conclude(Conclude(JOB, 1, "done", "", ""), other.server)
     place.leases.halt(JOB, "Its own driver ends an attempt.", one.server)
     assert place.record is not None and place.record.outcome == ""
     place.leases.halt(JOB, "Enough.", other.server)
     assert [said for said in heard(one) if isinstance(said, Halted)] == [Halted(JOB, "Enough.")]
     assert (place.record.outcome, place.record.outcome_detail) == ("stopped", "Enough.")
-    order = CanCommit(JOB, "title", 1, [0, 1], 1, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
-    assert place.leases.driver_of(order) == "it is over (stopped)"
+    assert place.leases.driver_of(ordered(1)) == "it is over (stopped)"
     place.leases.forget(one.server)
     assert place.leases.deadline is None
     place.leases.step()
-    (answer,) = place.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), other.server, new_key())
+    answer = place.claim(other)
     assert denial(answer) == ("the job is over", "stopped")
 
 
@@ -344,14 +347,11 @@ def test_who_stops_a_job_stops_it_for_a_driver_that_comes_back(place: Place) -> 
     place.leases.step()
     place.leases.halt(JOB, "Enough.", other.server)
     assert JobRecord.read(place.folder / "job.json").outcome == "stopped"
-    order = CanCommit(JOB, "title", 1, [0, 1], 1, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
-    assert place.leases.driver_of(order) == "it is over (stopped)"
+    assert place.leases.driver_of(ordered(1)) == "it is over (stopped)"
 
 
 def test_nobody_goes_on_where_the_folder_was_removed(place: Place) -> None:
-    one = place.session()
-    place.begin(one.server)
-    place.hand_off(one.server, b"manifest")
+    one = place.driven()
     place.leases.forget(one.server)
     assert place.leases.deadline is not None
     place.leases.let_go(["job-1.1"])
@@ -360,9 +360,7 @@ def test_nobody_goes_on_where_the_folder_was_removed(place: Place) -> None:
 
 def test_a_verdict_waits_for_the_next_driver(place: Place) -> None:
     """What the failure detector has found while nobody drove is told first."""
-    one, two = place.session(), place.session()
-    place.begin(one.server)
-    place.hand_off(one.server, b"manifest")
+    one, two = place.driven(), place.session()
     place.leases.forget(one.server)
     verdict = Verdict(JOB, 1, 0, "crashed", "host", 7, "step", 1, 2, 0.0)
     assert place.record is not None
@@ -375,15 +373,13 @@ def test_a_verdict_waits_for_the_next_driver(place: Place) -> None:
 def test_an_agent_that_came_back_keeps_its_promises(place: Place, tmp_path: Path) -> None:
     """It reports its process as lost, starts no standby driver, and has a voice for nobody but whom it had promised
     itself to."""
-    one = place.session()
-    place.begin(one.server)
-    place.hand_off(one.server, b"manifest")
+    one = place.driven()
     again = Place(tmp_path, place._stack)
-    (answer,) = again.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), one.server, new_key())
+    answer = again.claim(one)
     assert grant(answer) == ("none", 0, "lost", "The agent ended while this job ran.")
     again.leases.forget(one.server)
     assert again.leases.deadline is None
-    (answer,) = again.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"manifest"), 0), one.server, new_key())
+    answer = again.claim(one, SUBMITTER, 0)
     assert grant(answer)[0] == "restarted"
     (answer,) = again.leases.claim(ClaimJob("other", 1, STANDBY, sha256_of(b""), 1), one.server, new_key())
     assert grant(answer) == ("none", 0, "unknown", "This worker knows no such job.")
@@ -392,23 +388,19 @@ def test_an_agent_that_came_back_keeps_its_promises(place: Place, tmp_path: Path
 @covers("INV-14")
 def test_an_attempt_that_was_agreed_to_is_known_after_a_restart(place: Place, tmp_path: Path) -> None:
     """With this node or without it; who did not know of it would go on from the one before."""
-    one = place.session()
-    place.begin(one.server)
-    place.hand_off(one.server, b"manifest")
+    one = place.driven()
     proposal = ProposeAttempt(JOB, 1, SUBMITTER, 0, 1, "next")
     assert place.leases.propose(proposal, one.server) == Agreed(JOB, 1, 0, 1)
     assert stat.S_IMODE((place.folder / "lease.json").stat().st_mode) == 0o600
     again = Place(tmp_path, place._stack)
-    (answer,) = again.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), one.server, new_key())
+    answer = again.claim(one)
     assert isinstance(answer, Granted)
     assert (answer.newest, answer.agreed, answer.begun, answer.attempt_state) == (1, 0, False, "next")
 
 
 def test_a_promise_that_the_disk_does_not_take_is_not_given(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither to a claim nor to an attempt; when there is room again, both are."""
-    one, standby = place.session(), place.session()
-    place.begin(one.server)
-    place.hand_off(one.server, b"manifest")
+    one, standby = place.driven(), place.session()
     place.leases.forget(one.server)
     claim = ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1)
     proposal = ProposeAttempt(JOB, 1, STANDBY, 1, 1, "next")
@@ -450,17 +442,14 @@ def test_only_who_has_claimed_it_on_this_connection_proposes(place: Place) -> No
 @covers("INV-14", "FLT-4")
 def test_a_driver_that_was_replaced_begins_and_ends_nothing(place: Place) -> None:
     """It comes back on a new connection, or speaks on the old one."""
-    one, standby, late = place.session(), place.session(), place.session()
-    place.begin(one.server)
-    place.hand_off(one.server, b"manifest")
+    one, standby, late = place.driven(), place.session(), place.session()
     place.leases.forget(one.server)
     place.leases.claim(ClaimJob(JOB, 1, STANDBY, sha256_of(b"manifest"), 1), standby.server, new_key())
     place.leases.forget(standby.server)
-    order = CanCommit(JOB, "title", 1, [1], 1, python_version(), "1", 1, 1, 5.0, 5.0, driver=SUBMITTER)
-    assert place.leases.driver_of(order) == "Node(0) has claimed it since"
+    assert place.leases.driver_of(ordered(1)) == "Node(0) has claimed it since"
     place.leases.conclude(Conclude(JOB, 1, "done", "", ""), late.server)
     assert place.record is not None and place.record.outcome == ""
-    (answer,) = place.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"manifest"), 0), late.server, new_key())
+    answer = place.claim(late, SUBMITTER, 0)
     assert denial(answer) == ("Node(0) has claimed it since", "")
-    (answer,) = place.leases.claim(ClaimJob(JOB, 1, SUBMITTER, sha256_of(b"manifest"), 2), late.server, new_key())
+    answer = place.claim(late, SUBMITTER, 2)
     assert grant(answer)[0] == "living"

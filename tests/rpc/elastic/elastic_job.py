@@ -1,19 +1,13 @@
-"""The driver of an elastic job, told events by hand: scenarios in lines of `event -> what follows`.
+"""The driver of an elastic job, told events by scenarios (`tests.scenarios`).
 
-An event is a word and its arguments (see `Job`). A worker is called `a[0]`, host and slot; where another process has taken the
-slot, `a[0]` is the newest, and `a[0]^2` the one that was born in attempt 2. What follows are actions, separated by ` | `, as
-`told` puts them; one that ends with `...` may go on, `*` stands for any number of any, and a line that begins with `&`
-continues the one before. Without an arrow nothing follows.
+A worker is called `a[0]`, host and slot; where another process has taken the slot, `a[0]` is the newest, and `a[0]^2` the one
+that was born in attempt 2.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
 from typing import Any
-
-import pytest
 
 from network.nodes import Address
 from network.testing import VirtualClock
@@ -35,22 +29,12 @@ from rpc.elastic.events import (
     WorkerReady,
     WorkerStuck,
 )
+from tests.scenarios import Player
 
 
-def scenarios(table: str) -> list[Any]:
-    """Rows of (options, scenario), named by their first lines; there `(workers=3 resumes)` are options."""
-    rows = []
-    for heading, body in re.findall(r"^(\S.*)\n((?: .*\n)+)", table, re.MULTILINE):
-        name, _, words = heading.rstrip(")").partition(" (")
-        options = dict(word.partition("=")[::2] for word in words.split())
-        rows.append(pytest.param({key: _option(value) for key, value in options.items()}, body, id=name))
-    return rows
-
-
-def _option(value: str) -> Any:
-    if ".." in value:
-        return CoolDown(*map(float, value.split("..")))
-    return int(value) if value else True
+def option(value: str) -> Any:
+    """A number, or the two ends of a cool-down."""
+    return CoolDown(*map(float, value.split(".."))) if ".." in value else int(value)
 
 
 def at(name: str) -> Address:
@@ -61,25 +45,8 @@ def label(worker: Worker) -> str:
     return f"{worker}^{worker.born}" if worker.born else str(worker)
 
 
-def told(action: Any) -> str:
-    """An action in a line."""
-    if isinstance(action, StartRound):
-        how = (f" #{action.sequence}" if action.sequence else "") + (" resumes" if action.resume else "")
-        return f"round {action.attempt}{how}: {' '.join(map(label, action.workers))}"
-    if isinstance(action, StopWorker):
-        return f"stop {label(action.worker)}: {action.reason}"
-    if isinstance(action, RemoveWorker):
-        assert action.message == f"{action.worker} has been removed from elastic job"
-        return f"remove {label(action.worker)}"
-    if isinstance(action, NotifyRankZero):
-        return f"notify {label(action.worker)} #{action.sequence} {action.result.name}"
-    if isinstance(action, Finish):
-        return "finish"
-    return f"{type(action).__name__.lower()}: {action.message}".replace("\n", " / ")
-
-
-class Job:
-    """A driver and a clock; each method is an event of scenarios."""
+class Job(Player):
+    """A driver and a clock."""
 
     def __init__(self, workers: int = 2, low: int | None = 1, high: int | None = None, **options: Any) -> None:
         self.clock = VirtualClock(100.0)
@@ -87,13 +54,20 @@ class Job:
         self.round: tuple[Worker, ...] = ()
         self._known: dict[str, Worker] = {}
 
-    def play(self, scenario: str) -> None:
-        """Tell it the events of a scenario, and assert what follows from each."""
-        for line in map(str.strip, scenario.replace("\n    &", "").splitlines()):
-            event, _, expected = (part.strip() for part in line.partition("->"))
-            word, *arguments = event.split()
-            actions = [told(action) for action in getattr(self, f"on_{word}")(*arguments)]
-            _compare(actions, expected.split(" | ") if expected else [], line)
+    def told(self, action: Any) -> str:
+        if isinstance(action, StartRound):
+            how = (f" #{action.sequence}" if action.sequence else "") + (" resumes" if action.resume else "")
+            return f"round {action.attempt}{how}: {' '.join(map(label, action.workers))}"
+        if isinstance(action, StopWorker):
+            return f"stop {label(action.worker)}: {action.reason}"
+        if isinstance(action, RemoveWorker):
+            assert action.message == f"{action.worker} has been removed from elastic job"
+            return f"remove {label(action.worker)}"
+        if isinstance(action, NotifyRankZero):
+            return f"notify {label(action.worker)} #{action.sequence} {action.result.name}"
+        if isinstance(action, Finish):
+            return "finish"
+        return f"{type(action).__name__.lower()}: {action.message}".replace("\n", " / ")
 
     def tell(self, *events: Any) -> list[Any]:
         actions = [action for event in events for action in self.driver.handle(event, self.clock.monotonic())]
@@ -205,16 +179,3 @@ class Job:
         """It has ended, and cannot be told anything any more."""
         assert self.driver.stage is Stage.OVER and self.driver.deadline is None
         return self.on_see("a=1", "b=1")
-
-
-def _compare(actions: Sequence[str], expected: Sequence[str], line: str) -> None:
-    if "*" in expected:
-        first = expected.index("*")
-        last = len(expected) - first - 1
-        assert len(actions) >= first + last, (line, actions)
-        actions = [*actions[:first], *actions[len(actions) - last :]]
-        expected = [text for text in expected if text != "*"]
-    found = [
-        text[: len(want) - 3] + "..." if want.endswith("...") else text for text, want in zip(actions, expected, strict=False)
-    ]
-    assert [*found, *actions[len(expected) :]] == list(expected), line

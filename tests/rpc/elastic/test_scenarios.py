@@ -1,6 +1,6 @@
 """The driver of an elastic job, event by event: rounds and whose hosts they are, failures, and what is used again afterwards.
 
-A scenario is a line with the statements that it asserts, what it shows, and options of `Job`; then its events (`elastic_job`).
+A scenario begins with the statements that it asserts, and what it shows (`tests.scenarios`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from network.nodes import Address
 from rpc.elastic import ElasticDriver, Worker
 from rpc.errors import InvalidTransition
 
+from ...scenarios import scenarios
 from ...statements import covers
-from .elastic_job import Job, scenarios
+from .elastic_job import Job, option
 
 ROUNDS = """
 EL-15 EL-17 the start waits for the workers asked for (workers=3)
@@ -185,7 +186,7 @@ EL-24 hosts {L}, {L,R}, {R} with two slots each: three rounds of 2, 4, 2, led by
 
 
 @covers("EL-8", "EL-10", "EL-11", "EL-12", "EL-13", "EL-14", "EL-15", "EL-16", "EL-17", "EL-18", "EL-22", "EL-24", "FLT-18")
-@pytest.mark.parametrize(("options", "scenario"), scenarios(ROUNDS))
+@pytest.mark.parametrize(("options", "scenario"), scenarios(ROUNDS, option))
 def test_rounds_and_hosts(options: dict[str, Any], scenario: str) -> None:
     Job(**options).play(scenario)
 
@@ -303,7 +304,7 @@ a minority with the submitter goes on (workers=3)
 
 
 @covers("EL-16", "EL-17", "EL-19", "EL-20", "EL-21", "EL-23", "EL-27", "FD-14")
-@pytest.mark.parametrize(("options", "scenario"), scenarios(FAILURES))
+@pytest.mark.parametrize(("options", "scenario"), scenarios(FAILURES, option))
 def test_failures_and_ends(options: dict[str, Any], scenario: str) -> None:
     Job(**options).play(scenario)
 
@@ -480,7 +481,7 @@ EL-20 hosts that none of the first workers can be started on are an error of the
 
 
 @covers("EL-12", "EL-16", "EL-19", "EL-20", "EL-22", "FD-10", "FD-20")
-@pytest.mark.parametrize(("options", "scenario"), scenarios(AGAIN))
+@pytest.mark.parametrize(("options", "scenario"), scenarios(AGAIN, option))
 def test_what_failed_is_used_again(options: dict[str, Any], scenario: str) -> None:
     """After a cool-down, or because the state is on disk."""
     Job(**options).play(scenario)

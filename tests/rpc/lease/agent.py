@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rpc import messages
+from rpc.agent.standby import content_of, denied
 from rpc.lease import lease as who
 from rpc.lease.election import Newer
 from rpc.messages import Agreed, ClaimJob, Denied, Granted, ProposeAttempt
@@ -108,9 +109,7 @@ class Agent:
             self.feed(who.Event.TICK)
 
     def content(self) -> tuple[Any, ...]:
-        known = self.lease.promise
-        own = (known.own, known.own_attempt, known.own_state)
-        return JOB, self.host, known.attempt, known.agreed, known.begun, known.attempt_state, *own
+        return JOB, self.host, *content_of(self.lease.promise)
 
     def hear(self, connection: Connection, message: Any) -> None:
         """What a driver says."""
@@ -152,8 +151,7 @@ class Agent:
         self.world.send(connection, message, to_agent=False)
 
     def denied(self, answer: Any) -> Denied:
-        lease = self.lease
-        return Denied(*self.content(), lease.promise.term, lease.driver != "", answer.reason, self.outcome)  # type: ignore[arg-type]
+        return denied(JOB, self.host, self.lease, answer.reason, self.outcome)
 
     def commit(self, connection: Connection, order: CanCommit) -> None:
         name, config = connection.driver.name, order.config

@@ -1,0 +1,54 @@
+"""Scenarios in lines, for machines that are told events: each line is `event -> what follows`.
+
+A table has a scenario after the other. Its first line says what it shows, in brackets are options, `(workers=3 resumes)`; then
+come its events, indented. An event is a word and its arguments; what follows are actions, separated by ` | `, as the `Player`
+of the machine puts them. One that ends with `...` may go on, `*` stands for any number of any, and a line that begins with `&`
+continues the one before. Without an arrow nothing follows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+
+def scenarios(table: str, option: Callable[[str], Any] = int) -> list[Any]:
+    """Rows of (options, scenario), named by their first lines; `option` reads a value, True where there is none."""
+    rows = []
+    for heading, body in re.findall(r"^(\S.*)\n((?: .*\n)+)", table, re.MULTILINE):
+        name, _, words = heading.rstrip(")").partition(" (")
+        options = dict(word.partition("=")[::2] for word in words.split())
+        rows.append(pytest.param({key: option(value) if value else True for key, value in options.items()}, body, id=name))
+    return rows
+
+
+class Player:
+    """Tells a machine the events of scenarios: `on_<word>(*arguments)` tells it one, and returns the actions that follow."""
+
+    def play(self, scenario: str) -> None:
+        """Tell it all events, and assert what follows from each."""
+        for line in map(str.strip, scenario.replace("\n    &", "").splitlines()):
+            event, _, expected = (part.strip() for part in line.partition("->"))
+            word, *arguments = event.split()
+            actions = [self.told(action) for action in getattr(self, f"on_{word}")(*arguments)]
+            _compare(actions, expected.split(" | ") if expected else [], line)
+
+    def told(self, action: Any) -> str:
+        """An action in a line."""
+        raise NotImplementedError
+
+
+def _compare(actions: Sequence[str], expected: Sequence[str], line: str) -> None:
+    if "*" in expected:
+        first = expected.index("*")
+        last = len(expected) - first - 1
+        assert len(actions) >= first + last, (line, actions)
+        actions = [*actions[:first], *actions[len(actions) - last :]]
+        expected = [text for text in expected if text != "*"]
+    found = [
+        text[: len(want) - 3] + "..." if want.endswith("...") else text for text, want in zip(actions, expected, strict=False)
+    ]
+    assert [*found, *actions[len(expected) :]] == list(expected), line
