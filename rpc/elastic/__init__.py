@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .events import WorkerReady as WorkerReady
     from .events import WorkerStuck as WorkerStuck
     from .hosts import Blacklist, CoolDown, Host, HostUpdateResult, classify, deal, order_hosts, parse_hosts
-    from .round import Recorded, Registry, may_go_on
+    from .round import Recorded, Registry
 
 __all__ = [
     "Blacklist",
@@ -50,7 +50,6 @@ __all__ = [
     "classify",
     "deal",
     "discovery_of",
-    "may_go_on",
     "order_hosts",
     "parse_hosts",
 ]
@@ -63,7 +62,7 @@ __getattr__, __dir__ = lazily(
         "driver": "ElasticDriver",
         "events": "Worker",
         "hosts": "Blacklist CoolDown Host HostUpdateResult classify deal order_hosts parse_hosts",
-        "round": "Recorded Registry may_go_on",
+        "round": "Recorded Registry",
     },
     {
         "discovery": "PERIOD_SECONDS",

@@ -29,7 +29,6 @@ from .events import (
     RemoveWorker,
     StartRound,
     StopWorker,
-    SubmitterSeen,
     Tick,
     Warn,
     Worker,
@@ -38,7 +37,7 @@ from .events import (
     WorkerStuck,
 )
 from .hosts import Blacklist, CoolDown, Host, Place, order_hosts, slots_of
-from .round import ALL_FAILED, Decision, HostNotices, Recorded, Registry, WorkerSet, assign_ranks, may_go_on
+from .round import ALL_FAILED, Decision, HostNotices, Recorded, Registry, WorkerSet, assign_ranks
 
 ELASTIC_TIMEOUT = 600.0  # seconds to wait for slots
 NO_SURVIVOR = "No hosts from previous set remaining, unable to broadcast state."
@@ -106,7 +105,6 @@ class ElasticDriver(Machine):
         self._workers = WorkerSet()
         self._notices = HostNotices()
         self._checkpoint: str | None = None  # what is kept on disk
-        self._submitter = True
         self._first_failure = ""
         self._repeats = Repeats()
         self._places: set[Hashable] = set()  # where workers of this round have failed
@@ -157,10 +155,10 @@ class ElasticDriver(Machine):
 
     def _on_ended(self, event: WorkerEnded) -> list[Any]:
         worker = event.worker
-        counted, known = self._workers.counts(worker), worker in self._workers.alive
+        counted = self._workers.counts(worker)
         self._workers.alive.discard(worker)
         if not counted:
-            return self._review() if known else []  # there may be one silent worker less
+            return []
         wanted = (self._hosts or {}).get(worker.address, 0) > worker.slot
         returned = event.ok and wanted if event.returned is None else event.returned
         if returned:
@@ -183,10 +181,6 @@ class ElasticDriver(Machine):
     def _on_checkpoint(self, event: CheckpointSeen) -> list[Any]:
         self._checkpoint = event.content
         return []
-
-    def _on_submitter(self, event: SubmitterSeen) -> list[Any]:
-        self._submitter = event.present
-        return self._review()
 
     def _on_tick(self, event: Tick) -> list[Any]:
         actions = self._review()
@@ -282,10 +276,6 @@ class ElasticDriver(Machine):
         resume = later and not workers.holders.intersection(ranked)
         if resume and not may_resume:
             return self._fail(NO_SURVIVOR)
-        if later and not may_go_on(workers.round, workers.living, workers.ended, submitter=self._submitter):
-            return actions + self._pause(
-                f"{len(workers.silent)} of {len(workers.round)} workers of the last round are out of reach, and may go on"
-            )
         return actions + self._start(ranked, resume=resume)
 
     def _give_back(self, needed: int) -> list[Any]:
@@ -363,6 +353,5 @@ _HANDLERS: dict[type, Callable[[ElasticDriver, Any], list[Any]]] = {
     WorkerStuck: ElasticDriver._on_stuck,
     Notified: ElasticDriver._on_notified,
     CheckpointSeen: ElasticDriver._on_checkpoint,
-    SubmitterSeen: ElasticDriver._on_submitter,
     Tick: ElasticDriver._on_tick,
 }

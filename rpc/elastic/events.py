@@ -98,13 +98,6 @@ class CheckpointSeen:
 
 
 @dataclass(frozen=True)
-class SubmitterSeen:
-    """Whether the submitter is in reach of this driver, so that its word holds."""
-
-    present: bool
-
-
-@dataclass(frozen=True)
 class Tick:
     """Time has passed."""
 

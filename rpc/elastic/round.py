@@ -68,10 +68,6 @@ class Registry:
         self._states[worker] = state
         return True
 
-    def state(self, worker: Hashable) -> Recorded | None:
-        """What a worker has recorded in this round, if anything."""
-        return self._states.get(worker)
-
     @property
     def begun(self) -> bool:
         """Whether any worker of the round has recorded."""
@@ -127,16 +123,6 @@ class WorkerSet:
         """All that count."""
         return {worker for worker in self.round if self.counts(worker)}
 
-    @property
-    def ended(self) -> set[Worker]:
-        """Workers of the round whose processes are known to have ended."""
-        return set(self.round) - self.alive
-
-    @property
-    def silent(self) -> set[Worker]:
-        """Workers of the round that were given up, and may be working on where nobody sees them."""
-        return set(self.round) & self.alive & self.fenced
-
     def fence(self, worker: Worker, *, neighbours: bool) -> list[Worker]:
         """Give up a worker, with `neighbours` all others of the round on its host, too; returns who was not given up before."""
         given_up = {worker, *(other for other in self.round if neighbours and other.address == worker.address)}
@@ -171,20 +157,6 @@ def assign_ranks(
     age = {host.address: number for number, host in enumerate(hosts)}
     old = {worker.address for worker in workers if worker in holders}
     return tuple(sorted(workers, key=lambda w: (w.address not in old, age[w.address], w not in holders, w.slot)))
-
-
-def may_go_on(
-    generation: Collection[Hashable], present: Collection[Hashable], ended: Collection[Hashable], *, submitter: bool
-) -> bool:
-    """Whether the side that reaches the workers `present` may go on; else it pauses.
-
-    `generation` are all workers of the last round. Those whose processes are known to have ended are on no side; those who are
-    merely silent may work on, on the other side of a cut. A side goes on that outnumbers the silent ones, so two sides never
-    do; an even split pauses both. The submitter's word replaces all counting: it reaches one side only.
-    """
-    there = set(generation) & set(present)
-    silent = set(generation) - there - set(ended)
-    return submitter or len(there) > len(silent)
 
 
 REPEAT_SECONDS = 1.0  # until a notice that nobody has acknowledged is sent again

@@ -135,11 +135,3 @@ def test_states_that_are_none() -> None:
         sampler.load_state_dict({"epoch": 0, "processed": 11})
     with pytest.raises(ValueError, match="ElasticSampler 'batch_size' must be a positive integer, got 0"):
         ElasticSampler(10, 0)
-
-
-@covers("EL-26")
-def test_fewer_samples_than_workers() -> None:
-    """No padding: some get nothing, and all still make the same number of steps."""
-    parts = [deal(ElasticSampler(2, 5, shuffle=False), rank, 4) for rank in range(4)]
-    assert [len(part) for part in parts] == [1, 1, 1, 1]
-    assert flat(rows for part in parts for rows in part) == [0, 1]

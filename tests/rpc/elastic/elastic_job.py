@@ -23,7 +23,6 @@ from rpc.elastic.events import (
     RemoveWorker,
     StartRound,
     StopWorker,
-    SubmitterSeen,
     Tick,
     WorkerEnded,
     WorkerReady,
@@ -146,9 +145,6 @@ class Job(Player):
 
     def on_keeps(self, *content: str) -> list[Any]:
         return self.tell(CheckpointSeen(" ".join(content)))
-
-    def on_submitter(self, presence: str) -> list[Any]:
-        return self.tell(SubmitterSeen(presence == "here"))
 
     def on_tick(self, seconds: str = "0") -> list[Any]:
         """After so many seconds."""

@@ -283,23 +283,6 @@ EL-23 a slot is freed before it is used again
   ready -> remove a[1] | round 1 #1: a[0]
   see a=2 -> notify a[0] #2 added
   ready -> stop a[1]: a[1] is stopped: its slot is needed. | round 2 #2: a[0] a[1]^2
-no split brain: who reaches 2 of 5 workers waits for the submitter's word, or for proof that others died (workers=5)
-  see a=1 b=1 c=1 d=1 e=1 -> round 0: a[0] b[0] c[0] d[0] e[0]
-  submitter gone
-  stuck c[0] -> stop c[0]...
-  stuck d[0] -> stop d[0]...
-  stuck e[0] -> stop e[0]...
-  ready a[0] b[0] -> pause: Training waits: 3 of 5 workers of the last round are out of reach, and may go on.
-  tick 5
-  die c[0] -> pause: Training waits: 2 of 5 workers of the last round are out of reach, and may go on.
-  die d[0] -> round 1: a[0] b[0]
-a minority with the submitter goes on (workers=3)
-  see a=1 b=1 c=1 -> round 0: a[0] b[0] c[0]
-  submitter gone
-  stuck b[0] -> stop b[0]...
-  stuck c[0] -> stop c[0]...
-  ready a[0] -> pause: Training waits: 2 of 3...
-  submitter here -> round 1: a[0]
 """
 
 

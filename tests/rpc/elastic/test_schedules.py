@@ -1,6 +1,6 @@
 """The driver of an elastic job under hypothesis's hand: hosts come and go, workers die in a round that forms, are ready and
 then fail, end well or are removed, fall silent, come back late, do not start; what failed cools down, or is used again when all
-is lost; discovery fails, the submitter leaves.
+is lost; discovery fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from rpc.elastic.events import (
     RemoveWorker,
     StartRound,
     StopWorker,
-    SubmitterSeen,
     Tick,
     Warn,
     WorkerEnded,
@@ -170,10 +169,6 @@ class Membership(RuleBasedStateMachine):
     def save(self) -> None:
         self.checkpoint = True
         self._tell(CheckpointSeen())
-
-    @rule(present=st.booleans())
-    def submitter(self, present: bool) -> None:
-        self._tell(SubmitterSeen(present))
 
     @rule(seconds=st.one_of(st.floats(0.1, 3.0), st.floats(3.0, 60.0)))
     def pass_time(self, seconds: float) -> None:
@@ -320,7 +315,6 @@ class Membership(RuleBasedStateMachine):
     def teardown(self) -> None:
         """It never hangs: with slots enough the next round begins once all have recorded, or the job ends."""
         if self.over is None:
-            self.submitter(True)
             attempt = self.driver.attempt
             self.see(dict.fromkeys("ghijkl", 2))
             self.all_ready()
