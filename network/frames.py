@@ -6,14 +6,13 @@ import functools
 from collections import deque
 from collections.abc import Callable, Sequence
 from io import BufferedReader, BytesIO
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple, TypeAlias
 
 from .budget import OBJECT_BYTES
 from .errors import ProtocolError
 from .keys import MAC_SIZE, Opener
 from .memory import SlabPool
+from .names import numpy as np
 from .values import Array, decode
 from .wire import HEADER, KINDS, LONGEST, MAX_HEAD, Kind, Known, KnownTails, Limits, allocate, as_bytes, split, unpack
 
@@ -26,7 +25,7 @@ _READY, _MESSAGE, _MORE = int(Kind.READY), int(Kind.MESSAGE), int(Kind.MORE)  # 
 
 #: Where the array of a message with this head shall be read to: a contiguous array; None, or one that does not fit the message:
 #: to new memory.
-Place = Callable[[tuple[int, ...]], Array | None]
+Place: TypeAlias = "Callable[[tuple[int, ...]], Array | None]"
 
 
 class Undecoded(NamedTuple):
@@ -295,7 +294,7 @@ class FrameReader:
         if self._opener is None or not self._metadata:  # a MORE frame's destinations are verified already
             self._fill = self._take(self._data_bytes)
         else:
-            self._fill = [np.empty(self._data_bytes, np.uint8).data]
+            self._fill = [memoryview(bytearray(self._data_bytes))]
         self._data = list(self._fill)
         self._step = self._on_data
 

@@ -9,10 +9,9 @@ import secrets
 import sys
 import weakref
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from .names import numpy as np
 
 SMALLEST = 256 << 10  # bytes; below that the allocator is as fast
 CAPACITY = 256 << 20  # bytes that one pool keeps
@@ -23,14 +22,14 @@ class SlabPool:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._slabs: list[NDArray[np.uint8]] = []  # in the order of use
+        self._slabs: list[np.typing.NDArray[np.uint8]] = []  # in the order of use
 
     @property
     def held(self) -> int:
         """Bytes of all slabs, busy or idle."""
         return sum(len(slab) for slab in self._slabs)
 
-    def empty(self, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> NDArray[Any]:
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> np.typing.NDArray[Any]:
         """A contiguous array of `size` bytes with any content, in memory that no other living array shares."""
         if not SMALLEST <= size <= self._capacity:
             return np.empty(shape, dtype)
@@ -42,7 +41,7 @@ class SlabPool:
         self._slabs.append(slab)
         return slab[:size].view(dtype).reshape(shape)
 
-    def _idle(self, size: int) -> NDArray[np.uint8] | None:
+    def _idle(self, size: int) -> np.typing.NDArray[np.uint8] | None:
         """Take out a free slab that fits: the one used last, which is still in the caches."""
         for number in reversed(range(len(self._slabs))):
             if size <= len(self._slabs[number]) <= size + size // 8 and _holders(self._slabs, number) == _NOBODY:
@@ -50,12 +49,12 @@ class SlabPool:
         return None
 
 
-def _holders(slabs: Sequence[NDArray[np.uint8]], number: int) -> int:
+def _holders(slabs: Sequence[object], number: int) -> int:
     """References to a slab. Every array that looks into it holds it: NumPy makes the owner of the memory their base."""
     return sys.getrefcount(slabs[number])
 
 
-_NOBODY = _holders([np.empty(1, np.uint8)], 0)
+_NOBODY = _holders([object()], 0)
 
 
 # Memory of one process that other processes of this host may map and read: one copy where a socket makes two and clears pages.
@@ -64,7 +63,7 @@ _NOBODY = _holders([np.empty(1, np.uint8)], 0)
 # its handle, and the right to look at the descriptors of the owner: the same user, the same view of processes. Nothing here
 # tells when content is there; that is the matter of messages, which also order memory between processors.
 
-Bytes = NDArray[np.uint8]
+Bytes: TypeAlias = "np.typing.NDArray[np.uint8]"
 
 
 class SharedMemoryHandle(NamedTuple):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 _NOTHING: Final = MappingProxyType[Any, str]({})
 
@@ -43,6 +43,24 @@ def lazily(
         )
 
     return get, names
+
+
+class LazyModule:
+    """A module that is imported when something of it is first asked for, which is at hand from then on."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module(self._name), name)
+        setattr(self, name, value)
+        return value
+
+
+if TYPE_CHECKING:
+    import numpy as numpy
+else:
+    numpy = LazyModule("numpy")  # half of the start of an agent, which takes part in no message with an array
 
 
 def did_you_mean(name: object, known: Iterable[object], quoted: bool = True, meant: Mapping[Any, str] = _NOTHING) -> str:

@@ -20,17 +20,15 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .errors import ProtocolError
+from .names import numpy as np
 
-Array = NDArray[Any]
-# little-endian codes of everything that may travel; object, string and void types may not
-_CODES = ("?", "i1", "u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
-DTYPES = {np.dtype(code).str: np.dtype(code) for code in _CODES}
+Array: TypeAlias = "np.typing.NDArray[Any]"
+_CODES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
+# `dtype.str` of everything that may travel, little-endian, and its `itemsize`; object, string and void types may not
+DTYPES = {code: int(code[2:]) for code in _CODES}
 MAX_DEPTH = 64
 MAX_DIMENSIONS = 32  # what every supported NumPy can hold
 LONG_BYTES = 4096  # shorter byte strings stay in the tree
@@ -133,16 +131,16 @@ def _encode(value: Any, sent: _Sent, depth: int) -> Any:
         return value if -(1 << 63) <= value < 1 << 64 else {"i": _long_integer(value)}
     if depth > MAX_DEPTH:
         raise TypeError(f"A value nested more than {MAX_DEPTH} levels (or into itself) cannot travel.")
-    if kind is np.ndarray and (sent.conversion is None or value.dtype.kind in _NUMBERS):
-        return {"a": _place(value, sent.arrays)}
     if kind is bytes:
-        return value if len(value) <= LONG_BYTES else {"b": _place(np.frombuffer(value, np.uint8), sent.arrays)}
+        return value if len(value) <= LONG_BYTES else _place_bytes(value, sent)
     if kind is tuple:
         return {"t": [v if type(v) in _PLAIN else _encode(v, sent, depth + 1) for v in value]}
     if kind is list:
         return [_encode(v, sent, depth + 1) for v in value]
     if kind is dict:
         return _encode_dict(value, sent, depth)
+    if kind is np.ndarray and (sent.conversion is None or value.dtype.kind in _NUMBERS):
+        return {"a": _place(value, sent.arrays)}
     converted = None if sent.conversion is None else sent.conversion.to_data(value)
     if converted is not None:
         return {converted[0]: _encode(converted[1], sent, depth + 1)}
@@ -247,6 +245,29 @@ def _long_integer(value: int) -> bytes:
     return value.to_bytes(size, "big", signed=True)
 
 
+class _Octets:
+    """Long bytes in line, as much of an array as leaves in a frame: an agent sends files without NumPy."""
+
+    __slots__ = ("data", "nbytes", "shape")
+    dtype = types.SimpleNamespace(str="|u1", kind="u")
+
+    def __init__(self, value: bytes) -> None:
+        self.data, self.nbytes, self.shape = memoryview(value), len(value), (len(value),)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.data, dtype or np.uint8, copy=copy)
+
+    def tobytes(self) -> bytes:
+        return self.data.tobytes()
+
+
+def _place_bytes(value: bytes, sent: _Sent) -> dict[str, int]:
+    # a conversion is for values whose arrays travel apart from their tree, so they have to be arrays
+    octets: Any = _Octets(value) if sent.conversion is None else np.frombuffer(value, np.uint8)
+    sent.arrays.append(octets)
+    return {"b": len(sent.arrays) - 1}
+
+
 def _place(array: Array, arrays: list[Array]) -> int:
     code = array.dtype.str
     if array.ndim > MAX_DIMENSIONS:
@@ -281,7 +302,7 @@ def _decode(tree: Any, received: _Received, depth: int) -> Any:
     if name == "s":
         return _of_kind(received.take(body), 0)[()]
     if name == "b":
-        return _of_kind(received.take(body), 1, DTYPES["|u1"]).tobytes()
+        return _of_kind(received.take(body), 1, np.uint8).tobytes()
     if name == "i":
         if type(body) is not bytes or not 0 < len(body) <= LONG_INTEGER:
             raise ProtocolError(f"A received integer has not 1 to {LONG_INTEGER} bytes.")

@@ -23,12 +23,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
-import numpy as np
 
 from .budget import OBJECT_BYTES, check_sent, check_tree
 from .errors import ProtocolError
 from .keys import MAC_SIZE, Sealer
 from .memory import SlabPool
+from .names import numpy as np
 from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
 
 HEADER = struct.Struct("!BBHIQ")
@@ -37,6 +37,7 @@ MOST_KNOWN = 512  # tails
 LONGEST = 256  # bytes of meta whose tail is worth keeping
 _THREE = b"\x93"  # msgpack: a list of three follows
 _INT = frozenset({int})  # not bool
+_LONG_WAY = frozenset({dict, list, str, type(None)})  # operations and the like: no need to ask what an array is
 SEALED_BYTES = 1 << 20  # data of a frame we seal: what is hashed at both ends stays in their caches
 
 
@@ -142,12 +143,11 @@ def pack(
 def tail_of(value: object) -> tuple[bytes, Array] | None:
     """What follows the head in the meta of `value`, and its array; None where it takes the long way."""
     integers: tuple[Any, ...] = ()
-    if type(value) is np.ndarray:
-        array = value
-    elif type(value) is tuple and 1 < len(value) <= 4 and type(value[-1]) is np.ndarray:
-        array, integers = value[-1], value[:-1]
-    else:
+    if type(value) is tuple and 1 < len(value) <= 4:
+        integers, value = value[:-1], value[-1]
+    if type(value) in _LONG_WAY or type(value) is not np.ndarray:
         return None
+    array = value
     if not array.flags.c_contiguous:
         return None
     key = (array.dtype, array.shape, integers)
@@ -322,7 +322,7 @@ def allocate(layout: Any, limit: int, pool: SlabPool | None = None) -> list[Arra
     """
     if type(layout) is not list:
         raise ProtocolError("A received message has a malformed layout.")
-    specs: list[tuple[Any, list[int], int]] = []
+    specs: list[tuple[str, list[int], int]] = []
     total = 0
     for entry in layout:
         if type(entry) is not list or not 1 <= len(entry) <= MAX_DIMENSIONS + 1:
@@ -330,8 +330,7 @@ def allocate(layout: Any, limit: int, pool: SlabPool | None = None) -> list[Arra
         code, *shape = entry
         if type(code) is not str or code not in DTYPES:
             raise ProtocolError("A received message describes an array of a type that may not travel.")
-        dtype = DTYPES[code]
-        size = dtype.itemsize
+        size = DTYPES[code]
         for length in shape:
             if type(length) is not int or not 0 <= length <= limit:
                 raise ProtocolError("A received message describes an array of an impossible shape.")
@@ -339,10 +338,10 @@ def allocate(layout: Any, limit: int, pool: SlabPool | None = None) -> list[Arra
         total += size
         if total > limit:
             raise ProtocolError(f"A received message announces {total} bytes of arrays, more than the {limit} allowed.")
-        specs.append((dtype, shape, size))
+        specs.append((code, shape, size))
     try:
         if pool is None:
-            return [np.empty(shape, dtype) for dtype, shape, _ in specs]
-        return [pool.empty(shape, dtype, size) for dtype, shape, size in specs]
+            return [np.empty(shape, code) for code, shape, _ in specs]
+        return [pool.empty(shape, np.dtype(code), size) for code, shape, size in specs]
     except (ValueError, MemoryError) as error:  # a 0 among dimensions whose product no index can count, or no memory
         raise ProtocolError(f"A received message describes arrays that cannot be made here: {error}.") from error

@@ -348,6 +348,6 @@ class MessageSplitter:
             value = decode(tree, [], ())
             self._seals.sealed = isinstance(value, dict) and bool(value.get("sealed"))
         try:
-            return sum(DTYPES[code].itemsize * math.prod(shape) for code, *shape in layout)
+            return sum(DTYPES[code] * math.prod(shape) for code, *shape in layout)
         except (TypeError, ValueError, KeyError) as error:
             raise ProtocolError("A message with a malformed layout came by.") from error

@@ -49,7 +49,7 @@ from .store import JobRecord
 
 MOST_UNTAKEN = 64  # visitors sent to the process that it has not taken yet
 _MOST_READ = 256  # operations of one process per round, so that a talkative one cannot hold up the others
-_CHILD = "from rpc.job.process import main; main()"
+_CHILD = "import gc; gc.disable(); from rpc.job.process import main; main()"  # until all is loaded
 
 logger = get_logger(__name__)
 

@@ -95,7 +95,7 @@ class SharedSlots:
         """
         seen = self._seen.get(sender)
         code, count = what if isinstance(what, tuple) and len(what) == 2 else ("", 0)
-        dtype = DTYPES.get(code) if isinstance(code, str) else None
+        dtype = np.dtype(code) if isinstance(code, str) and code in DTYPES else None
         if (
             seen is None
             or dtype is None

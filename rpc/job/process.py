@@ -101,6 +101,8 @@ class JobProcess:
         code = CodeSession(self._await_code_session(), self.begin.prepare_limit)
         load = code.receive(Load)
         self.executable = executable = self._load(load, code)
+        gc.freeze()  # until here nothing was to be collected, and no time lost with looking for it
+        gc.enable()
         code.send(Loaded(VERSION))
         self._satisfy(executable, code)
         code.send(Prepared())

@@ -40,6 +40,7 @@ def test_lines_and_second_job(trio: Cluster, tmp_path: Path) -> None:
     assert time.monotonic() - begin < 2.0
     assert not first.error and not second.error
     assert re.search(r"INFO Worker-127\.0\.0\.1@\d\d:\d\d:\d\d: Worker restarting\.\.\.", agent.console)
+    assert "numpy" not in Path(f"/proc/{agent.pid}/maps").read_text()  # half of its start: nobody sends it an array
 
 
 @covers("SUB-41")

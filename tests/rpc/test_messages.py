@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from network.budget import OBJECT_BYTES
@@ -88,7 +89,7 @@ def test_round_trip(operation: m.Operation) -> None:
     import msgpack
 
     tree, arrays = encode(operation.to_value())
-    assert m.parse(decode(unpack(msgpack.packb(tree)), arrays), ALL) == operation
+    assert m.parse(decode(unpack(msgpack.packb(tree)), list(map(np.asarray, arrays))), ALL) == operation
 
 
 @covers("SEC-2", "SEC-3")
