@@ -18,9 +18,10 @@ from parallel_sgd.codec.plain import Plain
 from tests.processes.training.jobs import line_job, only_weights
 
 from ..statements import covers
-from .harness import Cluster, wait_for
+from .harness import Cluster, start_job, wait_for
+from .test_liveness import Training
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")]
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 SECONDS = 2.0
 SHARE = 0.02  # of a core
 
@@ -90,3 +91,17 @@ def test_waiting_for_a_stuck_peer_costs_nothing(own: Cluster, tmp_path: Path) ->
         thread.join()
     assert max(found.values()) < SHARE, found
     only_weights(results[0])  # and the training went on
+
+
+@covers("FD-3", "FD-16")
+def test_watching_a_good_run_costs_little(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No verdict, not a word, and an agent that watches takes at most 1 % of a core."""
+    with trio.request() as com:
+        coordinator = start_job(com, Training, tmp_path, objects={"fault": "", "epochs": 25})
+        before, begin = [used(agent.pid) for agent in trio.agents], time.monotonic()
+        wait_for(trio.idle, "the end of the job")
+        after, end = [used(agent.pid) for agent in trio.agents], time.monotonic()
+        results, error = coordinator.join()
+    assert not error and sorted(results) == [0, 1, 2] and coordinator.verdicts == [] and "silent" not in caplog.text
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    assert all(late - early <= 0.01 * (end - begin) + 2 * tick for early, late in zip(before, after, strict=True))

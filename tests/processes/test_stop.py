@@ -8,24 +8,32 @@ from typing import Any
 
 import pytest
 
+from rpc.liveness.limits import HALT_SECONDS
+
 from ..statements import covers
 from .executors import Computing, Deaf, Receiving, Stepping, Sum
-from .harness import Cluster, start_job, wait_for
+from .harness import LIMIT, Cluster, start_job, wait_for
 
-pytestmark = pytest.mark.alone
+ALONE = pytest.mark.alone
 
 
 @covers("SUB-14")
 @pytest.mark.parametrize(
-    ("executor", "limit"),
-    [(Receiving, 1.0), (Stepping, 1.0), (Computing, 1.3), (Deaf, 6.5)],
+    ("executor", "count", "limit"),
+    [
+        pytest.param(Receiving, 3, 1.0, marks=ALONE),
+        pytest.param(Stepping, 3, 1.0, marks=ALONE),
+        pytest.param(Computing, 3, 1.3, marks=ALONE),
+        (Deaf, 1, HALT_SECONDS + LIMIT),
+    ],
 )
-def test_stop_executing(trio: Cluster, tmp_path: Path, executor: Any, limit: float) -> None:
+def test_stop_executing(trio: Cluster, tmp_path: Path, executor: Any, count: int, limit: float) -> None:
     """An interruption at the next receive or send; one that only computes is killed after five seconds. The nodes are
     free, which the fixture asserts, and take the next job."""
-    with trio.request() as com:
+    with trio.request(trio.nodes(count)) as com:
         coordinator = start_job(com, executor, tmp_path)
-        begun = [agent.work / "jobs" / f"{coordinator.job}.{node}" / "out" / "begun" for node, agent in enumerate(trio.agents)]
+        agents = enumerate(trio.agents[:count])
+        begun = [agent.work / "jobs" / f"{coordinator.job}.{node}" / "out" / "begun" for node, agent in agents]
         wait_for(lambda: all(path.exists() for path in begun), "the executors to begin")
         begin = time.monotonic()
         coordinator.stop_executing()
