@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 import runpy
 import signal
@@ -29,6 +28,7 @@ from parallel_sgd.profiles import FixedBlockAssignment
 from rpc.agent import cli as agent_cli
 from tests.parallel_sgd.digits_job import mlp
 
+from .programs import python
 from .statements import covers
 
 pytestmark = pytest.mark.processes
@@ -74,16 +74,7 @@ def submit(*arguments: str) -> int:
 
 
 def script(path: Path, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
-    places = {f"XDG_{kind}_HOME": str(cwd / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
-    return subprocess.run(
-        [sys.executable, str(path), *arguments],
-        cwd=cwd,
-        env={**kept, **places, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return python(cwd, path, *arguments, **environment)
 
 
 def test_help_lists_every_option(tmp_path: Path) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from .programs import python
 
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).parents[1]
@@ -53,14 +52,5 @@ def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
         assert guide.startswith("docs/"), f"{guide} shows no program"
         return
     (tmp_path / "guide.py").write_text(code, "utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
-    places = {f"XDG_{kind}_HOME": str(tmp_path / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
-    finished = subprocess.run(
-        [sys.executable, "-W", "error", "guide.py"],
-        cwd=tmp_path,
-        env={**kept, **places, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
+    finished = python(tmp_path, "-W", "error", "guide.py")
     assert finished.returncode == 0, f"{guide}:\n{finished.stderr[-3000:]}"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from .programs import environment, python
 from .statements import covers
 
 pytestmark = pytest.mark.processes
@@ -22,18 +23,8 @@ CODECS = sorted(path for path in (EXAMPLES / "codecs").glob("*.py") if path.name
 PROGRAMS = [*sorted((EXAMPLES / "nn").glob("*.py")), *CODECS, EXAMPLES / "training" / "split_learning.py"]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """Nothing of this user's own settings, caches and keys; one thread for each process."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
-    places = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
-    return {**kept, **places, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-
-
 def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", str(EXAMPLES / program), *options]
-    return subprocess.run(
-        command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=100, check=False
-    )
+    return python(folder, "-W", "error", EXAMPLES / program, *options)
 
 
 # several programs in one process, so that they share what they import: the code with which each ends, and what it says
@@ -58,8 +49,7 @@ print(json.dumps(ended))
 
 def run_in_one_process(folder: Path, *commands: list[str]) -> list[tuple[int, str, str]]:
     """Exit codes, outputs and errors."""
-    command = [sys.executable, "-W", "error", "-c", IN_ONE_PROCESS, json.dumps(commands)]
-    finished = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=100)
+    finished = python(folder, "-W", "error", "-c", IN_ONE_PROCESS, json.dumps(commands))
     assert finished.returncode == 0, finished.stderr
     return json.loads(finished.stdout)
 
@@ -184,9 +174,10 @@ def test_a_wrong_option_is_told_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_is_quiet_while_programs_import(tmp_path: Path) -> None:
-    """In the stead of NumPy they find a module that is interrupted; no program can escape."""
-    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
-    environ = {**environment(tmp_path), "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    """In the stead of what all import they find modules that are interrupted; no program can escape."""
+    for name in ("numpy", "msgpack"):  # a worker needs NumPy for arrays only, which nobody sends it
+        (tmp_path / f"{name}.py").write_text("raise KeyboardInterrupt")
+    environ = environment(tmp_path, PYTHONPATH=os.pathsep.join((str(tmp_path), str(ROOT))))
     programs = [ROOT / "worker.py", ROOT / "job_submit.py", *sorted(EXAMPLES.rglob("*.py"))]
     for path in programs:
         finished = subprocess.run([sys.executable, str(path)], env=environ, cwd=tmp_path, capture_output=True, check=False)

@@ -19,6 +19,7 @@ import pytest
 from nn.dataset.idx import read_idx
 from tests.nn.dataset.idx_files import idx
 
+from .programs import environment, python
 from .statements import covers
 
 pytestmark = pytest.mark.processes
@@ -108,7 +109,7 @@ def worker(directory: Path, *options: str) -> Iterator[int]:
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "worker.py"), "--port", "0", *options],
         cwd=directory,
-        env=_environment(directory),
+        env=environment(directory, PSGD_DATA=str(directory / "data")),
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -133,18 +134,9 @@ def _port(lines: IO[str]) -> int:
     raise AssertionError(f"The worker did not start:\n{said}")
 
 
-def _environment(directory: Path) -> dict[str, str]:
-    """Nothing of this user's own settings, caches and keys."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
-    places = {f"XDG_{kind}_HOME": str(directory / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
-    return {**kept, **places, "PYTHONPATH": str(ROOT), "PSGD_DATA": str(directory / "data")}
-
-
 def run(directory: Path, program: str) -> subprocess.CompletedProcess[str]:
     (directory / "program.py").write_text(program, "utf-8")
-    return subprocess.run(
-        [sys.executable, "program.py"], cwd=directory, env=_environment(directory), capture_output=True, text=True, timeout=60
-    )
+    return python(directory, "program.py", PSGD_DATA=str(directory / "data"))
 
 
 def write_mnist(folder: Path) -> None:

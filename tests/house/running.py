@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +16,7 @@ from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import PSGDOptimizer
 from parallel_sgd import codec
 from tests.house.graph import modules
+from tests.programs import python
 from tests.sources import PACKAGES, ROOT
 
 Event = list[str]  # kind, file, function, the caller's file
@@ -41,16 +39,7 @@ class Observed:
 def observed() -> Observed:
     """Run the job of `tests.house.job`."""
     with tempfile.TemporaryDirectory() as folder:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
-        places = {f"XDG_{kind}_HOME": str(Path(folder, kind.lower())) for kind in ("CONFIG", "STATE", "CACHE")}
-        finished = subprocess.run(
-            [sys.executable, "-m", "tests.house.job", folder],
-            cwd=ROOT,
-            env={**environ, **places, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
+        finished = python(Path(folder), "-m", "tests.house.job", folder)
         if finished.returncode:
             raise RuntimeError(f"The job failed:\n{finished.stderr[-3000:]}")
         processes = {"worker": "worker", "submitter": "submitter", "agent": "agent-0"}
